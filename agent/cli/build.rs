@@ -1,0 +1,34 @@
+//! Hashes the agent's sources, so that a lab can refuse an agent that was built from others.
+
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("the agent's folders can be read").flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() {
+            if name != "target" && name != "tests" {
+                sources(&path, found);
+            }
+        } else if path.extension().is_some_and(|e| e == "rs" || e == "toml" || e == "lock") {
+            found.push(path);
+        }
+    }
+}
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is one folder up");
+    let mut files = Vec::new();
+    sources(root, &mut files);
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in &files {
+        println!("cargo:rerun-if-changed={}", file.display());
+        hash.update(file.strip_prefix(root).expect("found below the root").to_string_lossy().as_bytes());
+        hash.update(std::fs::read(file).expect("a source can be read"));
+    }
+    println!("cargo:rerun-if-changed={}", root.display());
+    let digest: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    println!("cargo:rustc-env=IODYNO_BUILD_HASH={digest}");
+}

@@ -1,0 +1,197 @@
+//! What one agent does in a trial.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::phase::Windows;
+use crate::units::Bytes;
+
+/// Most connections that one job may open: what one address pair and one port can carry.
+pub const MAX_CONNECTIONS: u32 = 60_000;
+/// Largest message: what one write may hand to the kernel.
+pub const MAX_MESSAGE_BYTES: u64 = 1 << 30;
+
+/// Which end of the workload this agent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Connects and sends.
+    Send,
+    /// Listens and receives.
+    Receive,
+    /// Generates nothing and reads the sensors: how the background of an idle machine is measured.
+    Idle,
+}
+
+/// What is done on each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// Bulk transmit: messages of one size, one after the other, as fast as they are accepted.
+    Stream,
+}
+
+/// What the bytes travel on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// TCP over IPv4 or IPv6.
+    Tcp,
+    /// Nothing: every message is accepted at once. Shows the cost of the load loop itself.
+    Null,
+}
+
+/// How operations are submitted to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Driver {
+    /// One thread a connection, blocking calls.
+    Threads,
+    /// One pinned worker a CPU, many connections each, `epoll` and non-blocking calls.
+    Epoll,
+}
+
+/// Socket options as asked for. Absent: left as the kernel has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SocketOptions {
+    /// `SO_SNDBUF` (the kernel doubles it for its own bookkeeping).
+    #[serde(default)]
+    pub send_buffer_bytes: Option<Bytes>,
+    /// `SO_RCVBUF` (likewise).
+    #[serde(default)]
+    pub receive_buffer_bytes: Option<Bytes>,
+    /// Whether Nagle's algorithm is on (`TCP_NODELAY` off).
+    #[serde(default)]
+    pub nagle: Option<bool>,
+    /// `TCP_CONGESTION`.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
+}
+
+/// Socket options as read back from the kernel, from the first connection; `differing` counts connections
+/// that read back otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SocketOptionsObtained {
+    /// `SO_SNDBUF` as read back.
+    pub send_buffer_bytes: Option<Bytes>,
+    /// `SO_RCVBUF` as read back.
+    pub receive_buffer_bytes: Option<Bytes>,
+    /// Whether Nagle's algorithm is on.
+    pub nagle: Option<bool>,
+    /// Congestion control in force.
+    pub congestion_control: Option<String>,
+    /// `TCP_MAXSEG`: payload of a full segment.
+    pub segment_bytes: Option<Bytes>,
+    /// Connections whose options differ from the first one's.
+    pub differing: u32,
+}
+
+/// The part of a trial that one agent carries out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Name of the trial; comes back in every message about it.
+    pub trial: String,
+    /// 32 hexadecimal digits drawn for this trial. A connection that does not show them does not count.
+    pub token: String,
+    /// Which end this agent is.
+    pub role: Role,
+    /// What is done on each connection.
+    pub workload: Workload,
+    /// What the bytes travel on.
+    pub transport: Transport,
+    /// How operations are submitted.
+    pub driver: Driver,
+    /// Number of connections, 1 to [`MAX_CONNECTIONS`].
+    pub connections: u32,
+    /// Payload of one write, 1 to [`MAX_MESSAGE_BYTES`].
+    pub message_bytes: Bytes,
+    /// Where to connect (`Send`) or what to listen on (`Receive`): a numeric address with port; port 0
+    /// lets the kernel choose. Names are resolved by the lab.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// Socket options to ask for.
+    #[serde(default)]
+    pub socket: SocketOptions,
+    /// Windows and interval.
+    pub windows: Windows,
+    /// CPUs of this host that the trial's cost is counted on and its workers are pinned to; empty: all.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
+    /// Sensors to read; absent: every one that is available.
+    #[serde(default)]
+    pub sensors: Option<Vec<String>>,
+}
+
+/// Why a job cannot be taken: which key, what was found, what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: found {found}, allowed: {allowed}")]
+pub struct JobError {
+    /// Key in the job.
+    pub key: &'static str,
+    /// What it held.
+    pub found: String,
+    /// What it may hold.
+    pub allowed: String,
+}
+
+impl Job {
+    /// Checks what the types cannot.
+    ///
+    /// # Errors
+    /// The first key that holds something that is not allowed.
+    pub fn check(&self) -> Result<(), JobError> {
+        let error = |key, found: &dyn std::fmt::Display, allowed: &str| {
+            Err(JobError { key, found: found.to_string(), allowed: allowed.to_owned() })
+        };
+        if self.token_bytes().is_none() {
+            return error("token", &format_args!("{} characters", self.token.len()), "32 hexadecimal digits");
+        }
+        if self.windows.measured_ns.0 == 0 {
+            return error("windows.measured_ns", &0, "more than 0");
+        }
+        if self.windows.interval_ns.0 < 10_000_000 {
+            return error("windows.interval_ns", &self.windows.interval_ns.0, "10 000 000 (10 ms) or more");
+        }
+        if self.windows.load_ns().0 > 7 * 86_400 * 1_000_000_000 {
+            return error("windows", &self.windows.load_ns().0, "a week at most in all");
+        }
+        if self.role == Role::Idle {
+            return Ok(());
+        }
+        if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
+            return error("connections", &self.connections, &format!("1 to {MAX_CONNECTIONS}"));
+        }
+        if !(1..=MAX_MESSAGE_BYTES).contains(&self.message_bytes.0) {
+            return error("message_bytes", &self.message_bytes.0, &format!("1 to {MAX_MESSAGE_BYTES}"));
+        }
+        if self.transport == Transport::Tcp {
+            let address = self.address.as_deref().unwrap_or("nothing");
+            let Ok(parsed) = address.parse::<core::net::SocketAddr>() else {
+                return error("address", &address, "a numeric address with port, such as 10.0.0.2:5201");
+            };
+            if self.role == Role::Send && parsed.port() == 0 {
+                return error("address", &address, "a port other than 0 to connect to");
+            }
+        }
+        Ok(())
+    }
+
+    /// The token as bytes, or `None` when it is not 32 hexadecimal digits.
+    #[must_use]
+    pub fn token_bytes(&self) -> Option<[u8; 16]> {
+        let digits = self.token.as_bytes();
+        let mut bytes = [0; 16];
+        if digits.len() != 32 {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+            let high = (pair[0] as char).to_digit(16)?;
+            let low = (pair[1] as char).to_digit(16)?;
+            *byte = (high * 16 + low) as u8;
+        }
+        Some(bytes)
+    }
+}

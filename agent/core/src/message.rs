@@ -1,0 +1,365 @@
+//! What the lab and an agent say to each other.
+//!
+//! ```text
+//! lab                                   agent
+//!                                    ◀─ hello          who I am, what I can and cannot do, and why
+//! probe (many)                       ─▶ probe_reply     clock offset
+//! prepare (a job)                    ─▶ listening       (receiver) the data port
+//!                                       ready           connected, proven, threads parked
+//! arm (a start time)                 ─▶ armed           slack left
+//!                                    ◀─ record          one an interval
+//!                                    ◀─ drain           the measured window is over
+//!                                    ◀─ result          totals, and how many records there were
+//! heartbeat                         ◀─▶ heartbeat       at any time, both ways
+//! abort                              ─▶ aborted         load stopped, ready for another job
+//! bye                                ─▶ (ends)
+//! ```
+//! An agent answers what it cannot do with one `error`. A broken frame ends it; a job that failed does not.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
+use crate::job::{Job, SocketOptionsObtained};
+use crate::metric::Reading;
+use crate::phase::Window;
+use crate::units::{Bytes, Nanos};
+
+/// Version of the wire; both ends must have the same. History: `schema/VERSIONS.md`.
+pub const WIRE_VERSION: u32 = 1;
+
+/// From the lab to an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// Answer at once with the time.
+    Probe {
+        /// Comes back in the reply.
+        id: u32,
+    },
+    /// Get ready for a job.
+    Prepare {
+        /// The job.
+        job: Job,
+    },
+    /// Start the prepared job at an instant of the agent's own `CLOCK_MONOTONIC`.
+    Arm {
+        /// The start.
+        start_ns: Nanos,
+    },
+    /// Stop whatever is going on, drop the job.
+    Abort {
+        /// Why, for the record.
+        reason: String,
+    },
+    /// The lab lives.
+    Heartbeat {},
+    /// Nothing more will come: end.
+    Bye {},
+}
+
+/// From an agent to the lab.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Message {
+    /// First message of an agent.
+    Hello(Box<Hello>),
+    /// Answer to `probe`.
+    ProbeReply {
+        /// The probe's.
+        id: u32,
+        /// When the probe was read.
+        received_ns: Nanos,
+        /// When this reply was written.
+        sent_ns: Nanos,
+    },
+    /// The receiver waits for connections.
+    Listening {
+        /// The job's.
+        trial: String,
+        /// Port it listens on.
+        port: u16,
+    },
+    /// Every connection is up and proven, every thread is parked.
+    Ready(Ready),
+    /// The start is scheduled.
+    Armed {
+        /// The job's.
+        trial: String,
+        /// Time left to the start when the agent was done arming.
+        slack_ns: Nanos,
+        /// Whether the starting threads run under `SCHED_FIFO`.
+        realtime: bool,
+    },
+    /// One interval.
+    Record(Box<Record>),
+    /// The measured window is over; the load goes on for the drain window and then stops.
+    Drain {
+        /// The job's.
+        trial: String,
+        /// When.
+        at_ns: Nanos,
+    },
+    /// The job is done.
+    Result(Box<JobResult>),
+    /// The job was dropped on the lab's word.
+    Aborted {
+        /// The job's, or empty when there was none.
+        trial: String,
+    },
+    /// Something cannot be done.
+    Error(WireError),
+    /// The agent lives.
+    Heartbeat {},
+}
+
+/// Something the agent may or may not be able to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Capability {
+    /// Name: `realtime`, `cycles`, `sensor.tcp_info`, ...
+    pub name: String,
+    /// Whether it can.
+    pub available: bool,
+    /// Why not, where it cannot; or how, where there are several ways.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// What the host is. Absent: could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostFacts {
+    /// Host name.
+    pub hostname: Option<String>,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Machine architecture.
+    pub architecture: Option<String>,
+    /// Boot id: two hosts with the same one are the same machine.
+    pub boot_id: Option<String>,
+    /// CPU model name.
+    pub cpu_model: Option<String>,
+    /// CPUs online.
+    pub cpus_online: Vec<u32>,
+    /// CPUs that this agent may run on.
+    pub cpus_allowed: Vec<u32>,
+    /// Memory in all.
+    pub memory_bytes: Option<Bytes>,
+    /// Memory that could be had without swapping.
+    pub memory_available_bytes: Option<Bytes>,
+    /// Open files this agent may have (after raising its limit).
+    pub descriptors_limit: Option<u64>,
+    /// Threads this agent may have.
+    pub threads_limit: Option<u64>,
+    /// Congestion controls that may be chosen.
+    pub congestion_controls: Vec<String>,
+    /// Whether the kernel accounts interrupt time apart (`IRQ_TIME_ACCOUNTING`); absent: not known.
+    pub irq_time_accounting: Option<bool>,
+    /// Frequency governor of CPU 0.
+    pub governor: Option<String>,
+    /// Whether SMT is active.
+    pub smt: Option<bool>,
+    /// Hypervisor, as the CPU names it.
+    pub hypervisor: Option<String>,
+    /// CPU quota of the control group, in CPUs.
+    pub cpu_quota_cpus: Option<f64>,
+    /// 1-minute load average when the agent started.
+    pub load_average: Option<f64>,
+    /// Effective user id.
+    pub user_id: u32,
+}
+
+/// The clocks of a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClockFacts {
+    /// Kernel clock source.
+    pub clocksource: Option<String>,
+    /// What operations are timed with: `tsc` or `clock_monotonic`.
+    pub operations_timed_with: String,
+    /// Frequency of the time-stamp counter, measured at start; absent: none that is constant and nonstop.
+    pub tsc_hz: Option<u64>,
+    /// Smallest nonzero step between two readings of the operation clock.
+    pub step_ns: f64,
+    /// Cost of one reading of the operation clock.
+    pub read_cost_ns: f64,
+}
+
+/// First message of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// [`WIRE_VERSION`].
+    pub wire_version: u32,
+    /// Version of the agent.
+    pub version: String,
+    /// Hash of the sources that the agent was built from.
+    pub build_hash: String,
+    /// SHA-256 of the running program file.
+    pub program_sha256: Option<String>,
+    /// The host.
+    pub host: HostFacts,
+    /// Its clocks.
+    pub clock: ClockFacts,
+    /// What can be done, and what cannot and why.
+    pub capabilities: Vec<Capability>,
+    /// The agent's monotonic clock when this was written.
+    pub now_ns: Nanos,
+    /// The agent's wall clock then, in nanoseconds since 1970 (for people, never for arithmetic).
+    pub wall_ns: Nanos,
+}
+
+/// Everything is up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ready {
+    /// The job's.
+    pub trial: String,
+    /// Connections up and proven.
+    pub connections: u32,
+    /// Workers that will carry the load.
+    pub workers: u32,
+    /// Socket options as obtained.
+    pub socket: SocketOptionsObtained,
+    /// How long getting ready took.
+    pub setup_ns: Nanos,
+    /// Connections turned away because they did not show the token.
+    pub foreign_refused: u32,
+}
+
+/// What was done in an interval. Bytes and operations are counted when the kernel has accepted (sender) or
+/// delivered (receiver) them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadCounts {
+    /// Payload bytes.
+    pub bytes: Bytes,
+    /// Messages completed (sender) or read calls that returned data (receiver).
+    pub operations: u64,
+    /// Service time of those operations.
+    pub service_time: Histogram,
+    /// Connections that moved at least one byte.
+    pub connections_active: u32,
+    /// Connections lost so far in the trial.
+    pub connections_lost: u32,
+}
+
+/// One interval of a trial on one host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The job's.
+    pub trial: String,
+    /// 0, 1, 2, ...
+    pub index: u32,
+    /// Which window it lies in.
+    pub window: Window,
+    /// When the load was counted at its begin; the first one begins at the armed start.
+    pub begin_ns: Nanos,
+    /// When the load was counted at its end.
+    pub end_ns: Nanos,
+    /// What the load did.
+    pub load: LoadCounts,
+    /// What the sensors said.
+    pub sensors: Vec<Reading>,
+}
+
+/// Totals of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobResult {
+    /// The job's.
+    pub trial: String,
+    /// Records sent: fewer arrived means that some were lost.
+    pub records: u32,
+    /// The start that was armed.
+    pub start_ns: Nanos,
+    /// First operation of any worker. Absent: none ran (an idle job).
+    pub first_operation_ns: Option<Nanos>,
+    /// First operation of the last worker.
+    pub last_worker_started_ns: Option<Nanos>,
+    /// When the last worker ended.
+    pub stopped_ns: Nanos,
+    /// Payload bytes from start to end.
+    pub bytes: Bytes,
+    /// Operations from start to end.
+    pub operations: u64,
+    /// Connections that carried at least one byte in the measured window.
+    pub connections_carrying: u32,
+    /// Connections lost before the load stopped.
+    pub connections_lost: u32,
+    /// Why the first of them was lost.
+    #[serde(default)]
+    pub lost_reason: Option<String>,
+    /// Connections turned away because they did not show the token.
+    pub foreign_refused: u32,
+    /// Fewest and most bytes that one connection carried in the measured window.
+    pub connection_bytes_min: Bytes,
+    /// See `connection_bytes_min`.
+    pub connection_bytes_max: Bytes,
+    /// CPU time of the agent process from start to stop, all threads.
+    pub agent_cpu_ns: Nanos,
+    /// Largest resident set of the agent process so far.
+    pub agent_rss_peak_bytes: Bytes,
+}
+
+/// Something cannot be done: what, where, what to try.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WireError {
+    /// Which kind.
+    pub code: ErrorCode,
+    /// What is wrong.
+    pub what: String,
+    /// Where: a key, an address, a file.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// What to try.
+    #[serde(rename = "try")]
+    pub advice: String,
+    /// The trial it concerns, if any.
+    #[serde(default)]
+    pub trial: Option<String>,
+}
+
+/// Kinds of error. The first group ends the agent, with the exit code in [`ErrorCode::exit_code`]; the
+/// others end the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// A frame was malformed, too long, out of order or cut.
+    Frame,
+    /// A command was not understood or came at the wrong time.
+    Protocol,
+    /// Heartbeats of the lab stopped.
+    LabLost,
+    /// The job holds something that is not allowed.
+    Job,
+    /// The address cannot be listened on or reached.
+    Address,
+    /// A limit of the host is too low: descriptors, threads, memory.
+    Limit,
+    /// Connections did not come up in time.
+    ConnectTimeout,
+    /// The start was already past, or too close, when the job was armed.
+    Late,
+    /// The transport failed while the load ran.
+    Transport,
+    /// A defect of the agent.
+    Internal,
+}
+
+impl ErrorCode {
+    /// Exit code of an agent that ends with this error; `None` for errors that only end the job.
+    #[must_use]
+    pub const fn exit_code(self) -> Option<u8> {
+        match self {
+            ErrorCode::Frame => Some(65),
+            ErrorCode::Protocol => Some(76),
+            ErrorCode::LabLost => Some(75),
+            ErrorCode::Internal => Some(70),
+            _ => None,
+        }
+    }
+}

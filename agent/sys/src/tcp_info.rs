@@ -1,0 +1,1 @@
+//! `TCP_INFO` of a socket.

@@ -292,8 +292,6 @@ pub struct JobResult {
     /// Why the first of them was lost.
     #[serde(default)]
     pub lost_reason: Option<String>,
-    /// Connections turned away because they did not show the token.
-    pub foreign_refused: u32,
     /// Fewest and most bytes that one connection carried in the measured window.
     pub connection_bytes_min: Bytes,
     /// See `connection_bytes_min`.

@@ -1,0 +1,234 @@
+//! The control loop: one lab, one job at a time.
+//!
+//! The agent ends when its stdin ends, when its parent dies, or when the lab has been silent for too long,
+//! whatever a job is doing at that moment. It has changed nothing on the host that would outlive it.
+
+use std::process::ExitCode;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use iodyno_core::job::Job;
+use iodyno_core::message::{Command, ErrorCode, Message, WireError};
+use iodyno_core::units::Nanos;
+use iodyno_load::Cancel;
+use iodyno_sys::{clock, process};
+
+use crate::hello;
+use crate::stream::{read_commands, Incoming, Outgoing};
+use crate::trial;
+
+/// How often the agent says that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// What wakes the control loop.
+enum Event {
+    FromLab(Incoming),
+    /// The job of that number came to its end.
+    JobEnded(u64),
+}
+
+/// The job in hand.
+struct ActiveJob {
+    number: u64,
+    trial: String,
+    start: Sender<Nanos>,
+    cancel: Cancel,
+    thread: JoinHandle<()>,
+}
+
+/// Why the control loop ends.
+enum End {
+    /// The lab said so, or closed the stream while nothing was going on.
+    Clean,
+    /// An error, which the lab is told.
+    Error(WireError),
+    /// The stream closed in the middle of a job: nobody is left to be told.
+    Abandoned,
+}
+
+/// Serves one lab on stdin and stdout until it is done or gone.
+pub fn serve(lab_timeout_s: f64) -> ExitCode {
+    if let Err(reason) = process::end_with_parent() {
+        return crate::exit::of(&Err(std::io::Error::other(reason)));
+    }
+    let (outgoing, writer) = Outgoing::start(std::io::stdout());
+    let (sink, events) = channel();
+    read_commands(std::io::stdin(), sink.clone(), Event::FromLab);
+    outgoing.send(Message::Hello(Box::new(hello::hello())));
+
+    let lab_timeout = Nanos((lab_timeout_s.clamp(0.1, 3600.0) * 1e9) as u64);
+    let mut agent = Agent { outgoing, events_in: sink, job: None, jobs: 0, last_trial: String::new() };
+    let end = agent.listen(&events, lab_timeout);
+    agent.drop_job();
+    let code = match end {
+        End::Clean => 0,
+        End::Abandoned => ErrorCode::LabLost.exit_code().unwrap_or(75),
+        End::Error(error) => {
+            let code = error.code.exit_code().unwrap_or(70);
+            agent.outgoing.send(Message::Error(error));
+            code
+        }
+    };
+    drop(agent);
+    writer.finish();
+    ExitCode::from(code)
+}
+
+struct Agent {
+    outgoing: Outgoing,
+    events_in: Sender<Event>,
+    job: Option<ActiveJob>,
+    /// Jobs taken so far.
+    jobs: u64,
+    /// The last job that ended by itself: an `arm` or `abort` for it may still be on its way.
+    last_trial: String,
+}
+
+impl Agent {
+    fn listen(&mut self, events: &Receiver<Event>, lab_timeout: Nanos) -> End {
+        let mut heard = clock::monotonic();
+        let mut beaten = heard;
+        loop {
+            let event = events.recv_timeout(HEARTBEAT / 4);
+            let now = clock::monotonic();
+            if now.minus(beaten).0 >= HEARTBEAT.as_nanos() as u64 {
+                self.outgoing.send(Message::Heartbeat {});
+                beaten = now;
+            }
+            match event {
+                Ok(Event::FromLab(incoming)) => {
+                    heard = now;
+                    if let Some(end) = self.hear(incoming, now) {
+                        return end;
+                    }
+                }
+                Ok(Event::JobEnded(number)) => self.job_ended(number),
+                Err(RecvTimeoutError::Timeout) if now.minus(heard) > lab_timeout => {
+                    let silent = now.minus(heard).0 as f64 / 1e9;
+                    return End::Error(WireError {
+                        code: ErrorCode::LabLost,
+                        what: format!("nothing heard of the lab for {silent:.1} s"),
+                        place: "heartbeat".to_owned(),
+                        advice: "look whether the lab or the way to this host hangs".to_owned(),
+                        trial: self.job.as_ref().map(|job| job.trial.clone()),
+                    });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // Cannot be: this struct holds a sender.
+                Err(RecvTimeoutError::Disconnected) => return End::Abandoned,
+            }
+        }
+    }
+
+    fn hear(&mut self, incoming: Incoming, now: Nanos) -> Option<End> {
+        let broken = |code, what: String, place: &str, advice: &str| {
+            let (place, advice) = (place.to_owned(), advice.to_owned());
+            Some(End::Error(WireError { code, what, place, advice, trial: None }))
+        };
+        let command = match incoming {
+            Incoming::Command(command) => *command,
+            Incoming::End if self.job.is_some() => return Some(End::Abandoned),
+            Incoming::End => return Some(End::Clean),
+            Incoming::Broken(error) => {
+                let advice = "look for something else that writes into the agent's stdin";
+                return broken(ErrorCode::Frame, error.to_string(), "stdin", advice);
+            }
+            Incoming::NotUnderstood(what) => {
+                let advice = "use a lab and an agent of the same build";
+                return broken(ErrorCode::Protocol, what, "command", advice);
+            }
+        };
+        match command {
+            Command::Probe { id } => {
+                self.outgoing.send(Message::ProbeReply {
+                    id,
+                    received_ns: now,
+                    sent_ns: clock::monotonic(),
+                });
+            }
+            Command::Heartbeat {} => {}
+            Command::Bye {} => return Some(End::Clean),
+            Command::Prepare { .. } if self.job.is_some() => {
+                let what = "a job was sent while another one is in hand".to_owned();
+                return broken(ErrorCode::Protocol, what, "prepare", "wait for result, error or aborted first");
+            }
+            Command::Prepare { job } => self.take(job),
+            Command::Arm { start_ns } => match &self.job {
+                Some(job) => {
+                    let _ = job.start.send(start_ns);
+                }
+                None if !self.last_trial.is_empty() => {}
+                None => {
+                    let what = "armed without a job".to_owned();
+                    return broken(ErrorCode::Protocol, what, "arm", "send prepare first");
+                }
+            },
+            Command::Abort { .. } => {
+                let trial = self.drop_job();
+                self.outgoing.send(Message::Aborted { trial });
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, job: Job) {
+        if let Err(error) = job.check() {
+            self.last_trial.clone_from(&job.trial);
+            self.outgoing.send(Message::Error(WireError {
+                code: ErrorCode::Job,
+                what: format!("found {}, allowed: {}", error.found, error.allowed),
+                place: error.key.to_owned(),
+                advice: "correct the experiment".to_owned(),
+                trial: Some(job.trial),
+            }));
+            return;
+        }
+        let cancel = Cancel::default();
+        let (start, armed) = channel();
+        let (outgoing, events_in, cancelled) =
+            (self.outgoing.clone(), self.events_in.clone(), cancel.clone());
+        self.jobs += 1;
+        let number = self.jobs;
+        let trial = job.trial.clone();
+        let thread = std::thread::spawn(move || {
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                trial::carry_out(&job, &armed, &cancelled, &outgoing)
+            }));
+            let error = match ended {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some((error.code, error.what, error.place, error.advice)),
+                Err(_) => Some((
+                    ErrorCode::Internal,
+                    "the job's thread panicked; its message is on stderr".to_owned(),
+                    "agent".to_owned(),
+                    "report this with the message".to_owned(),
+                )),
+            };
+            // What a dropped job has to say is of no interest; the lab is told `aborted`.
+            if let (Some((code, what, place, advice)), false) = (error, cancelled.is_cancelled()) {
+                let trial = Some(job.trial);
+                outgoing.send(Message::Error(WireError { code, what, place, advice, trial }));
+            }
+            let _ = events_in.send(Event::JobEnded(number));
+        });
+        self.job = Some(ActiveJob { number, trial, start, cancel, thread });
+    }
+
+    fn job_ended(&mut self, number: u64) {
+        // A job that was dropped also says that it ended; by then another one may be in hand.
+        if let Some(job) = self.job.take_if(|job| job.number == number) {
+            self.last_trial = job.trial;
+            let _ = job.thread.join();
+        }
+    }
+
+    /// Stops the job in hand and waits until it is gone; its trial, or nothing.
+    fn drop_job(&mut self) -> String {
+        let Some(job) = self.job.take() else { return String::new() };
+        job.cancel.cancel();
+        let _ = job.thread.join();
+        self.last_trial.clone_from(&job.trial);
+        job.trial
+    }
+}

@@ -1,0 +1,283 @@
+//! One job from beginning to end: get ready, start on time, report every interval, account for the whole.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use iodyno_core::job::{Job, Role};
+use iodyno_core::message::{
+    ErrorCode, JobResult, LoadCounts, Message, Ready, Record,
+};
+use iodyno_core::metric::Reading;
+use iodyno_core::phase::Window;
+use iodyno_core::units::{Bytes, Nanos};
+use iodyno_load::{Cancel, Finished, LoadError, Meter, Prepared, Running, Totals};
+use iodyno_sense::{Panel, Roots, Subject};
+use iodyno_sys::{clock, process, realtime};
+
+use crate::stream::Outgoing;
+
+/// An `arm` that leaves less than this is refused: the start would be late or cold.
+const LEAST_SLACK: Nanos = Nanos(20 * 1_000_000);
+/// The sensors' first reading is taken this long before the start.
+const BASELINE_LEAD: Nanos = Nanos(10 * 1_000_000);
+/// How long the load may take to come to rest after its stop.
+const REST: Nanos = Nanos(3 * 1_000_000_000);
+/// How often a waiting job looks whether it was dropped.
+const LOOK: Nanos = Nanos(20 * 1_000_000);
+
+/// Carries `job` out. `start` brings the armed start.
+pub fn carry_out(
+    job: &Job,
+    start: &Receiver<Nanos>,
+    cancel: &Cancel,
+    outgoing: &Outgoing,
+) -> Result<(), LoadError> {
+    let began = clock::monotonic();
+    let prepared = prepare(job, cancel, outgoing)?;
+    let (sockets, thread_ids) = prepared
+        .as_ref()
+        .map_or((Vec::new(), Vec::new()), |prepared| (prepared.sockets(), prepared.thread_ids()));
+    let subject = Subject { sockets, thread_ids, cpus: job.cpus.clone() };
+    let mut panel = Panel::new(&Roots::default(), subject, job.sensors.as_deref()).map_err(|error| LoadError {
+        code: ErrorCode::Job,
+        what: error.to_string(),
+        place: "sensors".to_owned(),
+        advice: "name sensors that this agent has, or none for all of them".to_owned(),
+    })?;
+    outgoing.send(Message::Ready(Ready {
+        trial: job.trial.clone(),
+        connections: prepared.as_ref().map_or(0, Prepared::connections),
+        workers: prepared.as_ref().map_or(0, Prepared::workers),
+        socket: prepared.as_ref().map(|prepared| prepared.obtained().clone()).unwrap_or_default(),
+        setup_ns: clock::monotonic().minus(began),
+        foreign_refused: prepared.as_ref().map_or(0, Prepared::foreign_refused),
+    }));
+
+    let start_ns = wait_for_start(start, cancel)?;
+    let running = prepared.map(|prepared| prepared.arm(start_ns));
+    // The job's own thread must wake on time although the load takes every CPU; it works a few milliseconds
+    // in a second. Where it may not, records end later than planned, and say when.
+    let realtime = realtime::enter(40).is_ok();
+    outgoing.send(Message::Armed {
+        trial: job.trial.clone(),
+        slack_ns: start_ns.minus(clock::monotonic()),
+        realtime: running.as_ref().map_or(realtime, |running| running.realtime().is_ok()),
+    });
+    let observed = observe(job, start_ns, running.as_ref(), &mut panel, cancel, outgoing);
+    realtime::leave();
+    let finished = running.map(|running| {
+        if observed.is_err() {
+            running.stop();
+        }
+        running.join()
+    });
+    let observed = observed?;
+    outgoing.send(Message::Result(Box::new(account(job, start_ns, &observed, finished.unwrap_or_default()))));
+    Ok(())
+}
+
+/// Brings every connection up; `None` for an idle job.
+fn prepare(job: &Job, cancel: &Cancel, outgoing: &Outgoing) -> Result<Option<Prepared>, LoadError> {
+    match job.role {
+        Role::Idle => Ok(None),
+        Role::Send => iodyno_load::connect(job, cancel).map(Some),
+        Role::Receive => {
+            let listener = iodyno_load::listen(job, cancel)?;
+            let port = listener.port();
+            outgoing.send(Message::Listening { trial: job.trial.clone(), port });
+            listener.accept_all().map(Some)
+        }
+    }
+}
+
+fn dropped() -> LoadError {
+    LoadError {
+        code: ErrorCode::Transport,
+        what: "the job was dropped".to_owned(),
+        place: "job".to_owned(),
+        advice: String::new(),
+    }
+}
+
+fn wait_for_start(start: &Receiver<Nanos>, cancel: &Cancel) -> Result<Nanos, LoadError> {
+    loop {
+        match start.recv_timeout(Duration::from_nanos(LOOK.0)) {
+            _ if cancel.is_cancelled() => return Err(dropped()),
+            Ok(start_ns) => {
+                let slack = start_ns.minus(clock::monotonic());
+                if slack >= LEAST_SLACK {
+                    return Ok(start_ns);
+                }
+                return Err(LoadError {
+                    code: ErrorCode::Late,
+                    what: format!("the start was armed with {} ns left", slack.0),
+                    place: "arm".to_owned(),
+                    advice: format!("arm at least {} ms ahead", LEAST_SLACK.0 / 1_000_000),
+                });
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(dropped()),
+        }
+    }
+}
+
+/// The load's counters at a moment.
+struct Count {
+    at_ns: Nanos,
+    totals: Totals,
+}
+
+/// What was seen from start to rest.
+struct Observed {
+    records: u32,
+    /// Bytes that each connection carried in the measured window.
+    carried: Vec<u64>,
+    agent_cpu_ns: Nanos,
+}
+
+/// Writes a record at the end of every interval until the load has come to rest.
+fn observe(
+    job: &Job,
+    start_ns: Nanos,
+    running: Option<&Running>,
+    panel: &mut Panel,
+    cancel: &Cancel,
+    outgoing: &Outgoing,
+) -> Result<Observed, LoadError> {
+    let meter = running.map(Running::meter);
+    let count = || Count {
+        at_ns: clock::monotonic(),
+        totals: meter.as_ref().map(Meter::read).unwrap_or_default(),
+    };
+    sleep_until(start_ns.minus(BASELINE_LEAD), cancel)?;
+    let cpu_before = clock::process_cpu();
+    panel.baseline();
+
+    let mut before = Count { at_ns: start_ns, totals: count().totals };
+    let mut measured_from = None;
+    let mut carried = Vec::new();
+    let records = job.windows.records();
+    for (index, (window, end)) in (0..).zip(&records) {
+        wait_for_end(*window, start_ns.plus(*end), running, cancel)?;
+        let now = count();
+        if *window == Window::Measured {
+            let from = measured_from.get_or_insert_with(|| before.totals.connection_bytes.clone());
+            carried = grown(from, &now.totals.connection_bytes);
+        }
+        outgoing.send(Message::Record(Box::new(record(job, index, *window, &before, &now, panel.read()))));
+        if *end == job.windows.warm_up_ns.plus(job.windows.measured_ns) {
+            outgoing.send(Message::Drain { trial: job.trial.clone(), at_ns: now.at_ns });
+        }
+        before = now;
+    }
+    come_to_rest(running, start_ns.plus(job.windows.load_ns()), cancel)?;
+    let agent_cpu_ns = clock::process_cpu().minus(cpu_before);
+    Ok(Observed { records: records.len() as u32, carried, agent_cpu_ns })
+}
+
+/// Waits for the end of an interval. The last one, the drain window, ends when the load has come to rest.
+fn wait_for_end(
+    window: Window,
+    due: Nanos,
+    running: Option<&Running>,
+    cancel: &Cancel,
+) -> Result<(), LoadError> {
+    while clock::monotonic() < due {
+        if let Some(running) = running.filter(|running| running.is_finished() && window != Window::Drain) {
+            let totals = running.meter().read();
+            return Err(LoadError {
+                code: ErrorCode::Transport,
+                what: format!(
+                    "all connections ended before the load was to stop; {} were lost: {}",
+                    totals.connections_lost,
+                    totals.lost_reason.as_deref().unwrap_or("no reason known")
+                ),
+                place: "data connections".to_owned(),
+                advice: "look at what happened on the other end".to_owned(),
+            });
+        }
+        sleep_until(due.min(clock::monotonic().plus(LOOK)), cancel)?;
+    }
+    if window == Window::Drain {
+        come_to_rest(running, due, cancel)?;
+    }
+    Ok(())
+}
+
+fn account(job: &Job, start_ns: Nanos, observed: &Observed, finished: Finished) -> JobResult {
+    let (carried, totals) = (&observed.carried, finished.totals);
+    JobResult {
+        trial: job.trial.clone(),
+        records: observed.records,
+        start_ns,
+        first_operation_ns: finished.first_operation_ns,
+        last_worker_started_ns: finished.last_worker_started_ns,
+        stopped_ns: finished.stopped_ns.unwrap_or_else(clock::monotonic),
+        bytes: Bytes(totals.bytes),
+        operations: totals.operations,
+        connections_carrying: carried.iter().filter(|bytes| **bytes > 0).count() as u32,
+        connections_lost: totals.connections_lost,
+        lost_reason: totals.lost_reason,
+        connection_bytes_min: Bytes(carried.iter().copied().min().unwrap_or(0)),
+        connection_bytes_max: Bytes(carried.iter().copied().max().unwrap_or(0)),
+        agent_cpu_ns: observed.agent_cpu_ns,
+        agent_rss_peak_bytes: process::rss_peak(),
+    }
+}
+
+/// Sleeps to `instant`, in slices, so that a dropped job is noticed.
+fn sleep_until(instant: Nanos, cancel: &Cancel) -> Result<(), LoadError> {
+    loop {
+        if cancel.is_cancelled() {
+            return Err(dropped());
+        }
+        let now = clock::monotonic();
+        if now >= instant {
+            return Ok(());
+        }
+        clock::sleep_until(instant.min(now.plus(LOOK)));
+    }
+}
+
+/// Waits until every worker is done; after [`REST`] the sockets are shut, which ends those that hang.
+fn come_to_rest(running: Option<&Running>, due: Nanos, cancel: &Cancel) -> Result<(), LoadError> {
+    let Some(running) = running else { return Ok(()) };
+    while !running.is_finished() {
+        sleep_until(clock::monotonic().plus(Nanos::MILLISECOND), cancel)?;
+        if clock::monotonic() > due.plus(REST) {
+            running.stop();
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that each connection carried between two counts.
+fn grown(before: &[u64], now: &[u64]) -> Vec<u64> {
+    now.iter().enumerate().map(|(index, bytes)| bytes - before.get(index).copied().unwrap_or(0)).collect()
+}
+
+fn record(
+    job: &Job,
+    index: u32,
+    window: Window,
+    before: &Count,
+    now: &Count,
+    sensors: Vec<Reading>,
+) -> Record {
+    let moved = grown(&before.totals.connection_bytes, &now.totals.connection_bytes);
+    Record {
+        trial: job.trial.clone(),
+        index,
+        window,
+        begin_ns: before.at_ns,
+        end_ns: now.at_ns,
+        load: LoadCounts {
+            bytes: Bytes(now.totals.bytes - before.totals.bytes),
+            operations: now.totals.operations - before.totals.operations,
+            service_time: now.totals.service_time.since(&before.totals.service_time),
+            connections_active: moved.iter().filter(|bytes| **bytes > 0).count() as u32,
+            connections_lost: now.totals.connections_lost,
+        },
+        sensors,
+    }
+}

@@ -1,0 +1,178 @@
+//! One example of every command and message, as files that both languages test against.
+//!
+//! `schema/golden/commands.jsonl` and `messages.jsonl` hold one message a line; `commands.bin` and
+//! `messages.bin` hold the same as frames. To write them anew after a change of the wire:
+//! `IODYNO_UPDATE=1 cargo test -p iodyno-core --test golden`, and add a line to `schema/VERSIONS.md`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use iodyno_core::frame::{encode, Decoder};
+use iodyno_core::histogram::Histogram;
+use iodyno_core::job::{Driver, Job, Role, SocketOptions, SocketOptionsObtained, Transport, Workload};
+use iodyno_core::message::{
+    Capability, ClockFacts, Command, ErrorCode, Hello, HostFacts, JobResult, LoadCounts, Message, Ready,
+    Record, WireError, WIRE_VERSION,
+};
+use iodyno_core::metric::{Reading, Value};
+use iodyno_core::phase::{Window, Windows};
+use iodyno_core::units::{Bytes, Nanos};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+fn job() -> Job {
+    Job {
+        trial: "00012-1".to_owned(),
+        token: "000102030405060708090a0b0c0d0e0f".to_owned(),
+        role: Role::Send,
+        workload: Workload::Stream,
+        transport: Transport::Tcp,
+        driver: Driver::Threads,
+        connections: 100,
+        message_bytes: Bytes(65_536),
+        address: Some("10.0.0.2:5201".to_owned()),
+        socket: SocketOptions {
+            send_buffer_bytes: Some(Bytes(262_144)),
+            receive_buffer_bytes: None,
+            nagle: Some(true),
+            congestion_control: Some("cubic".to_owned()),
+        },
+        windows: Windows {
+            warm_up_ns: Nanos(1_000_000_000),
+            measured_ns: Nanos(10_000_000_000),
+            drain_ns: Nanos(100_000_000),
+            interval_ns: Nanos(1_000_000_000),
+        },
+        cpus: vec![0],
+        sensors: Some(vec!["cpu_times".to_owned()]),
+    }
+}
+
+fn commands() -> Vec<Command> {
+    vec![
+        Command::Probe { id: 7 },
+        Command::Prepare { job: job() },
+        Command::Arm { start_ns: Nanos(5_000_000_000) },
+        Command::Abort { reason: "the other end failed".to_owned() },
+        Command::Heartbeat {},
+        Command::Bye {},
+    ]
+}
+
+fn hello() -> Hello {
+    Hello {
+        wire_version: WIRE_VERSION,
+        version: "0.1.0".to_owned(),
+        build_hash: "0123456789abcdef".to_owned(),
+        program_sha256: Some("00".repeat(32)),
+        host: HostFacts {
+            hostname: Some("client".to_owned()),
+            cpus_online: vec![0, 1],
+            ..HostFacts::default()
+        },
+        clock: ClockFacts {
+            operations_timed_with: "tsc".to_owned(),
+            tsc_hz: Some(2_000_000_000),
+            step_ns: 1.0,
+            read_cost_ns: 12.5,
+            ..ClockFacts::default()
+        },
+        capabilities: vec![Capability {
+            name: "cycles".to_owned(),
+            available: false,
+            reason: Some("no hardware counters here".to_owned()),
+        }],
+        now_ns: Nanos(1_000_000_000),
+        wall_ns: Nanos(1_700_000_000_000_000_000),
+    }
+}
+
+fn record() -> Record {
+    Record {
+        trial: "00012-1".to_owned(),
+        index: 0,
+        window: Window::WarmUp,
+        begin_ns: Nanos(5_000_000_000),
+        end_ns: Nanos(6_000_000_000),
+        load: LoadCounts {
+            bytes: Bytes(131_072),
+            operations: 2,
+            service_time: Histogram { count: 2, sum_ns: 300, buckets: vec![100, 200], counts: vec![1, 1] },
+            connections_active: 2,
+            connections_lost: 0,
+        },
+        sensors: vec![Reading {
+            sensor: "cpu_times".to_owned(),
+            read_ns: Nanos(6_000_100_000),
+            span_ns: Nanos(1_000_000_000),
+            cost_ns: Nanos(20_000),
+            values: vec![Value("cpu.idle_ns".to_owned(), "cpu=0".to_owned(), 250_000_000)],
+            missing: None,
+        }],
+    }
+}
+
+fn messages() -> Vec<Message> {
+    let trial = || "00012-1".to_owned();
+    vec![
+        Message::Hello(Box::new(hello())),
+        Message::ProbeReply { id: 7, received_ns: Nanos(10), sent_ns: Nanos(20) },
+        Message::Listening { trial: trial(), port: 5201 },
+        Message::Ready(Ready {
+            trial: trial(),
+            connections: 100,
+            workers: 100,
+            socket: SocketOptionsObtained { send_buffer_bytes: Some(Bytes(524_288)), ..Default::default() },
+            setup_ns: Nanos(30_000_000),
+            foreign_refused: 0,
+        }),
+        Message::Armed { trial: trial(), slack_ns: Nanos(90_000_000), realtime: true },
+        Message::Record(Box::new(record())),
+        Message::Drain { trial: trial(), at_ns: Nanos(16_000_000_000) },
+        Message::Result(Box::new(JobResult { trial: trial(), records: 12, ..JobResult::default() })),
+        Message::Aborted { trial: trial() },
+        Message::Error(WireError {
+            code: ErrorCode::Address,
+            what: "port 5201 is taken".to_owned(),
+            place: "10.0.0.2:5201".to_owned(),
+            advice: "name another data_port, or none".to_owned(),
+            trial: Some(trial()),
+        }),
+        Message::Heartbeat {},
+    ]
+}
+
+fn holds<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(name: &str, examples: &[T]) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../schema/golden");
+    let lines: Vec<String> = examples.iter().map(|e| serde_json::to_string(e).unwrap()).collect();
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let frames: Vec<u8> =
+        (0..).zip(&lines).flat_map(|(number, line)| encode(number, line.as_bytes()).unwrap()).collect();
+    let (text_file, frame_file) = (folder.join(format!("{name}.jsonl")), folder.join(format!("{name}.bin")));
+    if std::env::var_os("IODYNO_UPDATE").is_some() {
+        fs::write(&text_file, &text).unwrap();
+        fs::write(&frame_file, &frames).unwrap();
+    }
+    assert_eq!(fs::read_to_string(text_file).unwrap(), text, "{name}.jsonl tells another wire");
+    let stored = fs::read(frame_file).unwrap();
+    assert_eq!(stored, frames, "{name}.bin tells another wire");
+
+    let mut decoder = Decoder::new();
+    decoder.feed(&stored);
+    for example in examples {
+        let payload = decoder.next_payload().unwrap().expect("a frame for every example");
+        assert_eq!(&serde_json::from_slice::<T>(&payload).unwrap(), example);
+    }
+    assert_eq!(decoder.next_payload(), Ok(None));
+    decoder.finish().unwrap();
+}
+
+#[test]
+fn commands_are_as_the_golden_files_have_them() {
+    holds("commands", &commands());
+}
+
+#[test]
+fn messages_are_as_the_golden_files_have_them() {
+    holds("messages", &messages());
+}

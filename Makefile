@@ -1,0 +1,82 @@
+# The two commands that matter are `make study` and `make test`. Both do all the set-up they need.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \) -print) agent/hatch_build.py
+PACKAGES := build-essential python3-venv iproute2
+TEST_PACKAGES := openssh-client openssh-server chromium
+BENCH_PACKAGES := iperf3
+
+.PHONY: help study test lint bench docs schema build clean system system-test system-bench
+
+help:            ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
+
+study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
+	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
+
+test: $(VENV)/.test system-test lint docs   ## everything that CI runs
+	cd agent && cargo test --locked --quiet
+	$(BIN)/python -m pytest tests
+
+lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors
+	$(BIN)/ruff format --check src tests bench agent/hatch_build.py
+	$(BIN)/ruff check src tests bench agent/hatch_build.py
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	cd agent && cargo fmt --check
+	cd agent && cargo clippy --locked --quiet --all-targets -- -D warnings
+
+docs: $(VENV)/.test                         ## execute every block of the documentation
+	$(BIN)/python -m pytest -q tests/docs
+
+bench: $(VENV)/.test system-bench           ## compare with peers, side by side, in ratios (about 10 minutes)
+	$(BIN)/python -m bench
+
+schema: build                               ## write the schemas of the wire and the store anew
+	$(BIN)/iodyno-agent schema schema
+	IODYNO_UPDATE=1 $(BIN)/python -m pytest -q tests/contract/test_schema_files.py
+	cd agent && IODYNO_UPDATE=1 cargo test --locked --quiet -p iodyno-core --test golden
+
+build: $(VENV)/.study                       ## the agent and the `iodyno` command in .venv
+
+clean:                                      ## remove what the targets above made, but no campaign
+	rm -rf $(VENV) agent/target src/iodyno/_bin
+
+# What must be on the system: installed where we may, named where we may not.
+define require
+	@missing=(); for package in $(1); do \
+	  dpkg-query -W -f='$${Status}' "$$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$$package"); done; \
+	if [ $${#missing[@]} -gt 0 ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing $${missing[*]}" >&2; \
+	    export DEBIAN_FRONTEND=noninteractive; apt-get update -qq >&2; \
+	    apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; \
+	  else echo "not installed: $${missing[*]}; as root: apt-get install $${missing[*]} ($(2))" >&2; fi; fi
+endef
+
+system:
+	@if command -v dpkg-query >/dev/null; then :; else echo "not a Debian: install the like of $(PACKAGES) yourself" >&2; exit 0; fi
+	$(call require,$(if $(shell command -v cc),,build-essential) $(if $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null && echo yes),,python3-venv) $(if $(shell command -v ip),,iproute2),the build needs them)
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer, see https://rustup.rs" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install a newer one and say PYTHON=python3.x" >&2; exit 1; }
+
+system-test: system
+	$(call require,$(TEST_PACKAGES),tests that need them will be skipped)
+
+system-bench: system
+	$(call require,$(BENCH_PACKAGES),the peers that are compared with)
+
+$(VENV)/bin/python: | system
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.study: $(VENV)/bin/python pyproject.toml $(AGENT_SOURCES)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.study
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,126 @@
+//! What this instrument costs and how finely it sees, measured by itself.
+//!
+//! Every figure that the load loop adds to an operation is here: a reader can subtract it, and sees when it is
+//! no longer small against what is measured.
+
+use std::io::{self, Write};
+
+use iodyno_core::histogram::Recorder;
+use iodyno_core::job::Driver;
+use iodyno_core::units::Nanos;
+use iodyno_load::null_cost;
+use iodyno_sense::Roots;
+use iodyno_sys::{clock, realtime};
+use serde::Serialize;
+
+/// How long each loop is run: long against a scheduling tick, short for a person who waits.
+const SPAN: Nanos = Nanos(300 * 1_000_000);
+/// How often a wake-up is tried.
+const WAKE_UPS: u64 = 50;
+
+/// The figures. Times are nanoseconds of CPU, but `wake_up_*`, which are late arrivals on the wall clock.
+#[derive(Serialize)]
+struct Calibration {
+    version: &'static str,
+    operations_timed_with: String,
+    tsc_hz: Option<u64>,
+    clock_step_ns: f64,
+    clock_read_ns: f64,
+    histogram_record_ns: f64,
+    write_overhead_threads_ns: f64,
+    write_overhead_epoll_ns: f64,
+    wake_up_p50_ns: u64,
+    wake_up_p99_ns: u64,
+    wake_up_realtime: bool,
+    sensors: Vec<SensorCost>,
+}
+
+#[derive(Serialize)]
+struct SensorCost {
+    sensor: &'static str,
+    cost_ns: Nanos,
+}
+
+/// Measures and prints, as a table or as JSON.
+pub fn print(json: bool) -> io::Result<()> {
+    let calibration = measure();
+    let mut out = io::stdout();
+    if json {
+        return writeln!(out, "{}", serde_json::to_string_pretty(&calibration)?);
+    }
+    let c = &calibration;
+    writeln!(out, "iodyno-agent {}", c.version)?;
+    writeln!(out, "\nclock of operations       {}", c.operations_timed_with)?;
+    if let Some(hz) = c.tsc_hz {
+        writeln!(out, "  frequency               {:.3} MHz", hz as f64 / 1e6)?;
+    }
+    writeln!(out, "  smallest step           {:.1} ns", c.clock_step_ns)?;
+    writeln!(out, "  one reading             {:.1} ns", c.clock_read_ns)?;
+    writeln!(out, "\nthe agent's own time for one write, on a transport that does nothing")?;
+    writeln!(out, "  driver threads          {:.1} ns", c.write_overhead_threads_ns)?;
+    writeln!(out, "  driver epoll            {:.1} ns", c.write_overhead_epoll_ns)?;
+    writeln!(out, "  of it the histogram     {:.1} ns", c.histogram_record_ns)?;
+    let kind = if c.wake_up_realtime { "SCHED_FIFO" } else { "SCHED_OTHER" };
+    writeln!(out, "\nlate at an armed instant ({kind}, without the final spin)")?;
+    writeln!(out, "  median                  {:.1} us", c.wake_up_p50_ns as f64 / 1e3)?;
+    writeln!(out, "  99th percentile         {:.1} us", c.wake_up_p99_ns as f64 / 1e3)?;
+    writeln!(out, "\nCPU time of one reading of each sensor")?;
+    for SensorCost { sensor, cost_ns } in &c.sensors {
+        writeln!(out, "  {sensor:<22}  {:.1} us", cost_ns.0 as f64 / 1e3)?;
+    }
+    Ok(())
+}
+
+fn measure() -> Calibration {
+    let roots = Roots::default();
+    let facts = iodyno_sense::clock_facts(&roots);
+    let (wake_up_p50_ns, wake_up_p99_ns, wake_up_realtime) = wake_ups();
+    Calibration {
+        version: crate::VERSION,
+        operations_timed_with: facts.operations_timed_with,
+        tsc_hz: facts.tsc_hz,
+        clock_step_ns: facts.step_ns,
+        clock_read_ns: facts.read_cost_ns,
+        histogram_record_ns: histogram_cost(),
+        write_overhead_threads_ns: null_cost(Driver::Threads, SPAN),
+        write_overhead_epoll_ns: null_cost(Driver::Epoll, SPAN),
+        wake_up_p50_ns,
+        wake_up_p99_ns,
+        wake_up_realtime,
+        sensors: iodyno_sense::costs(&roots)
+            .into_iter()
+            .map(|(sensor, cost_ns)| SensorCost { sensor, cost_ns })
+            .collect(),
+    }
+}
+
+/// CPU time of counting one value, over values as spread out as service times are.
+fn histogram_cost() -> f64 {
+    let recorder = Recorder::default();
+    let before = clock::thread_cpu();
+    let mut counted = 0u64;
+    while clock::thread_cpu().minus(before) < Nanos(50_000_000) {
+        for value in 0..10_000u64 {
+            recorder.record(std::hint::black_box(value * 37));
+        }
+        counted += 10_000;
+    }
+    clock::thread_cpu().minus(before).0 as f64 / counted as f64
+}
+
+/// How late a sleeping thread wakes: median, 99th percentile, and whether it could be a real-time thread.
+fn wake_ups() -> (u64, u64, bool) {
+    let tried = std::thread::spawn(|| {
+        let realtime = realtime::enter(50).is_ok();
+        let mut late: Vec<u64> = (0..WAKE_UPS)
+            .map(|_| {
+                let due = clock::monotonic().plus(Nanos(2_000_000));
+                clock::sleep_until(due);
+                clock::monotonic().minus(due).0
+            })
+            .collect();
+        late.sort_unstable();
+        (late[late.len() / 2], late[late.len() * 99 / 100], realtime)
+    });
+    tried.join().unwrap_or((0, 0, false))
+}

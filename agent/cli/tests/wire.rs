@@ -1,0 +1,377 @@
+//! The agent as the lab sees it: real processes, real frames on real pipes.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio};
+use std::time::{Duration, Instant};
+
+use iodyno_core::frame::{encode, Decoder};
+use iodyno_core::job::{Driver, Job, Role, SocketOptions, Transport, Workload};
+use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record};
+use iodyno_core::phase::{Window, Windows};
+use iodyno_core::units::{Bytes, Nanos};
+use proptest::prelude::*;
+
+const AGENT: &str = env!("CARGO_BIN_EXE_iodyno-agent");
+
+/// One agent, spoken to as the lab does.
+struct Agent {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    decoder: Decoder,
+    sequence: u32,
+}
+
+impl Agent {
+    fn start(extra: &[&str]) -> Agent {
+        let mut process = Process::new(AGENT)
+            .arg("serve")
+            .args(extra)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the agent starts");
+        let (stdin, stdout) = (process.stdin.take(), process.stdout.take().expect("piped"));
+        Agent { process, stdin, stdout, decoder: Decoder::new(), sequence: 0 }
+    }
+
+    fn send_bytes(&mut self, bytes: &[u8]) {
+        // The agent may have ended already; what it said on the way out is what counts.
+        let _ = self.stdin.as_mut().expect("open").write_all(bytes);
+    }
+
+    fn send(&mut self, command: &Command) {
+        let frame = encode(self.sequence, &serde_json::to_vec(command).unwrap()).unwrap();
+        self.sequence += 1;
+        self.send_bytes(&frame);
+    }
+
+    fn next(&mut self) -> Option<Message> {
+        loop {
+            if let Some(payload) = self.decoder.next_payload().expect("whole frames") {
+                return Some(serde_json::from_slice(&payload).expect("a message"));
+            }
+            let mut chunk = [0; 4096];
+            match self.stdout.read(&mut chunk).expect("a pipe") {
+                0 => return None,
+                count => self.decoder.feed(&chunk[..count]),
+            }
+        }
+    }
+
+    /// The next message that `wanted` takes; everything before it is thrown away.
+    fn until<T>(&mut self, mut wanted: impl FnMut(&Message) -> Option<T>) -> T {
+        loop {
+            let message = self.next().expect("the agent is still there");
+            if let Some(found) = wanted(&message) {
+                return found;
+            }
+            assert!(!matches!(message, Message::Error(_)), "{message:?}");
+        }
+    }
+
+    /// Everything it still says, and its exit code.
+    fn end(mut self) -> (Vec<Message>, i32) {
+        drop(self.stdin.take());
+        let mut said = Vec::new();
+        while let Some(message) = self.next() {
+            said.push(message);
+        }
+        (said, self.process.wait().unwrap().code().expect("not killed"))
+    }
+
+    /// Bytes after the hello, then the end of the stream: errors and exit code.
+    fn told(bytes: &[u8]) -> (Vec<ErrorCode>, i32) {
+        let mut agent = Agent::start(&[]);
+        agent.send_bytes(bytes);
+        let (said, code) = agent.end();
+        let errors = said.iter().filter_map(|message| match message {
+            Message::Error(error) => Some(error.code),
+            _ => None,
+        });
+        (errors.collect(), code)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn job(role: Role, port: u16) -> Job {
+    Job {
+        trial: "00001-1".to_owned(),
+        token: "0f".repeat(16),
+        role,
+        workload: Workload::Stream,
+        transport: Transport::Tcp,
+        driver: Driver::Threads,
+        connections: 3,
+        message_bytes: Bytes(8192),
+        address: Some(format!("127.0.0.1:{port}")),
+        socket: SocketOptions::default(),
+        windows: Windows {
+            warm_up_ns: Nanos(50_000_000),
+            measured_ns: Nanos(300_000_000),
+            drain_ns: Nanos(50_000_000),
+            interval_ns: Nanos(100_000_000),
+        },
+        cpus: vec![],
+        sensors: None,
+    }
+}
+
+/// Brings both ends of a job up and arms them; the start.
+fn start_trial(sender: &mut Agent, receiver: &mut Agent, change: impl Fn(&mut Job)) -> Nanos {
+    let mut receive = job(Role::Receive, 0);
+    change(&mut receive);
+    receiver.send(&Command::Prepare { job: receive });
+    let port = receiver.until(|m| match m {
+        Message::Listening { port, .. } => Some(*port),
+        _ => None,
+    });
+    let mut send = job(Role::Send, port);
+    change(&mut send);
+    sender.send(&Command::Prepare { job: send });
+    let ready = |m: &Message| matches!(m, Message::Ready(_)).then_some(());
+    sender.until(ready);
+    receiver.until(ready);
+    sender.send(&Command::Probe { id: 1 });
+    let now = sender.until(|m| match m {
+        Message::ProbeReply { sent_ns, .. } => Some(*sent_ns),
+        _ => None,
+    });
+    let start = now.plus(Nanos(80_000_000));
+    for agent in [sender, receiver] {
+        agent.send(&Command::Arm { start_ns: start });
+    }
+    start
+}
+
+fn outcome(agent: &mut Agent) -> (Vec<Record>, JobResult) {
+    let mut records = Vec::new();
+    let result = agent.until(|m| {
+        if let Message::Record(record) = m {
+            records.push((**record).clone());
+        }
+        match m {
+            Message::Result(result) => Some((**result).clone()),
+            _ => None,
+        }
+    });
+    (records, result)
+}
+
+#[test]
+fn a_trial_between_two_agents_accounts_for_every_byte() {
+    for driver in [Driver::Threads, Driver::Epoll] {
+        let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
+        let start = start_trial(&mut sender, &mut receiver, |job| job.driver = driver);
+        let (sent_records, sent) = outcome(&mut sender);
+        let (received_records, received) = outcome(&mut receiver);
+        for (records, result) in [(&sent_records, &sent), (&received_records, &received)] {
+            assert_eq!(records.len(), result.records as usize);
+            assert!((0..).zip(records.iter()).all(|(index, record)| record.index == index));
+            assert_eq!(records.iter().map(|r| r.load.bytes.0).sum::<u64>(), result.bytes.0);
+            assert_eq!(records.iter().filter(|r| r.window == Window::Measured).count(), 3);
+            assert_eq!((result.connections_carrying, result.connections_lost), (3, 0), "{result:?}");
+            assert!(records.iter().all(|r| r.load.service_time.count == r.load.operations));
+            assert!(records.iter().all(|r| !r.sensors.is_empty()));
+        }
+        assert_eq!(sent.bytes, received.bytes, "everything sent was received");
+        let first = sent.first_operation_ns.expect("a first operation");
+        assert!(first >= start, "the load started {} ns early", start.minus(first).0);
+        assert!(first.minus(start) < Nanos(200_000_000), "the load started {} ns late", first.minus(start).0);
+    }
+}
+
+#[test]
+fn an_idle_job_reads_the_sensors() {
+    let mut agent = Agent::start(&[]);
+    agent.send(&Command::Prepare { job: job(Role::Idle, 0) });
+    agent.until(|m| matches!(m, Message::Ready(_)).then_some(()));
+    agent.send(&Command::Probe { id: 1 });
+    let now = agent.until(|m| match m {
+        Message::ProbeReply { sent_ns, .. } => Some(*sent_ns),
+        _ => None,
+    });
+    agent.send(&Command::Arm { start_ns: now.plus(Nanos(50_000_000)) });
+    let (records, result) = outcome(&mut agent);
+    assert_eq!((result.bytes.0, result.first_operation_ns), (0, None));
+    let cpu = records[1].sensors.iter().find(|reading| reading.sensor == "cpu_times").expect("CPU times");
+    assert!(!cpu.values.is_empty() && cpu.span_ns.0 > 0);
+}
+
+#[test]
+fn abort_works_in_the_middle_of_a_run_and_the_agent_takes_another_job() {
+    let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
+    start_trial(&mut sender, &mut receiver, |job| job.windows.measured_ns = Nanos(30_000_000_000));
+    sender.until(|m| matches!(m, Message::Record(_)).then_some(()));
+    let asked = Instant::now();
+    for agent in [&mut sender, &mut receiver] {
+        agent.send(&Command::Abort { reason: "a test".to_owned() });
+        agent.until(|m| matches!(m, Message::Aborted { .. }).then_some(()));
+    }
+    assert!(asked.elapsed() < Duration::from_secs(3), "aborting took {:?}", asked.elapsed());
+    start_trial(&mut sender, &mut receiver, |job| job.trial = "00001-2".to_owned());
+    assert_eq!(outcome(&mut sender).1.trial, "00001-2");
+    assert_eq!(sender.end().1, 0);
+}
+
+#[test]
+fn a_killed_peer_is_told_and_does_not_end_the_agent() {
+    let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
+    start_trial(&mut sender, &mut receiver, |job| job.windows.measured_ns = Nanos(10_000_000_000));
+    sender.until(|m| matches!(m, Message::Record(_)).then_some(()));
+    receiver.process.kill().unwrap();
+    let error = loop {
+        if let Message::Error(error) = sender.next().expect("the agent is still there") {
+            break error;
+        }
+    };
+    assert_eq!((error.code, error.trial.as_deref()), (ErrorCode::Transport, Some("00001-1")));
+    assert_eq!(sender.end().1, 0);
+}
+
+#[test]
+fn broken_streams_end_the_agent_with_one_error_and_its_code() {
+    let heartbeat = br#"{"type":"heartbeat"}"#;
+    let mut oversized = encode(0, heartbeat).unwrap();
+    oversized[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    let mut corrupt = encode(0, heartbeat).unwrap();
+    corrupt[20] ^= 1;
+    let cut = &encode(0, heartbeat).unwrap()[..20];
+    for bytes in [b"login: hello\n".as_slice(), &encode(5, heartbeat).unwrap(), &oversized, &corrupt, cut] {
+        assert_eq!(Agent::told(bytes), (vec![ErrorCode::Frame], 65), "{bytes:?}");
+    }
+    for payload in [r#"{"type":"dance"}"#, "7", r#"{"type":"probe","id":-1}"#, r#"{"type":"arm","start_ns":5}"#] {
+        let frame = encode(0, payload.as_bytes()).unwrap();
+        assert_eq!(Agent::told(&frame), (vec![ErrorCode::Protocol], 76), "{payload}");
+    }
+    assert_eq!(Agent::told(b""), (vec![], 0));
+}
+
+#[test]
+fn a_job_that_cannot_be_taken_is_an_error_of_the_job_only() {
+    let wrong: [fn(&mut Job); 5] = [
+        |job| job.connections = 0,
+        |job| job.message_bytes = Bytes(0),
+        |job| job.token = "short".to_owned(),
+        |job| job.address = Some("somewhere:80".to_owned()),
+        |job| job.sensors = Some(vec!["crystal_ball".to_owned()]),
+    ];
+    let mut agent = Agent::start(&[]);
+    for change in wrong {
+        let mut job = job(Role::Idle, 0);
+        if agent.sequence < 4 {
+            job.role = Role::Receive;
+        }
+        change(&mut job);
+        agent.send(&Command::Prepare { job });
+        let error = loop {
+            match agent.next().expect("the agent is still there") {
+                Message::Error(error) => break error,
+                Message::Hello(_) | Message::Heartbeat {} => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(error.code, ErrorCode::Job, "{error:?}");
+        // An abort is answered when the job is gone, so that the next one is not too early.
+        agent.send(&Command::Abort { reason: "next".to_owned() });
+        agent.until(|m| matches!(m, Message::Aborted { .. }).then_some(()));
+    }
+    assert_eq!(agent.end().1, 0);
+}
+
+#[test]
+fn silence_of_the_lab_ends_the_agent_although_the_stream_is_open() {
+    let mut agent = Agent::start(&["--lab-timeout", "0.4"]);
+    let mut said = Vec::new();
+    while let Some(message) = agent.next() {
+        said.push(message);
+    }
+    assert!(matches!(said.last(), Some(Message::Error(error)) if error.code == ErrorCode::LabLost), "{said:?}");
+    assert_eq!(agent.process.wait().unwrap().code(), Some(75));
+}
+
+#[test]
+fn the_agent_says_that_it_lives() {
+    let mut agent = Agent::start(&[]);
+    agent.until(|m| matches!(m, Message::Hello(_)).then_some(()));
+    agent.until(|m| matches!(m, Message::Heartbeat {}).then_some(()));
+    agent.send(&Command::Bye {});
+    assert_eq!(agent.end().1, 0);
+}
+
+#[test]
+fn a_stream_that_closes_during_a_run_ends_the_run() {
+    let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
+    start_trial(&mut sender, &mut receiver, |job| job.windows.measured_ns = Nanos(30_000_000_000));
+    sender.until(|m| matches!(m, Message::Record(_)).then_some(()));
+    let closed = Instant::now();
+    assert_eq!(sender.end().1, 75);
+    assert!(closed.elapsed() < Duration::from_secs(3), "ending took {:?}", closed.elapsed());
+}
+
+#[test]
+fn the_agent_does_not_outlive_its_parent() {
+    // The stream stays open in this process: only the parent's death can end the agent.
+    let script = r#"exec 3<&0; "$0" serve <&3 >/dev/null & echo $!; wait"#;
+    let mut parent = Process::new("sh")
+        .args(["-c", script, AGENT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let held_open = parent.stdin.take();
+    let mut line = Vec::new();
+    let mut stdout = parent.stdout.take().expect("piped");
+    let mut byte = [0];
+    while stdout.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+        line.push(byte[0]);
+    }
+    let stat = format!("/proc/{}/stat", String::from_utf8(line).unwrap());
+    std::thread::sleep(Duration::from_millis(300));
+    let lives = || std::fs::read_to_string(&stat).is_ok_and(|text| !text.contains(") Z "));
+    assert!(lives(), "the agent is up");
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let killed = Instant::now();
+    while lives() {
+        assert!(killed.elapsed() < Duration::from_secs(5), "the agent outlived its parent");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(held_open);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn nothing_that_can_be_sent_makes_the_agent_panic(
+        parts in prop::collection::vec(prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..60).prop_map(|bytes| (false, bytes)),
+            "[ -~]{0,40}".prop_map(|text| (true, text.into_bytes())),
+            prop::sample::select(vec![
+                r#"{"type":"heartbeat"}"#, r#"{"type":"probe","id":3}"#, r#"{"type":"abort","reason":""}"#,
+                r#"{"type":"prepare","job":{}}"#, r#"{"type":"arm","start_ns":1}"#,
+            ]).prop_map(|text| (true, text.as_bytes().to_vec())),
+        ], 0..5)
+    ) {
+        let mut bytes = Vec::new();
+        let mut sequence = 0;
+        for (framed, part) in parts {
+            if framed {
+                bytes.extend(encode(sequence, &part).unwrap());
+                sequence += 1;
+            } else {
+                bytes.extend(part);
+            }
+        }
+        let (errors, code) = Agent::told(&bytes);
+        prop_assert!(matches!(code, 0 | 65 | 76), "exit code {}", code);
+        prop_assert_eq!(errors.len(), usize::from(code != 0));
+    }
+}

@@ -1,0 +1,1 @@
+"""iodyno: the dynamometer for network and storage I/O."""

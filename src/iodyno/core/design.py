@@ -1,0 +1,36 @@
+"""Designs as values: points, and the order in which trials visit them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iodyno.core.workload import Level
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of levels. `levels` holds the factors, and what is set together with them."""
+
+    id: str
+    levels: Mapping[str, Level]
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One execution of a point: its place in time, its block and its replicate, all counted from 0."""
+
+    order: int
+    block: int
+    replicate: int
+    point: Point
+
+
+@dataclass(frozen=True)
+class Design:
+    """Every point and every trial of a campaign. The same experiment and seed give the same design."""
+
+    kind: str
+    seed: int
+    points: tuple[Point, ...]
+    trials: tuple[PlannedTrial, ...]

@@ -1,0 +1,74 @@
+"""Errors that a user can do something about, and the exit code of each.
+
+```
+IodynoError            1   (never raised itself)
+├── ExperimentError    2   the experiment file, or a word on the command line, is wrong
+├── AccessError        3   a host cannot be reached, or an agent cannot be started or trusted there
+├── PreflightError     4   a host cannot carry what the experiment asks for
+├── TrialError         5   a trial failed, and failed again when it was retried
+├── StoreError         6   results cannot be written or read
+└── Interrupted      130   Ctrl-C
+```
+Every error says what is wrong, where (file, line, key, host) and what to try. They are printed in one place,
+`cli/main.py`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class IodynoError(Exception):
+    """What is wrong, where, and what to try."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, where: str = "", advice: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.advice = advice
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return f"{place}{self.what}" + (f"\n  try: {self.advice}" if self.advice else "")
+
+
+class ExperimentError(IodynoError):
+    """The experiment file, or a word on the command line, is wrong."""
+
+    exit_code = 2
+
+
+class AccessError(IodynoError):
+    """A host cannot be reached, or an agent cannot be started or trusted there."""
+
+    exit_code = 3
+
+
+class PreflightError(IodynoError):
+    """A host cannot carry what the experiment asks for."""
+
+    exit_code = 4
+
+
+class TrialError(IodynoError):
+    """A trial failed. `code` is the agent's error code, or the lab's own word."""
+
+    exit_code = 5
+
+    def __init__(self, what: str, *, where: str = "", advice: str = "", code: str = "trial") -> None:
+        super().__init__(what, where=where, advice=advice)
+        self.code = code
+
+
+class StoreError(IodynoError):
+    """Results cannot be written or read."""
+
+    exit_code = 6
+
+
+class Interrupted(IodynoError):
+    """The user stopped the command."""
+
+    exit_code = 130

@@ -1,0 +1,85 @@
+"""Sizes, durations and counts as people write them: `64KiB`, `256k`, `10s`.
+
+A size is in bytes. `k`, `M`, `G`, `T` (alone, or as `KiB`, `MiB`, ...) are powers of 1024, as the load tools
+have it; `kB`, `MB`, `GB`, `TB` are powers of 1000, as the standard has it. A duration needs its unit and
+becomes nanoseconds.
+
+>>> parse("size", "64KiB"), parse("size", "256k"), parse("size", "1MB"), parse("duration", "1.5s")
+(65536, 262144, 1000000, 1500000000)
+>>> show("size", 65536), show("duration", 250_000_000), show("count", 6000)
+('64KiB', '250ms', '6000')
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Literal
+
+Kind = Literal["size", "duration", "count"]
+
+_WRITTEN = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?)\s*([A-Za-zµ]*)\s*", re.IGNORECASE)
+
+_SIZE_UNITS = {"": 1, "B": 1} | {
+    unit: factor
+    for power, letter in enumerate("KMGT", start=1)
+    for unit, factor in (
+        (letter, 1024**power),
+        (letter.lower(), 1024**power),
+        (f"{letter}iB", 1024**power),
+        (f"{letter}B" if letter != "K" else "kB", 1000**power),
+    )
+}
+_DURATION_UNITS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_UNITS: dict[Kind, dict[str, int]] = {"size": _SIZE_UNITS, "duration": _DURATION_UNITS, "count": {"": 1}}
+_EXAMPLES: dict[Kind, str] = {
+    "size": "a size such as 64KiB, 256k, 1MB or 4096",
+    "duration": "a duration with its unit, such as 10s, 500ms or 2min",
+    "count": "a whole number",
+}
+
+
+def parse(kind: Kind, written: str | int | float) -> int:
+    """The quantity in its base unit: bytes, nanoseconds, or a plain count.
+
+    Raises ValueError, with what was found and what is allowed, for anything that is not a whole, non-negative
+    number of base units.
+    """
+    match = _WRITTEN.fullmatch(str(written))
+    if isinstance(written, bool) or match is None:
+        raise ValueError(f"found {written!r}, allowed: {_EXAMPLES[kind]}")
+    number, unit = match.groups()
+    factor = _UNITS[kind].get(unit)
+    if factor is None:
+        named = f"unknown unit {unit!r}" if unit else "a unit is missing"
+        allowed = ", ".join(name for name in _UNITS[kind] if name) or "none"
+        raise ValueError(f"found {written!r}: {named}, allowed units: {allowed}")
+    value = Fraction(number) * factor
+    if value < 0:
+        raise ValueError(f"found {written!r}, allowed: nothing below 0")
+    if value.denominator != 1:
+        raise ValueError(f"found {written!r}, which is not a whole number of {_base_unit(kind)}")
+    return int(value)
+
+
+def show(kind: Kind, value: int) -> str:
+    """The quantity as people write it; `parse(kind, show(kind, value)) == value`."""
+    if kind == "count" or value == 0:
+        return str(value) + ("s" if kind == "duration" else "")
+    names = ("TiB", "GiB", "MiB", "KiB", "B") if kind == "size" else ("s", "ms", "us", "ns")
+    for name in names:
+        if value % _UNITS[kind][name] == 0:
+            return f"{value // _UNITS[kind][name]}{name}"
+    raise AssertionError("every whole number is a multiple of the base unit")
+
+
+def _base_unit(kind: Kind) -> str:
+    return {"size": "bytes", "duration": "nanoseconds", "count": "things"}[kind]

@@ -1,0 +1,53 @@
+"""Doubts about a measurement: one list, so that a code means one thing everywhere.
+
+A warning never removes a number; it stands beside it. What invalidates a trial is an error instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class WarningCode(StrEnum):
+    """Every doubt that iodyno can raise."""
+
+    # about the hosts
+    SHARED_CPUS = "shared_cpus"
+    LOOPBACK_FALLBACK = "loopback_fallback"
+    HOST_BUSY = "host_busy"
+    OPTION_NOT_OBTAINED = "option_not_obtained"
+    COARSE_CLOCK = "coarse_clock"
+    CLOCK_STEPPED = "clock_stepped"
+    FOREIGN_OUTPUT = "foreign_output"
+    HOST_CHANGED = "host_changed"
+    # about a trial
+    START_SKEW = "start_skew"
+    NOT_REALTIME = "not_realtime"
+    FOREIGN_CONNECTION = "foreign_connection"
+    CONNECTIONS_IDLE = "connections_idle"
+    CONNECTIONS_LOST = "connections_lost"
+    SENSOR_MISSING = "sensor_missing"
+    RETRIED = "retried"
+    # about numbers
+    NOT_STEADY = "not_steady"
+    SPLIT_UNRELIABLE = "split_unreliable"
+    TICK_ACCOUNTING = "tick_accounting"
+    STEAL = "steal"
+    BACKGROUND = "background"
+    FEW_REPLICATES = "few_replicates"
+    ONE_TRIAL = "one_trial"
+    PHYSICS = "physics"
+    GENERATOR_LIMITED = "generator_limited"
+    OBSERVER_COST = "observer_cost"
+    MISSING_TRIALS = "missing_trials"
+    RECEIVE_ON_SENDER = "receive_on_sender"
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One doubt: its code, a sentence with the figures, and where it applies (host, trial, point, outcome)."""
+
+    code: WarningCode
+    text: str
+    where: str = ""

@@ -1,0 +1,62 @@
+"""The rules of the house that can be counted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def test_the_root_has_at_most_14_entries() -> None:
+    entries = {path.relative_to(ROOT).parts[0] for path in tracked()}
+    visible = sorted(entry for entry in entries if not entry.startswith("."))
+    assert len(visible) <= 14, visible
+
+
+def test_no_file_is_a_drawer() -> None:
+    sources = tracked("*.py", "*.rs")
+    assert sources
+    long = [f"{p.relative_to(ROOT)}: {n}" for p in sources if (n := len(p.read_text().splitlines())) > 600]
+    assert not long
+    banned = re.compile(r"^(utils?|helpers?|common|misc|manager)$")
+    assert not [p for p in sources if banned.match(p.stem)]
+
+
+def test_unsafe_code_lives_in_sys_only() -> None:
+    for crate in ("core", "load", "sense", "cli"):
+        entry = ROOT / "agent" / crate / "src" / ("main.rs" if crate == "cli" else "lib.rs")
+        assert "#![forbid(unsafe_code)]" in entry.read_text(), crate
+
+
+def test_the_pure_crate_stays_pure() -> None:
+    forbidden = re.compile(r"\bstd::(time|thread|fs|net|process|io)\b|\blibc\b|\bprintln!")
+    found = [
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in tracked("agent/core/src/*.rs")
+        for match in forbidden.finditer(path.read_text())
+    ]
+    assert not found
+    assert "libc" not in (ROOT / "agent/core/Cargo.toml").read_text()
+
+
+def test_load_and_sensors_do_not_know_each_other() -> None:
+    for crate, other in (("load", "sense"), ("sense", "load")):
+        manifest = (ROOT / "agent" / crate / "Cargo.toml").read_text()
+        assert f"iodyno-{other}" not in manifest
+
+
+def test_the_packaged_agent_was_built_from_these_sources() -> None:
+    package = ROOT / "src" / "iodyno" / "_bin"
+    built = (package / "BUILD").stat().st_mtime
+    newer = [str(p.relative_to(ROOT)) for p in tracked("agent/*/src/*.rs") if p.stat().st_mtime > built]
+    assert not newer, f"run `make build`; changed since: {newer}"

@@ -9,8 +9,7 @@ use iodyno_core::histogram::Recorder;
 use iodyno_core::job::Driver;
 use iodyno_core::units::Nanos;
 use iodyno_load::null_cost;
-use iodyno_sense::Roots;
-use iodyno_sys::{clock, realtime};
+use iodyno_sys::{clock, operation_clock, realtime};
 use serde::Serialize;
 
 /// How long each loop is run: long against a scheduling tick, short for a person who waits.
@@ -72,8 +71,7 @@ pub fn print(json: bool) -> io::Result<()> {
 }
 
 fn measure() -> Calibration {
-    let roots = Roots::default();
-    let facts = iodyno_sense::clock_facts(&roots);
+    let facts = operation_clock::facts();
     let (wake_up_p50_ns, wake_up_p99_ns, wake_up_realtime) = wake_ups();
     Calibration {
         version: crate::VERSION,
@@ -87,7 +85,7 @@ fn measure() -> Calibration {
         wake_up_p50_ns,
         wake_up_p99_ns,
         wake_up_realtime,
-        sensors: iodyno_sense::costs(&roots)
+        sensors: iodyno_sense::costs()
             .into_iter()
             .map(|(sensor, cost_ns)| SensorCost { sensor, cost_ns })
             .collect(),
@@ -111,16 +109,17 @@ fn histogram_cost() -> f64 {
 /// How late a sleeping thread wakes: median, 99th percentile, and whether it could be a real-time thread.
 fn wake_ups() -> (u64, u64, bool) {
     let tried = std::thread::spawn(|| {
-        let realtime = realtime::enter(50).is_ok();
+        let realtime = realtime::raise().is_ok();
         let mut late: Vec<u64> = (0..WAKE_UPS)
-            .map(|_| {
+            .filter_map(|_| {
                 let due = clock::monotonic().plus(Nanos(2_000_000));
-                clock::sleep_until(due);
-                clock::monotonic().minus(due).0
+                clock::sleep_until(due).ok()?;
+                Some(clock::monotonic().minus(due).0)
             })
             .collect();
         late.sort_unstable();
-        (late[late.len() / 2], late[late.len() * 99 / 100], realtime)
+        let at = |share: usize| late.get(late.len() * share / 100).copied().unwrap_or(0);
+        (at(50), at(99), realtime)
     });
     tried.join().unwrap_or((0, 0, false))
 }

@@ -47,10 +47,12 @@ enum End {
     Abandoned,
 }
 
-/// Serves one lab on stdin and stdout until it is done or gone.
-pub fn serve(lab_timeout_s: f64) -> ExitCode {
-    if let Err(reason) = process::end_with_parent() {
-        return crate::exit::of(&Err(std::io::Error::other(reason)));
+/// Serves one lab on stdin and stdout until it is done or gone. `parent` is who started this process.
+pub fn serve(parent: i32, lab_timeout_s: f64) -> ExitCode {
+    match process::end_with_parent(parent) {
+        Ok(true) => {}
+        Ok(false) => return ExitCode::from(ErrorCode::LabLost.exit_code().unwrap_or(75)),
+        Err(error) => return crate::exit::of(&Err(error)),
     }
     let (outgoing, writer) = Outgoing::start(std::io::stdout());
     let (sink, events) = channel();
@@ -141,17 +143,18 @@ impl Agent {
         };
         match command {
             Command::Probe { id } => {
-                self.outgoing.send(Message::ProbeReply {
-                    id,
-                    received_ns: now,
-                    sent_ns: clock::monotonic(),
-                });
+                self.outgoing.send(Message::ProbeReply { id, received_ns: now, sent_ns: clock::monotonic() });
             }
             Command::Heartbeat {} => {}
             Command::Bye {} => return Some(End::Clean),
             Command::Prepare { .. } if self.job.is_some() => {
                 let what = "a job was sent while another one is in hand".to_owned();
-                return broken(ErrorCode::Protocol, what, "prepare", "wait for result, error or aborted first");
+                return broken(
+                    ErrorCode::Protocol,
+                    what,
+                    "prepare",
+                    "wait for result, error or aborted first",
+                );
             }
             Command::Prepare { job } => self.take(job),
             Command::Arm { start_ns } => match &self.job {
@@ -172,7 +175,7 @@ impl Agent {
         None
     }
 
-    fn take(&mut self, job: Job) {
+    fn take(&mut self, job: Box<Job>) {
         if let Err(error) = job.check() {
             self.last_trial.clone_from(&job.trial);
             self.outgoing.send(Message::Error(WireError {

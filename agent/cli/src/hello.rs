@@ -2,18 +2,22 @@
 
 use std::io::Write;
 
+use iodyno_core::job::MAX_CONNECTIONS;
 use iodyno_core::message::{Capability, Hello, WIRE_VERSION};
 use iodyno_sense::Roots;
-use iodyno_sys::{clock, limits, realtime};
+use iodyno_sys::{clock, limits, operation_clock, realtime};
 use sha2::{Digest, Sha256};
+
+/// Open files to ask for: as many connections as a job may have, and some more.
+const DESCRIPTORS: u64 = MAX_CONNECTIONS as u64 + 1024;
 
 /// The first message.
 pub fn hello() -> Hello {
     // The limit is raised before the facts are read, so that they tell what can be used.
-    let descriptors = limits::raise_descriptors();
+    let descriptors = limits::raise_descriptors(DESCRIPTORS).ok();
     let roots = Roots::default();
     let mut host = iodyno_sense::host_facts(&roots);
-    host.descriptors_limit = Some(descriptors);
+    host.descriptors_limit = descriptors.or(host.descriptors_limit);
     let mut capabilities = iodyno_sense::available(&roots);
     capabilities.push(realtime_capability());
     Hello {
@@ -21,7 +25,7 @@ pub fn hello() -> Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         build_hash: env!("IODYNO_BUILD_HASH").to_owned(),
         program_sha256: program_sha256(),
-        clock: iodyno_sense::clock_facts(&roots),
+        clock: operation_clock::facts(),
         host,
         capabilities,
         now_ns: clock::monotonic(),
@@ -36,8 +40,8 @@ pub fn print() -> std::io::Result<()> {
 }
 
 fn realtime_capability() -> Capability {
-    let tried = std::thread::spawn(realtime::try_fifo).join().unwrap_or_else(|_| Err("panicked".to_owned()));
-    Capability { name: "realtime".to_owned(), available: tried.is_ok(), reason: tried.err() }
+    let reason = realtime::available().err();
+    Capability { name: "realtime".to_owned(), available: reason.is_none(), reason }
 }
 
 fn program_sha256() -> Option<String> {

@@ -20,8 +20,10 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " build ", env!("IODYNO
 
 #[derive(Parser)]
 #[command(name = "iodyno-agent", version = VERSION, about = "Generates load and reads sensors on one host")]
-#[command(after_help = "Exit codes: 0 ended on the lab's word; 2 wrong usage; 65 broken frame; 70 defect of the \
-agent; 75 the lab was lost in the middle of a job, or its heartbeats stopped; 76 command not understood")]
+#[command(
+    after_help = "Exit codes: 0 ended on the lab's word; 2 wrong usage; 65 broken frame; 70 defect of the \
+agent; 75 the lab was lost in the middle of a job, or its heartbeats stopped; 76 command not understood"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -52,9 +54,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // First of all: a parent that ends from here on is noticed.
+    let parent = iodyno_sys::process::parent();
     let arguments = Arguments::parse();
     let ended = match arguments.command {
-        Command::Serve { lab_timeout } => return control::serve(lab_timeout),
+        Command::Serve { lab_timeout } => return control::serve(parent, lab_timeout),
         Command::Calibrate { json } => calibrate::print(json),
         Command::Facts => hello::print(),
         Command::Schema { folder } => catalogue::write(&folder),

@@ -4,9 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use iodyno_core::job::{Job, Role};
-use iodyno_core::message::{
-    ErrorCode, JobResult, LoadCounts, Message, Ready, Record,
-};
+use iodyno_core::message::{ErrorCode, JobResult, LoadCounts, Message, Ready, Record};
 use iodyno_core::metric::Reading;
 use iodyno_core::phase::Window;
 use iodyno_core::units::{Bytes, Nanos};
@@ -38,12 +36,13 @@ pub fn carry_out(
         .as_ref()
         .map_or((Vec::new(), Vec::new()), |prepared| (prepared.sockets(), prepared.thread_ids()));
     let subject = Subject { sockets, thread_ids, cpus: job.cpus.clone() };
-    let mut panel = Panel::new(&Roots::default(), subject, job.sensors.as_deref()).map_err(|error| LoadError {
-        code: ErrorCode::Job,
-        what: error.to_string(),
-        place: "sensors".to_owned(),
-        advice: "name sensors that this agent has, or none for all of them".to_owned(),
-    })?;
+    let mut panel =
+        Panel::new(&Roots::default(), &subject, job.sensors.as_deref()).map_err(|error| LoadError {
+            code: ErrorCode::Job,
+            what: error.to_string(),
+            place: "sensors".to_owned(),
+            advice: "name sensors that this agent has, or none for all of them".to_owned(),
+        })?;
     outgoing.send(Message::Ready(Ready {
         trial: job.trial.clone(),
         connections: prepared.as_ref().map_or(0, Prepared::connections),
@@ -57,14 +56,15 @@ pub fn carry_out(
     let running = prepared.map(|prepared| prepared.arm(start_ns));
     // The job's own thread must wake on time although the load takes every CPU; it works a few milliseconds
     // in a second. Where it may not, records end later than planned, and say when.
-    let realtime = realtime::enter(40).is_ok();
+    let realtime = realtime::raise().is_ok();
     outgoing.send(Message::Armed {
         trial: job.trial.clone(),
         slack_ns: start_ns.minus(clock::monotonic()),
         realtime: running.as_ref().map_or(realtime, |running| running.realtime().is_ok()),
     });
     let observed = observe(job, start_ns, running.as_ref(), &mut panel, cancel, outgoing);
-    realtime::leave();
+    // Refused only where it was refused above, or harmless: the thread is about to end.
+    let _ = realtime::lower();
     let finished = running.map(|running| {
         if observed.is_err() {
             running.stop();
@@ -145,10 +145,8 @@ fn observe(
     outgoing: &Outgoing,
 ) -> Result<Observed, LoadError> {
     let meter = running.map(Running::meter);
-    let count = || Count {
-        at_ns: clock::monotonic(),
-        totals: meter.as_ref().map(Meter::read).unwrap_or_default(),
-    };
+    let count =
+        || Count { at_ns: clock::monotonic(), totals: meter.as_ref().map(Meter::read).unwrap_or_default() };
     sleep_until(start_ns.minus(BASELINE_LEAD), cancel)?;
     let cpu_before = clock::process_cpu();
     panel.baseline();
@@ -221,7 +219,7 @@ fn account(job: &Job, start_ns: Nanos, observed: &Observed, finished: Finished) 
         connection_bytes_min: Bytes(carried.iter().copied().min().unwrap_or(0)),
         connection_bytes_max: Bytes(carried.iter().copied().max().unwrap_or(0)),
         agent_cpu_ns: observed.agent_cpu_ns,
-        agent_rss_peak_bytes: process::rss_peak(),
+        agent_rss_peak_bytes: process::resident_peak().unwrap_or_default(),
     }
 }
 
@@ -235,7 +233,9 @@ fn sleep_until(instant: Nanos, cancel: &Cancel) -> Result<(), LoadError> {
         if now >= instant {
             return Ok(());
         }
-        clock::sleep_until(instant.min(now.plus(LOOK)));
+        if clock::sleep_until(instant.min(now.plus(LOOK))).is_err() {
+            std::thread::yield_now();
+        }
     }
 }
 

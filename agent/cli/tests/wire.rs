@@ -127,14 +127,14 @@ fn job(role: Role, port: u16) -> Job {
 fn start_trial(sender: &mut Agent, receiver: &mut Agent, change: impl Fn(&mut Job)) -> Nanos {
     let mut receive = job(Role::Receive, 0);
     change(&mut receive);
-    receiver.send(&Command::Prepare { job: receive });
+    receiver.send(&Command::Prepare { job: Box::new(receive) });
     let port = receiver.until(|m| match m {
         Message::Listening { port, .. } => Some(*port),
         _ => None,
     });
     let mut send = job(Role::Send, port);
     change(&mut send);
-    sender.send(&Command::Prepare { job: send });
+    sender.send(&Command::Prepare { job: Box::new(send) });
     let ready = |m: &Message| matches!(m, Message::Ready(_)).then_some(());
     sender.until(ready);
     receiver.until(ready);
@@ -190,7 +190,7 @@ fn a_trial_between_two_agents_accounts_for_every_byte() {
 #[test]
 fn an_idle_job_reads_the_sensors() {
     let mut agent = Agent::start(&[]);
-    agent.send(&Command::Prepare { job: job(Role::Idle, 0) });
+    agent.send(&Command::Prepare { job: Box::new(job(Role::Idle, 0)) });
     agent.until(|m| matches!(m, Message::Ready(_)).then_some(()));
     agent.send(&Command::Probe { id: 1 });
     let now = agent.until(|m| match m {
@@ -246,7 +246,9 @@ fn broken_streams_end_the_agent_with_one_error_and_its_code() {
     for bytes in [b"login: hello\n".as_slice(), &encode(5, heartbeat).unwrap(), &oversized, &corrupt, cut] {
         assert_eq!(Agent::told(bytes), (vec![ErrorCode::Frame], 65), "{bytes:?}");
     }
-    for payload in [r#"{"type":"dance"}"#, "7", r#"{"type":"probe","id":-1}"#, r#"{"type":"arm","start_ns":5}"#] {
+    for payload in
+        [r#"{"type":"dance"}"#, "7", r#"{"type":"probe","id":-1}"#, r#"{"type":"arm","start_ns":5}"#]
+    {
         let frame = encode(0, payload.as_bytes()).unwrap();
         assert_eq!(Agent::told(&frame), (vec![ErrorCode::Protocol], 76), "{payload}");
     }
@@ -260,16 +262,13 @@ fn a_job_that_cannot_be_taken_is_an_error_of_the_job_only() {
         |job| job.message_bytes = Bytes(0),
         |job| job.token = "short".to_owned(),
         |job| job.address = Some("somewhere:80".to_owned()),
-        |job| job.sensors = Some(vec!["crystal_ball".to_owned()]),
+        |job| (job.role, job.sensors) = (Role::Idle, Some(vec!["crystal_ball".to_owned()])),
     ];
     let mut agent = Agent::start(&[]);
     for change in wrong {
-        let mut job = job(Role::Idle, 0);
-        if agent.sequence < 4 {
-            job.role = Role::Receive;
-        }
+        let mut job = job(Role::Receive, 0);
         change(&mut job);
-        agent.send(&Command::Prepare { job });
+        agent.send(&Command::Prepare { job: Box::new(job) });
         let error = loop {
             match agent.next().expect("the agent is still there") {
                 Message::Error(error) => break error,
@@ -292,7 +291,10 @@ fn silence_of_the_lab_ends_the_agent_although_the_stream_is_open() {
     while let Some(message) = agent.next() {
         said.push(message);
     }
-    assert!(matches!(said.last(), Some(Message::Error(error)) if error.code == ErrorCode::LabLost), "{said:?}");
+    assert!(
+        matches!(said.last(), Some(Message::Error(error)) if error.code == ErrorCode::LabLost),
+        "{said:?}"
+    );
     assert_eq!(agent.process.wait().unwrap().code(), Some(75));
 }
 

@@ -105,6 +105,12 @@ impl Snapshot {
         total
     }
 
+    /// Values recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.cells.iter().sum()
+    }
+
     /// What was recorded after `before` was taken.
     #[must_use]
     pub fn since(&self, before: &Snapshot) -> Histogram {

@@ -40,7 +40,7 @@ pub enum Command {
     /// Get ready for a job.
     Prepare {
         /// The job.
-        job: Job,
+        job: Box<Job>,
     },
     /// Start the prepared job at an instant of the agent's own `CLOCK_MONOTONIC`.
     Arm {

@@ -51,7 +51,7 @@ fn job() -> Job {
 fn commands() -> Vec<Command> {
     vec![
         Command::Probe { id: 7 },
-        Command::Prepare { job: job() },
+        Command::Prepare { job: Box::new(job()) },
         Command::Arm { start_ns: Nanos(5_000_000_000) },
         Command::Abort { reason: "the other end failed".to_owned() },
         Command::Heartbeat {},

@@ -1,1 +1,29 @@
-//! sense
+//! Sensors: what the kernel counts while a trial runs, and what the host is.
+//!
+//! A sensor reads one source of counters and says how much each has grown since its last reading; all of
+//! them together are the [`Panel`] of a trial. A sensor knows nothing of the load: it is handed sockets and
+//! thread ids ([`Subject`]) and reads what the kernel keeps about them. Whatever it cannot read it names,
+//! with the reason; an interface that vanishes or a thread that ends during a trial is not an error.
+//!
+//! A new sensor is one file in `sensors/` and its line in the list of `sensors.rs`.
+
+#![forbid(unsafe_code)]
+
+mod auxv;
+mod cgroup;
+mod costs;
+mod cpu_list;
+mod cpu_table;
+mod facts;
+mod growth;
+mod missing;
+mod panel;
+mod sensor;
+mod sensors;
+mod source;
+
+pub use costs::costs;
+pub use facts::{clocksource, host_facts};
+pub use panel::Panel;
+pub use sensor::{Roots, SenseError, Sensor, Subject};
+pub use sensors::{available, catalogue};

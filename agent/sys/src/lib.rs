@@ -2,6 +2,14 @@
 //!
 //! A function here does one kernel call and says what the kernel said. It knows nothing of trials.
 
+pub mod affinity;
+pub mod buffer;
 pub mod clock;
+pub mod epoll;
+pub mod limits;
+pub mod operation_clock;
 pub mod perf_event;
+pub mod process;
+pub mod realtime;
+pub mod socket;
 pub mod tcp_info;

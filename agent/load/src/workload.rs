@@ -1,0 +1,3 @@
+//! What is done on each connection.
+
+pub mod stream;

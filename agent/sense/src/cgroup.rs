@@ -1,0 +1,52 @@
+//! Limits that the control group of the agent sets.
+
+use std::path::PathBuf;
+
+use crate::sensor::Roots;
+
+/// CPU quota in CPUs: the smallest of the group and those above it. `None`: no limit, or not known.
+pub(crate) fn cpu_quota(roots: &Roots) -> Option<f64> {
+    let quotas = directories(roots, "cpu").into_iter().filter_map(|directory| {
+        let read = |file: &str| std::fs::read_to_string(directory.join(file)).ok();
+        // Version 2 has `quota period` in one file, with `max` for no limit; version 1 has two files and -1.
+        let text = match read("cpu.max") {
+            Some(text) => text,
+            None => read("cpu.cfs_quota_us")? + " " + &read("cpu.cfs_period_us")?,
+        };
+        let mut words = text.split_whitespace().map(str::parse::<u64>);
+        let (quota, period) = (words.next()?.ok()?, words.next()?.ok()?);
+        (period != 0).then(|| quota as f64 / period as f64)
+    });
+    quotas.min_by(f64::total_cmp)
+}
+
+/// Most threads: the smallest limit of the group and those above it. `None`: no limit, or not known.
+pub(crate) fn threads_max(roots: &Roots) -> Option<u64> {
+    let limits = directories(roots, "pids").into_iter();
+    limits.filter_map(|place| std::fs::read_to_string(place.join("pids.max")).ok()?.trim().parse().ok()).min()
+}
+
+/// Directories of the agent's group and of those above it, in each hierarchy that may have the controller.
+fn directories(roots: &Roots, controller: &str) -> Vec<PathBuf> {
+    let mount = roots.sys.join("fs/cgroup");
+    let groups = std::fs::read_to_string(roots.proc.join("self/cgroup")).unwrap_or_default();
+    let mut directories = Vec::new();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let top = match controllers {
+            "" if mount.join("unified").is_dir() => mount.join("unified"),
+            "" => mount.clone(),
+            _ if controllers.split(',').any(|name| name == controller) => mount.join(controllers),
+            _ => continue,
+        };
+        // In a container the path may name groups that are not mounted: those are skipped, the top is not.
+        let mut directory = top.clone();
+        directories.push(directory.clone());
+        for name in path.split('/').filter(|name| !name.is_empty() && *name != "..") {
+            directory.push(name);
+            directories.push(directory.clone());
+        }
+    }
+    directories
+}

@@ -1,0 +1,55 @@
+//! What a reading of each sensor costs on this host.
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+
+use iodyno_core::units::Nanos;
+
+use crate::panel::Panel;
+use crate::sensor::{Roots, Subject};
+
+/// Readings that the cost is the median of.
+const READINGS: usize = 21;
+
+/// Thread CPU time of one reading of each sensor that is available here: the median of 21, on the live trees,
+/// with this thread as the only worker and one idle loopback connection (both ends) as the flows. The cost
+/// of `tcp_info` and `threads` grows with the number of flows and workers.
+#[must_use]
+pub fn costs() -> Vec<(&'static str, Nanos)> {
+    let flows = loopback();
+    let subject = Subject {
+        sockets: flows.iter().map(AsRawFd::as_raw_fd).collect(),
+        thread_ids: this_thread().into_iter().collect(),
+        cpus: Vec::new(),
+    };
+    let Ok(mut panel) = Panel::new(&Roots::default(), &subject, None) else { return Vec::new() };
+    panel.baseline();
+    let mut costs: Vec<Vec<Nanos>> = Vec::new();
+    for _ in 0..READINGS {
+        let readings = panel.read();
+        costs.resize_with(readings.len(), Vec::new);
+        for (costs, reading) in costs.iter_mut().zip(readings) {
+            costs.push(reading.cost_ns);
+        }
+    }
+    let median = |mut costs: Vec<Nanos>| {
+        costs.sort_unstable();
+        costs.get(costs.len() / 2).copied().unwrap_or_default()
+    };
+    panel.names().zip(costs.into_iter().map(median)).collect()
+}
+
+/// Both ends of a connection; empty where loopback cannot be used.
+fn loopback() -> Vec<TcpStream> {
+    let ends = || -> std::io::Result<Vec<TcpStream>> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let near = TcpStream::connect(listener.local_addr()?)?;
+        Ok(vec![near, listener.accept()?.0])
+    };
+    ends().unwrap_or_default()
+}
+
+/// Kernel id of this thread: the last part of `/proc/thread-self`.
+fn this_thread() -> Option<i32> {
+    std::fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
+}

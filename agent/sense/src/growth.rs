@@ -1,0 +1,110 @@
+//! Growth of a family of counters, and which of them it is not known for.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::hash::Hash;
+
+use iodyno_core::counter::{growth, Width};
+
+use crate::missing::Missing;
+
+/// Where each counter stood at the last reading.
+///
+/// A counter that was not in the last reading is new: what it shows may have grown at any time before, so
+/// its growth is not known. This is why counters that are absent from one reading are forgotten.
+#[derive(Debug)]
+pub(crate) struct Growths<K> {
+    last: HashMap<K, (u64, u64)>,
+    reading: u64,
+    unknown: Missing,
+}
+
+impl<K> Default for Growths<K> {
+    fn default() -> Self {
+        Growths { last: HashMap::new(), reading: 0, unknown: Missing::default() }
+    }
+}
+
+impl<K: Eq + Hash> Growths<K> {
+    /// Begins a reading; to be called once its source has been read.
+    pub fn begin(&mut self) {
+        let last = self.reading;
+        self.last.retain(|_, (reading, _)| *reading == last);
+        self.reading += 1;
+        self.unknown = Missing::default();
+    }
+
+    /// Whether this is the first reading, whose values mean nothing.
+    pub fn first(&self) -> bool {
+        self.reading == 1
+    }
+
+    /// Growth since the last reading; `None` in the first one, and for a counter that is new or was reset,
+    /// which is then told in [`Growths::unknown`]. `metric` and `owner` (a CPU, a device) are for the telling.
+    pub fn since_last(
+        &mut self,
+        key: K,
+        now: u64,
+        width: Width,
+        metric: &str,
+        owner: impl Display,
+    ) -> Option<u64> {
+        let Some((_, before)) = self.last.insert(key, (self.reading, now)) else {
+            if !self.first() {
+                self.unknown.add(format!("{owner} is new: growth not known"));
+            }
+            return None;
+        };
+        let grown = growth(before, now, width);
+        if grown.is_none() {
+            self.unknown.add(format!("{metric} of {owner} went backwards: growth not known"));
+        }
+        grown
+    }
+
+    /// Like [`Growths::since_last`] for a counter that is known to have begun at 0 since the last reading if
+    /// it was not there then.
+    pub fn since_last_or_birth(&mut self, key: K, now: u64, width: Width) -> Option<u64> {
+        match self.last.insert(key, (self.reading, now)) {
+            Some((_, before)) => growth(before, now, width),
+            None => (!self.first()).then_some(now),
+        }
+    }
+
+    /// Which counters the growth of is not known in this reading.
+    pub fn unknown(&mut self) -> Option<String> {
+        std::mem::take(&mut self.unknown).sentence()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_was_away_or_reset_is_named_and_not_counted() {
+        let mut growths = Growths::default();
+        growths.begin();
+        assert_eq!(growths.since_last(0, 10, Width::Bits64, "rx_bytes", "eth0"), None);
+        assert_eq!(growths.unknown(), None, "the first reading has nothing to be compared with");
+        growths.begin();
+        assert_eq!(growths.since_last(0, 12, Width::Bits64, "rx_bytes", "eth0"), Some(2));
+        growths.begin();
+        assert_eq!(growths.since_last(0, 3, Width::Bits64, "rx_bytes", "eth0"), None);
+        assert_eq!(growths.unknown().unwrap(), "rx_bytes of eth0 went backwards: growth not known");
+        growths.begin();
+        growths.begin();
+        assert_eq!(growths.since_last(0, 90, Width::Bits64, "rx_bytes", "eth0"), None);
+        assert_eq!(growths.unknown().unwrap(), "eth0 is new: growth not known");
+    }
+
+    #[test]
+    fn a_counter_born_since_the_last_reading_grew_from_nothing() {
+        let mut growths = Growths::default();
+        growths.begin();
+        assert_eq!(growths.since_last_or_birth(1, 5, Width::Bits64), None);
+        growths.begin();
+        assert_eq!(growths.since_last_or_birth(1, 9, Width::Bits64), Some(4));
+        assert_eq!(growths.since_last_or_birth(2, 7, Width::Bits64), Some(7));
+    }
+}

@@ -1,0 +1,123 @@
+//! What a sensor is, what it is given, and how it fails.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use iodyno_core::metric::{Kind, Metric, Value};
+
+/// Reads one source of counters.
+pub trait Sensor: Send {
+    /// Its name, as in a job's list of sensors.
+    fn name(&self) -> &'static str;
+
+    /// Every metric that it may report.
+    fn metrics(&self) -> &'static [Metric];
+
+    /// Takes a reading: counters as growth since the last reading that succeeded, gauges as they are. The
+    /// first reading only remembers where the counters stand. Gives what is missing and why, if anything.
+    ///
+    /// # Errors
+    /// When nothing of the source could be read; what was already put into `out` is then void.
+    fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError>;
+}
+
+/// Where the kernel's file trees are; tests point them to recorded ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// `/sys`.
+    pub sys: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Roots { proc: PathBuf::from("/proc"), sys: PathBuf::from("/sys") }
+    }
+}
+
+/// What a trial hands to its sensors; any part may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// Sockets of the flows. They must stay open as long as the panel is read.
+    pub sockets: Vec<RawFd>,
+    /// Kernel thread ids of the workers, in the order of their numbers.
+    pub thread_ids: Vec<i32>,
+    /// CPUs that the trial's cost is counted on; empty: every CPU online.
+    pub cpus: Vec<u32>,
+}
+
+/// Why a sensor gave nothing: what, where, and what to try.
+#[derive(Debug, thiserror::Error)]
+pub enum SenseError {
+    /// A job asks for a sensor that does not exist.
+    #[error("no sensor is called {name:?}; did you mean {nearest}? There are: {all}")]
+    Unknown {
+        /// As asked for.
+        name: String,
+        /// The most similar name there is.
+        nearest: &'static str,
+        /// Every name there is, separated by commas.
+        all: String,
+    },
+    /// The source cannot be read.
+    #[error("{}: cannot be read: {error}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The source was read and makes no sense.
+    #[error("{}: {what}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was expected.
+        what: &'static str,
+    },
+    /// The host does not have it, or does not allow it.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// A sensor that is ready, or why the host does not have it.
+pub(crate) type Opened = Result<Box<dyn Sensor>, SenseError>;
+
+/// One line of the list of sensors.
+pub(crate) struct Entry {
+    /// Name of the sensor.
+    pub name: &'static str,
+    /// Its metrics.
+    pub metrics: &'static [Metric],
+    /// Makes the sensor ready for a trial; fails where the host does not have the source.
+    pub open: fn(&Roots, &Subject) -> Opened,
+}
+
+/// A metric that only grows.
+pub(crate) const fn counter(
+    name: &'static str,
+    unit: &'static str,
+    source: &'static str,
+    label: &'static str,
+    help: &'static str,
+) -> Metric {
+    Metric { name, unit, kind: Kind::Counter, source, label, help }
+}
+
+/// A metric that is a state.
+pub(crate) const fn gauge(
+    name: &'static str,
+    unit: &'static str,
+    source: &'static str,
+    label: &'static str,
+    help: &'static str,
+) -> Metric {
+    Metric { name, unit, kind: Kind::Gauge, source, label, help }
+}
+
+/// Puts a value down.
+pub(crate) fn put(out: &mut Vec<Value>, metric: &Metric, label: impl Into<String>, value: u64) {
+    out.push(Value(metric.name.to_owned(), label.into(), value));
+}

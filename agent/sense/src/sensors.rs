@@ -1,0 +1,138 @@
+//! The list of sensors.
+
+use iodyno_core::message::Capability;
+use iodyno_core::metric::Metric;
+
+use crate::sensor::{Entry, Roots, SenseError, Subject};
+
+mod context_switches;
+mod cpu_times;
+mod cycles;
+mod interrupts;
+mod memory;
+mod net_devices;
+mod process;
+mod softirqs;
+mod softnet;
+mod tcp_info;
+mod tcp_ip;
+mod threads;
+
+/// Every sensor, in the order in which they are read.
+///
+/// Those whose growth is divided by the load's come first, so that they are read closest to when the load
+/// was counted.
+pub(crate) static SENSORS: [Entry; 12] = [
+    cpu_times::ENTRY,
+    cycles::ENTRY,
+    threads::ENTRY,
+    process::ENTRY,
+    net_devices::ENTRY,
+    tcp_info::ENTRY,
+    tcp_ip::ENTRY,
+    softnet::ENTRY,
+    softirqs::ENTRY,
+    interrupts::ENTRY,
+    context_switches::ENTRY,
+    memory::ENTRY,
+];
+
+/// Every sensor with its metrics, for the reference.
+#[must_use]
+pub fn catalogue() -> Vec<(&'static str, &'static [Metric])> {
+    SENSORS.iter().map(|entry| (entry.name, entry.metrics)).collect()
+}
+
+/// Which sensors this host has (`sensor.NAME`), and how cycles can be counted (`cycles`).
+///
+/// A sensor is taken to be available when it opens and gives a first reading.
+#[must_use]
+pub fn available(roots: &Roots) -> Vec<Capability> {
+    let mut capabilities = Vec::new();
+    for entry in &SENSORS {
+        let outcome = (entry.open)(roots, &Subject::default())
+            .and_then(|mut sensor| sensor.read(&mut Vec::new()).map(|_| ()));
+        let reason = outcome.err().map(|error| error.to_string());
+        if entry.name == cycles::ENTRY.name {
+            let tier = reason.clone().unwrap_or_else(|| "pmu".to_owned());
+            capabilities.push(Capability {
+                name: "cycles".to_owned(),
+                available: reason.is_none(),
+                reason: Some(tier),
+            });
+        }
+        let name = format!("sensor.{}", entry.name);
+        capabilities.push(Capability { name, available: reason.is_none(), reason });
+    }
+    capabilities
+}
+
+/// The entry of that name.
+pub(crate) fn find(name: &str) -> Result<&'static Entry, SenseError> {
+    SENSORS.iter().find(|entry| entry.name == name).ok_or_else(|| {
+        let names: Vec<&'static str> = SENSORS.iter().map(|entry| entry.name).collect();
+        let nearest = names.iter().min_by_key(|other| edits(name, other)).copied().unwrap_or("none");
+        SenseError::Unknown { name: name.to_owned(), nearest, all: names.join(", ") }
+    })
+}
+
+/// Letters that must be inserted, deleted or replaced to make one name of the other (Levenshtein 1966). Only
+/// the first 64 letters count, so that a job cannot make it slow.
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut costs: Vec<usize> = (0..=to.len()).collect();
+    for (row, letter) in from.chars().take(64).enumerate() {
+        let mut diagonal = costs[0];
+        costs[0] = row + 1;
+        for (column, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = costs[column + 1];
+            costs[column + 1] = replaced.min(diagonal + 1).min(costs[column] + 1);
+        }
+    }
+    costs[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_metrics_end_in_their_unit() {
+        let mut names = HashSet::new();
+        for (sensor, metrics) in catalogue() {
+            assert!(names.insert(sensor), "{sensor}");
+            assert!(!metrics.is_empty(), "{sensor}");
+            for metric in metrics {
+                assert!(names.insert(metric.name), "{}", metric.name);
+                if metric.unit != "1" {
+                    assert!(metric.name.ends_with(&format!("_{}", metric.unit)), "{metric:?}");
+                }
+                assert!(metric.help.ends_with('.') && !metric.source.is_empty(), "{metric:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_sensor_is_answered_with_the_nearest_and_with_all() {
+        let Err(error) = find("tcp_nfo") else { panic!("it does not exist") };
+        let text = error.to_string();
+        assert!(text.contains("did you mean tcp_info?") && text.contains("cpu_times, cycles"), "{text}");
+        assert_eq!(edits("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn every_sensor_is_available_or_says_why_not() {
+        let here = available(&Roots::default());
+        assert_eq!(here.len(), SENSORS.len() + 1);
+        for capability in &here {
+            assert!(capability.available || capability.reason.is_some(), "{capability:?}");
+        }
+        let nowhere = Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into() };
+        let cpu_times = &available(&nowhere)[0];
+        assert_eq!(cpu_times.name, "sensor.cpu_times");
+        assert!(cpu_times.reason.as_ref().unwrap().contains("/nonexistent/stat"), "{cpu_times:?}");
+    }
+}

@@ -1,0 +1,144 @@
+//! Cycles that each CPU of the trial ran, by its hardware counter.
+
+use std::io;
+
+use iodyno_core::metric::{Metric, Value};
+use iodyno_sys::perf_event::{self, Count, Counter, Event, Scope};
+
+use crate::cpu_list;
+use crate::missing::Missing;
+use crate::sensor::{counter, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
+
+const COUNT: Metric = counter(
+    "cycles.count",
+    "1",
+    "perf_event_open",
+    "cpu=0",
+    "Cycles not halted, user and kernel, whoever ran; scaled up where the hardware counter was time-shared, which is then said.",
+);
+
+pub(crate) const ENTRY: Entry = Entry { name: "cycles", metrics: &[COUNT], open };
+
+/// A CPU with its counter and the last count.
+struct Cpu {
+    number: u32,
+    counter: Counter,
+    last: Option<Count>,
+}
+
+struct Cycles {
+    cpus: Vec<Cpu>,
+    /// CPUs that cannot be counted, and why.
+    refused: Option<String>,
+}
+
+fn open(roots: &Roots, subject: &Subject) -> Opened {
+    let numbers = if subject.cpus.is_empty() { cpu_list::online(&roots.sys) } else { subject.cpus.clone() };
+    Ok(Box::new(Cycles::new(Event::Cycles, &numbers)?))
+}
+
+impl Cycles {
+    fn new(event: Event, numbers: &[u32]) -> Result<Self, SenseError> {
+        let mut cpus = Vec::with_capacity(numbers.len());
+        let mut missing = Missing::default();
+        let mut first = None;
+        for &number in numbers {
+            match perf_event::open(event, Scope::Cpu(number)) {
+                Ok(counter) => cpus.push(Cpu { number, counter, last: None }),
+                Err(error) => {
+                    let why = reason(&error);
+                    missing.add(format!("CPU {number}: {why}"));
+                    first.get_or_insert(why);
+                }
+            }
+        }
+        match cpus.is_empty() {
+            true => Err(SenseError::Unavailable(
+                first.unwrap_or_else(|| "no CPU is known to be online".to_owned()),
+            )),
+            false => Ok(Cycles { cpus, refused: missing.sentence() }),
+        }
+    }
+}
+
+/// What an error of `perf_event_open` means, and what to try.
+fn reason(error: &io::Error) -> String {
+    // Numbers of `include/uapi/asm-generic/errno-base.h`, the same on every architecture.
+    match (error.kind(), error.raw_os_error()) {
+        (io::ErrorKind::NotFound, _) => "no hardware counters here (guests often have none)".to_owned(),
+        (io::ErrorKind::Unsupported, _) => {
+            "no hardware counters for cycles here, or no performance events in the kernel".to_owned()
+        }
+        (io::ErrorKind::PermissionDenied, _) => {
+            "not allowed: run with CAP_PERFMON, or set kernel.perf_event_paranoid to 0".to_owned()
+        }
+        (_, Some(19)) => "not online".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+impl Sensor for Cycles {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        ENTRY.metrics
+    }
+
+    fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
+        let mut missing = Missing::default();
+        missing.add_any(self.refused.clone());
+        for cpu in &mut self.cpus {
+            let number = cpu.number;
+            let count = match cpu.counter.read() {
+                Ok(count) => count,
+                Err(error) => {
+                    cpu.last = None;
+                    missing.add(format!("CPU {number}: {}", reason(&error)));
+                    continue;
+                }
+            };
+            let Some(grown) = cpu.last.replace(count).map(|before| count.since(before)) else { continue };
+            match grown.scaled() {
+                Some(cycles) => put(out, &COUNT, format!("cpu={number}"), cycles),
+                None => missing.add(format!("CPU {number}: others had the hardware counter all the time")),
+            }
+            if grown.shared() && grown.running.0 != 0 {
+                let percent = u128::from(grown.running.0) * 100 / u128::from(grown.enabled.0.max(1));
+                missing.add(format!("CPU {number}: counted {percent} % of the time and scaled up"));
+            }
+        }
+        Ok(missing.sentence())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_counter_works_without_a_hardware_counter() {
+        let mut sensor = match Cycles::new(Event::CpuClock, &[0, 999_999]) {
+            Ok(sensor) => sensor,
+            Err(error) => return assert!(error.to_string().contains("not allowed"), "{error}"),
+        };
+        sensor.read(&mut Vec::new()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let mut out = Vec::new();
+        let missing = sensor.read(&mut out).unwrap().unwrap();
+        assert_eq!((out.len(), out[0].1.as_str()), (1, "cpu=0"));
+        assert!(out[0].2 >= 15_000_000, "nanoseconds of CPU 0: {}", out[0].2);
+        assert!(missing.starts_with("CPU 999999: "), "{missing}");
+    }
+
+    #[test]
+    fn an_errno_is_told_in_words() {
+        let told = |errno| reason(&io::Error::from_raw_os_error(errno));
+        assert!(told(2).contains("no hardware counters"));
+        assert!(told(95).contains("no hardware counters"));
+        assert!(told(13).contains("CAP_PERFMON") && told(1).contains("CAP_PERFMON"));
+        assert_eq!(told(19), "not online");
+        assert!(Cycles::new(Event::CpuClock, &[]).is_err());
+    }
+}

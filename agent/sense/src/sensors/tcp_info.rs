@@ -1,0 +1,347 @@
+//! What the kernel keeps about the flows of the trial: sums over all of them, and their spread.
+//!
+//! A growth is taken flow by flow and then summed, because the kernel's 32-bit counters wrap at different
+//! times. Every flow is asked at every reading: one answer carries the counters, which must cover all flows,
+//! and the gauges alike, so that sampling flows would save nothing. A flow costs about a microsecond; the
+//! reading's `cost_ns` says what all of them did. A flow that its worker is just using is waited for.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use iodyno_core::counter::{growth, Width};
+use iodyno_core::metric::{Metric, Value};
+use iodyno_sys::tcp_info::{self, TcpInfo};
+
+use crate::missing::Missing;
+use crate::sensor::{counter, gauge, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
+
+const SOURCE: &str = "getsockopt TCP_INFO";
+
+/// A counter of a flow: metric, width in the kernel, where it is.
+type FlowCounter = (Metric, Width, fn(&TcpInfo) -> Option<u64>);
+/// A state of a flow: metric, where it is.
+type FlowGauge = (Metric, fn(&TcpInfo) -> Option<u64>);
+
+const COUNTERS: [FlowCounter; 11] = [
+    (
+        sum("tcp.acked_bytes", "bytes", "Payload that the peers acknowledged."),
+        Width::Bits64,
+        TcpInfo::bytes_acked,
+    ),
+    (
+        sum("tcp.received_bytes", "bytes", "Payload received in order."),
+        Width::Bits64,
+        TcpInfo::bytes_received,
+    ),
+    (sum("tcp.segments_out", "1", "Segments sent, bare acknowledgements included."), Width::Bits32, |info| {
+        info.segs_out().map(u64::from)
+    }),
+    (
+        sum("tcp.segments_in", "1", "Segments received, bare acknowledgements included."),
+        Width::Bits32,
+        |info| info.segs_in().map(u64::from),
+    ),
+    (sum("tcp.data_segments_out", "1", "Segments with payload sent."), Width::Bits32, |info| {
+        info.data_segs_out().map(u64::from)
+    }),
+    (sum("tcp.data_segments_in", "1", "Segments with payload received."), Width::Bits32, |info| {
+        info.data_segs_in().map(u64::from)
+    }),
+    (sum("tcp.retransmitted_bytes", "bytes", "Payload sent again."), Width::Bits64, TcpInfo::bytes_retrans),
+    (sum("tcp.retransmitted_segments", "1", "Segments sent again."), Width::Bits32, |info| {
+        info.total_retrans().map(u64::from)
+    }),
+    (
+        sum(
+            "tcp.busy_ns",
+            "ns",
+            "Time with data outstanding; advances with the timer tick, so compare over 1 s or more.",
+        ),
+        Width::Bits64,
+        |info| info.busy_time_us().map(from_microseconds),
+    ),
+    (
+        sum("tcp.rwnd_limited_ns", "ns", "The part of tcp.busy_ns in which the peer's window was full."),
+        Width::Bits64,
+        |info| info.rwnd_limited_us().map(from_microseconds),
+    ),
+    (
+        sum("tcp.sndbuf_limited_ns", "ns", "The part of tcp.busy_ns in which the send buffer was too small."),
+        Width::Bits64,
+        |info| info.sndbuf_limited_us().map(from_microseconds),
+    ),
+];
+
+const GAUGES: [FlowGauge; 7] = [
+    (spread("tcp.rtt_ns", "ns", "Smoothed round-trip time; flows without a sample are left out."), |info| {
+        info.rtt().map(|time| time.0)
+    }),
+    (
+        spread(
+            "tcp.min_rtt_ns",
+            "ns",
+            "Smallest round-trip time lately; flows without a sample are left out.",
+        ),
+        |info| info.min_rtt().map(|time| time.0),
+    ),
+    (spread("tcp.cwnd_segments", "segments", "Congestion window."), |info| info.snd_cwnd().map(u64::from)),
+    (spread("tcp.snd_mss_bytes", "bytes", "Payload of a segment sent."), |info| {
+        info.snd_mss().map(u64::from)
+    }),
+    (
+        spread("tcp.rcv_mss_bytes", "bytes", "Payload of a segment received, as the kernel estimates it."),
+        |info| info.rcv_mss().map(u64::from),
+    ),
+    (
+        spread(
+            "tcp.delivery_rate_bytes_per_s",
+            "bytes_per_s",
+            "Rate of the latest delivery as the kernel reckons it; flows without a sample are left out.",
+        ),
+        |info| info.delivery_rate().filter(|&rate| rate != 0),
+    ),
+    (
+        spread("tcp.notsent_bytes", "bytes", "Written by the application and not yet handed to the network."),
+        |info| info.notsent_bytes().map(u64::from),
+    ),
+];
+
+const FLOWS: Metric = gauge("tcp.flows", "1", SOURCE, "", "Flows that this reading covers.");
+const APP_LIMITED: Metric = gauge(
+    "tcp.app_limited_flows",
+    "1",
+    SOURCE,
+    "",
+    "Flows whose latest delivery rate was limited by the application having nothing to send.",
+);
+
+const METRICS: [Metric; COUNTERS.len() + GAUGES.len() + 2] = {
+    let mut metrics = [FLOWS; COUNTERS.len() + GAUGES.len() + 2];
+    let mut index = 0;
+    while index < COUNTERS.len() {
+        metrics[index] = COUNTERS[index].0;
+        index += 1;
+    }
+    while index < COUNTERS.len() + GAUGES.len() {
+        metrics[index] = GAUGES[index - COUNTERS.len()].0;
+        index += 1;
+    }
+    metrics[index] = APP_LIMITED;
+    metrics
+};
+
+pub(crate) const ENTRY: Entry = Entry { name: "tcp_info", metrics: &METRICS, open };
+
+const fn sum(name: &'static str, unit: &'static str, help: &'static str) -> Metric {
+    counter(name, unit, SOURCE, "", help)
+}
+
+const fn spread(name: &'static str, unit: &'static str, help: &'static str) -> Metric {
+    gauge(name, unit, SOURCE, "of=min, of=mean, of=max", help)
+}
+
+fn from_microseconds(us: u64) -> u64 {
+    us.saturating_mul(1_000)
+}
+
+/// One flow, and where its counters stood at the last reading.
+struct Flow {
+    socket: RawFd,
+    last: [Option<u64>; COUNTERS.len()],
+}
+
+struct Flows {
+    flows: Vec<Flow>,
+    ask: fn(RawFd) -> io::Result<TcpInfo>,
+}
+
+fn open(_: &Roots, subject: &Subject) -> Opened {
+    Ok(Box::new(Flows::new(&subject.sockets, tcp_info::read)))
+}
+
+impl Flows {
+    fn new(sockets: &[RawFd], ask: fn(RawFd) -> io::Result<TcpInfo>) -> Self {
+        let flows = sockets.iter().map(|&socket| Flow { socket, last: [None; COUNTERS.len()] }).collect();
+        Flows { flows, ask }
+    }
+}
+
+/// Sums and spreads over the flows of one reading.
+#[derive(Default)]
+struct Tally {
+    grown: [Option<u64>; COUNTERS.len()],
+    spreads: [Spread; GAUGES.len()],
+    flows: u64,
+    app_limited: Option<u64>,
+    /// Fewest bytes that the kernel answered, where a field was missing.
+    short_answer: Option<u64>,
+    failed: u64,
+    failure: Option<io::Error>,
+    backwards: u64,
+}
+
+/// Smallest, sum and largest of what some flows say.
+#[derive(Clone, Copy, Default)]
+struct Spread {
+    min: u64,
+    max: u64,
+    sum: u128,
+    flows: u64,
+}
+
+impl Spread {
+    fn add(&mut self, value: u64) {
+        self.min = if self.flows == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.sum += u128::from(value);
+        self.flows += 1;
+    }
+
+    fn mean(&self) -> Option<u64> {
+        let mean = self.sum.checked_div(u128::from(self.flows))?;
+        u64::try_from(mean).ok()
+    }
+}
+
+impl Tally {
+    fn add(&mut self, flow: &mut Flow, info: &TcpInfo) {
+        self.flows += 1;
+        for (index, (_, width, field)) in COUNTERS.iter().enumerate() {
+            let now = field(info);
+            let before = std::mem::replace(&mut flow.last[index], now);
+            let (Some(before), Some(now)) = (before, now) else {
+                if now.is_none() {
+                    self.short_answer = Some(info.length().0);
+                }
+                continue;
+            };
+            match growth(before, now, *width) {
+                Some(grown) => self.grown[index] = Some(self.grown[index].unwrap_or(0).saturating_add(grown)),
+                None => self.backwards += 1,
+            }
+        }
+        for (spread, (_, field)) in self.spreads.iter_mut().zip(&GAUGES) {
+            if let Some(value) = field(info) {
+                spread.add(value);
+            }
+        }
+        if let Some(limited) = info.app_limited() {
+            self.app_limited = Some(self.app_limited.unwrap_or(0) + u64::from(limited));
+        }
+    }
+
+    fn put(&self, out: &mut Vec<Value>) {
+        put(out, &FLOWS, "", self.flows);
+        for ((metric, ..), grown) in COUNTERS.iter().zip(self.grown) {
+            if let Some(grown) = grown {
+                put(out, metric, "", grown);
+            }
+        }
+        for ((metric, _), spread) in GAUGES.iter().zip(&self.spreads) {
+            if let Some(mean) = spread.mean() {
+                put(out, metric, "of=min", spread.min);
+                put(out, metric, "of=mean", mean);
+                put(out, metric, "of=max", spread.max);
+            }
+        }
+        if let Some(limited) = self.app_limited {
+            put(out, &APP_LIMITED, "", limited);
+        }
+    }
+
+    fn missing(&self, flows: usize) -> Option<String> {
+        let mut missing = Missing::default();
+        if let Some(failure) = &self.failure {
+            missing.add(format!("{} of {flows} flows could not be read: {failure}", self.failed));
+        }
+        if let Some(bytes) = self.short_answer {
+            missing.add(format!("this kernel gives {bytes} bytes of TCP_INFO, too few for some counters"));
+        }
+        if self.backwards != 0 {
+            missing.add(format!("{} counters of flows went backwards: growth not known", self.backwards));
+        }
+        missing.sentence()
+    }
+}
+
+impl Sensor for Flows {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        ENTRY.metrics
+    }
+
+    fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
+        if self.flows.is_empty() {
+            return Ok(Some("this trial has no TCP sockets".to_owned()));
+        }
+        let mut tally = Tally::default();
+        for flow in &mut self.flows {
+            match (self.ask)(flow.socket) {
+                Ok(info) => tally.add(flow, &info),
+                Err(error) => {
+                    flow.last = [None; COUNTERS.len()];
+                    tally.failed += 1;
+                    tally.failure = Some(error);
+                }
+            }
+        }
+        tally.put(out);
+        Ok(tally.missing(self.flows.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// Socket -1 is closed; socket 4 belongs to a kernel of 2018; the others wrap their segment count.
+    fn simulated(socket: RawFd) -> io::Result<TcpInfo> {
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        if socket < 0 {
+            return Err(io::Error::from_raw_os_error(9));
+        }
+        let asked = ASKED.fetch_add(1, Ordering::Relaxed) / 3;
+        let mut bytes = [0_u8; 280];
+        let mut set =
+            |offset: usize, value: &[u8]| bytes[offset..offset + value.len()].copy_from_slice(value);
+        set(68, &(100 * socket as u32).to_ne_bytes());
+        set(120, &u64::from(1_000 * asked).to_ne_bytes());
+        set(136, &(u32::MAX - 1).wrapping_add(4 * asked).to_ne_bytes());
+        set(148, &u32::MAX.to_ne_bytes());
+        Ok(TcpInfo::from_bytes(if socket == 4 { &bytes[..192] } else { &bytes }))
+    }
+
+    #[test]
+    fn growths_are_summed_over_flows_and_gauges_are_spread() {
+        let mut sensor = Flows::new(&[1, 2, 4, -1], simulated);
+        sensor.read(&mut Vec::new()).unwrap();
+        let mut out = Vec::new();
+        let missing = sensor.read(&mut out).unwrap().unwrap();
+
+        let value = |metric: &str, label: &str| {
+            out.iter().find(|value| value.0 == metric && value.1 == label).map(|value| value.2)
+        };
+        assert_eq!(value("tcp.flows", ""), Some(3));
+        assert_eq!(value("tcp.acked_bytes", ""), Some(3_000));
+        assert_eq!(value("tcp.segments_out", ""), Some(12), "each of three flows wrapped at 32 bits");
+        assert_eq!(value("tcp.retransmitted_bytes", ""), Some(0), "of the two flows that have it");
+        assert_eq!(value("tcp.rtt_ns", "of=min"), Some(100_000));
+        assert_eq!(value("tcp.rtt_ns", "of=mean"), Some(700_000 / 3));
+        assert_eq!(value("tcp.rtt_ns", "of=max"), Some(400_000));
+        assert_eq!(value("tcp.min_rtt_ns", "of=mean"), None, "no flow has a sample");
+        assert!(missing.contains("1 of 4 flows could not be read"), "{missing}");
+        assert!(missing.contains("192 bytes of TCP_INFO"), "{missing}");
+    }
+
+    #[test]
+    fn a_trial_without_sockets_says_so() {
+        let mut out = Vec::new();
+        let missing = Flows::new(&[], simulated).read(&mut out).unwrap();
+        assert_eq!((missing.unwrap().as_str(), out.len()), ("this trial has no TCP sockets", 0));
+    }
+}

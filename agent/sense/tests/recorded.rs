@@ -1,0 +1,127 @@
+//! Sensors and facts on recorded trees: two snapshots of a kernel's files give known growths.
+//!
+//! The expected readings are in `fixtures/KERNEL/golden.txt`. `IODYNO_UPDATE_GOLDEN=1` writes them anew;
+//! read the difference before you commit it.
+
+mod tree;
+
+use iodyno_core::metric::Reading;
+use iodyno_core::units::Bytes;
+use iodyno_sense::{catalogue, host_facts, Panel, Roots, Subject};
+use tree::{fixture, Tree};
+
+/// Every sensor but `cycles`, which reads no file.
+fn of_files() -> Vec<String> {
+    catalogue().iter().map(|(name, _)| (*name).to_owned()).filter(|name| name != "cycles").collect()
+}
+
+/// Growth between the two snapshots of a kernel.
+fn readings(kernel: &str, thread_ids: Vec<i32>) -> Vec<Reading> {
+    let tree = Tree::of(&fixture(kernel).join("before"));
+    let subject = Subject { thread_ids, ..Subject::default() };
+    let mut panel = Panel::new(&tree.roots(), &subject, Some(&of_files())).unwrap();
+    panel.baseline();
+    tree.overlay(&fixture(kernel).join("after"));
+    panel.read()
+}
+
+/// One line a value; what a clock of this machine says is left out.
+fn as_text(readings: &[Reading]) -> String {
+    let mut text = String::new();
+    for Reading { sensor, values, missing, .. } in readings {
+        let live = ["process.cpu_ns", "thread.run_ns worker=all"];
+        for value in values {
+            let name = format!("{} {}", value.0, value.1);
+            if !live.contains(&name.trim()) {
+                text += &format!("{sensor} {} = {}\n", name.trim(), value.2);
+            }
+        }
+        if let Some(missing) = missing {
+            text += &format!("{sensor} misses: {missing}\n");
+        }
+    }
+    text
+}
+
+fn compare(kernel: &str) {
+    let text = as_text(&readings(kernel, vec![813, 814]));
+    let golden = fixture(kernel).join("golden.txt");
+    if std::env::var_os("IODYNO_UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(&golden).unwrap());
+}
+
+#[test]
+fn a_recent_kernel_gives_known_growths() {
+    compare("linux-6.18");
+}
+
+#[test]
+fn an_old_kernel_gives_what_it_has_and_says_what_it_has_not() {
+    compare("linux-4.18");
+}
+
+#[test]
+fn every_value_is_of_a_metric_of_its_sensor() {
+    let metrics = catalogue();
+    for reading in readings("linux-6.18", vec![813, 814]) {
+        let (_, known) = metrics.iter().find(|(name, _)| *name == reading.sensor).unwrap();
+        for value in &reading.values {
+            let metric = known.iter().find(|metric| metric.name == value.0).unwrap();
+            assert_eq!(metric.label.is_empty(), value.1.is_empty(), "{value:?}");
+        }
+    }
+}
+
+#[test]
+fn many_workers_are_summed_and_the_busiest_is_told() {
+    let mut workers = vec![814; 64];
+    workers.push(813);
+    let readings = readings("linux-6.18", workers);
+    let threads = readings.iter().find(|reading| reading.sensor == "threads").unwrap();
+    let value = |metric: &str| threads.values.iter().find(|value| value.0 == metric).unwrap();
+    assert_eq!((value("thread.run_ns").1.as_str(), value("thread.run_ns").2), ("worker=all", 29_700_000_000));
+    assert_eq!(value("thread.wait_ns").2, 5_830_000);
+    assert_eq!(value("thread.busiest_run_ns").2, 900_000_000);
+    assert_eq!(threads.values.len(), 4);
+}
+
+#[test]
+fn facts_of_a_recent_kernel() {
+    let tree = fixture("linux-6.18").join("before");
+    let facts = host_facts(&Roots { proc: tree.join("proc"), sys: tree.join("sys") });
+    assert_eq!(facts.hostname.as_deref(), Some("lab-a"));
+    assert_eq!(facts.kernel.as_deref(), Some("6.18.44"));
+    assert_eq!(facts.cpu_model.as_deref(), Some("AMD EPYC"));
+    assert_eq!((facts.cpus_online, facts.cpus_allowed), (vec![0, 1], vec![0, 1]));
+    assert_eq!(facts.memory_bytes, Some(Bytes(24_684_084 * 1024)));
+    assert_eq!(facts.descriptors_limit, Some(524_288));
+    assert_eq!(facts.threads_limit, Some(4_915), "the control group's");
+    assert_eq!(facts.cpu_quota_cpus, Some(1.5), "the one of the group above");
+    assert_eq!(facts.congestion_controls, ["reno", "cubic"], "a user's, not root's");
+    assert_eq!(facts.hypervisor.as_deref(), Some("KVM"));
+    assert_eq!((facts.smt, facts.governor, facts.irq_time_accounting), (Some(false), None, None));
+    assert_eq!((facts.load_average, facts.user_id), (Some(0.12), 1000));
+}
+
+#[test]
+fn facts_of_an_old_kernel() {
+    let tree = fixture("linux-4.18").join("before");
+    let facts = host_facts(&Roots { proc: tree.join("proc"), sys: tree.join("sys") });
+    assert_eq!((facts.cpus_online, facts.user_id), (vec![0, 2], 0));
+    assert_eq!(facts.descriptors_limit, None, "unlimited");
+    assert_eq!(facts.threads_limit, Some(15_730), "the kernel's");
+    assert_eq!(facts.cpu_quota_cpus, Some(0.5), "version 1 of control groups");
+    assert_eq!(facts.congestion_controls, ["reno", "cubic"]);
+    assert_eq!((facts.hypervisor, facts.boot_id, facts.load_average), (None, None, None));
+    assert_eq!((facts.governor.as_deref(), facts.smt), (Some("performance"), Some(true)));
+    assert_eq!((facts.irq_time_accounting, facts.memory_available_bytes), (Some(true), None));
+}
+
+#[test]
+fn facts_of_nothing_are_absent() {
+    let facts = host_facts(&Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into() });
+    assert_eq!((facts.kernel, facts.threads_limit, facts.cpu_quota_cpus), (None, None, None));
+    assert_eq!(facts.user_id, 65_534, "nobody");
+}

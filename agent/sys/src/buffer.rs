@@ -1,0 +1,118 @@
+//! Memory that only the kernel looks into: what is sent, and where received bytes go to be forgotten.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// A mapping of whole pages, given back when dropped.
+struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+impl Mapping {
+    fn new(length: usize) -> io::Result<Self> {
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Mapping { start, length })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new` with this address and length and is not used after this.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Bytes to send: a fixed pattern that does not repeat within a page, so that nothing on the way can
+/// compress it or mistake one part for another. Never changed after it was made.
+pub struct SendSource(Mapping);
+
+// SAFETY: the memory is only read after construction.
+unsafe impl Send for SendSource {}
+// SAFETY: as above.
+unsafe impl Sync for SendSource {}
+
+impl SendSource {
+    /// A source of `length` bytes, at least 1.
+    ///
+    /// # Errors
+    /// `ENOMEM` when there is no memory.
+    pub fn new(length: usize) -> io::Result<Self> {
+        let mapping = Mapping::new(length.max(1))?;
+        // SAFETY: the mapping is this long, writable, zero-filled and not shared yet.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(mapping.start.as_ptr(), mapping.length) };
+        // xorshift64 (Marsaglia 2003): cheap, and looks like noise to a compressor.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for chunk in bytes.chunks_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            chunk.copy_from_slice(&state.to_le_bytes()[..chunk.len()]);
+        }
+        Ok(SendSource(mapping))
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is this long, initialised, and nothing writes to it as long as `self` lives.
+        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.length) }
+    }
+}
+
+/// Where received bytes are put. Nobody reads them, so several threads may have the kernel write to one
+/// scratch at the same time; it is only ever handed on as a raw pointer, never as a reference.
+pub struct ReceiveScratch(Mapping);
+
+// SAFETY: this process neither reads nor writes the memory; only the kernel writes to it.
+unsafe impl Send for ReceiveScratch {}
+// SAFETY: as above.
+unsafe impl Sync for ReceiveScratch {}
+
+impl ReceiveScratch {
+    /// A scratch of `length` bytes, at least 1.
+    ///
+    /// # Errors
+    /// `ENOMEM` when there is no memory.
+    pub fn new(length: usize) -> io::Result<Self> {
+        Mapping::new(length.max(1)).map(ReceiveScratch)
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.0.length
+    }
+
+    pub(crate) fn start(&self) -> *mut libc::c_void {
+        self.0.start.as_ptr().cast()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_is_as_long_as_asked_and_not_constant() {
+        for length in [1, 7, 4096, 100_001] {
+            assert_eq!(SendSource::new(length).unwrap().bytes().len(), length);
+        }
+        let source = SendSource::new(8192).unwrap();
+        assert_ne!(source.bytes()[..4096], source.bytes()[4096..]);
+    }
+}

@@ -77,12 +77,10 @@ impl Outgoing {
     pub fn start(mut sink: impl Write + Send + 'static) -> (Outgoing, Writer) {
         let (queue, messages): (Sender<Message>, Receiver<Message>) = channel();
         let thread = std::thread::spawn(move || {
-            let mut sequence = 0;
-            for message in messages {
+            for (sequence, message) in (0..).zip(messages) {
                 // Both fail only on a defect (a message that is no JSON, or of more than 16 MiB); the gap in
                 // the sequence would then show on the other side.
                 let frame = serde_json::to_vec(&message).map(|payload| encode(sequence, &payload));
-                sequence += 1;
                 let Ok(Ok(frame)) = frame else { continue };
                 if sink.write_all(&frame).and_then(|()| sink.flush()).is_err() {
                     // The lab is gone; stdin says so too, and that ends the agent.

@@ -1,6 +1,7 @@
 //! One pinned worker a CPU, many connections each, non-blocking calls.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use iodyno_core::job::Role;
@@ -15,7 +16,8 @@ use crate::driver::Shared;
 use crate::error::LoadError;
 use crate::transport::null::NullFlow;
 use crate::transport::tcp::TcpFlow;
-use crate::workload::stream::{receiving_turn, Sending, Turn};
+use crate::transport::Flow;
+use crate::workload::stream::{receiving_turn, Sending, Tally, Turn};
 
 /// Bytes that a connection may move before the next one has its turn: many small messages at a time, so that
 /// the kernel can join them, and still a round over thousands of connections in a fraction of a second.
@@ -73,9 +75,9 @@ pub fn null_works(shared: &Arc<Shared>, connections: usize, cpus: &[u32]) -> Vec
             counters.started(clock.now());
             while clock.now() < until {
                 for (index, sending) in &mut members {
-                    let connection = &counters.connections[*index];
+                    let mut tally = Tally { connection: &counters.connections[*index], recorder, clock };
                     let message = shared.message.bytes();
-                    let _ = sending.turn(&NullFlow, message, SHARE, until, connection, recorder, clock);
+                    let _ = sending.turn(&NullFlow, message, SHARE, until, &mut tally);
                 }
             }
         })
@@ -107,19 +109,17 @@ impl Table {
                 counters.lost(worker, &format!("epoll: {error}"));
                 return;
             }
-            let stopping = counters.stopping.load(std::sync::atomic::Ordering::Relaxed);
+            let stopping = counters.stopping.load(Relaxed);
             if shared.role == Role::Send && (stopping || clock.now() >= until) {
                 return self.end(shared, counters, stopping);
             }
             for key in self.events.keys() {
                 let (index, sending) = &mut self.members[key as usize];
                 let (index, flow) = (*index, TcpFlow(shared.sockets[*index].as_fd()));
-                let connection = &counters.connections[index];
+                let mut tally = Tally { connection: &counters.connections[index], recorder, clock };
                 let turn = match scratch {
-                    Some(scratch) => receiving_turn(&flow, scratch, SHARE, connection, recorder, clock),
-                    None => {
-                        sending.turn(&flow, shared.message.bytes(), SHARE, until, connection, recorder, clock)
-                    }
+                    Some(scratch) => receiving_turn(&flow, scratch, SHARE, &mut tally),
+                    None => sending.turn(&flow, shared.message.bytes(), SHARE, until, &mut tally),
                 };
                 if !started {
                     started = true;
@@ -152,7 +152,7 @@ impl Table {
             if stopping {
                 counters.lost(*index, "its data was not taken within the time after the stop");
             } else {
-                crate::transport::Flow::end(&TcpFlow(shared.sockets[*index].as_fd()));
+                TcpFlow(shared.sockets[*index].as_fd()).end();
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::error::LoadError;
 use crate::transport::null::NullFlow;
 use crate::transport::tcp::TcpFlow;
 use crate::transport::Flow;
-use crate::workload::stream::{receiving_turn, Sending, Turn};
+use crate::workload::stream::{receiving_turn, Sending, Tally, Turn};
 
 /// One worker for every socket, each allowed on all `cpus`.
 pub fn works(shared: &Arc<Shared>, cpus: &[u32]) -> Result<Vec<(Vec<u32>, Work)>, LoadError> {
@@ -54,11 +54,12 @@ fn send<F: Flow>(
     clock: &mut OperationClock,
     start: Nanos,
 ) {
-    let (connection, recorder) = (&counters.connections[index], counters.recorder(index));
+    let mut tally =
+        Tally { connection: &counters.connections[index], recorder: counters.recorder(index), clock };
     let until = start.plus(shared.load);
-    counters.started(clock.now());
+    counters.started(tally.clock.now());
     let mut sending = Sending::new();
-    let turn = sending.turn(flow, shared.message.bytes(), usize::MAX, until, connection, recorder, clock);
+    let turn = sending.turn(flow, shared.message.bytes(), usize::MAX, until, &mut tally);
     match turn {
         Turn::Lost(error) if !counters.stopping.load(Relaxed) => counters.lost(index, &error.to_string()),
         Turn::Lost(_) => counters.lost(index, "its data was not taken within the time after the stop"),
@@ -74,21 +75,22 @@ fn receive<F: Flow>(
     clock: &mut OperationClock,
     start: Nanos,
 ) {
-    let (connection, recorder) = (&counters.connections[index], counters.recorder(index));
+    let mut tally =
+        Tally { connection: &counters.connections[index], recorder: counters.recorder(index), clock };
     let scratch = &shared.scratches[index % shared.scratches.len()];
     let mut started = false;
     let failed = loop {
-        let turn = receiving_turn(flow, scratch, usize::MAX, connection, recorder, clock);
+        let turn = receiving_turn(flow, scratch, usize::MAX, &mut tally);
         if !started {
             started = true;
-            counters.started(clock.now());
+            counters.started(tally.clock.now());
         }
         match turn {
             Turn::Later => {}
             Turn::End if counters.stopping.load(Relaxed) => {
                 break Some("its data did not end within the time after the stop".to_owned());
             }
-            Turn::End if shared.is_early(start, clock.now()) => {
+            Turn::End if shared.is_early(start, tally.clock.now()) => {
                 break Some("the other end closed it before the load was to stop".to_owned());
             }
             Turn::End => break None,

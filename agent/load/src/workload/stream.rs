@@ -24,6 +24,13 @@ pub enum Turn {
     Lost(io::Error),
 }
 
+/// Where a turn is counted, and the clock that times it.
+pub struct Tally<'a> {
+    pub connection: &'a Connection,
+    pub recorder: &'a Recorder,
+    pub clock: &'a mut OperationClock,
+}
+
 /// The sending end of one connection: where in which message it is.
 pub struct Sending {
     offset: usize,
@@ -45,10 +52,9 @@ impl Sending {
         message: &[u8],
         share: usize,
         until: Nanos,
-        connection: &Connection,
-        recorder: &Recorder,
-        clock: &mut OperationClock,
+        tally: &mut Tally<'_>,
     ) -> Turn {
+        let Tally { connection, recorder, clock } = tally;
         let mut left = share;
         let mut began = self.began.unwrap_or_else(|| clock.now());
         loop {
@@ -86,10 +92,9 @@ pub fn receiving_turn<F: Flow>(
     flow: &F,
     scratch: &ReceiveScratch,
     share: usize,
-    connection: &Connection,
-    recorder: &Recorder,
-    clock: &mut OperationClock,
+    tally: &mut Tally<'_>,
 ) -> Turn {
+    let Tally { connection, recorder, clock } = tally;
     let mut left = share;
     let mut began = clock.now();
     loop {

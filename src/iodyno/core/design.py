@@ -34,3 +34,9 @@ class Design:
     seed: int
     points: tuple[Point, ...]
     trials: tuple[PlannedTrial, ...]
+
+
+DESIGN_KINDS: Mapping[str, str] = {
+    "full_factorial": "Every combination of the factors' levels.",
+}
+"""Every kind of design, with what it visits. What makes the points is registered in `iodyno.designs`."""

@@ -17,8 +17,8 @@ from iodyno.core.workload import WORKLOADS, Level, Workload
 class HostSpec:
     """A host: its name in the experiment, how the lab reaches it, and the CPUs to use there.
 
-    `options` belong to the access (`to`, `port`, `identity_file`, ... of ssh). `cpus` empty: the lab chooses.
-    `address` is where the other hosts reach it with data, when that is not what the access says.
+    `options` belong to the access (`iodyno.core.access`; durations in nanoseconds). `cpus` empty: the lab
+    chooses. `address` is where the other hosts reach it with data, when that is not what the access says.
     """
 
     name: str
@@ -81,7 +81,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The question. `text` is the file it was read from, kept verbatim so that a report can be run again."""
+    """The question. `text` is the file it was read from, kept verbatim so that a report can be run again.
+
+    `notes` are sentences about what the reader decided by itself, to be shown to the user.
+    """
 
     name: str
     question: str
@@ -94,6 +97,7 @@ class Experiment:
     outcomes: tuple[str, ...] = ()
     text: str = ""
     quick: bool = False
+    notes: tuple[str, ...] = ()
 
     def settings(self, levels: Mapping[str, Level]) -> dict[str, Level]:
         """Everything that the workload is told at a point: defaults, settings, then the point's levels."""

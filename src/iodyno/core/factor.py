@@ -22,4 +22,6 @@ class Factor:
 
     def settings(self, index: int) -> dict[str, Level]:
         """What level number `index` sets."""
-        return {self.name: self.levels[index]} | {name: levels[index] for name, levels in self.together.items()}
+        return {self.name: self.levels[index]} | {
+            name: levels[index] for name, levels in self.together.items()
+        }

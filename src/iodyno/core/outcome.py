@@ -30,7 +30,10 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             better="higher",
         ),
         OutcomeKind(
-            "writes_per_s", "1/s", "Messages whose last byte the sender's kernel accepted, per second.", better="higher"
+            "writes_per_s",
+            "1/s",
+            "Messages whose last byte the sender's kernel accepted, per second.",
+            better="higher",
         ),
         OutcomeKind(
             "write_service_time_mean_ns",
@@ -55,7 +58,9 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             per_host=True,
             better="lower",
         ),
-        OutcomeKind("cpu_busy_ratio", "1", "Busy share of the host's CPUs in the measured window.", per_host=True),
+        OutcomeKind(
+            "cpu_busy_ratio", "1", "Busy share of the host's CPUs in the measured window.", per_host=True
+        ),
         OutcomeKind("cpu_usr_ratio", "1", "Share of the host's CPUs in user code.", per_host=True),
         OutcomeKind("cpu_sys_ratio", "1", "Share of the host's CPUs in system code.", per_host=True),
         OutcomeKind(
@@ -63,14 +68,25 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         ),
         OutcomeKind("cpu_idle_ratio", "1", "Idle share of the host's CPUs.", per_host=True),
         OutcomeKind("context_switches_per_s", "1/s", "Context switches of the machine.", per_host=True),
-        OutcomeKind("retransmits_per_segment", "1", "Retransmitted share of the data segments sent.", better="lower"),
         OutcomeKind(
-            "device_segment_bytes", "B", "Bytes per segment that the sender handed to its network device.", better="higher"
+            "retransmits_per_segment", "1", "Retransmitted share of the data segments sent.", better="lower"
         ),
-        OutcomeKind("segments_per_ack", "1", "Data segments sent per acknowledgement received.", better="higher"),
-        OutcomeKind("rwnd_limited_ratio", "1", "Share of the flows' busy time limited by the receive window."),
+        OutcomeKind(
+            "device_segment_bytes",
+            "B",
+            "Bytes per segment that the sender handed to its network device.",
+            better="higher",
+        ),
+        OutcomeKind(
+            "segments_per_ack", "1", "Data segments sent per acknowledgement received.", better="higher"
+        ),
+        OutcomeKind(
+            "rwnd_limited_ratio", "1", "Share of the flows' busy time limited by the receive window."
+        ),
         OutcomeKind("sndbuf_limited_ratio", "1", "Share of the flows' busy time limited by the send buffer."),
-        OutcomeKind("start_skew_ns", "ns", "First operation of the last host minus that of the first.", better="lower"),
+        OutcomeKind(
+            "start_skew_ns", "ns", "First operation of the last host minus that of the first.", better="lower"
+        ),
     )
 }
 """Every outcome, by name without host."""

@@ -64,10 +64,15 @@ def parse(kind: Kind, written: str | int | float) -> int:
         raise ValueError(f"found {written!r}: {named}, allowed units: {allowed}")
     value = Fraction(number) * factor
     if value < 0:
-        raise ValueError(f"found {written!r}, allowed: nothing below 0")
+        raise ValueError(f"found {written!r}, allowed: 0 or more")
     if value.denominator != 1:
-        raise ValueError(f"found {written!r}, which is not a whole number of {_base_unit(kind)}")
+        raise ValueError(f"found {written!r}, allowed: a whole number{_base_unit(kind)}")
     return int(value)
+
+
+def units(kind: Kind) -> tuple[str, ...]:
+    """The units that may be written; the empty one is a number alone."""
+    return tuple(_UNITS[kind])
 
 
 def show(kind: Kind, value: int) -> str:
@@ -82,4 +87,4 @@ def show(kind: Kind, value: int) -> str:
 
 
 def _base_unit(kind: Kind) -> str:
-    return {"size": "bytes", "duration": "nanoseconds", "count": "things"}[kind]
+    return {"size": " of bytes", "duration": " of nanoseconds", "count": ""}[kind]

@@ -50,7 +50,7 @@ class Parameter:
         if isinstance(level, bool):
             return "on" if level else "off"
         if isinstance(level, int) and self.kind in ("size", "duration", "count"):
-            return quantity.show(self.kind, level)  # type: ignore[arg-type]
+            return quantity.show(self.kind, level)
         return str(level)
 
 
@@ -92,7 +92,9 @@ STREAM = Workload(
         ),
         Parameter("connections", "count", "Connections at a time.", high=60_000, default=1),
         Parameter("size", "size", "Message size: bytes handed over in one write.", high=2**30, default=65536),
-        Parameter("window", "size", "Socket buffers of both ends (SO_SNDBUF and SO_RCVBUF).", low=1024, high=2**30),
+        Parameter(
+            "window", "size", "Socket buffers of both ends (SO_SNDBUF and SO_RCVBUF).", low=1024, high=2**30
+        ),
         Parameter("send_buffer", "size", "SO_SNDBUF of the sender.", low=1024, high=2**30),
         Parameter("receive_buffer", "size", "SO_RCVBUF of the receiver.", low=1024, high=2**30),
         Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=True),

@@ -1,0 +1,87 @@
+"""Two namespaces with an agent in each, and one trial at a time between them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.iperf3 import Pair
+from bench.meter import Metered, measure
+from iodyno.campaign.rig import Rig
+from iodyno.campaign.trial import Account, carry_out
+from iodyno.core.experiment import Experiment, HostSpec, Windows, WorkloadSpec
+from iodyno.core.workload import Level
+from iodyno.session.locate import find_agent
+
+DEVICE = "veth0"
+
+
+@dataclass
+class Trial:
+    """What a trial of ours gave: the agents' accounts, the records, and what the independent meter saw."""
+
+    account: Account
+    metered: Metered
+    records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def goodput_gbit_per_s(self) -> float:
+        """As the receiver counted it in the measured window."""
+        measured = [r for r in self.records["server"] if r["window"] == "measured"]
+        span_ns = measured[-1]["end_ns"] - measured[0]["begin_ns"]
+        return sum(r["load"]["bytes"] for r in measured) * 8 / span_ns
+
+
+@contextlib.asynccontextmanager
+async def open_rig() -> AsyncIterator[tuple[Rig, Pair]]:
+    """Opens the namespaces and agents; everything is gone afterwards."""
+    if os.geteuid() != 0:
+        raise SystemExit("bench: needs root, to make network namespaces")
+    hosts = {name: HostSpec(name, "netns") for name in ("client", "server")}
+    experiment = Experiment("bench", "", hosts, WorkloadSpec("stream", "client", "server"), ())
+    async with Rig(experiment, find_agent()) as rig:
+        reached = {name: access.reached for name, access in rig.hosts.accesses.items()}
+        yield (
+            rig,
+            Pair(
+                client=reached["client"].path["namespace"],
+                server=reached["server"].path["namespace"],
+                client_cpu=rig.cpus["client"][0],
+                server_cpu=rig.cpus["server"][0],
+                address=reached["server"].address or "",
+                device=DEVICE,
+            ),
+        )
+
+
+async def trial(
+    rig: Rig, pair: Pair, settings: Mapping[str, Level], measured_s: float, interval_s: float = 1.0
+) -> Trial:
+    """Runs one trial; the meter watches the middle of its measured window."""
+    windows = Windows(
+        warm_up_ns=500_000_000,
+        measured_ns=int(measured_s * 1e9),
+        drain_ns=100_000_000,
+        interval_ns=int(interval_s * 1e9),
+    )
+    account = Account()
+    records: dict[str, list[dict[str, Any]]] = {"client": [], "server": []}
+    begun = asyncio.Event()
+
+    def on_record(host: str, record: dict[str, Any]) -> None:
+        records[host].append(record)
+        begun.set()
+
+    complete = {"transport": "tcp", "driver": "threads", "nagle": True} | dict(settings)
+    name = f"bench-{id(account)}"
+    running = asyncio.create_task(carry_out(rig, name, complete, windows, account, on_record))
+    waiting = asyncio.create_task(begun.wait())
+    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    metered = await asyncio.to_thread(measure, pair.server, pair.device, measured_s * 0.8)
+    await running
+    return Trial(account, metered, records)

@@ -1,0 +1,68 @@
+"""What the kernel says of the flows at the sender: retransmissions, segments, acknowledgements, limits.
+
+From `tcp_info` summed over all connections of the trial (RFC 4898 names most of these), and from the counters
+of the network device that carried most.
+"""
+
+from __future__ import annotations
+
+from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.measured import Measured, missing, total_ratio
+
+_FLOWS = "tcp_info"
+_DEVICES = "net_devices"
+
+
+def retransmits_per_segment(trial: Trial) -> Measured:
+    """Retransmitted share of the data segments sent."""
+    return _flow_ratio(trial, "tcp.retransmitted_segments", "tcp.data_segments_out")
+
+
+def segments_per_ack(trial: Trial) -> Measured:
+    """Data segments sent per segment that came back, which in bulk transmit is an acknowledgement."""
+    return _flow_ratio(trial, "tcp.data_segments_out", "tcp.segments_in")
+
+
+def rwnd_limited_ratio(trial: Trial) -> Measured:
+    """Share of the flows' busy time in which the receive window was full."""
+    return _flow_ratio(trial, "tcp.rwnd_limited_ns", "tcp.busy_ns")
+
+
+def sndbuf_limited_ratio(trial: Trial) -> Measured:
+    """Share of the flows' busy time in which the send buffer was too small."""
+    return _flow_ratio(trial, "tcp.sndbuf_limited_ns", "tcp.busy_ns")
+
+
+def device_segment_bytes(trial: Trial) -> Measured:
+    """Bytes per packet that the sender handed to the device which sent most: how well offloading works."""
+    sender = trial.end("send")
+    device = data_device(sender) if sender else None
+    if sender is None or device is None:
+        return missing(sender.why_missing(_DEVICES) if sender else "the trial has no sender")
+    keys = (("net.tx_bytes", device), ("net.tx_packets", device))
+    readings = [r for r in sender.measured_readings(_DEVICES) if all(key in r.values for key in keys)]
+    others = "acknowledgements count too" if device == "dev=lo" else "link headers count too"
+    return total_ratio(
+        [(r.values[keys[0]], r.values[keys[1]]) for r in readings],
+        note=device.removeprefix("dev="),
+        assumptions=(f"everything that {device.removeprefix('dev=')} sent belongs to the trial; {others}",),
+    )
+
+
+def data_device(host: HostData, metric: str = "net.tx_bytes") -> str | None:
+    """Label of the device of `host` whose `metric` grew most in the measured window."""
+    grown = {label: host.growth(_DEVICES, metric, label) or 0 for label in host.labels(_DEVICES, metric)}
+    return max(grown, key=lambda label: grown[label]) if any(grown.values()) else None
+
+
+def _flow_ratio(trial: Trial, above: str, below: str) -> Measured:
+    sender = trial.end("send")
+    if sender is None:
+        return missing("the trial has no sender")
+    keys = ((above, ""), (below, ""))
+    readings = [r for r in sender.measured_readings(_FLOWS) if all(key in r.values for key in keys)]
+    if not readings:
+        return missing(sender.why_missing(_FLOWS))
+    return total_ratio(
+        [(r.values[keys[0]], r.values[keys[1]]) for r in readings], nothing=f"no {below} was counted"
+    )

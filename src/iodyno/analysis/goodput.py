@@ -1,0 +1,52 @@
+"""Rates: what the receiving application got, and what the sender's kernel accepted.
+
+Each end is counted on its own clock over its own measured window; the receiver's count is the goodput.
+"""
+
+from __future__ import annotations
+
+from iodyno.analysis.dataset import Trial
+from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.measured import Measured, missing, total_ratio
+
+
+def goodput(trial: Trial) -> Measured:
+    """Payload bits per second delivered to the receiving application."""
+    receiver = trial.end("receive")
+    if receiver is None:
+        return missing("the trial has no receiver")
+    return total_ratio([(record.bytes, record.span_ns) for record in receiver.measured], scale=8e9)
+
+
+def writes(trial: Trial) -> Measured:
+    """Messages per second whose last byte the sender's kernel accepted."""
+    sender = trial.end("send")
+    if sender is None:
+        return missing("the trial has no sender")
+    return total_ratio([(record.operations, record.span_ns) for record in sender.measured], scale=1e9)
+
+
+def write_service_time_mean(trial: Trial) -> Measured:
+    """Mean service time of a write in ns; exact, from sums and counts."""
+    parts = [(float(h.sum_ns), float(h.count)) for h in _write_times(trial)]
+    return total_ratio(parts, nothing="no write was completed in the measured window")
+
+
+def write_service_time_quantile(trial: Trial, q: float) -> Measured:
+    """The q-quantile of the service time of a write in ns, from merged histograms."""
+    batches = tuple(h for h in _write_times(trial) if h.count)
+    merged = merge(batches)
+    value = merged.quantile(q)
+    if value is None:
+        return missing("no write was completed in the measured window")
+    # A quantile needs some values beyond it, or it is just the largest one seen. Chosen: 10 of them.
+    if (1 - q) * merged.count < 10:
+        return missing(f"only {merged.count} writes: too few for the {100 * q:g} % quantile")
+    return Measured(value, batches=batches, quantile=q)
+
+
+def _write_times(trial: Trial) -> list[Histogram]:
+    sender = trial.end("send")
+    if sender is None:
+        return []
+    return [sender.histograms[r.index] for r in sender.measured if r.index in sender.histograms]

@@ -1,0 +1,83 @@
+"""Histograms of the layout `ll7`: exact merging, and quantiles with the bounds of their bucket.
+
+The layout is that of `agent/core/src/histogram.rs`: a value below 256 has a bucket of its own; above, every
+octave is cut into 128 equal buckets, at most 1/128 of their lower bound wide; 2^42 ns and more share the
+last.
+
+>>> h = merge([Histogram(1, 100, (100,), (1,)), Histogram(2, 2000, (bucket_of(1000),), (2,))])
+>>> h.count, h.mean, h.quantile(0.5), bounds_of(bucket_of(1000))
+(3, 700.0, 1001.333..., (1000, 1004))
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+LAYOUT = "ll7"
+_SUB_BITS = 7
+_TOP_BITS = 42
+BUCKETS = ((_TOP_BITS - _SUB_BITS - 1) << _SUB_BITS) + (2 << _SUB_BITS)
+
+
+def bucket_of(value: int) -> int:
+    """Index of the bucket that `value` (ns, not negative) falls into."""
+    value = min(value, (1 << _TOP_BITS) - 1)
+    shift = (value | 1 << _SUB_BITS).bit_length() - 1 - _SUB_BITS
+    return (shift << _SUB_BITS) + (value >> shift)
+
+
+def bounds_of(index: int) -> tuple[int, int]:
+    """The half-open range [low, high) of values, in ns, that bucket `index` holds."""
+    if index < 2 << _SUB_BITS:
+        return index, index + 1
+    shift = (index >> _SUB_BITS) - 1
+    mantissa = index - (shift << _SUB_BITS)
+    return mantissa << shift, (mantissa + 1) << shift
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts per bucket, sparse and ascending, with the exact sum of the values in ns."""
+
+    count: int
+    sum_ns: int
+    buckets: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def mean(self) -> float | None:
+        """Exact mean in ns; None when nothing was recorded."""
+        return self.sum_ns / self.count if self.count else None
+
+    def quantile(self, q: float) -> float | None:
+        """The value in ns that a share `q` of the values does not exceed; None when nothing was recorded.
+
+        The q-th value is taken to lie in its bucket as if the bucket's values were spread evenly, so that the
+        error is at most the bucket's width, 0.8 %.
+        """
+        if not self.count:
+            return None
+        rank = max(1, math.ceil(q * self.count))
+        seen = 0
+        for bucket, count in zip(self.buckets, self.counts, strict=True):
+            if seen + count >= rank:
+                low, high = bounds_of(bucket)
+                return low + (high - 1 - low) * (rank - seen - 0.5) / count if high - low > 1 else float(low)
+            seen += count
+        raise ValueError("the counts of the buckets are fewer than the count of the histogram")
+
+
+def merge(histograms: Iterable[Histogram]) -> Histogram:
+    """The histogram of all values of all `histograms`; exact, because they share one layout."""
+    cells: Counter[int] = Counter()
+    total = sum_ns = 0
+    for histogram in histograms:
+        total += histogram.count
+        sum_ns += histogram.sum_ns
+        for bucket, count in zip(histogram.buckets, histogram.counts, strict=True):
+            cells[bucket] += count
+    ordered = sorted(cells.items())
+    return Histogram(total, sum_ns, tuple(b for b, _ in ordered), tuple(c for _, c in ordered))

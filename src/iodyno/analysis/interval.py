@@ -1,0 +1,123 @@
+"""95 % intervals, each with the name of how it was made.
+
+Trials are the unit: the interval over replicates holds what varies between trials. Only when a point has a
+single trial, the interval is made from its parts; it then knows nothing of the variation between trials, and
+says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+import numpy as np
+from scipy import stats
+
+from iodyno.analysis.histogram import Histogram, bounds_of
+from iodyno.analysis.measured import Measured
+from iodyno.core.outcome import Estimate
+from iodyno.core.warnings import Doubt, WarningCode
+
+LEVEL = 0.95
+RESAMPLES = 1000
+"""Bootstrap resamples (chosen: the bounds of a 95 % percentile interval are stable to some percent of its
+width).
+"""
+_INTERVALS_LEAST = 4
+
+
+def estimate(measured: Sequence[Measured], unit: str, *, where: str = "", seed: int = 0) -> Estimate:
+    """The outcome over the trials of a point.
+
+    Two trials or more: mean and t interval. One: batch means, or the bootstrap for a quantile. None: no
+    estimate, and why. `seed` fixes the bootstrap.
+    """
+    known = [m for m in measured if m.value is not None]
+    if not known:
+        reasons = sorted({m.missing for m in measured if m.missing}) or ["the point has no finished trial"]
+        return Estimate(None, None, None, 0, unit, "none", missing="; ".join(reasons))
+    values = [m.value for m in known if m.value is not None]
+    notes = "; ".join(sorted({m.note for m in known if m.note}))
+    assumptions = tuple(dict.fromkeys(a for m in known for a in m.assumptions))
+    if len(known) == 1:
+        low, high, method, more = _of_one_trial(known[0], seed)
+    else:
+        low, high = t_interval(values)
+        method, more = f"t interval over {len(values)} trials", ("trials vary independently and normally",)
+    warnings = []
+    if len(known) == 1:
+        text = "one trial only: its interval does not hold what varies between trials"
+        warnings.append(Doubt(WarningCode.ONE_TRIAL, text, where))
+    elif len(known) == 2:
+        text = "two trials only: the interval is wide because so little is known of the variation"
+        warnings.append(Doubt(WarningCode.FEW_REPLICATES, text, where))
+    return Estimate(
+        estimate=fmean(values),
+        low=low,
+        high=high,
+        n=len(values),
+        unit=unit,
+        method=f"{method}; {notes}" if notes else method,
+        assumptions=(*more, *assumptions),
+        warnings=tuple(warnings),
+    )
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Student's t interval of the mean of two or more independent values."""
+    n = len(values)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return fmean(values) - half, fmean(values) + half
+
+
+def batch_means(values: Sequence[float]) -> tuple[float, float]:
+    """Half-width of the t interval of the mean of successive batches, and their lag-1 autocorrelation.
+
+    Positive autocorrelation r makes the batches worth fewer than they are: the variance of their mean grows
+    by (1 + r) / (1 - r), which is exact for a first-order autoregressive series (Law, Simulation Modeling and
+    Analysis, section 9.5). Negative r is taken as 0, to be on the safe side.
+    """
+    n = len(values)
+    deviations = np.asarray(values, dtype=float) - fmean(values)
+    power = float(deviations @ deviations)
+    r = float(deviations[1:] @ deviations[:-1]) / power if power else 0.0
+    inflation = (1 + min(max(r, 0.0), 0.9)) / (1 - min(max(r, 0.0), 0.9))
+    spread = math.sqrt(power / (n - 1) * inflation / n)
+    return float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * spread, r
+
+
+def bootstrap(batches: Sequence[Histogram], q: float, seed: int) -> tuple[float, float] | None:
+    """Percentile interval of the q-quantile, resampling whole intervals with replacement (Efron 1979)."""
+    if len(batches) < _INTERVALS_LEAST:
+        return None
+    buckets = sorted({bucket for histogram in batches for bucket in histogram.buckets})
+    column = {bucket: position for position, bucket in enumerate(buckets)}
+    cells = np.zeros((len(batches), len(buckets)))
+    for row, histogram in enumerate(batches):
+        for bucket, count in zip(histogram.buckets, histogram.counts, strict=True):
+            cells[row, column[bucket]] = count
+    drawn = np.random.default_rng(seed).multinomial(
+        len(batches), [1 / len(batches)] * len(batches), size=RESAMPLES
+    )
+    below = np.cumsum(drawn @ cells, axis=1)
+    place = np.argmax(below >= q * below[:, -1:], axis=1)
+    middles = np.array([(low + high - 1) / 2 for low, high in map(bounds_of, buckets)])
+    low, high = np.quantile(middles[place], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def _of_one_trial(one: Measured, seed: int) -> tuple[float | None, float | None, str, tuple[str, ...]]:
+    assert one.value is not None
+    if one.quantile is not None:
+        found = bootstrap(one.batches, one.quantile, seed)
+        if found is None:
+            return None, None, f"one trial of {len(one.batches)} intervals: too few for an interval", ()
+        text = f"bootstrap over {len(one.batches)} intervals of one trial, {RESAMPLES} resamples"
+        return *found, text, ("intervals vary independently",)
+    n = len(one.intervals)
+    if n < _INTERVALS_LEAST:
+        return None, None, f"one trial of {n} intervals: too few for an interval", ()
+    half, r = batch_means(one.intervals)
+    method = f"batch means over {n} intervals of one trial, lag-1 autocorrelation {r:.2f}"
+    return one.value - half, one.value + half, method, ("the series is first-order autoregressive",)

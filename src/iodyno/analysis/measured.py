@@ -1,0 +1,51 @@
+"""One outcome of one trial, with what is needed for an interval when there is only this trial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from iodyno.analysis.histogram import Histogram
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The value of an outcome in one trial; None with `missing` saying why it cannot be had.
+
+    `intervals` are its values in the interval records of the measured window. An outcome that is a quantile
+    of all values, and so no mean over intervals, has their histograms as `batches` and says which `quantile`.
+    """
+
+    value: float | None
+    intervals: tuple[float, ...] = ()
+    missing: str | None = None
+    note: str = ""
+    assumptions: tuple[str, ...] = ()
+    batches: tuple[Histogram, ...] = field(default=(), repr=False)
+    quantile: float | None = None
+
+
+def missing(reason: str) -> Measured:
+    """An outcome that cannot be had, and why."""
+    return Measured(None, missing=reason)
+
+
+def total_ratio(
+    parts: Sequence[tuple[float, float]],
+    *,
+    scale: float = 1.0,
+    note: str = "",
+    assumptions: tuple[str, ...] = (),
+    nothing: str = "nothing was counted in the measured window",
+) -> Measured:
+    """`scale` times the sum of the first over the sum of the second, of (numerator, denominator) per
+    interval.
+    """
+    below = sum(part for _, part in parts)
+    return Measured(
+        value=scale * sum(above for above, _ in parts) / below if below else None,
+        intervals=tuple(scale * above / part for above, part in parts if part),
+        missing=None if below else nothing,
+        note=note,
+        assumptions=assumptions,
+    )

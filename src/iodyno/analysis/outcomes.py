@@ -1,0 +1,55 @@
+"""Every outcome of a trial, by name. To add one: describe it in `core/outcome.py`, and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from iodyno.analysis import cost, flows, goodput
+from iodyno.analysis.cost import CostBasis
+from iodyno.analysis.dataset import Trial
+from iodyno.analysis.measured import Measured, missing
+
+
+def _start_skew(trial: Trial) -> Measured:
+    start = trial.manifest.get("start") or {}
+    skew, error = start.get("skew_ns"), start.get("skew_error_ns")
+    if skew is None:
+        return missing("the start of a host is not known")
+    note = "" if error is None else f"known to within {error / 1e3:.0f} us by the clock offsets"
+    return Measured(float(skew), note=note)
+
+
+OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
+    "goodput_bits_per_s": goodput.goodput,
+    "writes_per_s": goodput.writes,
+    "write_service_time_mean_ns": goodput.write_service_time_mean,
+    "write_service_time_p50_ns": partial(goodput.write_service_time_quantile, q=0.5),
+    "write_service_time_p99_ns": partial(goodput.write_service_time_quantile, q=0.99),
+    "write_service_time_p999_ns": partial(goodput.write_service_time_quantile, q=0.999),
+    "retransmits_per_segment": flows.retransmits_per_segment,
+    "device_segment_bytes": flows.device_segment_bytes,
+    "segments_per_ack": flows.segments_per_ack,
+    "rwnd_limited_ratio": flows.rwnd_limited_ratio,
+    "sndbuf_limited_ratio": flows.sndbuf_limited_ratio,
+    "start_skew_ns": _start_skew,
+}
+
+OF_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
+    "cycles_per_kbyte": cost.cycles_per_kbyte,
+    "cpu_ns_per_kib": cost.cpu_per_kib,
+    "cpu_busy_ratio": lambda trial, host, _: cost.busy_ratio(trial, host),
+    "cpu_usr_ratio": lambda trial, host, _: cost.split_ratio(trial, host, "usr"),
+    "cpu_sys_ratio": lambda trial, host, _: cost.split_ratio(trial, host, "sys"),
+    "cpu_intr_ratio": lambda trial, host, _: cost.split_ratio(trial, host, "intr"),
+    "cpu_idle_ratio": lambda trial, host, _: cost.split_ratio(trial, host, "idle"),
+    "context_switches_per_s": lambda trial, host, _: cost.context_switches(trial, host),
+}
+
+
+def measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
+    """Every outcome of a finished trial; those of a host are prefixed with its name."""
+    found = {name: measure_one(trial) for name, measure_one in OF_TRIAL.items()}
+    for host in trial.hosts:
+        found |= {f"{host}.{name}": measure_one(trial, host, basis) for name, measure_one in OF_HOST.items()}
+    return found

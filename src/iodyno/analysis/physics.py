@@ -1,0 +1,231 @@
+"""What every trial is held against. A broken law is shown beside the numbers; it never changes or removes
+one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from iodyno.analysis import cost
+from iodyno.analysis.cost import CPU_TIMES, CostBasis
+from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.flows import data_device
+from iodyno.core.outcome import Estimate
+from iodyno.core.warnings import Doubt, WarningCode
+
+SPLIT_POINTS = 0.02
+"""States that sum to 100 % within less are taken for whole (chosen: sound splits were off by 1 point)."""
+STEAL_LEAST = 0.01
+OBSERVER_LEAST = 0.02
+"""Share of one CPU that sensors may take before it is said (chosen: what separates trials anyway)."""
+LITTLE_TOLERANCE = 0.10
+"""Chosen: time between writes that is not in the loop's calibrated cost, such as preemption in user code."""
+IDENTITY_TOLERANCE = 0.02
+GENERATOR_USER_LEAST = 0.30
+GENERATOR_BUSY_LEAST = 0.95
+RECEIVER_LEAST = 0.25
+HZ = 250
+"""Timer ticks per second assumed where the kernel's own is not known (chosen: Debian's and Ubuntu's)."""
+_BUFFER_MAX = 6 << 20
+"""What a socket may hold where the kernel sizes it by itself (tcp_rmem's default maximum, ip-sysctl.rst)."""
+
+
+def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> list[Doubt]:
+    """Every doubt that the trial's own numbers raise. `hello`: what each agent said of its host."""
+    found = [*_bytes(trial), *_little(trial, hello), *_receive_side(trial, hello)]
+    for host in trial.hosts.values():
+        found += [
+            *_split(host, trial),
+            *_steal(host, trial),
+            *_observer(host, trial),
+            *_generator(host, trial),
+        ]
+    return found
+
+
+def check_point(
+    outcomes: Mapping[str, Estimate], cpus: Mapping[str, int], basis: CostBasis, where: str
+) -> list[Doubt]:
+    """Cycles per KiB x KiB per second = busy cores x Hz, on the numbers as they are reported."""
+    found = []
+    rate = outcomes["goodput_bits_per_s"].estimate
+    for host, hz in basis.tsc_hz.items() if basis.tier == "tsc" else ():
+        cycles, busy = (
+            outcomes[f"{host}.{name}"].estimate if f"{host}.{name}" in outcomes else None
+            for name in ("cycles_per_kbyte", "cpu_busy_ratio")
+        )
+        if not rate or not cycles or busy is None:
+            continue
+        left = cycles * rate / 8192
+        right = (busy - basis.background_of(host)) * cpus[host] * hz
+        # Means over trials of a product and products of means differ when trials do.
+        if right > 0 and abs(left / right - 1) > IDENTITY_TOLERANCE:
+            text = (
+                f"cycles/KiB x KiB/s is {left / 1e9:.2f} G cycles/s, busy CPUs x clock is {right / 1e9:.2f}: "
+                f"trials of this point differ by more than their mean can tell"
+            )
+            found.append(Doubt(WarningCode.PHYSICS, f"{host}: {text}", where))
+    return found
+
+
+def tick_accounting(host: str, hello: Mapping[str, Any], cpus: int, measured_ns: int) -> Doubt | None:
+    """A doubt about the split of CPU time where the kernel samples it at the timer tick.
+
+    Standard error of a share p sampled HZ times a second for T seconds: sqrt(p (1 - p) / (HZ T)).
+    """
+    if (hello.get("host") or {}).get("irq_time_accounting") is True or not measured_ns:
+        return None
+    error = math.sqrt(0.25 / (HZ * measured_ns / 1e9 * max(1, cpus)))
+    text = (
+        f"usr, sys and intr of {host} are sampled at the timer tick, and time in interrupt handlers is "
+        f"booked elsewhere: standard error up to {100 * error:.1f} points a trial (at {HZ} ticks/s); "
+        f"idle and cost do not suffer from it"
+    )
+    return Doubt(WarningCode.TICK_ACCOUNTING, text, host)
+
+
+def _bytes(trial: Trial) -> Iterator[Doubt]:
+    sender, receiver = trial.end("send"), trial.end("receive")
+    if sender is None or receiver is None:
+        return
+    sent, received = ((end.manifest.get("result") or {}).get("bytes") for end in (sender, receiver))
+    if sent is not None and received is not None and received > sent:
+        text = f"received {received} bytes, more than the {sent} that were sent"
+        yield Doubt(WarningCode.PHYSICS, text, trial.name)
+    device = data_device(receiver, "net.rx_bytes")
+    if device is None:
+        return
+    wire = receiver.growth("net_devices", "net.rx_bytes", device) or 0
+    ready = receiver.manifest.get("ready") or {}
+    buffer = (ready.get("socket") or {}).get("receive_buffer_bytes") or _BUFFER_MAX
+    # What lay in receive buffers when the window began was on the wire before it.
+    held = buffer * int(ready.get("connections") or 0) + 0.01 * receiver.measured_bytes
+    if wire + held < receiver.measured_bytes:
+        name = device.removeprefix("dev=")
+        text = f"{name} received {wire} bytes, fewer than the {receiver.measured_bytes} delivered"
+        yield Doubt(WarningCode.PHYSICS, text, trial.name)
+
+
+def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Doubt]:
+    """N = X (R + Z): with blocking threads every connection always is in a write, or between two of them."""
+    sender = trial.end("send")
+    connections = trial.settings.get("connections")
+    lost = sender and any(record.connections_lost for record in sender.measured)
+    if (
+        sender is None
+        or lost
+        or trial.settings.get("driver") != "threads"
+        or not isinstance(connections, int)
+    ):
+        return
+    histograms = [sender.histograms[r.index] for r in sender.measured if r.index in sender.histograms]
+    count = sum(h.count for h in histograms)
+    if not count or not sender.measured_ns:
+        return
+    clock = (hello.get(sender.name) or {}).get("clock") or {}
+    between_ns = 2 * float(clock.get("read_cost_ns") or 0.0)
+    in_system = (sum(h.sum_ns for h in histograms) + between_ns * count) / sender.measured_ns
+    # A write that straddles an end of the window counts whole or not at all.
+    edge = sum(h.sum_ns for h in histograms) / count / sender.measured_ns
+    ratio = in_system / connections
+    if not 1 - LITTLE_TOLERANCE - edge <= ratio <= 1 + LITTLE_TOLERANCE + edge:
+        text = (
+            f"Little's law: {in_system:.1f} writes in progress on average, {connections} connections "
+            f"({ratio:.0%}); time between writes is not service time"
+        )
+        yield Doubt(WarningCode.PHYSICS, text, trial.name)
+
+
+def _split(host: HostData, trial: Trial) -> Iterator[Doubt]:
+    readings = host.measured_readings(CPU_TIMES)
+    worst, cpu_of_worst = 0.0, None
+    for cpu in host.cpus:
+        keys = [(f"cpu.{state}_ns", f"cpu={cpu}") for state in cost.STATES]
+        whole = sum(r.span_ns for r in readings if all(key in r.values for key in keys))
+        spent = sum(
+            sum(r.values[key] for key in keys) for r in readings if all(key in r.values for key in keys)
+        )
+        off = spent / whole - 1 if whole else 0.0
+        # Each state is reported in ticks of 10 ms: a short window is off by that much at least.
+        if abs(off) > max(SPLIT_POINTS, 2e7 / whole if whole else 0.0) and abs(off) > abs(worst):
+            worst, cpu_of_worst = off, cpu
+    if cpu_of_worst is not None:
+        text = f"{host.name}: states of CPU {cpu_of_worst} sum to {1 + worst:.1%}: the split is unreliable"
+        yield Doubt(WarningCode.SPLIT_UNRELIABLE, text, trial.name)
+
+
+def _steal(host: HostData, trial: Trial) -> Iterator[Doubt]:
+    grown = [host.growth(CPU_TIMES, "cpu.steal_ns", f"cpu={cpu}") or 0 for cpu in host.cpus]
+    if host.measured_ns and host.cpus:
+        ratio = sum(grown) / (host.measured_ns * len(host.cpus))
+        if ratio > STEAL_LEAST:
+            text = f"{host.name}: the hypervisor took {ratio:.1%} of the CPUs away; cost includes it"
+            yield Doubt(WarningCode.STEAL, text, trial.name)
+
+
+def observer_ratio(host: HostData) -> float | None:
+    """CPU time of all sensor readings in the measured window, as a share of one CPU."""
+    costs = [r.cost_ns for sensor in host.readings for r in host.measured_readings(sensor)]
+    return sum(costs) / host.measured_ns if host.measured_ns else None
+
+
+def _observer(host: HostData, trial: Trial) -> Iterator[Doubt]:
+    ratio = observer_ratio(host)
+    if ratio is not None and ratio > OBSERVER_LEAST:
+        text = f"{host.name}: reading the sensors took {ratio:.1%} of a CPU, which is in the cost"
+        yield Doubt(WarningCode.OBSERVER_COST, text, trial.name)
+
+
+def _generator(host: HostData, trial: Trial) -> Iterator[Doubt]:
+    """The generator is the limit when its busiest worker has no time left and spends it in its own code."""
+    if host.role != "send" or not host.measured_ns:
+        return
+    busiest = host.growth("threads", "thread.busiest_run_ns", "worker=busiest") or 0
+    user = host.growth("process", "process.user_ns")
+    all_of_it = host.growth("process", "process.cpu_ns")
+    if user is None or not all_of_it:
+        return
+    busy, own = busiest / host.measured_ns, user / all_of_it
+    if busy > GENERATOR_BUSY_LEAST and own > GENERATOR_USER_LEAST:
+        text = (
+            f"{host.name}: the busiest worker ran {busy:.0%} of the time, and the generator's own code took "
+            f"{own:.0%} of its CPU: the rate may be the generator's"
+        )
+        yield Doubt(WarningCode.GENERATOR_LIMITED, text, trial.name)
+
+
+def receive_shares(trial: Trial) -> dict[int, float]:
+    """Where the machine of the receiver took packets from its devices: share by CPU. Empty: not known."""
+    receiver = trial.end("receive")
+    if receiver is None:
+        return {}
+    for sensor, metric in (("softnet", "softnet.processed"), ("softirqs", "softirqs.count")):
+        counts = {
+            int(label.removeprefix("cpu=").partition(",")[0]): receiver.growth(sensor, metric, label) or 0
+            for label in receiver.labels(sensor, metric)
+        }
+        total = sum(counts.values())
+        if total:
+            return {cpu: count / total for cpu, count in sorted(counts.items())}
+    return {}
+
+
+def _receive_side(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Doubt]:
+    """Two hosts on one machine with CPUs of their own: receiving must run on the receiver's."""
+    sender, receiver = trial.end("send"), trial.end("receive")
+    if sender is None or receiver is None or set(sender.cpus) & set(receiver.cpus):
+        return
+    boots = [((hello.get(end.name) or {}).get("host") or {}).get("boot_id") for end in (sender, receiver)]
+    shares = receive_shares(trial)
+    if boots[0] is None or boots[0] != boots[1] or not shares:
+        return
+    here = sum(shares.get(cpu, 0.0) for cpu in receiver.cpus)
+    there = sum(shares.get(cpu, 0.0) for cpu in sender.cpus)
+    if here + there and here / (here + there) < RECEIVER_LEAST:
+        text = (
+            f"CPUs of {receiver.name} took only {here / (here + there):.0%} of the received packets: "
+            f"{sender.name} is charged with receive processing"
+        )
+        yield Doubt(WarningCode.RECEIVE_ON_SENDER, text, trial.name)

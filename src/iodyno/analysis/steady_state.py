@@ -1,0 +1,46 @@
+"""Was the measured window steady? Trend and halves of the goodput per interval.
+
+A doubt needs both: a change too large to be chance, and large enough to matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+import numpy as np
+from scipy import stats
+
+from iodyno.core.warnings import Doubt, WarningCode
+
+INTERVALS_LEAST = 6
+"""Fewer intervals are not tested: two halves of three are the least that a t test can compare (chosen)."""
+CHANGE_LEAST = 0.05
+"""Relative change over the window below which it does not matter (chosen: trials differ by as much)."""
+CHANCE = 0.01
+"""Probability of a doubt about a steady series, in each test (chosen: 1 in 100 trials)."""
+
+
+def steady_state(values: Sequence[float], where: str = "") -> Doubt | None:
+    """A doubt, with the figures, when the goodput of successive intervals drifts or its halves differ."""
+    n, mean = len(values), fmean(values) if values else 0.0
+    if n < INTERVALS_LEAST or mean <= 0:
+        return None
+    found = []
+    trend = stats.linregress(np.arange(n), values)
+    drift = float(trend.slope) * (n - 1) / mean
+    if abs(drift) > CHANGE_LEAST and trend.pvalue < CHANCE:
+        found.append(f"drifts by {drift:+.1%} over the window (p = {trend.pvalue:.1g})")
+    first, second = values[: n // 2], values[-(n // 2) :]
+    change = (fmean(second) - fmean(first)) / mean
+    if abs(change) > CHANGE_LEAST and _differ(first, second):
+        found.append(f"changes by {change:+.1%} from the first half to the second")
+    if not found:
+        return None
+    return Doubt(WarningCode.NOT_STEADY, f"goodput {' and '.join(found)}, {n} intervals", where)
+
+
+def _differ(first: Sequence[float], second: Sequence[float]) -> bool:
+    if np.std(first) == 0 and np.std(second) == 0:
+        return fmean(first) != fmean(second)
+    return bool(stats.ttest_ind(first, second, equal_var=False).pvalue < CHANCE)

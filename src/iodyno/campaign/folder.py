@@ -1,0 +1,178 @@
+"""The folder of a campaign: what stands in `campaign.json`, how it is made and how it is taken up again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from iodyno.campaign.rig import Rig
+from iodyno.core.design import Design
+from iodyno.core.errors import StoreError
+from iodyno.core.experiment import Experiment
+from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.store.schema import CAMPAIGN, EXPERIMENT, SCHEMA_VERSION
+from iodyno.store.writer import write_json_atomically
+
+_KEPT_FACTS = ("kernel", "boot_id", "cpu_model")
+"""What makes a host another one than it was."""
+
+
+def new_folder(into: Path, name: str) -> Path:
+    """A folder for a campaign that starts now. Raises StoreError."""
+    stem = f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    for number in range(1, 100):
+        folder = into / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise StoreError(
+                f"cannot be made: {error.strerror}",
+                where=str(folder),
+                advice="name another place with --into",
+            ) from error
+        return folder
+    raise StoreError("is taken", where=str(into / stem), advice="try again")
+
+
+class CampaignFile:
+    """The content of `campaign.json`; `save` replaces the file."""
+
+    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
+        self.folder = folder
+        self.content = content
+
+    @classmethod
+    def create(cls, folder: Path, experiment: Experiment, design: Design, build_hash: str) -> CampaignFile:
+        """Writes the experiment's text and the plan. Raises StoreError."""
+        campaign = cls(
+            folder,
+            {
+                "schema_version": SCHEMA_VERSION,
+                "name": experiment.name,
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                "tool_version": _tool_version(),
+                "build_hash": build_hash,
+                "quick": experiment.quick,
+                "seed": design.seed,
+                "experiment": _parsed(experiment),
+                "design": _design(design),
+                "hosts": {},
+                "calibration": {},
+                "preflight": [],
+                "doubts": [],
+                "finished": False,
+            },
+        )
+        try:
+            (folder / EXPERIMENT).write_text(experiment.text, encoding="utf-8")
+        except OSError as error:
+            raise StoreError(
+                f"cannot be written: {error.strerror}", where=str(folder), advice="free space, or use --into"
+            ) from error
+        campaign.save()
+        return campaign
+
+    @classmethod
+    def reopen(cls, folder: Path, experiment: Experiment, design: Design) -> CampaignFile:
+        """Takes a campaign up again. Raises StoreError when it is not one, or one of another experiment."""
+        try:
+            content = json.loads((folder / CAMPAIGN).read_text(encoding="utf-8"))
+            text = (folder / EXPERIMENT).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"is no campaign that can be taken up again: {error}",
+                where=str(folder),
+                advice="name the folder that the interrupted `iodyno run` printed",
+            ) from error
+        if text != experiment.text:
+            raise StoreError(
+                "the experiment file has changed since the campaign began",
+                where=str(folder / EXPERIMENT),
+                advice=f"use the campaign's own file: iodyno run {folder / EXPERIMENT} --resume {folder}",
+            )
+        if content["quick"] != experiment.quick or content["design"] != _design(design):
+            kind = "the quick form" if content["quick"] else "the full form"
+            raise StoreError(
+                f"the campaign was begun in {kind} of the experiment",
+                where=str(folder),
+                advice="resume with --quick" if content["quick"] else "resume without --quick",
+            )
+        return cls(folder, content)
+
+    def save(self) -> None:
+        """Replaces the file. Raises StoreError."""
+        write_json_atomically(self.folder / CAMPAIGN, self.content)
+
+    def add_doubts(self, doubts: Iterable[Doubt]) -> None:
+        """Notes doubts, each once."""
+        for doubt in map(doubt_json, doubts):
+            if doubt not in self.content["doubts"]:
+                self.content["doubts"].append(doubt)
+
+    def add_hosts(self, rig: Rig) -> list[Doubt]:
+        """Notes what the hosts are; gives a doubt for each that is not what it was before."""
+        before, doubts = self.content["hosts"], []
+        for name, session in rig.sessions.items():
+            was, now = before.get(name, {}).get("hello", {}).get("host", {}), session.hello["host"]
+            changed = [key for key in _KEPT_FACTS if was and was[key] != now[key]]
+            if changed:
+                changes = "; ".join(f"{key}: {was[key]}, now {now[key]}" for key in changed)
+                text = f"the host is not what it was when the campaign began: {changes}"
+                doubts.append(Doubt(WarningCode.HOST_CHANGED, text, f"host {name}"))
+        self.content["hosts"] = {
+            name: {
+                "access": rig.experiment.hosts[name].access,
+                "cpus": list(rig.cpus[name]),
+                "address": rig.hosts.accesses[name].reached.address,
+                "hello": session.hello,
+                "path": dict(rig.hosts.accesses[name].reached.path),
+                "notes": rig.hosts.accesses[name].reached.notes,
+            }
+            for name, session in rig.sessions.items()
+        }
+        return doubts
+
+
+def doubt_json(doubt: Doubt) -> dict[str, str]:
+    """As stored."""
+    return {"code": str(doubt.code), "text": doubt.text, "where": doubt.where}
+
+
+def _parsed(experiment: Experiment) -> dict[str, Any]:
+    content: dict[str, Any] = _plain(asdict(experiment))
+    del content["text"]
+    return content
+
+
+def _plain(value: Any) -> Any:
+    """The value with nothing in it that JSON has no word for."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (int, float, bool, str)) or value is None else str(value)
+
+
+def _design(design: Design) -> dict[str, Any]:
+    return {
+        "kind": design.kind,
+        "points": [{"id": point.id, "levels": dict(point.levels)} for point in design.points],
+        "trials": [
+            {"order": t.order, "block": t.block, "replicate": t.replicate, "point": t.point.id}
+            for t in design.trials
+        ],
+    }
+
+
+def _tool_version() -> str:
+    try:
+        return version("iodyno")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,153 @@
+"""Plan and catalogue of a campaign: which trials there are, and how far each has come.
+
+SQLite with a write-ahead log, so that others may read while the campaign runs. It holds nothing that the manifests
+and `campaign.json` do not hold, and can be made again from them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from iodyno.core.errors import StoreError
+
+FILE = "campaign.sqlite"
+Status = Literal["planned", "running", "finished", "failed"]
+
+_TABLES = """
+create table if not exists campaign (name text, created text, seed integer, design text, experiment text);
+create table if not exists factor (name text primary key, levels text, together text);
+create table if not exists point (id text primary key, levels text);
+create table if not exists trial (
+    "order" integer primary key, block integer, replicate integer, point text references point (id),
+    status text check (status in ('planned', 'running', 'finished', 'failed')),
+    attempt integer, reason text, folder text);
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A trial in the ledger. `attempt` is the last one, 0 before the first; `reason` why that failed."""
+
+    order: int
+    status: Status
+    attempt: int
+    reason: str | None
+    folder: str | None
+
+
+class Ledger:
+    """The open ledger of one campaign. Every change is on the disk when its method returns."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        with self._errors():
+            self._base = sqlite3.connect(self._path, isolation_level=None)
+            self._base.execute("pragma journal_mode = wal")
+            self._base.executescript(_TABLES)
+
+    @classmethod
+    def rebuild_from(cls, folder: Path) -> Self:
+        """The ledger of the campaign in `folder`, made again from `campaign.json` and the manifests."""
+        for suffix in ("", "-wal", "-shm"):
+            (folder / (FILE + suffix)).unlink(missing_ok=True)
+        ledger = cls(folder)
+        ledger.plan(json.loads((folder / "campaign.json").read_text(encoding="utf-8")))
+        for manifest in manifests(folder):
+            reason = manifest["reason"]
+            ledger.mark(
+                manifest["order"],
+                manifest["status"],
+                manifest["attempt"],
+                reason=f"{reason['code']}: {reason['what']}" if reason else None,
+                folder=f"trials/{manifest['trial']}",
+            )
+        return ledger
+
+    def plan(self, campaign: Mapping[str, Any]) -> None:
+        """Writes the plan down: `campaign` is the content of `campaign.json`."""
+        design, experiment = campaign["design"], campaign["experiment"]
+        with self._errors(), self._base:
+            self._base.execute("begin")
+            self._base.execute(
+                "insert into campaign values (?, ?, ?, ?, ?)",
+                (
+                    campaign["name"],
+                    campaign["created"],
+                    campaign["seed"],
+                    design["kind"],
+                    json.dumps(experiment),
+                ),
+            )
+            self._base.executemany(
+                "insert into factor values (?, ?, ?)",
+                [
+                    (factor["name"], json.dumps(factor["levels"]), json.dumps(factor["together"]))
+                    for factor in experiment["factors"]
+                ],
+            )
+            self._base.executemany(
+                "insert into point values (?, ?)",
+                [(point["id"], json.dumps(point["levels"])) for point in design["points"]],
+            )
+            self._base.executemany(
+                "insert into trial values (?, ?, ?, ?, 'planned', 0, null, null)",
+                [
+                    (trial["order"], trial["block"], trial["replicate"], trial["point"])
+                    for trial in design["trials"]
+                ],
+            )
+            self._base.execute("commit")
+
+    def mark(
+        self,
+        order: int,
+        status: Status,
+        attempt: int,
+        *,
+        reason: str | None = None,
+        folder: str | None = None,
+    ) -> None:
+        """Notes how far a trial has come."""
+        with self._errors():
+            self._base.execute(
+                'update trial set status = ?, attempt = ?, reason = ?, folder = ? where "order" = ?',
+                (status, attempt, reason, folder, order),
+            )
+
+    def entries(self) -> dict[int, Entry]:
+        """Every trial by its order."""
+        with self._errors():
+            rows = self._base.execute('select "order", status, attempt, reason, folder from trial order by 1')
+            return {row[0]: Entry(*row) for row in rows}
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._base.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"the ledger cannot be used: {error}",
+                where=str(self._path),
+                advice="free space, then `iodyno run --resume`; the ledger is made again from the finished trials",
+            ) from error
+
+
+def manifests(folder: Path) -> Iterator[dict[str, Any]]:
+    """Manifests of the trials of a campaign, by order and attempt."""
+    for path in sorted(folder.glob("trials/[0-9]*/manifest.json"), key=_place):
+        yield json.loads(path.read_text(encoding="utf-8"))
+
+
+def _place(path: Path) -> tuple[int, int]:
+    order, _, attempt = path.parent.name.partition("-")
+    return int(order), int(attempt)

@@ -1,0 +1,180 @@
+"""Whether the hosts can carry what the experiment asks for, asked before the first trial.
+
+Each check is a line `{check, ok, text}`. One that fails ends the campaign with every reason at once; the idle check
+only raises a doubt, since background is measured and subtracted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from iodyno.campaign.rig import Rig
+from iodyno.campaign.trial import Account, carry_out
+from iodyno.core.design import Design
+from iodyno.core.errors import PreflightError, TrialError
+from iodyno.core.experiment import Windows
+from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.workload import Level
+
+_SPARE_DESCRIPTORS = 64
+_SPARE_THREADS = 32
+_PER_CONNECTION_BYTES = 128 << 10
+_SPARE_BYTES = 64 << 20
+_DEFAULT_BUFFER_BYTES = 128 << 10  # tcp_rmem's default; the sender's is smaller
+_COARSE_STEP_NS = 1_000
+_TEST_WINDOWS = Windows(warm_up_ns=0, measured_ns=100_000_000, drain_ns=10_000_000, interval_ns=100_000_000)
+
+Line = dict[str, Any]
+
+
+async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> list[Line]:
+    """Every check, in order. Raises PreflightError when one of them fails."""
+    settings = [rig.experiment.settings(point.levels) for point in design.points]
+    checks = [
+        *_limits(rig, settings),
+        *_memory(rig, settings),
+        *_congestion(rig, settings),
+        *_clocks(rig, note),
+    ]
+    failed = [(line, advice) for line, advice in checks if not line["ok"]]
+    if failed:
+        raise PreflightError(
+            "; ".join(line["text"] for line, _ in failed),
+            where="preflight",
+            advice="; ".join(dict.fromkeys(advice for _, advice in failed)),
+        )
+    return [*(line for line, _ in checks), await _data(rig, settings[0])]
+
+
+def idle_line(rig: Rig, busy: Mapping[str, float | None], note: Callable[[Doubt], None]) -> Line:
+    """The idle check, from the busy share of each host's CPUs in the background measurement before the trials."""
+    limit = rig.experiment.limits.background_ratio
+    over = {host: ratio for host, ratio in busy.items() if ratio is not None and ratio > limit}
+    for host, ratio in over.items():
+        text = (
+            f"the idle host was {ratio:.1%} busy, more than {limit:.0%}: its costs carry that much background"
+        )
+        note(Doubt(WarningCode.HOST_BUSY, text, f"host {host}"))
+    shown = ", ".join(f"{host} {'unknown' if r is None else f'{r:.1%}'}" for host, r in busy.items())
+    return _check("idle", not over, f"busy with no load on: {shown}; allowed {limit:.0%}")[0]
+
+
+def _limits(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+    most = max(int(point["connections"]) for point in settings)
+    threads = max((int(p["connections"]) for p in settings if p.get("driver") == "threads"), default=0)
+    for host, session in rig.sessions.items():
+        facts = session.hello["host"]
+        have, need = facts["descriptors_limit"], most + _SPARE_DESCRIPTORS
+        yield _check(
+            "descriptors",
+            have is None or need <= have,
+            f"host {host}: {most} connections need {need} descriptors, it may have {_or_unknown(have)}",
+            f"raise the limit there (ulimit -Hn, LimitNOFILE) to {need}, or use fewer connections",
+        )
+        if threads:
+            have, need = facts["threads_limit"], threads + _SPARE_THREADS
+            yield _check(
+                "threads",
+                have is None or need <= have,
+                f"host {host}: {threads} connections with driver threads need {need} threads,"
+                f" it may have {_or_unknown(have)}",
+                "use driver: epoll, or raise the limit there (ulimit -u, pids.max)",
+            )
+
+
+def _memory(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+    """Hosts with one boot id share one memory."""
+    machines: dict[str, list[str]] = {}
+    for host in _loaded(rig):
+        machines.setdefault(rig.sessions[host].hello["host"]["boot_id"] or host, []).append(host)
+    for hosts in machines.values():
+        have = min(
+            (
+                m
+                for host in hosts
+                if (m := rig.sessions[host].hello["host"]["memory_available_bytes"]) is not None
+            ),
+            default=None,
+        )
+        need = max(
+            sum(_needed_bytes(point, host == rig.experiment.workload.sender) for host in hosts)
+            for point in settings
+        )
+        yield _check(
+            "memory",
+            have is None or need <= have,
+            f"host {' and '.join(hosts)}: buffers and threads may take {_mib(need)}, {_mib(have)} are available",
+            "use fewer connections or a smaller window, or free memory",
+        )
+
+
+def _needed_bytes(point: Mapping[str, Level], sends: bool) -> int:
+    buffer = point.get(
+        "send_buffer" if sends else "receive_buffer", point.get("window", _DEFAULT_BUFFER_BYTES)
+    )
+    return int(point["connections"]) * (2 * int(buffer) + _PER_CONNECTION_BYTES) + _SPARE_BYTES
+
+
+def _congestion(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+    asked = sorted({str(point["congestion_control"]) for point in settings if "congestion_control" in point})
+    for host in _loaded(rig) if asked else []:
+        have = rig.sessions[host].hello["host"]["congestion_controls"]
+        absent = [name for name in asked if name not in have]
+        yield _check(
+            "congestion_control",
+            not absent,
+            f"host {host}: asked for {', '.join(asked)}, it has {', '.join(have) or 'none that it tells of'}",
+            f"load it there as root: modprobe tcp_{absent[0]}" if absent else "",
+        )
+
+
+def _clocks(rig: Rig, note: Callable[[Doubt], None]) -> Iterator[tuple[Line, str]]:
+    for host, session in rig.sessions.items():
+        clock = session.hello["clock"]
+        coarse = clock["step_ns"] > _COARSE_STEP_NS
+        text = (
+            f"host {host}: operations are timed with {clock['operations_timed_with']},"
+            f" which steps by {clock['step_ns']:.0f} ns and costs {clock['read_cost_ns']:.0f} ns a reading"
+        )
+        if coarse:
+            note(Doubt(WarningCode.COARSE_CLOCK, text + "; service times are no finer", f"host {host}"))
+        yield _check("clock", True, text)
+
+
+async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
+    """Whether both ends reach each other with data: a very short trial of one connection."""
+    began_ns = time.monotonic_ns()
+    moved = 0
+
+    def count(host: str, record: Mapping[str, Any]) -> None:
+        nonlocal moved
+        moved += record["load"]["bytes"] if host == rig.experiment.workload.receiver else 0
+
+    sender, receiver = _loaded(rig)
+    try:
+        await carry_out(rig, "preflight", {**settings, "connections": 1}, _TEST_WINDOWS, Account(), count)
+    except TrialError as error:
+        what = f"{sender} cannot send data to {receiver}: {error.what}"
+        raise PreflightError(what, where=error.where, advice=error.advice) from error
+    took_ms = (time.monotonic_ns() - began_ns) / 1e6
+    text = f"{sender} sent {_mib(moved)} to {receiver} in a test of {took_ms:.0f} ms"
+    return _check("data", True, text)[0]
+
+
+def _loaded(rig: Rig) -> tuple[str, str]:
+    return rig.experiment.workload.sender, rig.experiment.workload.receiver
+
+
+def _check(check: str, ok: bool, text: str, advice: str = "") -> tuple[Line, str]:
+    """A line, and what to try when it is not ok."""
+    return {"check": check, "ok": ok, "text": text}, advice
+
+
+def _or_unknown(count: int | None) -> str:
+    return "an unknown number" if count is None else str(count)
+
+
+def _mib(count: int | None) -> str:
+    return "unknown MiB" if count is None else f"{count >> 20} MiB"

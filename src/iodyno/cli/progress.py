@@ -1,0 +1,145 @@
+"""What `iodyno run` says on stderr while it runs: a live line on a terminal, one plain line a trial elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from iodyno.campaign.runner import Watcher
+from iodyno.core.design import Design, PlannedTrial
+from iodyno.core.experiment import Experiment
+from iodyno.core.warnings import Doubt
+
+
+def watcher(experiment: Experiment, design: Design) -> LiveWatcher | PlainWatcher:
+    """The watcher that fits stderr. Use it as a context manager."""
+    console = Console(stderr=True)
+    kind = LiveWatcher if console.is_terminal else PlainWatcher
+    return kind(experiment, design, console)
+
+
+class PlainWatcher(Watcher):
+    """One line for each stage, trial and doubt."""
+
+    def __init__(self, experiment: Experiment, design: Design, console: Console) -> None:
+        self._experiment = experiment
+        self._trials = len(design.trials)
+        self._console = console
+        self._left_ns = 0
+        self._rate = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def on_stage(self, text: str) -> None:
+        """Names the stage."""
+        self.say(f"{text} ...")
+
+    def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
+        """Forgets the numbers of the trial before."""
+        self._rate = ""
+
+    def on_record(self, host: str, record: Mapping[str, Any]) -> None:
+        """Keeps the goodput of the last measured interval."""
+        length_ns = record["end_ns"] - record["begin_ns"]
+        if host == self._experiment.workload.receiver and record["window"] == "measured" and length_ns > 0:
+            self._rate = f"{record['load']['bytes'] * 8 / length_ns:.2f} Gbit/s"
+
+    def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
+        """Says how the trial went."""
+        reason = manifest["reason"]
+        outcome = f"failed: {reason['where']}: {reason['what']}" if reason else self._rate
+        left = f", {_minutes(self._left_ns)} left" if self._left_ns else ""
+        self.say(f"trial {self.place(planned)}: {self.levels(planned)}: {outcome}{left}")
+        for doubt in manifest["doubts"]:
+            self.say(f"  doubt: {doubt['where'] + ': ' if doubt['where'] else ''}{doubt['text']}")
+
+    def on_doubt(self, doubt: Doubt) -> None:
+        """Says it."""
+        self.say(f"doubt: {doubt.where + ': ' if doubt.where else ''}{doubt.text}")
+
+    def on_time_left(self, time_left_ns: int) -> None:
+        """Keeps it for the next line."""
+        self._left_ns = time_left_ns
+
+    def say(self, text: str) -> None:
+        """A line on stderr."""
+        click.echo(text, err=True)
+
+    def place(self, planned: PlannedTrial) -> str:
+        """Such as `3 of 36`."""
+        return f"{planned.order + 1} of {self._trials}"
+
+    def levels(self, planned: PlannedTrial) -> str:
+        """Such as `connections 4, size 64KiB`."""
+        workload = self._experiment.workload.workload
+        shown = []
+        for name, level in planned.point.levels.items():
+            parameter = workload.parameter(name)
+            shown.append(f"{name} {parameter.show(level) if parameter else level}")
+        return ", ".join(shown) or planned.point.id
+
+
+class LiveWatcher(PlainWatcher):
+    """The same lines above one that shows the trial under way and is gone in the end."""
+
+    def __init__(self, experiment: Experiment, design: Design, console: Console) -> None:
+        super().__init__(experiment, design, console)
+        self._live = Live(console=console, transient=True, auto_refresh=False)
+        self._now = ""
+        self._progress_ns = 0
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def on_stage(self, text: str) -> None:
+        """Shows the stage."""
+        self._now = f"{text} ..."
+        self._draw()
+
+    def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
+        """Shows the trial."""
+        super().on_trial_start(planned, attempt)
+        again = f" (attempt {attempt})" if attempt > 1 else ""
+        self._now = f"trial {self.place(planned)}{again}: {self.levels(planned)}"
+        self._progress_ns = 0
+        self._draw()
+
+    def on_record(self, host: str, record: Mapping[str, Any]) -> None:
+        """Shows goodput and time left."""
+        super().on_record(host, record)
+        if host == self._experiment.workload.receiver:
+            length_ns = record["end_ns"] - record["begin_ns"]
+            self._progress_ns += length_ns
+            self._left_ns = max(0, self._left_ns - length_ns)
+            self._draw()
+
+    def say(self, text: str) -> None:
+        """A line above the live one."""
+        self._live.console.print(Text(text))
+
+    def _draw(self) -> None:
+        table = Table.grid(padding=(0, 2))
+        left = f"{_minutes(self._left_ns)} left" if self._left_ns else ""
+        table.add_row(Text(self._now), Text(self._rate, style="bold"), Text(left, style="dim"))
+        self._live.update(table, refresh=True)
+
+
+def _minutes(time_ns: int) -> str:
+    seconds = round(time_ns / 1e9)
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h {seconds % 3600 // 60} min"

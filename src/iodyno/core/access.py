@@ -1,0 +1,96 @@
+"""The accesses by name, and the options that a host of each may be given in an experiment file.
+
+How an access reaches a host is in `iodyno.hosts`; here is only what it can be told. To add an access:
+describe it here (one entry of `ACCESSES`) and give `iodyno/hosts` one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from iodyno.core import quantity
+
+OptionValue = int | str | Mapping[str, object]
+"""What an option holds once read: a count, nanoseconds, a text, or a mapping of names to values."""
+
+
+@dataclass(frozen=True)
+class AccessOption:
+    """One thing that an access can be told about a host."""
+
+    name: str
+    kind: Literal["text", "count", "duration", "mapping"]
+    help: str
+    low: int = 1
+    high: int = 2**31
+    required: bool = False
+
+    def parse(self, written: object) -> OptionValue:
+        """The option in its base unit. Raises ValueError with what was found and what is allowed."""
+        if self.kind == "mapping":
+            if not isinstance(written, Mapping):
+                raise ValueError(f"found {written!r}, allowed: keys with their values")
+            return written
+        if self.kind == "text":
+            if not isinstance(written, str) or not written.strip() or not written.isprintable():
+                raise ValueError(f"found {written!r}, allowed: a text that is not empty")
+            return written
+        if not isinstance(written, (str, int, float)):
+            raise ValueError(f"found {written!r}, allowed: one {self.kind}")
+        value = quantity.parse(self.kind, written)
+        if not self.low <= value <= self.high:
+            low, high = quantity.show(self.kind, self.low), quantity.show(self.kind, self.high)
+            raise ValueError(f"found {written!r}, allowed: {low} to {high}")
+        return value
+
+
+@dataclass(frozen=True)
+class AccessKind:
+    """A way to reach a host, with its options."""
+
+    name: str
+    help: str
+    options: tuple[AccessOption, ...] = ()
+
+
+ACCESSES: Mapping[str, AccessKind] = {
+    access.name: access
+    for access in (
+        AccessKind("local", "This machine as it is; two such hosts talk over loopback."),
+        AccessKind(
+            "netns",
+            "A network namespace on this machine, made and removed by the lab; needs root.",
+            (
+                AccessOption(
+                    "link_mtu", "count", "MTU of the link between the namespaces.", low=1280, high=65_535
+                ),
+            ),
+        ),
+        AccessKind(
+            "ssh",
+            "Another machine, through the OpenSSH client and its configuration.",
+            (
+                AccessOption("to", "text", "user@host[:port], or a Host of ssh_config.", required=True),
+                AccessOption("port", "count", "Port of the ssh server.", high=65_535),
+                AccessOption("identity_file", "text", "Private key to log in with."),
+                AccessOption("known_hosts_file", "text", "File of the host keys that are trusted."),
+                AccessOption("config_file", "text", "ssh_config to use instead of the user's."),
+                AccessOption(
+                    "command_timeout",
+                    "duration",
+                    "How long a command may take there; in nanoseconds once read.",
+                    low=10**8,
+                    high=3600 * 10**9,
+                ),
+            ),
+        ),
+        AccessKind(
+            "simulated",
+            "No machine: an agent that answers from a known truth, to check the analysis with.",
+            (AccessOption("truth", "mapping", "What the simulated host costs and carries."),),
+        ),
+    )
+}
+"""Every access, by name."""

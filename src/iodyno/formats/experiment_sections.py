@@ -1,0 +1,427 @@
+"""An experiment file read section by section, and what its keys mean together."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from iodyno.core.access import ACCESSES
+from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
+from iodyno.core.factor import Factor
+from iodyno.core.outcome import OUTCOMES
+from iodyno.core.workload import WORKLOADS
+from iodyno.formats import experiment_model as model
+from iodyno.formats import yaml_document
+from iodyno.formats.mistakes import Mistake, Path, dotted, found, nearest, unknown
+
+MAX_TRIALS = 99_999
+"""A trial's folder is named by five digits."""
+
+QUICK_WINDOWS = Windows(warm_up_ns=300_000_000, measured_ns=1_500_000_000, interval_ns=250_000_000)
+"""Windows of the quick form where the file names none. Chosen: slow start of a TCP flow within one machine
+ends within 300 ms, and six intervals are enough to see a drift."""
+
+_TARGET_WITH_PORT = re.compile(
+    r"(?P<user>(?:[^@]*@)?)(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:@\[\]]+)):(?P<port>[1-9][0-9]{0,4})"
+)
+
+
+class Reading:
+    """One pass over the document: section by section, so that a mistake in one does not hide the others."""
+
+    def __init__(self, top: yaml_document.Node, mistakes: list[Mistake]) -> None:
+        self.top = top
+        self.plain = top.plain()
+        self.mistakes = list(mistakes)
+        self.doubtful = {mistake.path for mistake in mistakes}
+        hosts = self.plain.get("hosts") if isinstance(self.plain, dict) else None
+        self.host_names: list[str] = list(hosts) if isinstance(hosts, dict) else []
+
+    def experiment(self, text: str, *, quick: bool) -> Experiment | None:
+        """The experiment; None, or incomplete with mistakes noted, when the file has any."""
+        top = self.section(model.TopSection, self.plain, ())
+        if not isinstance(self.plain, dict):
+            return None
+        hosts = self.hosts()
+        workload = self.workload()
+        kind = workload.kind if workload else next(iter(WORKLOADS))
+        factors = self.factors(kind, self.plain.get("factors"), ("factors",), workload)
+        design = self.section(model.DesignSection, self.plain.get("design"), ("design",))
+        windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
+        limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))
+        outcomes = self.outcomes(workload)
+        if windows is not None:
+            self.check_windows(windows, ("windows",))
+        if design is not None:
+            self.check_trials(factors, design, ("factors",))
+        short, notes = self.quick(kind, factors, design, windows, workload)
+        if self.mistakes or workload is None:
+            return None
+        if quick:
+            factors, design, windows = short
+        return Experiment(
+            name=top.name,
+            question=top.question,
+            hosts=hosts,
+            workload=workload,
+            factors=tuple(factors.values()),
+            design=DesignSpec(design.kind, design.replicates, design.blocks, design.seed),
+            windows=Windows(windows.warm_up, windows.measured, windows.drain, windows.interval),
+            limits=Limits(limits.retries, limits.start_skew, limits.background, limits.background_window),
+            outcomes=outcomes,
+            text=text,
+            quick=quick,
+            notes=notes if quick else (),
+        )
+
+    def hosts(self) -> dict[str, HostSpec]:
+        """Every host that can be read; what cannot is noted."""
+        written = self.plain.get("hosts")
+        if "hosts" not in self.plain or not self.mapping(written, ("hosts",), "hosts by name"):
+            return {}
+        if not written:
+            self.note(("hosts",), "found no host, allowed: the hosts by name")
+        hosts = {}
+        for name, entry in written.items():
+            path = ("hosts", name)
+            try:
+                model._HOST_NAME.read(name)
+            except ValueError as problem:
+                self.note(path, str(problem))
+            if not self.mapping(entry, path, "keys such as `access: local`"):
+                continue
+            access = entry.get("access")
+            if "access" not in entry:
+                self.note_missing(path, "access", ", ".join(ACCESSES))
+                continue
+            if not isinstance(access, str) or access not in ACCESSES:
+                self.note(
+                    (*path, "access"), unknown(access if isinstance(access, str) else found(access), ACCESSES)
+                )
+                continue
+            section = self.section(model.HOST_SECTIONS[access], entry, path)
+            if section is None:
+                hosts[name] = HostSpec(name, access)
+                continue
+            held = section.model_dump(exclude_unset=True)
+            cpus = held.get("cpus", [])
+            self.no_duplicates(cpus, (*path, "cpus"), str)
+            options = {o.name: held[o.name] for o in ACCESSES[access].options if o.name in held}
+            if access == "ssh" and (target := _TARGET_WITH_PORT.fullmatch(options["to"])):
+                if "port" in options:
+                    self.note((*path, "port"), "the port stands in `to` too, allowed: one of the two")
+                options |= {
+                    "to": target["user"] + (target["bracketed"] or target["host"]),
+                    "port": int(target["port"]),
+                }
+            hosts[name] = HostSpec(
+                name, access, options, tuple(cpus), held.get("address"), held.get("data_port", 0)
+            )
+        joined = [host.name for host in hosts.values() if host.access == "netns"]
+        if len(hosts) == len(written) and len(joined) == 1:
+            text = "found one host alone in a namespace, allowed: netns for both hosts, or for none"
+            self.note(("hosts", joined[0], "access"), text)
+        return hosts
+
+    def workload(self) -> WorkloadSpec | None:
+        """The workload, when it can be read."""
+        written, path = self.plain.get("workload"), ("workload",)
+        if "workload" not in self.plain or not self.mapping(written, path, "keys such as `kind: stream`"):
+            return None
+        kind = written.get("kind")
+        if "kind" not in written:
+            self.note_missing(path, "kind", ", ".join(WORKLOADS))
+            return None
+        if not isinstance(kind, str) or kind not in WORKLOADS:
+            self.note((*path, "kind"), unknown(kind if isinstance(kind, str) else found(kind), WORKLOADS))
+            return None
+        section = self.section(model.WORKLOAD_SECTIONS[kind], written, path)
+        self.check_ends(written.get("sender"), written.get("receiver"))
+        if section is None:
+            return None
+        held = section.model_dump(exclude_unset=True)
+        settings = {p.name: held[p.name] for p in WORKLOADS[kind].parameters if p.name in held}
+        return WorkloadSpec(kind, section.sender, section.receiver, settings)
+
+    def check_ends(self, sender: Any, receiver: Any) -> None:
+        """That sender and receiver are two hosts of the file, and that no host stands idle."""
+        for role, name in (("sender", sender), ("receiver", receiver)):
+            if self.host_names and isinstance(name, str) and name not in self.host_names:
+                self.note(("workload", role), unknown(name, self.host_names))
+        if isinstance(sender, str) and sender == receiver:
+            text = f"found {found(receiver)}, which is the sender; allowed: another host"
+            self.note(("workload", "receiver"), text)
+        if sender != receiver and sender in self.host_names and receiver in self.host_names:
+            for name in self.host_names:
+                if name not in (sender, receiver):
+                    text = "the host is neither sender nor receiver, allowed: hosts that take part"
+                    self.note(("hosts", name), text)
+
+    def factors(
+        self, kind: str, written: Any, path: Path, workload: WorkloadSpec | None
+    ) -> dict[str, Factor]:
+        """Every factor that can be read, by name in the file's order."""
+        if written is None and not self.has(path):
+            return {}
+        if not self.mapping(written, path, "parameters of the workload with their levels"):
+            return {}
+        parameters = {p.name: p for p in WORKLOADS[kind].parameters}
+        factors: dict[str, Factor] = {}
+        set_by: dict[str, str] = {}
+        for name, entry in written.items():
+            here = (*path, name)
+            if name not in parameters:
+                self.note(here, f"is no parameter of the workload {kind}: {unknown(name, parameters)}")
+                continue
+            if not isinstance(entry, (list, dict)):
+                self.note(here, f"found {found(entry)}, allowed: a list of levels, or levels and together")
+                continue
+            annotation = model.FACTOR_SECTIONS[kind].model_fields[name].annotation
+            section: Any = self.section(annotation, entry, here)
+            if section is None:
+                continue
+            held = section.together.model_dump(exclude_unset=True) if section.together else {}
+            levels_at = here if isinstance(entry, list) else (*here, "levels")
+            self.no_duplicates(section.levels, levels_at, parameters[name].show)
+            for other, levels in held.items():
+                if len(levels) != len(section.levels):
+                    wanted = f"{len(section.levels)} levels, one for each of {name}"
+                    text = f"found {len(levels)}, allowed: {wanted}"
+                    self.note((*here, "together", other), text)
+            for other, where in ((name, here), *((o, (*here, "together", o)) for o in held)):
+                if other in set_by:
+                    self.note(where, f"is set by the factor {set_by[other]} already, allowed: once")
+                elif workload is not None and other in workload.settings:
+                    line = self.top.line_of(("workload", other))
+                    self.note(where, f"is set in the workload too (line {line}), allowed: one of the two")
+                set_by.setdefault(other, name)
+            factors[name] = Factor(
+                name, tuple(section.levels), {other: tuple(levels) for other, levels in held.items()}
+            )
+        if workload is not None:
+            self.check_buffers(set_by, workload, path)
+        return factors
+
+    def check_buffers(self, set_by: Mapping[str, str], workload: WorkloadSpec, path: Path) -> None:
+        """`window` stands for both buffers: it and one of them at once would be two answers."""
+        for one in ("send_buffer", "receive_buffer"):
+            if "window" in {*set_by, *workload.settings} and one in {*set_by, *workload.settings}:
+                varied = next((name for name in (one, "window") if name in set_by), None)
+                where = (*path, set_by[varied]) if varied else ("workload", one)
+                self.note(where, f"window and {one} are both set, allowed: window alone, or the two buffers")
+
+    def outcomes(self, workload: WorkloadSpec | None) -> tuple[str, ...]:
+        """The outcomes named, or rate and cost at both ends when none is."""
+        named = self.plain.get("outcomes")
+        if not isinstance(named, list) or not named:
+            if workload is None:
+                return ()
+            sender, receiver = workload.sender, workload.receiver
+            costs = (f"{sender}.cycles_per_kbyte", f"{sender}.cpu_ns_per_kib", f"{receiver}.cpu_ns_per_kib")
+            return ("goodput_bits_per_s", *costs)
+        names = {index: name for index, name in enumerate(named) if isinstance(name, str)}
+        for index, name in names.items():
+            if text := _outcome_mistake(name, self.host_names):
+                self.note(("outcomes", index), text)
+        self.no_duplicates(named, ("outcomes",), str)
+        return tuple(names.values())
+
+    def quick(
+        self,
+        kind: str,
+        factors: dict[str, Factor],
+        design: Any,
+        windows: Any,
+        workload: WorkloadSpec | None,
+    ) -> tuple[tuple[dict[str, Factor], Any, Any], tuple[str, ...]]:
+        """Factors, design and windows of the quick form, and what is to be said about them."""
+        written, path = self.plain.get("quick"), ("quick",)
+        if "quick" not in self.plain:
+            if design is None or windows is None:
+                return (factors, design, windows), ()
+            design = design.model_copy(update={"replicates": min(design.replicates, 3)})
+            windows = _shorter(windows)
+            note = (
+                "the file has no quick section, so the quick form is every point with at most 3 replicates, "
+                f"{windows.warm_up / 1e9:g} s of warm-up and {windows.measured / 1e9:g} s measured"
+            )
+            return (factors, design, windows), (note,)
+        section = self.section(model.QuickSection, written, path)
+        if section is None:
+            return (factors, design, windows), ()
+        replaced = self.factors(kind, written.get("factors"), ("quick", "factors"), workload)
+        full = self.plain.get("factors")
+        full_names = list(full) if isinstance(full, dict) else []
+        for name in replaced:
+            if name not in full_names:
+                text = f"is no factor of the experiment: {unknown(name, full_names)}"
+                self.note(("quick", "factors", name), text)
+        merged = {name: replaced.get(name, factor) for name, factor in factors.items()}
+        quick_design = self.merged(model.DesignSection, design, ("quick", "design"))
+        quick_windows = self.merged(model.WindowsSection, windows, ("quick", "windows"))
+        if quick_windows is not None and quick_windows is not windows:
+            self.check_windows(quick_windows, ("quick", "windows"))
+        if quick_design is not None and "factors" in written:
+            self.check_trials(merged, quick_design, ("quick", "factors"))
+            self.check_together(merged)
+        return (merged, quick_design, quick_windows), ()
+
+    def merged(self, section: type[model.Section], full: Any, path: Path) -> Any:
+        """The full section with the keys that the quick one names; None when either cannot be read."""
+        if not self.has(path):
+            return full
+        short = self.section(section, self.value(path), path)
+        if short is None or full is None:
+            return None
+        return full.model_copy(update=short.model_dump(exclude_unset=True))
+
+    def check_together(self, factors: Mapping[str, Factor]) -> None:
+        """In the merged quick form, too, a parameter is set by one factor only."""
+        set_by: dict[str, str] = {}
+        for factor in factors.values():
+            for name in (factor.name, *factor.together):
+                if name in set_by and self.has(("quick", "factors", factor.name)):
+                    text = f"{name} is set by the factor {set_by[name]} already, allowed: once"
+                    self.note(("quick", "factors", factor.name), text)
+                set_by.setdefault(name, factor.name)
+
+    def check_windows(self, windows: Any, path: Path) -> None:
+        """What the lengths must be to each other."""
+        if windows.interval > windows.measured:
+            text = (
+                f"found an interval of {windows.interval / 1e9:g} s in a measured window of "
+                f"{windows.measured / 1e9:g} s, allowed: an interval no longer than the window"
+            )
+            self.note((*path, "interval" if self.has((*path, "interval")) else "measured"), text)
+        if windows.warm_up + windows.measured + windows.drain > 7 * 24 * model.HOUR_NS:
+            self.note(path, "found more than a week of load in a trial, allowed: a week in all")
+
+    def check_trials(self, factors: Mapping[str, Factor], design: Any, path: Path) -> None:
+        """That the campaign can be numbered."""
+        trials = math.prod(len(factor.levels) for factor in factors.values()) * design.replicates
+        if trials > MAX_TRIALS:
+            self.note(path, f"found {trials} trials in all, allowed: {MAX_TRIALS}")
+
+    def section(self, section: Any, written: Any, path: Path) -> Any:
+        """The section read; None when it is wrong, with its mistakes noted."""
+        if written is None and path and not self.has(path):
+            written = {}
+        if not isinstance(written, (dict, list) if issubclass(section, model._FactorSection) else dict):
+            allowed = ", ".join(section.model_fields)
+            self.note(path, f"found {found(written)}, allowed: a mapping with the keys {allowed}")
+            return None
+        try:
+            return section.model_validate(written)
+        except ValidationError as problem:
+            for detail in problem.errors(include_url=False):
+                self.note_detail(section, written, path, detail)
+            return None
+
+    def note_detail(self, section: Any, written: Any, path: Path, detail: ErrorDetails) -> None:
+        """Notes one of pydantic's errors in our words, at the place in the file that it is about."""
+        steps = list(detail["loc"])
+        if isinstance(written, list) and steps and steps[0] == "levels":
+            steps = steps[1:]
+        place = (*path, *steps)
+        kind, value = detail["type"], detail["input"]
+        if kind == "value_error":
+            self.note(place, str(detail["ctx"]["error"]))
+        elif kind in ("extra_forbidden", "missing"):
+            fields = _section_at(section, list(detail["loc"][:-1])).model_fields
+            key = str(place[-1])
+            if kind == "missing":
+                self.note_missing(place[:-1], key, str(fields[key].description))
+            else:
+                self.note(place, f"unknown key, allowed: {', '.join(fields)}{nearest(key, fields)}")
+        elif kind == "too_short":
+            self.note(place, "found an empty list, allowed: at least one level")
+        elif kind == "too_long":
+            self.note(place, f"found a list of {len(value)}, allowed: {model.MAX_LEVELS} levels")
+        elif kind == "list_type":
+            self.note(place, f"found {found(value)}, allowed: a list")
+        else:
+            self.note(place, f"found {found(value)}, allowed: a mapping")
+
+    def note_missing(self, path: Path, key: str, needed: str) -> None:
+        """Notes that a mapping lacks a key that it cannot do without."""
+        self.note(path, f"the key {key} is missing, needed: {needed[:1].lower()}{needed[1:].rstrip('.')}")
+
+    def mapping(self, written: Any, path: Path, allowed: str) -> bool:
+        """Whether the value is a mapping; noted when it is not."""
+        if not isinstance(written, dict):
+            self.note(path, f"found {found(written)}, allowed: {allowed}")
+        return isinstance(written, dict)
+
+    def no_duplicates(self, values: Sequence[Any], path: Path, show: Any) -> None:
+        """Notes every value that stands in the list a second time."""
+        seen: dict[Any, int] = {}
+        for index, value in enumerate(values):
+            if isinstance(value, (list, dict)):
+                continue
+            if value in seen:
+                self.note(
+                    (*path, index),
+                    f"found {show(value)} twice, first as number {seen[value] + 1}; allowed: once",
+                )
+            seen.setdefault(value, index)
+
+    def note(self, path: Path, text: str) -> None:
+        """Notes a mistake, unless one about the same place makes it meaningless."""
+        written = dotted(path)
+        if written not in self.doubtful:
+            self.mistakes.append(Mistake(self.top.line_of(path), written, text))
+
+    def value(self, path: Path) -> Any:
+        """What the file holds at a path of keys; None when there is nothing."""
+        value = self.plain
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        return value
+
+    def has(self, path: Path) -> bool:
+        """Whether the key is in the file."""
+        parent = self.value(path[:-1])
+        return isinstance(parent, dict) and path[-1] in parent
+
+
+def _section_at(section: Any, steps: list[str | int]) -> Any:
+    """The section to which a path below `section` leads."""
+    for step in steps:
+        annotation = section.model_fields[step].annotation if step in section.model_fields else None
+        if isinstance(annotation, type) and issubclass(annotation, model.Section):
+            section = annotation
+    return section
+
+
+def _shorter(windows: Any) -> Any:
+    short = QUICK_WINDOWS
+    return windows.model_copy(
+        update={
+            "warm_up": min(windows.warm_up, short.warm_up_ns),
+            "measured": min(windows.measured, short.measured_ns),
+            "drain": min(windows.drain, short.drain_ns),
+            "interval": min(windows.interval, short.interval_ns),
+        }
+    )
+
+
+def _outcome_mistake(name: str, hosts: list[str]) -> str:
+    """What is wrong with the name of an outcome; empty when nothing is."""
+    prefix, dot, rest = name.rpartition(".")
+    if rest not in OUTCOMES:
+        allowed = [k.name if not k.per_host else f"HOST.{k.name}" for k in OUTCOMES.values()]
+        near = nearest(rest, OUTCOMES)
+        return f"found {found(name)}, allowed: {', '.join(allowed)}{near}"
+    if OUTCOMES[rest].per_host and not dot:
+        return f"found {found(name)}, which each host has; allowed: {', '.join(f'{h}.{rest}' for h in hosts)}"
+    if not OUTCOMES[rest].per_host and dot:
+        return f"found {found(name)}, which belongs to no host; allowed: {rest}"
+    if dot and prefix not in hosts:
+        known = ", ".join(f"{host}.{rest}" for host in hosts) or "hosts of the file"
+        return f"found {found(name)}, which names no host; allowed: {known}{nearest(prefix, hosts)}"
+    return ""

@@ -1,0 +1,82 @@
+"""What is wrong with a file that people write: where, what was found, what is allowed, the nearest word.
+
+All mistakes of a file become one error, in the order of its lines.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iodyno.core.errors import ExperimentError
+
+Path = tuple[str | int, ...]
+"""Keys and list positions from the top of the file."""
+
+_SHOWN = 60  # chosen: characters of a found value that still leave the line readable
+
+
+@dataclass(frozen=True, order=True)
+class Mistake:
+    """One mistake: its line, counted from 1, the path of its key, and a sentence."""
+
+    line: int
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}" if self.path else self.text
+
+
+def error(file: str, mistakes: Iterable[Mistake], advice: str = "") -> ExperimentError:
+    """One error that lists every mistake as `file:line: key.path: what`."""
+    ordered = sorted(set(mistakes))
+    if len(ordered) == 1:
+        return ExperimentError(str(ordered[0]), where=f"{file}:{ordered[0].line}", advice=advice)
+    lines = "".join(f"\n  {file}:{mistake.line}: {mistake}" for mistake in ordered)
+    return ExperimentError(f"{len(ordered)} mistakes{lines}", where=file, advice=advice)
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """The path as people write it: `factors.size[2]`."""
+    written = ""
+    for step in path:
+        if isinstance(step, int):
+            written += f"[{step}]"
+        else:
+            written += ("." if written else "") + shortened(step)
+    return written
+
+
+def shortened(text: str) -> str:
+    """The text on one line, cut in the middle when it is long."""
+    line = text if text.isprintable() else repr(text)[1:-1]
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 13]} ... {line[-8:]}"
+
+
+def found(value: Any) -> str:
+    """A value as it is shown in a sentence."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "keys with values" if value else "an empty mapping"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return shortened(repr(value) if isinstance(value, str) else str(value))
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str:
+    """`; did you mean ...?` with the nearest of the allowed words, or nothing when none is near."""
+    by_lower = {candidate.lower(): candidate for candidate in allowed}
+    near = difflib.get_close_matches(word.lower()[:_SHOWN], by_lower, n=1, cutoff=0.55)
+    return f"; did you mean {by_lower[near[0]]}?" if near else ""
+
+
+def unknown(word: str, allowed: Iterable[str]) -> str:
+    """The sentence about a word that is not one of the allowed ones."""
+    words = list(allowed)
+    return f"found {found(word)}, allowed: {', '.join(words) or 'nothing'}{nearest(word, words)}"

@@ -1,0 +1,159 @@
+"""What an access is: a way to start an agent on a host and to hold its stdin and stdout.
+
+An access knows processes, bytes and the host; it knows neither the wire nor experiments. To add one, write a
+file here and name it in `iodyno.session.accesses`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from iodyno.core.errors import AccessError
+from iodyno.core.warnings import Doubt
+
+
+class ByteWriter(Protocol):
+    """Where the lab writes to an agent: what is used of asyncio.StreamWriter."""
+
+    def write(self, data: bytes) -> None:
+        """Queues bytes."""
+
+    async def drain(self) -> None:
+        """Waits until the queue is short. Raises ConnectionError when nobody reads any more."""
+
+    def close(self) -> None:
+        """Ends the stream: an agent takes that as its end."""
+
+
+class AgentProcess(Protocol):
+    """A started agent, or the client program that holds one on another host."""
+
+    async def wait(self) -> int:
+        """Waits until it has ended; its exit status, negative: the signal that killed it."""
+
+    def kill(self) -> None:
+        """Ends it at once."""
+
+    def last_words(self) -> str:
+        """The last lines that it wrote to stderr."""
+
+
+@dataclass
+class AgentStreams:
+    """A started agent: its stdout, its stdin, its process."""
+
+    reader: asyncio.StreamReader
+    writer: ByteWriter
+    process: AgentProcess
+
+
+@dataclass(frozen=True)
+class AgentProgram:
+    """The agent's program file: where it is, the hash of the file, the build that it must report."""
+
+    path: Path
+    sha256: str
+    build_hash: str
+
+
+@dataclass
+class Reached:
+    """What is known of a reached host beside what its agent will say.
+
+    `address`: where the other hosts reach it with data; `lab_address`: where it sees the lab, if it does.
+    `path`: what lies under its data, as made by the lab. `notes`: for people.
+    """
+
+    address: str | None = None
+    lab_address: str | None = None
+    cpus: tuple[int, ...] = ()
+    path: Mapping[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
+
+
+class Access(Protocol):
+    """One host, reached in one way."""
+
+    name: str
+    reached: Reached
+
+    async def start(self, program: AgentProgram) -> AgentStreams:
+        """Starts an agent. May be called again after an agent has ended. Raises AccessError."""
+
+    def trouble(self, status: int, said: str) -> AccessError:
+        """The error for an agent that ended before its first word, with this exit status and last words."""
+
+    async def close(self) -> None:
+        """Removes everything that the access left on the host."""
+
+
+LAB_CPUS = frozenset(os.sched_getaffinity(0))
+"""CPUs that the lab may run on, and so the agents that it starts on its own machine."""
+
+_KEPT_CHARACTERS = 4096
+
+
+class SpawnedAgent:
+    """An agent, or the client that reaches one, as a child of the lab."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._stderr = ""
+        self._reading = asyncio.create_task(self._read_stderr())
+
+    async def wait(self) -> int:
+        """Waits until it has ended; its exit status."""
+        status = await self._process.wait()
+        # A grandchild may hold stderr open for longer; its words are not worth waiting for.
+        await asyncio.wait([self._reading], timeout=0.5)
+        return status
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        if self._process.returncode is None:
+            self._process.kill()
+
+    def last_words(self) -> str:
+        """The last lines that it wrote to stderr."""
+        return self._stderr.strip()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    async def _read_stderr(self) -> None:
+        assert self._process.stderr is not None
+        while data := await self._process.stderr.read(4096):
+            self._stderr = (self._stderr + data.decode(errors="replace"))[-_KEPT_CHARACTERS:]
+
+
+async def spawn(argv: Sequence[str | Path], cpus: Sequence[int] = ()) -> AgentStreams:
+    """Starts `argv` on `cpus` (none: on all) in a session of its own, so that Ctrl-C reaches only the lab.
+
+    Call it from the main thread: an agent ends with the thread that started it. Raises OSError.
+    """
+    # The child inherits the affinity of this thread, which then takes its own back: asyncio forks before it
+    # first waits, so that other tasks cannot come between. (A function run between fork and exec would do the
+    # same, but may hang where the lab has other threads.)
+    try:
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        process = await asyncio.create_subprocess_exec(
+            *map(str, argv),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            limit=1 << 20,
+        )
+    finally:
+        os.sched_setaffinity(0, LAB_CPUS)
+    assert process.stdout is not None and process.stdin is not None
+    return AgentStreams(process.stdout, process.stdin, SpawnedAgent(process))

@@ -1,0 +1,237 @@
+"""Two network namespaces joined by a pair of virtual Ethernet devices, each receiving on its own CPUs.
+
+On such a pair the kernel would do the receiver's work on the sender's CPU: it hands a frame over by queueing it to
+the CPU that it is on. Receive packet steering (`rps_cpus`, Documentation/networking/scaling.rst) moves that work
+to the CPUs of the host that receives, as the interrupt of its network adapter would.
+
+Names tell who made them: `iodyno-<pid>-<start of that process in clock ticks>-<role>`. A namespace whose maker
+is gone, or whose number belongs to another process by now, is a leftover and is removed by the next lab.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from iodyno.core.errors import AccessError
+
+ADDRESSES = ("198.18.0.1", "198.18.0.2")
+"""Inside the namespaces, where nothing else is; of the block kept for benchmarks (RFC 2544, RFC 6890)."""
+
+_NAMES = re.compile(r"iodyno-(\d+)-(\d+)-[A-Za-z0-9_.-]+")
+_FOLDER = Path("/run/netns")
+_DEVICE = "veth0"
+_BUFFER_MAX = 64 << 20
+"""Chosen: more than any window that a study asks for. A socket still gets what it asks for, not more."""
+
+# What a new namespace needs so that asked windows and thousands of connections are possible. `+` before a
+# number keeps what is there when it is more; `=` keeps a field.
+SYSCTLS: Mapping[str, str] = {
+    "net.core.wmem_max": f"+{_BUFFER_MAX}",
+    "net.core.rmem_max": f"+{_BUFFER_MAX}",
+    # The kernel's own defaults on a machine with enough memory (Documentation/networking/ip-sysctl.rst).
+    "net.ipv4.tcp_wmem": "= = +4194304",
+    "net.ipv4.tcp_rmem": "= = +6291456",
+    "net.ipv4.ip_local_port_range": "1024 65535",
+    "net.core.somaxconn": "+65535",
+    "net.ipv4.tcp_max_syn_backlog": "+65535",
+}
+
+
+@dataclass
+class VethEnd:
+    """One namespace: its name, its address, and every setting of it as asked and as obtained."""
+
+    namespace: str
+    address: str
+    cpus: tuple[int, ...]
+    settings: dict[str, dict[str, str | None]] = field(default_factory=dict)
+
+    @property
+    def steered(self) -> bool:
+        """Whether what this end receives is worked on by its own CPUs."""
+        steering = self.settings.get(_steering())
+        return steering is not None and steering["obtained"] == steering["asked"]
+
+    def facts(self) -> dict[str, Any]:
+        """What is recorded of it."""
+        return {
+            "kind": "veth",
+            "namespace": self.namespace,
+            "address": self.address,
+            "receive_processing": "its own CPUs" if self.steered else "the sender's CPU",
+            "settings": self.settings,
+        }
+
+
+class VethPath:
+    """Two namespaces and the pair of devices between them, from `make` to `remove`."""
+
+    def __init__(self, ends: Mapping[str, VethEnd]) -> None:
+        self.ends = ends
+
+    @classmethod
+    async def make(cls, cpus: Mapping[str, Sequence[int]], mtu: int | None = None) -> VethPath:
+        """Makes both; `cpus` names the two hosts, each with its CPUs. Raises AccessError."""
+        (first, _), (second, _) = cpus.items()
+        prefix = f"iodyno-{os.getpid()}-{start_ticks(os.getpid())}"
+        path = cls(
+            {
+                role: VethEnd(f"{prefix}-{_plain(role)}", address, tuple(own))
+                for (role, own), address in zip(cpus.items(), ADDRESSES, strict=True)
+            }
+        )
+        names = [path.ends[role].namespace for role in (first, second)]
+        try:
+            for name in names:
+                await _ip("netns", "add", name)
+            await _ip(
+                *("-n", names[0], "link", "add", _DEVICE, "type", "veth"),
+                *("peer", "name", _DEVICE, "netns", names[1]),
+            )
+            for end in path.ends.values():
+                inside = ("-n", end.namespace)
+                await _ip(*inside, "address", "add", f"{end.address}/30", "dev", _DEVICE)
+                await _ip(*inside, "link", "set", "lo", "up")
+                if mtu:
+                    await _ip(*inside, "link", "set", _DEVICE, "mtu", str(mtu))
+                await _ip(*inside, "link", "set", _DEVICE, "up")
+                await _settle(end)
+        except BaseException:
+            path.remove()
+            raise
+        return path
+
+    def remove(self) -> None:
+        """Removes both; the devices go with them. May be called twice, and while the lab is being stopped."""
+        for end in self.ends.values():
+            _remove(end.namespace)
+
+    async def set_link(self, role: str, *, up: bool) -> None:
+        """Cuts or mends the link at one end."""
+        await _ip("-n", self.ends[role].namespace, "link", "set", _DEVICE, "up" if up else "down")
+
+
+def may_make_namespaces() -> str | None:
+    """Why this process may not make network namespaces; None: it may."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        # CAP_SYS_ADMIN (21) for the namespace and its mount, CAP_NET_ADMIN (12) for what is in it.
+        if line.startswith("CapEff:") and (~int(line.split()[1], 16) & (1 << 21 | 1 << 12)):
+            return "the lab does not run as root (it lacks CAP_SYS_ADMIN or CAP_NET_ADMIN)"
+    try:
+        subprocess.run(["ip", "-V"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "there is no `ip` command (Debian: apt-get install iproute2)"
+    if _FOLDER.is_dir() and not os.access(_FOLDER, os.W_OK):
+        return f"{_FOLDER} cannot be written"
+    return None
+
+
+def remove_leftovers() -> list[str]:
+    """Removes the namespaces of labs that are gone; returns their names."""
+    removed = []
+    for entry in sorted(_FOLDER.iterdir()) if _FOLDER.is_dir() else []:
+        match = _NAMES.fullmatch(entry.name)
+        if match and start_ticks(int(match[1])) != int(match[2]):
+            _remove(entry.name)
+            removed.append(entry.name)
+    return removed
+
+
+def start_ticks(pid: int) -> int | None:
+    """Start of the process in clock ticks since boot (field 22 of proc_pid_stat(5)); None: none such."""
+    try:
+        # The second field is the program's name in brackets and may hold anything, brackets too.
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
+    except OSError:
+        return None
+    # A zombie holds its number, but makes nothing any more.
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _steering() -> str:
+    return f"/sys/class/net/{_DEVICE}/queues/rx-0/rps_cpus"
+
+
+def _plain(role: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", role)[:40]
+
+
+def _mask(cpus: Sequence[int]) -> str:
+    """A CPU mask as sysfs writes it: hexadecimal words of 32 bits, the highest first."""
+    bits = sum(1 << cpu for cpu in set(cpus))
+    words = [f"{bits >> shift & 0xFFFFFFFF:08x}" for shift in range(0, max(bits.bit_length(), 1), 32)]
+    return ",".join(reversed(words)).lstrip("0,") or "0"
+
+
+async def _settle(end: VethEnd) -> None:
+    """Asks for every setting inside the namespace, reads all of them back."""
+    files = {f"/proc/sys/{key.replace('.', '/')}": key for key in SYSCTLS}
+    found = await _inside(end.namespace, "\n".join(_read_back(path) for path in files))
+    asked = {path: _asked(SYSCTLS[key], found.get(path)) for path, key in files.items()}
+    asked[_steering()] = _mask(end.cpus)
+    script = "\n".join(
+        f"echo '{value}' > {path} 2>/dev/null; {_read_back(path)}" for path, value in asked.items() if value
+    )
+    obtained = await _inside(end.namespace, script)
+    for path, value in asked.items():
+        got = obtained.get(path)
+        if path == _steering() and got is not None:
+            got = got.replace("00000000,", "").lstrip("0,") or "0"
+        end.settings[files.get(path, path)] = {"asked": value, "obtained": got}
+
+
+def _asked(rule: str, found: str | None) -> str | None:
+    """A value for a setting that now holds `found`; None: this kernel does not have it in a namespace."""
+    if found is None:
+        return None
+    fields = []
+    for want, have in zip(rule.split(), found.split(), strict=False):
+        if want.startswith("+"):
+            fields.append(str(max(int(want), int(have))))
+        else:
+            fields.append(have if want == "=" else want)
+    return " ".join(fields)
+
+
+def _read_back(path: str) -> str:
+    return f"[ -r {path} ] && echo {path} $(cat {path})"
+
+
+async def _inside(namespace: str, script: str) -> dict[str, str]:
+    said = await _ip("netns", "exec", namespace, "sh", "-c", script + "\ntrue")
+    return {line.split()[0]: " ".join(line.split()[1:]) for line in said.splitlines() if line.strip()}
+
+
+async def _ip(*arguments: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        "ip",
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    said, complaint = await process.communicate()
+    if process.returncode != 0:
+        raise AccessError(
+            f"the kernel refused: {complaint.decode(errors='replace').strip() or process.returncode}",
+            where=f"`ip {' '.join(arguments[:8])}`",
+            advice="run as root of a machine that may make network namespaces, or use access: local",
+        )
+    return said.decode(errors="replace")
+
+
+def _remove(namespace: str) -> None:
+    # Synchronous on purpose: this also runs while the event loop is being stopped by a signal.
+    subprocess.run(
+        ["ip", "netns", "delete", namespace], capture_output=True, check=False, start_new_session=True
+    )

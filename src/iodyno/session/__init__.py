@@ -1,0 +1,1 @@
+"""Speaks the wire with the agents of a campaign, one session a host."""

@@ -1,0 +1,181 @@
+"""How the hosts of an experiment are opened, by the word of their access.
+
+What an access may be told is in `iodyno.core.access`. The openers stand here and not in `iodyno.hosts`, because
+two of them need more than that layer may know: `netns` needs a path between its hosts, `simulated` the wire. To
+add an access: its entry in `iodyno.core.access`, a file in `iodyno.hosts`, a line in `OPENERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import HostSpec
+from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.hosts.access import LAB_CPUS, Access
+from iodyno.hosts.local import LocalAccess
+from iodyno.hosts.netns import NamespaceAccess
+from iodyno.hosts.ssh import SshAccess
+from iodyno.paths import veth
+from iodyno.session.simulated import SimulatedAccess
+
+Cpus = Mapping[str, Sequence[int]]
+
+
+@dataclass
+class OpenHosts:
+    """The hosts of an experiment, reached; `close` undoes whatever was made for them."""
+
+    accesses: dict[str, Access] = field(default_factory=dict)
+    paths: list[veth.VethPath] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
+
+    async def close(self) -> None:
+        """Removes everything; also when one of them cannot be removed."""
+        try:
+            for access in self.accesses.values():
+                await access.close()
+        finally:
+            for path in self.paths:
+                path.remove()
+
+    def data_address(self, of: str, seen_from: str) -> str | None:
+        """Where `seen_from` reaches `of` with data."""
+        reached, other = self.accesses[of].reached, self.accesses[seen_from].reached
+        if reached.address == "127.0.0.1" and other.lab_address:
+            return other.lab_address
+        return reached.address
+
+
+Opener = Callable[[OpenHosts, Sequence[HostSpec], Cpus], Awaitable[None]]
+
+
+"""Opens the hosts of one access, given the CPUs of each host that is on this machine."""
+
+
+async def _open_local(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    for spec in specs:
+        access = LocalAccess(spec.name, cpus[spec.name])
+        access.reached.address = spec.address or "127.0.0.1"
+        access.reached.path = {"kind": "loopback", "receive_processing": "the sender's CPU"}
+        hosts.accesses[spec.name] = access
+    if len(specs) > 1:
+        hosts.doubts.append(
+            Doubt(
+                WarningCode.RECEIVE_ON_SENDER,
+                "over the loopback device the kernel does the receiver's protocol work on the sender's CPU, and charges"
+                " it there: what each host costs alone cannot be told, only the sum of both",
+                ", ".join(f"host {spec.name}" for spec in specs),
+            )
+        )
+
+
+async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    if len(specs) != 2:
+        raise ExperimentError(
+            f"access netns joins exactly two hosts, found {len(specs)}: {', '.join(spec.name for spec in specs)}",
+            where="hosts",
+            advice="give both hosts access: netns, or another access to both",
+        )
+    if refused := veth.may_make_namespaces():
+        await _open_local(hosts, specs, cpus)
+        hosts.doubts.append(
+            Doubt(
+                WarningCode.LOOPBACK_FALLBACK,
+                f"no namespaces were made, because {refused}; the data goes over the loopback device instead. That changes:"
+                " no Ethernet device and its segment sizes (the loopback takes 64 KiB at a time), the receiver's protocol"
+                " work runs on the sender's CPU, the counters of devices and of TCP are those of the whole machine",
+                ", ".join(f"host {spec.name}" for spec in specs),
+            )
+        )
+        return
+    veth.remove_leftovers()
+    mtu = min((int(spec.options["link_mtu"]) for spec in specs if "link_mtu" in spec.options), default=None)
+    path = await veth.VethPath.make({spec.name: cpus[spec.name] for spec in specs}, mtu)
+    hosts.paths.append(path)
+    for spec in specs:
+        end = path.ends[spec.name]
+        access = NamespaceAccess(spec.name, end.namespace, spec.address or end.address, cpus[spec.name])
+        access.reached.path = end.facts()
+        hosts.accesses[spec.name] = access
+        if not end.steered:
+            hosts.doubts.append(
+                Doubt(
+                    WarningCode.RECEIVE_ON_SENDER,
+                    "the kernel did not take the asked CPUs for receiving: the receiver's protocol work runs on the"
+                    " sender's CPU, and is charged there",
+                    f"host {spec.name}",
+                )
+            )
+
+
+async def _open_ssh(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    for spec in specs:
+        hosts.accesses[spec.name] = SshAccess(spec.name, spec.options, spec.address, spec.cpus)
+
+
+async def _open_simulated(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    for spec in specs:
+        hosts.accesses[spec.name] = SimulatedAccess(spec.name, spec.options.get("truth"), spec.cpus)
+
+
+OPENERS: Mapping[str, Opener] = {
+    "local": _open_local,
+    "netns": _open_netns,
+    "ssh": _open_ssh,
+    "simulated": _open_simulated,
+}
+"""What opens the hosts of an access, by its word in an experiment file."""
+
+_ON_THIS_MACHINE = ("local", "netns")
+
+
+async def open_hosts(specs: Mapping[str, HostSpec]) -> OpenHosts:
+    """Opens every host of an experiment. Raises AccessError and ExperimentError."""
+    here = [spec for spec in specs.values() if spec.access in _ON_THIS_MACHINE]
+    cpus, shared = divide_cpus(sorted(LAB_CPUS), {spec.name: spec.cpus for spec in here})
+    hosts = OpenHosts()
+    if shared:
+        hosts.doubts.append(shared_cpus(shared, cpus))
+    try:
+        for access, opener in OPENERS.items():
+            if reached_so := [spec for spec in specs.values() if spec.access == access]:
+                await opener(hosts, reached_so, cpus)
+    except BaseException:
+        await hosts.close()
+        raise
+    hosts.accesses = {name: hosts.accesses[name] for name in specs}
+    return hosts
+
+
+def divide_cpus(allowed: Sequence[int], asked: Cpus) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """CPUs of each host on one machine, and the hosts that share theirs with another one.
+
+    A host keeps the CPUs that it asked for; the others divide what is left in equal, adjoining parts.
+    """
+    open_ones = [name for name, own in asked.items() if not own]
+    free = [cpu for cpu in allowed if not any(cpu in own for own in asked.values())]
+    cpus = {name: tuple(own) for name, own in asked.items()}
+    for number, name in enumerate(open_ones):
+        if len(free) >= len(open_ones):
+            part = len(free) // len(open_ones)
+            cpus[name] = tuple(free[number * part : (number + 1) * part])
+        else:
+            cpus[name] = tuple(free or allowed)
+    shared = [
+        name
+        for name, own in cpus.items()
+        if any(set(own) & set(others) for other, others in cpus.items() if other != name)
+    ]
+    return cpus, shared
+
+
+def shared_cpus(names: Sequence[str], cpus: Cpus) -> Doubt:
+    """The doubt about hosts that share CPUs."""
+    held = ", ".join(f"{name}: {', '.join(map(str, cpus[name]))}" for name in names)
+    return Doubt(
+        WarningCode.SHARED_CPUS,
+        f"hosts on one machine share CPUs ({held}): they slow each other down, and what each costs cannot be told",
+        ", ".join(f"host {name}" for name in names),
+    )

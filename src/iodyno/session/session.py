@@ -1,0 +1,369 @@
+"""One agent, from hello to bye. Every wait ends: by the answer, an error that names the host, or a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from iodyno.core.errors import AccessError, IodynoError, TrialError
+from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.hosts.access import Access, AgentProgram, AgentStreams
+from iodyno.session import clock, wire
+from iodyno.session.clock import ClockFit, Probe
+
+Message = dict[str, Any]
+
+HELLO_TIMEOUT_S = 20.0
+ANSWER_TIMEOUT_S = 10.0
+HEARTBEAT_S = 1.0
+LOST_AFTER_S = 10.0
+"""Silence after which an agent is given up; an agent gives up a lab after the same time."""
+_REST_S = 15.0
+"""How long after its windows a job may take to account for itself: the agent's own 3 s, and a busy host."""
+_STALL_S = 0.4
+"""No byte in two records that are together this long: twice Linux' least retransmission time-out."""
+
+
+class Session:
+    """An agent that has said hello."""
+
+    def __init__(self, access: Access, streams: AgentStreams) -> None:
+        self.name = access.name
+        self.hello: Message = {}
+        self.doubts: list[Doubt] = []
+        self._access = access
+        self._streams = streams
+        self._decoder = wire.Decoder(allow_foreign=True)
+        self._sequence = 0
+        self._probes: dict[int, asyncio.Future[tuple[int, int, int]]] = {}
+        self._probe_number = 0
+        self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
+        self._ended: IodynoError | None = None
+        self._heard_ns = time.monotonic_ns()
+        self._closing = False
+        self._tasks = [asyncio.create_task(self._read())]
+
+    @classmethod
+    async def start(
+        cls, access: Access, program: AgentProgram, timeout_s: float = HELLO_TIMEOUT_S
+    ) -> Session:
+        """Starts an agent and hears its hello. Raises AccessError, also for an agent of another build."""
+        session = cls(access, await access.start(program))
+        try:
+            await session._greet(program, HELLO_TIMEOUT_S)
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    @property
+    def alive(self) -> bool:
+        """Whether the agent can still be spoken to."""
+        return self._ended is None and not self._closing
+
+    async def probe_clock(self, count: int = 32, gap_s: float = 0.002) -> ClockFit:
+        """Where the host's clock stands, from `count` probes `gap_s` apart."""
+        probes = []
+        for number in range(count):
+            if number:
+                await asyncio.sleep(gap_s)
+            self._probe_number += 1
+            answered: asyncio.Future[tuple[int, int, int]] = asyncio.get_running_loop().create_future()
+            self._probes[self._probe_number] = answered
+            asked_ns = time.monotonic_ns()
+            await self._send({"type": "probe", "id": self._probe_number})
+            try:
+                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                    probes.append(Probe(asked_ns, *await answered))
+            except TimeoutError:
+                raise self._late("to answer a probe", ANSWER_TIMEOUT_S) from None
+            finally:
+                self._probes.pop(self._probe_number, None)
+        return clock.fit(probes)
+
+    async def prepare(self, job: Mapping[str, Any]) -> None:
+        """Gives the agent a job. A receiver answers `listening`, then every role `ready`."""
+        self._forget()
+        await self._send({"type": "prepare", "job": dict(job)})
+
+    async def listening(self) -> int:
+        """The port on which the receiver listens."""
+        return int((await self._expect("listening", ANSWER_TIMEOUT_S))["port"])
+
+    async def ready(self, timeout_s: float) -> Message:
+        """What is ready, socket options as obtained."""
+        return await self._expect("ready", timeout_s)
+
+    async def arm(self, start_ns: int) -> Message:
+        """Schedules the start on the host's own clock; gives the slack that was left."""
+        await self._send({"type": "arm", "start_ns": start_ns})
+        return await self._expect("armed", ANSWER_TIMEOUT_S)
+
+    async def result(
+        self, load_ns: int, on_record: Callable[[Message], None], *, stalls: bool = True
+    ) -> Message:
+        """Takes records as they come until the result, and checks that none is missing.
+
+        `load_ns` is how long the job takes from now on. With `stalls`, a load that moves no bytes fails.
+        """
+        deadline_s = load_ns / 1e9 + _REST_S
+        end = asyncio.get_running_loop().time() + deadline_s
+        records = 0
+        measured_bytes = 0
+        still: list[Message] = []
+        while True:
+            message = await self._expect(
+                ("record", "drain", "result"), end - asyncio.get_running_loop().time(), shown_s=deadline_s
+            )
+            if message["type"] == "result":
+                break
+            if message["type"] != "record":
+                continue
+            records += 1
+            on_record(message)
+            if stalls and message["window"] == "measured":
+                moved = message["load"]["bytes"]
+                measured_bytes += moved
+                still = [] if moved else [*still, message]
+                self._check_moving(still)
+        if records != message["records"]:
+            raise self.failure(
+                "records_lost",
+                f"sent {message['records']} records, {records} arrived",
+                "look at the way to the host",
+            )
+        if stalls and measured_bytes == 0:
+            raise self.failure(
+                "stalled", "no byte moved in the measured window", "look at the path between the hosts"
+            )
+        return message
+
+    async def abort(self, reason: str) -> bool:
+        """Stops whatever the agent is doing; whether it is ready for another job now."""
+        if not self.alive:
+            return False
+        try:
+            await self._send({"type": "abort", "reason": reason})
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                while (message := await self._messages.get()) is not None:
+                    if message["type"] == "aborted":
+                        return True
+        except (TimeoutError, IodynoError):
+            return False
+        return False
+
+    async def close(self) -> None:
+        """Says bye and waits until the agent is gone; ends it when it does not go."""
+        self._closing = True
+        if self._ended is None:
+            with contextlib.suppress(IodynoError):  # it may be gone already, which is what we want
+                await self._send({"type": "bye"})
+        self._streams.writer.close()
+        try:
+            async with asyncio.timeout(2.0):
+                await self._streams.process.wait()
+        except TimeoutError:
+            await self.kill()
+        finally:
+            self._streams.process.kill()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def kill(self) -> None:
+        """Ends the agent at once."""
+        self._streams.process.kill()
+        await self._streams.process.wait()
+
+    def failure(self, code: str, what: str, advice: str, place: str = "") -> TrialError:
+        """A failure of the trial at this host."""
+        where = f"host {self.name}" + (f": {place}" if place else "")
+        return TrialError(what, where=where, advice=advice, code=code)
+
+    async def _greet(self, program: AgentProgram, timeout_s: float) -> None:
+        try:
+            hello = await self._expect("hello", timeout_s)
+        except TrialError as error:
+            raise AccessError(error.what, where=error.where, advice=error.advice) from error
+        self.hello = {key: value for key, value in hello.items() if key != "type"}
+        where = f"host {self.name}"
+        if hello["wire_version"] != wire.WIRE_VERSION:
+            raise AccessError(
+                f"the agent speaks version {hello['wire_version']} of the wire, the lab {wire.WIRE_VERSION}",
+                where=where,
+                advice="run `make build`, or install lab and agent together with `pip install .`",
+            )
+        if hello["build_hash"] != program.build_hash:
+            raise AccessError(
+                f"the agent was built from other sources: its build is {hello['build_hash']},"
+                f" the lab's is {program.build_hash}",
+                where=where,
+                advice="run `make build`, or install lab and agent together with `pip install .`",
+            )
+        if hello["program_sha256"] not in (None, program.sha256):
+            raise AccessError(
+                f"the agent that runs is not the one that was sent: {hello['program_sha256'][:16]}...,"
+                f" not {program.sha256[:16]}...",
+                where=where,
+                advice="remove ~/.cache/iodyno on the host and try again",
+            )
+        if self._decoder.foreign.strip():
+            text = self._decoder.foreign.decode(errors="replace").strip()
+            self.doubts.append(
+                Doubt(
+                    WarningCode.FOREIGN_OUTPUT,
+                    f"something else wrote {len(self._decoder.foreign)} bytes before the agent's first word:"
+                    f" {text[:200]!r}; a start-up file of the remote shell should stay silent",
+                    where,
+                )
+            )
+        self._tasks.append(asyncio.create_task(self._beat()))
+
+    async def _send(self, message: Mapping[str, Any]) -> None:
+        if self._ended:
+            raise self._ended
+        # No await between number and write: frames leave in the order of their numbers.
+        self._streams.writer.write(wire.encode(self._sequence, message))
+        self._sequence += 1
+        try:
+            await self._streams.writer.drain()
+        except ConnectionError:
+            # The reading side learns why within moments, and says it better.
+            await self._until_ended()
+
+    async def _expect(
+        self, kinds: str | tuple[str, ...], timeout_s: float, shown_s: float | None = None
+    ) -> Message:
+        """The next message, which has to be one of `kinds`."""
+        allowed = (kinds,) if isinstance(kinds, str) else kinds
+        if self._ended and self._messages.empty():
+            raise self._ended
+        try:
+            async with asyncio.timeout(max(0.0, timeout_s)):
+                message = await self._messages.get()
+        except TimeoutError:
+            raise self._late(f"for {' or '.join(allowed)}", shown_s or timeout_s) from None
+        if message is None:
+            assert self._ended is not None
+            raise self._ended
+        if message["type"] == "error":
+            raise self.failure(message["code"], message["what"], message["try"], message["where"])
+        if message["type"] not in allowed:
+            raise self.failure(
+                "protocol",
+                f"said {message['type']} where {' or '.join(allowed)} was due",
+                "report this: lab and agent misunderstand each other",
+            )
+        return message
+
+    def _late(self, what: str, timeout_s: float) -> TrialError:
+        return self.failure(
+            "timeout", f"waited {timeout_s:.1f} s {what}", "look whether the host is overloaded"
+        )
+
+    def _forget(self) -> None:
+        """Drops what is left over of an earlier job."""
+        while not self._messages.empty():
+            if self._messages.get_nowait() is None:
+                self._messages.put_nowait(None)
+                return
+
+    def _check_moving(self, still: list[Message]) -> None:
+        if len(still) >= 2 and (still[-1]["end_ns"] - still[0]["begin_ns"]) / 1e9 >= _STALL_S:
+            since_s = (still[-1]["end_ns"] - still[0]["begin_ns"]) / 1e9
+            raise self.failure(
+                "stalled",
+                f"no byte moved for {since_s:.1f} s in {len(still)} records",
+                "look at the path between the hosts: a cut link, a firewall",
+            )
+
+    async def _until_ended(self) -> None:
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            await asyncio.wait([self._tasks[0]])
+        if self._ended:
+            raise self._ended
+
+    async def _read(self) -> None:
+        """Takes the agent's messages in until its stream ends."""
+        try:
+            while data := await self._streams.reader.read(1 << 16):
+                self._heard_ns = time.monotonic_ns()
+                for payload in self._decoder.feed(data):
+                    self._take(json.loads(payload), self._heard_ns)
+            self._decoder.finish()
+        except (wire.FrameError, ValueError) as error:
+            self._end(
+                self.failure("frame", str(error), "look for something else that writes into the stream")
+            )
+        except ConnectionError as error:
+            self._end(self.failure("agent_lost", f"the stream broke: {error}", "look at the way to the host"))
+        else:
+            self._end(await self._gone())
+
+    def _take(self, message: Message, now_ns: int) -> None:
+        match message.get("type"):
+            case "heartbeat":
+                pass
+            case "probe_reply":
+                answered = self._probes.get(message["id"])
+                if answered and not answered.done():
+                    answered.set_result((message["received_ns"], message["sent_ns"], now_ns))
+            case None:
+                raise ValueError("a message without a type")
+            case _:
+                self._messages.put_nowait(message)
+
+    async def _gone(self) -> IodynoError:
+        """Why the agent's stream ended."""
+        process = self._streams.process
+        try:
+            async with asyncio.timeout(2.0):
+                status: int | None = await process.wait()
+        except TimeoutError:
+            status = None
+            process.kill()
+        words = process.last_words()
+        if not self.hello:
+            refused = self._access.trouble(status or 0, words)
+            return AccessError(refused.what, where=refused.where, advice=refused.advice)
+        how = "its stream was closed" if status is None else _ended_with(status)
+        last = f"; its last words: {words.splitlines()[-1]}" if words else ""
+        return self.failure(
+            "agent_lost", f"the agent is gone: {how}{last}", "look at the system log of the host"
+        )
+
+    def _end(self, why: IodynoError) -> None:
+        if self._ended is None:
+            self._ended = why
+            self._messages.put_nowait(None)
+            for answered in self._probes.values():
+                if not answered.done():
+                    answered.set_exception(why)
+
+    async def _beat(self) -> None:
+        """Says once a second that the lab lives, and listens whether the agent does."""
+        while self._ended is None:
+            await asyncio.sleep(HEARTBEAT_S)
+            silent_s = (time.monotonic_ns() - self._heard_ns) / 1e9
+            if silent_s > LOST_AFTER_S:
+                self._end(
+                    self.failure(
+                        "agent_lost",
+                        f"nothing was heard of the agent for {silent_s:.0f} s",
+                        "look whether the host is up and the way to it open",
+                    )
+                )
+                self._streams.process.kill()
+                return
+            try:
+                await self._send({"type": "heartbeat"})
+            except (IodynoError, TimeoutError):
+                return  # whoever waits for this agent is told
+
+
+def _ended_with(status: int) -> str:
+    return f"killed by signal {-status}" if status < 0 else f"exit status {status}"

@@ -1,0 +1,427 @@
+"""An agent with a known truth, for tests of everything that stands above the wire.
+
+It speaks the same wire over streams inside the lab's process, in virtual time: the records of a trial come at
+once. What it reports follows from `Truth`, drawn with a seed, so that an analysis can be asked for exactly that
+truth again. It shares no formula with the analysis.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from iodyno.core.errors import AccessError
+from iodyno.hosts.access import AgentProgram, AgentStreams, Reached
+from iodyno.session import wire
+
+_TICK_NS = 10_000_000
+_PORT = 5201
+# How busy time is split. Chosen: about what bulk TCP shows.
+_SHARES = {"cpu.user_ns": 0.05, "cpu.system_ns": 0.65, "cpu.softirq_ns": 0.30}
+_STATES = (
+    *("cpu.user_ns", "cpu.nice_ns", "cpu.system_ns", "cpu.idle_ns"),
+    *("cpu.iowait_ns", "cpu.irq_ns", "cpu.softirq_ns", "cpu.steal_ns"),
+)
+_SEGMENT_BYTES = 61_440
+_SEGMENTS_PER_ACK = 4
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a simulated pair of hosts really does. Times in ns of CPU, noises as relative standard deviations.
+
+    CPU of a host per KiB delivered = `per_kib_ns` + `per_message_ns` * 1024 / size + `per_connection_ns` *
+    connections, times `receiver_ratio` at the receiver. Goodput is `goodput_bits_per_s`, or what the CPUs of
+    the costlier host can carry when that is less.
+    """
+
+    per_kib_ns: float = 200.0
+    per_message_ns: float = 800.0
+    per_connection_ns: float = 0.02
+    receiver_ratio: float = 0.8
+    goodput_bits_per_s: float = 8e9
+    noise_between_trials: float = 0.02
+    noise_within_trial: float = 0.01
+    background_ratio: float = 0.01
+    exact: bool = False
+    tsc_hz: int = 2_000_000_000
+    seed: int = 1
+
+    def cpu_ns_per_kib(self, connections: int, size: int, role: str = "send") -> float:
+        """The truth of a point, without noise and background."""
+        cost = self.per_kib_ns + self.per_message_ns * 1024 / size + self.per_connection_ns * connections
+        return cost * (self.receiver_ratio if role == "receive" else 1.0)
+
+    def rate_bits_per_s(self, connections: int, size: int, cpus: int) -> float:
+        """Goodput of a point, without noise, on hosts of that many CPUs."""
+        dearest = self.cpu_ns_per_kib(connections, size) * max(1.0, self.receiver_ratio)
+        return min(self.goodput_bits_per_s, cpus * 1e9 * (1 - self.background_ratio) / dearest * 8192)
+
+
+class SimulatedAccess:
+    """A host that exists in the lab's process only.
+
+    `truth` holds fields of `Truth`, and `clock_offset_ns`: how far the host's clock is ahead of the lab's.
+    """
+
+    def __init__(self, name: str, truth: Mapping[str, Any] | None = None, cpus: Sequence[int] = ()) -> None:
+        given = dict(truth or {})
+        self.name = name
+        self.reached = Reached(address="192.0.2.1", cpus=tuple(cpus) or (0,))
+        self._offset_ns = int(given.pop("clock_offset_ns", 0))
+        try:
+            self.truth = Truth(**{key: type(getattr(Truth, key))(value) for key, value in given.items()})
+        except (AttributeError, TypeError, ValueError) as error:
+            raise AccessError(
+                f"the truth of a simulated host does not take this: {error}",
+                where=f"host {name}",
+                advice="it takes clock_offset_ns, " + ", ".join(field.name for field in fields(Truth)),
+            ) from error
+
+    async def start(self, program: AgentProgram) -> AgentStreams:
+        """Starts an agent."""
+        reader = asyncio.StreamReader(limit=1 << 24)
+        agent = _Agent(reader, self, program)
+        return AgentStreams(reader, agent, agent)
+
+    def trouble(self, status: int, said: str) -> AccessError:
+        """The error for an agent that ended before its first word."""
+        return AccessError(f"the simulated agent ended ({status}) {said}", where=f"host {self.name}")
+
+    async def close(self) -> None:
+        """Nothing to remove."""
+
+    def now_ns(self) -> int:
+        """The host's monotonic clock."""
+        return time.monotonic_ns() + self._offset_ns
+
+
+class _Agent:
+    """Both ends of the streams, and the process."""
+
+    def __init__(self, lab: asyncio.StreamReader, host: SimulatedAccess, program: AgentProgram) -> None:
+        self._lab = lab
+        self._host = host
+        self._decoder = wire.Decoder()
+        self._sequence = 0
+        self._job: Mapping[str, Any] | None = None
+        self._over = asyncio.Event()
+        self._status = 0
+        self._say("hello", **_hello(host, program))
+
+    # The lab's writer.
+    def write(self, data: bytes) -> None:
+        if self._over.is_set():
+            return
+        for payload in self._decoder.feed(data):
+            self._hear(json.loads(payload))
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+    def close(self) -> None:
+        self._end(0)
+
+    # The process.
+    async def wait(self) -> int:
+        await self._over.wait()
+        return self._status
+
+    def kill(self) -> None:
+        self._end(-9)
+
+    def last_words(self) -> str:
+        return ""
+
+    def _end(self, status: int) -> None:
+        if not self._over.is_set():
+            self._status = status
+            self._over.set()
+            self._lab.feed_eof()
+
+    def _say(self, kind: str, **content: Any) -> None:
+        self._lab.feed_data(wire.encode(self._sequence, {"type": kind, **content}))
+        self._sequence += 1
+
+    def _hear(self, command: Mapping[str, Any]) -> None:
+        match command["type"]:
+            case "probe":
+                now_ns = self._host.now_ns()
+                self._say("probe_reply", id=command["id"], received_ns=now_ns, sent_ns=now_ns)
+            case "prepare":
+                self._job = command["job"]
+                self._prepare(command["job"])
+            case "arm" if self._job is not None:
+                self._run(self._job, command["start_ns"])
+                self._job = None
+            case "abort":
+                self._say("aborted", trial=self._job["trial"] if self._job else "")
+                self._job = None
+            case "bye":
+                self._end(0)
+
+    def _prepare(self, job: Mapping[str, Any]) -> None:
+        if job["role"] == "receive":
+            self._say("listening", trial=job["trial"], port=_PORT)
+        asked = job["socket"]
+        idle = job["role"] == "idle"
+        obtained = {
+            "send_buffer_bytes": (asked["send_buffer_bytes"] or 8192) * 2,
+            "receive_buffer_bytes": (asked["receive_buffer_bytes"] or 65536) * 2,
+            "nagle": asked["nagle"] is not False,
+            "congestion_control": asked["congestion_control"] or "cubic",
+            "segment_bytes": 1448,
+            "differing": 0,
+        }
+        self._say(
+            "ready",
+            trial=job["trial"],
+            connections=0 if idle else job["connections"],
+            workers=0 if idle else job["connections"],
+            socket=dict.fromkeys(obtained, None) | {"differing": 0} if idle else obtained,
+            setup_ns=1_000_000,
+            foreign_refused=0,
+        )
+
+    def _run(self, job: Mapping[str, Any], start_ns: int) -> None:
+        self._say("armed", trial=job["trial"], slack_ns=start_ns - self._host.now_ns(), realtime=True)
+        trial = _Trial(self._host.truth, job, self._host.name, start_ns, self._host.reached.cpus)
+        records = list(trial.records())
+        for number, record in enumerate(records):
+            self._say("record", **record)
+            following = records[number + 1]["window"] if number + 1 < len(records) else ""
+            if record["window"] == "measured" != following:
+                self._say("drain", trial=job["trial"], at_ns=record["end_ns"])
+        self._say("result", **trial.result(records))
+
+
+class _Trial:
+    """What one host reports of one trial."""
+
+    def __init__(
+        self, truth: Truth, job: Mapping[str, Any], host: str, start_ns: int, cpus: Sequence[int]
+    ) -> None:
+        self._truth = truth
+        self._job = job
+        self._start_ns = start_ns
+        self._cpus = list(job["cpus"]) or list(cpus)
+        # The rate belongs to the trial and is the same at both ends; the cost is each host's own.
+        rate = random.Random(f"{truth.seed}/{job['trial']}/rate")
+        self._own = random.Random(f"{truth.seed}/{job['trial']}/{host}")
+        self._role = str(job["role"])
+        load = 0.0
+        if self._role != "idle":
+            load = truth.rate_bits_per_s(job["connections"], job["message_bytes"], len(self._cpus)) / 8
+        self._bytes_per_s = load * max(0.1, rate.gauss(1.0, truth.noise_between_trials))
+        self._rates = rate
+        self._cost = truth.cpu_ns_per_kib(job["connections"], job["message_bytes"], self._role) * max(
+            0.1, self._own.gauss(1.0, truth.noise_between_trials)
+        )
+        self._credit = {(cpu, state): 0.0 for cpu in self._cpus for state in _STATES}
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One an interval, as a real agent cuts them."""
+        begin = 0
+        for index, (window, end) in enumerate(_ends(self._job["windows"])):
+            noise = max(0.1, self._rates.gauss(1.0, self._truth.noise_within_trial))
+            moved = int(self._bytes_per_s * noise * (end - begin) / 1e9)
+            operations = moved // self._job["message_bytes"] if self._role == "send" else moved // 65536
+            connections = 0 if self._role == "idle" else self._job["connections"]
+            yield {
+                "trial": self._job["trial"],
+                "index": index,
+                "window": window,
+                "begin_ns": self._start_ns + begin,
+                "end_ns": self._start_ns + end,
+                "load": {
+                    "bytes": moved,
+                    "operations": operations,
+                    "service_time": self._times(operations, end - begin, connections),
+                    "connections_active": connections,
+                    "connections_lost": 0,
+                },
+                "sensors": list(self._readings(moved, self._start_ns + end, end - begin)),
+            }
+            begin = end
+
+    def result(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Totals."""
+        idle = self._role == "idle"
+        connections = 0 if idle else self._job["connections"]
+        measured = sum(record["load"]["bytes"] for record in records if record["window"] == "measured")
+        each = measured // max(1, connections)
+        first_ns = None if idle else self._start_ns + self._own.randrange(20_000)
+        return {
+            "trial": self._job["trial"],
+            "records": len(records),
+            "start_ns": self._start_ns,
+            "first_operation_ns": first_ns,
+            "last_worker_started_ns": first_ns,
+            "stopped_ns": records[-1]["end_ns"],
+            "bytes": sum(record["load"]["bytes"] for record in records),
+            "operations": sum(record["load"]["operations"] for record in records),
+            "connections_carrying": connections,
+            "connections_lost": 0,
+            "lost_reason": None,
+            "connection_bytes_min": each,
+            "connection_bytes_max": each,
+            "agent_cpu_ns": 0,
+            "agent_rss_peak_bytes": 4 << 20,
+        }
+
+    def _times(self, operations: int, span_ns: int, connections: int) -> dict[str, Any]:
+        """Service times of a closed loop: every connection always has one operation under way."""
+        if operations == 0:
+            return {"count": 0, "sum_ns": 0, "buckets": [], "counts": []}
+        mean = span_ns * connections / operations
+        # Nine in ten a bit below the mean, the rest above, so that the mean holds.
+        few = operations // 10
+        low, high = int(mean * 0.8), int(mean * 2.8)
+        pairs = sorted({_bucket(low): operations - few, _bucket(high): few}.items())
+        kept = [(bucket, count) for bucket, count in pairs if count]
+        total = (operations - few) * low + few * high
+        return {
+            "count": sum(count for _, count in kept),
+            "sum_ns": total,
+            "buckets": [bucket for bucket, _ in kept],
+            "counts": [count for _, count in kept],
+        }
+
+    def _readings(self, moved: int, read_ns: int, span_ns: int) -> Iterator[dict[str, Any]]:
+        busy_ns = self._cost * moved / 1024 * max(0.0, self._own.gauss(1.0, self._truth.noise_within_trial))
+        busy_ns += self._truth.background_ratio * span_ns * len(self._cpus)
+        values = [
+            [state, f"cpu={cpu}", self._spent(cpu, state, share * busy_ns / len(self._cpus))]
+            for cpu in self._cpus
+            for state, share in _SHARES.items()
+        ]
+        idle_ns = max(0.0, span_ns - busy_ns / len(self._cpus))
+        values += [
+            ["cpu.idle_ns", f"cpu={cpu}", self._spent(cpu, "cpu.idle_ns", idle_ns)] for cpu in self._cpus
+        ]
+        rest = [state for state in _STATES if state not in _SHARES and state != "cpu.idle_ns"]
+        values += [[state, f"cpu={cpu}", 0] for cpu in self._cpus for state in rest]
+        yield self._reading("cpu_times", values, read_ns, span_ns)
+        yield self._reading("cycles", [], read_ns, span_ns, "no hardware counter in a simulation")
+        sent = self._role == "send"
+        segments = -(-moved // _SEGMENT_BYTES)
+        acks = segments // _SEGMENTS_PER_ACK
+        out_bytes = moved + segments * 66 if sent else acks * 66
+        in_bytes = acks * 66 if sent else moved + segments * 66
+        devices: list[list[Any]] = []
+        for metric, value in (
+            ("net.tx_bytes", out_bytes),
+            ("net.tx_packets", segments if sent else acks),
+            ("net.rx_bytes", in_bytes),
+            ("net.rx_packets", acks if sent else segments),
+        ):
+            devices.append([metric, "dev=sim0", value])
+        yield self._reading("net_devices", devices, read_ns, span_ns)
+        if self._role == "idle":
+            return
+        flows: list[list[Any]] = [
+            ["tcp.acked_bytes", "", moved if sent else 0],
+            ["tcp.received_bytes", "", 0 if sent else moved],
+            ["tcp.segments_out", "", segments if sent else acks],
+            ["tcp.segments_in", "", acks if sent else segments],
+            ["tcp.data_segments_out", "", segments if sent else 0],
+            ["tcp.data_segments_in", "", 0 if sent else segments],
+            ["tcp.retransmitted_bytes", "", 0],
+            ["tcp.retransmitted_segments", "", 0],
+            ["tcp.busy_ns", "", span_ns * self._job["connections"] if sent else 0],
+            ["tcp.rwnd_limited_ns", "", 0],
+            ["tcp.sndbuf_limited_ns", "", 0],
+            ["tcp.flows", "", self._job["connections"]],
+        ]
+        yield self._reading("tcp_info", flows, read_ns, span_ns)
+
+    def _reading(
+        self, sensor: str, values: list[list[Any]], read_ns: int, span_ns: int, missing: str | None = None
+    ) -> dict[str, Any]:
+        return {
+            "sensor": sensor,
+            "read_ns": read_ns,
+            "span_ns": span_ns,
+            "cost_ns": 20_000,
+            "values": values,
+            "missing": missing,
+        }
+
+    def _spent(self, cpu: int, state: str, time_ns: float) -> int:
+        """Time in a state as the kernel reports it: in whole ticks, the rest is carried on."""
+        step = 1 if self._truth.exact else _TICK_NS
+        credit = self._credit[cpu, state] + time_ns
+        whole = int(credit // step) * step
+        self._credit[cpu, state] = credit - whole
+        return whole
+
+
+def _ends(windows: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Windows and ends of the records, counted from the start, as `agent/core/src/phase.rs` has them."""
+    ends = []
+    if windows["warm_up_ns"] > 0:
+        ends.append(("warm_up", windows["warm_up_ns"]))
+    measured_end = windows["warm_up_ns"] + windows["measured_ns"]
+    interval = windows["interval_ns"]
+    end = windows["warm_up_ns"] + interval
+    while measured_end - end >= (interval + 1) // 2:
+        ends.append(("measured", end))
+        end += interval
+    ends.append(("measured", measured_end))
+    if windows["drain_ns"] > 0:
+        ends.append(("drain", measured_end + windows["drain_ns"]))
+    return ends
+
+
+def _bucket(value: int) -> int:
+    """Index in the layout `ll7`, as `agent/core/src/histogram.rs` has it."""
+    value = min(value, (1 << 42) - 1)
+    shift = (value | 128).bit_length() - 8
+    return (shift << 7) + (value >> shift)
+
+
+def _hello(host: SimulatedAccess, program: AgentProgram) -> dict[str, Any]:
+    truth = host.truth
+    return {
+        "wire_version": wire.WIRE_VERSION,
+        "version": "simulated",
+        "build_hash": program.build_hash,
+        "program_sha256": None,
+        "host": {
+            "hostname": host.name,
+            "kernel": "simulated",
+            "architecture": os.uname().machine,
+            "boot_id": f"simulated-{host.name}",
+            "cpu_model": "simulated",
+            "cpus_online": list(host.reached.cpus),
+            "cpus_allowed": list(host.reached.cpus),
+            "memory_bytes": 1 << 40,
+            "memory_available_bytes": 1 << 40,
+            "descriptors_limit": 1 << 20,
+            "threads_limit": 1 << 20,
+            "congestion_controls": ["cubic", "reno", "bbr"],
+            "irq_time_accounting": truth.exact,
+            "governor": None,
+            "smt": False,
+            "hypervisor": None,
+            "cpu_quota_cpus": None,
+            "load_average": 0.0,
+            "user_id": 0,
+        },
+        "clock": {
+            "clocksource": "tsc",
+            "operations_timed_with": "tsc",
+            "tsc_hz": truth.tsc_hz,
+            "step_ns": 1.0,
+            "read_cost_ns": 10.0,
+        },
+        "capabilities": [{"name": "realtime", "available": True, "reason": None}],
+        "now_ns": host.now_ns(),
+        "wall_ns": time.time_ns(),
+    }

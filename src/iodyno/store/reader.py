@@ -1,0 +1,137 @@
+"""Reads a campaign folder: what was planned, which trials are there and whole, and their rows.
+
+Rows are queried with DuckDB in memory over the Parquet files; nothing is copied, converted or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from iodyno.core.errors import StoreError
+from iodyno.store.manifest import check_parts, read_json, read_manifest
+from iodyno.store.schema import (
+    BACKGROUND,
+    CAMPAIGN,
+    EXPERIMENT,
+    MANIFEST,
+    PARTIAL,
+    PARTS,
+    TRIALS,
+    part_file,
+)
+
+_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT"} | {
+    "list<item: int32>": "INTEGER[]",
+    "list<item: int64>": "BIGINT[]",
+}
+
+
+@dataclass(frozen=True)
+class StoredTrial:
+    """One folder of a trial. `invalid` says why its rows cannot be trusted; None when they can."""
+
+    name: str
+    folder: Path
+    manifest: Mapping[str, Any]
+    invalid: StoreError | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it finished and is whole: only such trials enter the views."""
+        return self.invalid is None and self.manifest.get("status") == "finished"
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign folder as it lies on the disk.
+
+    `header` is `campaign.json`; `background` holds the idle measurements, by name (`before`, `after`).
+    """
+
+    folder: Path
+    header: Mapping[str, Any]
+    experiment_text: str
+    trials: tuple[StoredTrial, ...]
+    background: Mapping[str, StoredTrial] = field(default_factory=dict)
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection in memory.
+
+        Views `records`, `histograms`, `series`, `sensors` hold the rows of all finished and whole trials,
+        with the trial's name in the column `trial`; `background_records` and so on those of the idle
+        measurements.
+        """
+        connection = duckdb.connect(":memory:")
+        connection.execute("SET enable_progress_bar = false")
+        for part in PARTS:
+            _view(connection, part, part, self.trials)
+            _view(connection, f"{BACKGROUND}_{part}", part, self.background.values())
+        return connection
+
+
+def read_campaign(folder: Path | str) -> Campaign:
+    """The campaign in `folder`.
+
+    Raises StoreError when the folder is not one of a campaign, or is of a newer version. A trial whose
+    manifest or parts are damaged is kept with the reason in `invalid`.
+    """
+    folder = Path(folder)
+    if not (folder / CAMPAIGN).is_file():
+        raise StoreError(
+            f"is not the folder of a campaign: {CAMPAIGN} is not there"
+            if folder.is_dir()
+            else "there is no such folder",
+            where=str(folder),
+            advice="`iodyno run` names the folder of a campaign on its last line",
+        )
+    header = read_json(folder / CAMPAIGN)
+    experiment = folder / EXPERIMENT
+    text = experiment.read_text(encoding="utf-8") if experiment.is_file() else ""
+    trials = sorted(_trials(folder / TRIALS), key=lambda trial: trial.name)
+    background = {trial.name: trial for trial in _trials(folder / BACKGROUND)}
+    return Campaign(folder, header, text, tuple(trials), background)
+
+
+def _trials(parent: Path) -> Iterable[StoredTrial]:
+    for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
+        # A folder without a manifest was never finished being written, or is not ours.
+        if folder.name.startswith(PARTIAL) or not (folder / MANIFEST).is_file():
+            continue
+        manifest: Mapping[str, Any] = {}
+        invalid = None
+        try:
+            manifest = read_manifest(folder)
+            check_parts(folder, dict(manifest))
+        except StoreError as error:
+            invalid = error
+        yield StoredTrial(folder.name, folder, manifest, invalid)
+
+
+def _view(connection: duckdb.DuckDBPyConnection, view: str, part: str, trials: Iterable[StoredTrial]) -> None:
+    folders = {trial.name: trial.folder for trial in trials if trial.counts}
+    if folders:
+        files = ", ".join(_quoted(str(folder / part_file(part))) for folder in folders.values())
+        # The folder's name is the trial's: the second part of the path from its end.
+        source = (
+            f"SELECT parse_path(filename)[-2] AS trial, * EXCLUDE (filename) "
+            f"FROM read_parquet([{files}], filename = true)"
+        )
+    else:
+        columns = ", ".join(
+            f"NULL::{_TYPES[str(column.type)]} AS {_name(column.name)}" for column in PARTS[part]
+        )
+        source = f"SELECT NULL::VARCHAR AS trial, {columns} WHERE false"
+    connection.execute(f"CREATE VIEW {view} AS {source}")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(column: str) -> str:
+    return '"' + column + '"'

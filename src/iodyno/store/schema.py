@@ -1,0 +1,172 @@
+"""What the files of a trial hold: columns of its Parquet parts, and the JSON Schema of its manifest.
+
+A trial is a folder. Its parts hold counts, sums and histograms, never rates or percentiles; its manifest is
+written last, so that a folder with a manifest is complete. All times are nanoseconds on the monotonic axis of
+the host they come from, unless a name says `wall`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+"""Version of the campaign folder. A reader refuses a newer one. History: `schema/VERSIONS.md`."""
+
+MANIFEST = "manifest.json"
+CAMPAIGN = "campaign.json"
+EXPERIMENT = "experiment.yaml"
+TRIALS = "trials"
+BACKGROUND = "background"
+PARTIAL = ".partial-"
+
+HISTOGRAM_LAYOUT = "ll7"
+
+_PLACE = [
+    pa.field("host", pa.string(), nullable=False),
+    pa.field("index", pa.int32(), nullable=False),
+    pa.field("window", pa.string(), nullable=False),
+]
+
+PARTS: dict[str, pa.Schema] = {
+    # One row per interval of one host: what the load did.
+    "records": pa.schema(
+        [
+            *_PLACE,
+            pa.field("begin_ns", pa.int64(), nullable=False),
+            pa.field("end_ns", pa.int64(), nullable=False),
+            pa.field("bytes", pa.int64(), nullable=False),
+            pa.field("operations", pa.int64(), nullable=False),
+            pa.field("connections_active", pa.int32(), nullable=False),
+            pa.field("connections_lost", pa.int32(), nullable=False),
+        ]
+    ),
+    # One row per interval of one host: service times, counts per bucket of the layout, sparse.
+    "histograms": pa.schema(
+        [
+            *_PLACE,
+            pa.field("operation", pa.string(), nullable=False),
+            pa.field("layout", pa.string(), nullable=False),
+            pa.field("count", pa.int64(), nullable=False),
+            pa.field("sum_ns", pa.int64(), nullable=False),
+            pa.field("buckets", pa.list_(pa.int32()), nullable=False),
+            pa.field("counts", pa.list_(pa.int64()), nullable=False),
+        ]
+    ),
+    # One row per value of a sensor reading: growth of a counter over `span_ns`, or the state of a gauge.
+    "series": pa.schema(
+        [
+            *_PLACE,
+            pa.field("sensor", pa.string(), nullable=False),
+            pa.field("metric", pa.string(), nullable=False),
+            pa.field("label", pa.string(), nullable=False),
+            pa.field("read_ns", pa.int64(), nullable=False),
+            pa.field("span_ns", pa.int64(), nullable=False),
+            pa.field("value", pa.int64(), nullable=False),
+        ]
+    ),
+    # One row per sensor reading: its own cost, and why something of it is missing.
+    "sensors": pa.schema(
+        [
+            *_PLACE,
+            pa.field("sensor", pa.string(), nullable=False),
+            pa.field("read_ns", pa.int64(), nullable=False),
+            pa.field("span_ns", pa.int64(), nullable=False),
+            pa.field("cost_ns", pa.int64(), nullable=False),
+            pa.field("missing", pa.string(), nullable=True),
+        ]
+    ),
+}
+"""Columns of each part of a trial; the file is `<part>.parquet`."""
+
+
+def part_file(part: str) -> str:
+    """File name of a part."""
+    return f"{part}.parquet"
+
+
+def manifest_json_schema() -> dict[str, Any]:
+    """JSON Schema of `manifest.json`."""
+    integer = {"type": "integer"}
+    count = {"type": "integer", "minimum": 0}
+    text = {"type": "string"}
+    level = {"type": ["integer", "boolean", "string"]}
+    clock = _object(
+        {"offset_ns": integer, "error_ns": count, "rtt_min_ns": count, "at_ns": integer}, nullable=True
+    )
+    host = _object(
+        {
+            "role": {"enum": ["send", "receive", "idle"]},
+            "job": {"type": ["object", "null"]},
+            "ready": {"type": ["object", "null"]},
+            "result": {"type": ["object", "null"]},
+            "clock": _object({"before": clock, "after": clock}, nullable=True),
+            "cpus": {"type": "array", "items": count},
+        }
+    )
+    doubt = _object({"code": text, "text": text, "where": text})
+    part = _object({"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "bytes": count, "rows": count})
+    windows = _object(
+        {"warm_up_ns": count, "measured_ns": count, "drain_ns": count, "interval_ns": count}, closed=False
+    )
+    start = _object(
+        {
+            "skew_ns": {"type": ["integer", "null"]},
+            "skew_error_ns": {"type": ["integer", "null"]},
+            "slack_ns": {"type": "object", "additionalProperties": integer},
+            "realtime": {"type": "object", "additionalProperties": {"type": "boolean"}},
+        },
+        nullable=True,
+    )
+    manifest = _object(
+        {
+            "schema_version": {"type": "integer", "minimum": 1, "maximum": SCHEMA_VERSION},
+            "trial": text,
+            "order": integer,
+            "attempt": {"type": "integer", "minimum": 1},
+            "block": integer,
+            "replicate": integer,
+            "point": text,
+            "levels": {"type": "object", "additionalProperties": level},
+            "settings": {"type": "object", "additionalProperties": level},
+            "status": {"enum": ["finished", "failed"]},
+            "reason": _object({"code": text, "what": text, "where": text, "advice": text}, nullable=True),
+            "started_wall": text,
+            "windows": windows,
+            "start": start,
+            "hosts": {"type": "object", "additionalProperties": host},
+            "doubts": {"type": "array", "items": doubt},
+            "overhead_ns": {"type": ["integer", "null"]},
+            "parts": {
+                "type": "object",
+                "properties": {part_file(name): part for name in PARTS},
+                "required": [part_file(name) for name in PARTS],
+                "additionalProperties": False,
+            },
+        },
+        closed=False,
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "iodyno trial manifest",
+        **manifest,
+    }
+
+
+def write_manifest_schema(folder: Path) -> Path:
+    """Writes `manifest.schema.json` into `folder`, as the project publishes it, and names the file."""
+    path = folder / "manifest.schema.json"
+    path.write_text(json.dumps(manifest_json_schema(), indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def _object(properties: dict[str, Any], *, nullable: bool = False, closed: bool = True) -> dict[str, Any]:
+    return {
+        "type": ["object", "null"] if nullable else "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": not closed,
+    }

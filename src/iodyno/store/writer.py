@@ -1,0 +1,183 @@
+"""Writes a trial: Parquet parts first, its manifest last, then one rename.
+
+A reader sees a trial complete or not at all: the folder carries a `.partial-` name until every file in it,
+and the folder itself, is on the disk. Nothing here interprets what it writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iodyno.core.errors import StoreError
+from iodyno.store.schema import HISTOGRAM_LAYOUT, MANIFEST, PARTIAL, PARTS, SCHEMA_VERSION, part_file
+
+_ROWS_HELD = 16_384
+"""Rows of a part held in memory before they are written (chosen: some MB; a long trial stays that small)."""
+_LARGEST = 2**63 - 1
+_LOAD = ("bytes", "operations", "connections_active", "connections_lost")
+
+
+class TrialWriter:
+    """Collects the records of one trial in `parent/.partial-<name>` and seals them as `parent/<name>`.
+
+    Raises StoreError, and removes the partial folder, when the disk cannot take it.
+    """
+
+    def __init__(self, parent: Path, name: str) -> None:
+        self._final = parent / name
+        self._partial = parent / f"{PARTIAL}{name}"
+        self._rows: dict[str, dict[str, list[Any]]] = {}
+        self._files: dict[str, pq.ParquetWriter] = {}
+        with self._writing():
+            parent.mkdir(parents=True, exist_ok=True)
+            if self._partial.exists():
+                shutil.rmtree(self._partial)
+            self._partial.mkdir()
+            for part, schema in PARTS.items():
+                self._rows[part] = {column: [] for column in schema.names}
+                self._files[part] = pq.ParquetWriter(
+                    self._partial / part_file(part), schema, compression="zstd", store_schema=False
+                )
+
+    def add_record(self, host: str, operation: str, record: Mapping[str, Any]) -> None:
+        """Adds a `record` message of the wire, as parsed from JSON.
+
+        `operation` names what its service times are of: `write` at a sender, `read` at a receiver.
+        """
+        place = {"host": host, "index": record["index"], "window": record["window"]}
+        load = record["load"]
+        self._add(
+            "records",
+            place
+            | {"begin_ns": record["begin_ns"], "end_ns": record["end_ns"]}
+            | {name: load[name] for name in _LOAD},
+        )
+        times = load["service_time"]
+        self._add(
+            "histograms",
+            place
+            | {"operation": operation, "layout": HISTOGRAM_LAYOUT}
+            | {name: times[name] for name in ("count", "sum_ns", "buckets", "counts")},
+        )
+        for reading in record["sensors"]:
+            self._add_reading(place, reading)
+
+    def seal(self, manifest: Mapping[str, Any]) -> Path:
+        """Finishes the trial and returns its folder. Adds `parts` and `schema_version` to the manifest."""
+        with self._writing():
+            parts = {}
+            for part, file in self._files.items():
+                self._flush(part)
+                file.close()
+                path = self._partial / part_file(part)
+                with path.open("rb") as written:
+                    os.fsync(written.fileno())
+                    digest = hashlib.file_digest(written, "sha256").hexdigest()
+                rows = pq.read_metadata(path).num_rows
+                parts[path.name] = {"sha256": digest, "bytes": path.stat().st_size, "rows": rows}
+            self._files = {}
+            complete = {"schema_version": SCHEMA_VERSION} | dict(manifest) | {"parts": parts}
+            write_json_atomically(self._partial / MANIFEST, complete)
+            _sync_folder(self._partial)
+            self._partial.rename(self._final)
+            _sync_folder(self._final.parent)
+        return self._final
+
+    def discard(self) -> None:
+        """Drops everything collected. May be called at any time, also twice."""
+        files, self._files = self._files, {}
+        for file in files.values():
+            try:
+                file.close()
+            except OSError:
+                continue  # a full disk must not keep the folder from being removed
+        shutil.rmtree(self._partial, ignore_errors=True)
+
+    def _add_reading(self, place: Mapping[str, Any], reading: Mapping[str, Any]) -> None:
+        when = {name: reading[name] for name in ("sensor", "read_ns", "span_ns")}
+        missing = [reading["missing"]] if reading.get("missing") else []
+        for metric, label, value in reading["values"]:
+            if value > _LARGEST:
+                missing.append(f"{metric}[{label}] = {value} does not fit into 63 bits")
+                continue
+            row = {**place, **when, "metric": metric, "label": label, "value": value}
+            self._add("series", row)
+        cost = {"cost_ns": reading["cost_ns"], "missing": "; ".join(missing) or None}
+        self._add("sensors", {**place, **when, **cost})
+
+    def _add(self, part: str, row: Mapping[str, Any]) -> None:
+        columns = self._rows[part]
+        for name, cells in columns.items():
+            cells.append(row[name])
+        if len(columns["host"]) >= _ROWS_HELD:
+            with self._writing():
+                self._flush(part)
+
+    def _flush(self, part: str) -> None:
+        columns = self._rows[part]
+        if columns["host"]:
+            self._files[part].write_table(pa.table(columns, schema=PARTS[part]))
+            self._rows[part] = {name: [] for name in columns}
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.discard()
+            raise _cannot_write(self._final, error) from error
+
+
+def write_json_atomically(path: Path, value: Any) -> None:
+    """Replaces `path` by the JSON of `value`: after a crash it holds the old text or the new."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    fresh = path.with_name(f"{PARTIAL}{path.name}")
+    try:
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise _cannot_write(path, error) from error
+
+
+def remove_partials(parent: Path) -> list[str]:
+    """Removes what a killed campaign left half-written in `parent`; returns the names of those trials."""
+    removed = []
+    for left in sorted(parent.glob(f"{PARTIAL}*")) if parent.is_dir() else []:
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
+        removed.append(left.name.removeprefix(PARTIAL))
+    return removed
+
+
+def _cannot_write(path: Path, error: OSError) -> StoreError:
+    reason = error.strerror or str(error)
+    return StoreError(
+        f"cannot be written: {reason}",
+        where=str(path),
+        advice="free space, then `iodyno run --resume`; finished trials are intact",
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,218 @@
+"""What every access has to keep, whichever it is: start, exchange, abort, kill, cut, time-out, nothing left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import MS, data_link, experiment, gone_within, namespaces_of, own_agent, processes_of, ssh_place
+
+from iodyno.campaign.rig import Rig
+from iodyno.campaign.trial import Account, carry_out, recover
+from iodyno.core.errors import AccessError, TrialError
+from iodyno.core.experiment import Experiment, HostSpec, Windows
+from iodyno.hosts.access import AgentProgram
+
+LONG = Windows(0, 60_000 * MS, 50 * MS, 250 * MS)
+SHORT = Windows(50 * MS, 200 * MS, 50 * MS, 100 * MS)
+
+
+@dataclass
+class Way:
+    """One access: an experiment that uses it for both hosts, and what can be done to its link."""
+
+    experiment: Experiment
+    program: AgentProgram
+    agents: list[Path]
+    cut: Callable[[Rig], Awaitable[None]]
+    cut_says: str
+    pins: bool = True
+    programs: list[AgentProgram] = field(default_factory=list)
+
+
+@pytest.fixture(
+    params=["local", pytest.param("netns", marks=pytest.mark.root), pytest.param("ssh", marks=pytest.mark.root)]
+)
+def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
+    program = own_agent(tmp_path)
+    if request.param == "local":
+
+        async def stop(rig: Rig) -> None:
+            # There is no link to cut: an agent that is stopped is as silent.
+            for pid in processes_of(program.path):
+                os.kill(pid, signal.SIGSTOP)
+
+        yield Way(experiment("local"), program, [program.path], stop, "nothing was heard of the agent")
+    elif request.param == "netns":
+
+        async def down(rig: Rig) -> None:
+            await rig.hosts.paths[0].set_link("server", up=False)
+
+        yield Way(experiment("netns"), program, [program.path], down, "no byte moved")
+    else:
+        with contextlib.ExitStack() as stack:
+            places = [stack.enter_context(ssh_place(tmp_path / f"place{n}", n)) for n in (1, 2)]
+            addresses = stack.enter_context(data_link(*places))
+            hosts = {
+                name: HostSpec(name, "ssh", place.options, address=address)
+                for name, place, address in zip(("client", "server"), places, addresses, strict=True)
+            }
+            agents = [place.home / f".cache/iodyno/agent-{program.sha256[:16]}" for place in places]
+
+            async def cut(rig: Rig) -> None:
+                places[1].cut()
+
+            asked = experiment(hosts=hosts)
+            yield Way(asked, program, agents, cut, "the agent is gone", pins=False)
+    for pid in processes_of(program.path):
+        os.kill(pid, signal.SIGKILL)
+
+
+def settings(way: Way, **levels: Any) -> dict[str, Any]:
+    return way.experiment.settings({"connections": 2, **levels})
+
+
+async def load(rig: Rig, way: Way, windows: Windows, account: Account | None = None) -> int:
+    """Bytes that the server got in a trial."""
+    moved = 0
+
+    def count(host: str, record: dict[str, Any]) -> None:
+        nonlocal moved
+        moved += record["load"]["bytes"] if host == "server" else 0
+
+    await carry_out(rig, "t", settings(way), windows, account or Account(), count)
+    return moved
+
+
+async def fails(rig: Rig, way: Way, do: Callable[[], Awaitable[None]]) -> TrialError:
+    """The error of a long trial to which something is done once it runs."""
+    moving = asyncio.Event()
+
+    async def trial() -> None:
+        await carry_out(rig, "t", settings(way), LONG, Account(), lambda host, record: moving.set())
+
+    task = asyncio.create_task(trial())
+    await asyncio.wait([task, asyncio.create_task(moving.wait())], return_when=asyncio.FIRST_COMPLETED)
+    assert not task.done(), task.exception()
+    await do()
+    with pytest.raises(TrialError) as failed:
+        await task
+    return failed.value
+
+
+def test_agents_start_and_exchange_and_leave_nothing(way: Way) -> None:
+    async def scenario() -> None:
+        async with Rig(way.experiment, way.program) as rig:
+            for name, session in rig.sessions.items():
+                assert session.hello["build_hash"] == way.program.build_hash
+                if way.pins:
+                    allowed = session.hello["host"]["cpus_allowed"]
+                    assert tuple(allowed) == rig.hosts.accesses[name].reached.cpus
+            assert len(processes_of(*way.agents)) == 2
+            account = Account()
+            assert await load(rig, way, SHORT, account) > 1_000_000
+            assert account.start is not None and account.start["skew_ns"] is not None
+            assert await load(rig, way, SHORT) > 1_000_000, "a session carries one trial after the other"
+        assert gone_within(2, *way.agents)
+
+    asyncio.run(scenario())
+    assert not namespaces_of(os.getpid())
+
+
+def test_an_aborted_trial_leaves_agents_that_take_another(way: Way) -> None:
+    async def scenario() -> None:
+        async with Rig(way.experiment, way.program) as rig:
+            before = set(processes_of(*way.agents))
+
+            async def abort_one() -> None:
+                raise_after = rig.sessions["client"].failure("test", "enough", "nothing")
+                with contextlib.suppress(TrialError):
+                    await recover(rig, raise_after)
+
+            task = asyncio.create_task(load(rig, way, LONG))
+            await asyncio.sleep(1.0)
+            task.cancel()
+            await asyncio.wait([task])
+            began = time.monotonic()
+            await abort_one()
+            assert time.monotonic() - began < 3
+            assert await load(rig, way, SHORT) > 0
+            assert set(processes_of(*way.agents)) == before, "nothing was started anew"
+
+    asyncio.run(scenario())
+
+
+def test_a_killed_agent_is_named_and_started_anew(way: Way) -> None:
+    async def scenario() -> None:
+        async with Rig(way.experiment, way.program) as rig:
+            agents = {agent: processes_of(agent) for agent in way.agents}
+            victim = agents[way.agents[-1]][0]
+
+            async def kill() -> None:
+                os.kill(victim, signal.SIGKILL)
+
+            began = time.monotonic()
+            failure = await fails(rig, way, kill)
+            assert time.monotonic() - began < 10
+            assert failure.code == "agent_lost"
+            assert failure.where.startswith(("host client", "host server"))
+            await recover(rig, failure)
+            assert await load(rig, way, SHORT) > 0
+        assert gone_within(2, *way.agents)
+
+    asyncio.run(scenario())
+
+
+def test_a_cut_ends_the_trial_and_the_agents(way: Way) -> None:
+    async def scenario() -> None:
+        async with Rig(way.experiment, way.program) as rig:
+            began = time.monotonic()
+            failure = await fails(rig, way, lambda: way.cut(rig))
+            assert way.cut_says in failure.what, failure
+            assert time.monotonic() - began < 20
+        # An agent behind a cut link hears nothing any more, and ends by its own timer.
+        assert gone_within(15, *way.agents)
+
+    asyncio.run(scenario())
+    assert not namespaces_of(os.getpid())
+
+
+def test_a_program_that_says_nothing_is_given_up(way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mute = tmp_path / "mute"
+    mute.write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\nexec sleep 60\n')
+    mute.chmod(0o755)
+    monkeypatch.setattr("iodyno.session.session.HELLO_TIMEOUT_S", 1.0)
+
+    async def scenario() -> None:
+        import hashlib
+
+        program = replace(way.program, path=mute, sha256=hashlib.sha256(mute.read_bytes()).hexdigest())
+        with pytest.raises(AccessError, match=r"waited 1\.0 s for hello"):
+            async with Rig(way.experiment, program):
+                pass
+
+    asyncio.run(scenario())
+    assert not namespaces_of(os.getpid())
+
+
+def test_an_agent_of_another_build_is_refused(way: Way) -> None:
+    other = replace(way.program, build_hash="0000111122223333")
+
+    async def scenario() -> None:
+        async with Rig(way.experiment, other):
+            pass
+
+    with pytest.raises(AccessError) as refused:
+        asyncio.run(scenario())
+    assert way.program.build_hash in refused.value.what
+    assert "0000111122223333" in refused.value.what
+    assert "make build" in refused.value.advice
+    assert gone_within(2, *way.agents)

@@ -1,0 +1,119 @@
+"""What only ssh has: the copy of the agent, output of start-up files, and logins that fail, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import SshPlace, gone_within, own_agent, ssh_place
+
+from iodyno.core.errors import AccessError
+from iodyno.core.warnings import WarningCode
+from iodyno.hosts.access import AgentProgram
+from iodyno.hosts.ssh import SshAccess
+from iodyno.session.session import Session
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(not Path("/usr/sbin/sshd").exists(), reason="needs sshd (Debian: openssh-server)"),
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshPlace]:
+    with ssh_place(tmp_path_factory.mktemp("ssh") / "place", 1) as made:
+        yield made
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> AgentProgram:
+    return own_agent(tmp_path)
+
+
+async def greet(access: SshAccess, program: AgentProgram) -> Session:
+    session = await Session.start(access, program)
+    await session.close()
+    return session
+
+
+def test_the_agent_is_copied_once_and_again_when_damaged(place: SshPlace, program: AgentProgram) -> None:
+    shutil.rmtree(place.home / ".cache", ignore_errors=True)
+    cached = place.home / f".cache/iodyno/agent-{program.sha256[:16]}"
+    for note in ("agent copied to", "agent found at"):
+        access = SshAccess("far", place.options)
+        session = asyncio.run(greet(access, program))
+        assert session.hello["program_sha256"] == program.sha256
+        assert access.reached.notes == [f"{note} {cached}"]
+        assert access.reached.address == place.address, "data goes where ssh went"
+    cached.write_bytes(cached.read_bytes()[:-1])
+    access = SshAccess("far", place.options)
+    asyncio.run(greet(access, program))
+    assert access.reached.notes == [f"agent copied to {cached}"]
+    assert [entry.name for entry in cached.parent.iterdir()] == [cached.name], "no half-written file is left"
+    assert gone_within(2, cached)
+
+
+def test_output_of_a_start_up_file_is_reported_and_does_no_harm(tmp_path: Path, program: AgentProgram) -> None:
+    with ssh_place(tmp_path / "noisy", 2, rc="echo 'Welcome to the machine!'; echo IODYNO") as place:
+        session = asyncio.run(greet(SshAccess("far", place.options), program))
+    (doubt,) = session.doubts
+    assert doubt.code is WarningCode.FOREIGN_OUTPUT
+    assert "Welcome to the machine!" in doubt.text
+    assert "host far" in doubt.where
+
+
+def test_every_way_to_fail_is_one_error_that_says_what_to_try(place: SshPlace, program: AgentProgram) -> None:
+    folder = place.home.parent
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "other_key"], check=True)
+    (folder / "changed").write_text(f"{place.address} {(folder / 'other_key.pub').read_text()}")
+    (folder / "empty").write_text("")
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        ({"port": 23}, "refused", "port"),
+        ({"known_hosts_file": str(folder / "empty")}, "host key is not known", "known_hosts_file"),
+        ({"known_hosts_file": str(folder / "changed")}, "another host key", "ssh-keygen -R"),
+        ({"identity_file": str(folder / "other_key")}, "login was refused", "identity_file"),
+        ({"to": "nobody.invalid"}, "name is not known", "address"),
+    ]
+    for options, what, advice in cases:
+        with pytest.raises(AccessError) as refused:
+            asyncio.run(greet(SshAccess("far", {**place.options, **options}), program))
+        assert what in refused.value.what, refused.value
+        assert advice in refused.value.advice
+        assert "host far (ssh " in refused.value.where
+    assert gone_within(0, program.path)
+
+
+def test_a_home_that_cannot_hold_or_execute_the_agent(place: SshPlace, program: AgentProgram) -> None:
+    cache = place.home / ".cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.mkdir()
+    # The server has a mount namespace of its own, which `ip netns exec` made.
+    inside = ["nsenter", "-t", (place.home.parent / "sshd.pid").read_text().strip(), "-m"]
+    for options, what in (("noexec,size=64m", "cannot be stored or executed"), ("size=64k", "no room")):
+        subprocess.run([*inside, "mount", "-t", "tmpfs", "-o", options, "tmpfs", cache], check=True)
+        try:
+            with pytest.raises(AccessError, match=what):
+                asyncio.run(greet(SshAccess("far", place.options), program))
+        finally:
+            subprocess.run([*inside, "umount", cache], check=True)
+
+
+def test_an_agent_for_another_architecture_is_not_even_copied(
+    place: SshPlace, program: AgentProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(AccessError, match=f"the host is a {os.uname().machine}, the agent at hand is made for riscv64"):
+        asyncio.run(greet(SshAccess("far", place.options), program))
+
+
+def test_a_host_that_cannot_be_reached(tmp_path: Path, program: AgentProgram) -> None:
+    with ssh_place(tmp_path / "far", 3) as place:
+        place.cut()
+        with pytest.raises(AccessError, match="cannot be reached"):
+            asyncio.run(greet(SshAccess("far", place.options), program))

@@ -1,0 +1,50 @@
+"""`iodyno tcp` as it is typed, on real traffic."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COSTS = {f"{host}.{cost}" for host in ("client", "server") for cost in ("cpu_ns_per_kib", "cycles_per_kbyte")}
+
+
+def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
+
+
+@pytest.mark.root
+def test_one_trial_between_two_namespaces(tmp_path: Path) -> None:
+    shown = iodyno("tcp", "--connections", "4", "--seconds", "1", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert lines[0] == "connections 4, size 64KiB, 1 s x 1"
+    assert all(any(line.strip().startswith(name) for line in lines) for name in COSTS)
+    assert any("over 10 intervals of one trial" in line for line in lines)
+    folder = tmp_path / lines[-1]
+    assert (folder / "campaign.json").is_file()
+    assert "name:" in (folder / "experiment.yaml").read_text()
+    again = iodyno("plan", str(folder / "experiment.yaml"), cwd=tmp_path)
+    assert "1 point x 1 replicate = 1 trial" in again.stdout
+
+
+@pytest.mark.root
+def test_three_trials_as_json(tmp_path: Path) -> None:
+    shown = iodyno("tcp", "--size", "1KiB", "--driver", "epoll", "--no-nagle", "--seconds", "0.5",
+                   "--repeat", "3", "--json", "--into", "here", cwd=tmp_path)  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    found = json.loads(shown.stdout)
+    assert (tmp_path / found["campaign"] / "campaign.json").is_file()
+    assert Path(found["campaign"]).parts[0] == "here"
+    (point,) = found["points"]
+    assert point["levels"] == {"connections": 1, "size": 1024}
+    assert set(point["outcomes"]) == {"goodput_bits_per_s", *COSTS}
+    goodput = point["outcomes"]["goodput_bits_per_s"]
+    assert goodput["n"] == 3
+    assert goodput["unit"] == "bit/s"
+    assert goodput["low"] <= goodput["estimate"] <= goodput["high"]
+    assert goodput["estimate"] > 1e6

@@ -1,0 +1,235 @@
+"""Places to measure at, made for tests: small experiments, ssh servers in namespaces, and looks at what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iodyno import designs
+from iodyno.campaign.folder import new_folder
+from iodyno.campaign.runner import CampaignOutcome, run_campaign
+from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
+from iodyno.core.factor import Factor
+from iodyno.core.warnings import Doubt
+from iodyno.hosts.access import AgentProgram
+from iodyno.session.locate import find_agent
+
+MS = 1_000_000
+
+
+def experiment(
+    access: str = "simulated",
+    *,
+    factors: tuple[Factor, ...] = (Factor("connections", (1, 2)),),
+    hosts: Mapping[str, HostSpec] | None = None,
+    windows: Windows | None = None,
+    **settings: Any,
+) -> Experiment:
+    """Two hosts, short windows, one replicate, no retry."""
+    return Experiment(
+        name="test",
+        question="",
+        hosts=hosts or {name: HostSpec(name, access) for name in ("client", "server")},
+        workload=WorkloadSpec("stream", "client", "server", settings),
+        factors=factors,
+        design=DesignSpec(replicates=1),
+        windows=windows or Windows(100 * MS, 300 * MS, 50 * MS, 100 * MS),
+        limits=Limits(retries=0, background_ns=100 * MS, background_ratio=1.0),
+        text="name: test\n",
+    )
+
+
+class Notes:
+    """A watcher that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.doubts: list[Doubt] = []
+        self.manifests: list[dict[str, Any]] = []
+        self.records = 0
+        self.left_ns: list[int] = []
+
+    def on_stage(self, text: str) -> None:
+        self.stages.append(text)
+
+    def on_trial_start(self, planned: object, attempt: int) -> None:
+        pass
+
+    def on_record(self, host: str, record: object) -> None:
+        self.records += 1
+
+    def on_trial_end(self, planned: object, manifest: Mapping[str, Any]) -> None:
+        self.manifests.append(dict(manifest))
+
+    def on_doubt(self, doubt: Doubt) -> None:
+        self.doubts.append(doubt)
+
+    def on_time_left(self, time_left_ns: int) -> None:
+        self.left_ns.append(time_left_ns)
+
+
+async def run(
+    asked: Experiment, into: Path, *, resume: Path | None = None, notes: Notes | None = None, program: Any = None
+) -> CampaignOutcome:
+    """Runs the experiment into a new folder below `into`, or goes on with `resume`."""
+    folder = resume or new_folder(into, asked.name)
+    return await run_campaign(
+        asked,
+        designs.plan(asked),
+        folder,
+        resume=resume is not None,
+        watcher=notes or Notes(),
+        program=program,
+    )
+
+
+def own_agent(folder: Path) -> AgentProgram:
+    """The agent at a path of its own, so that its processes can be told from all others."""
+    copy = folder / "iodyno-agent"
+    shutil.copy2(find_agent().path, copy)
+    shown = subprocess.run([copy, "--version"], capture_output=True, text=True, check=True).stdout
+    return AgentProgram(copy, hashlib.sha256(copy.read_bytes()).hexdigest(), shown.split()[-1])
+
+
+def processes_of(*programs: Path | str) -> list[int]:
+    """Processes that run one of these program files."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if os.readlink(entry / "exe") in map(str, programs):
+                    found.append(int(entry.name))
+    return found
+
+
+def gone_within(seconds: float, *programs: Path | str) -> bool:
+    """Whether no process runs one of these programs any more, at the latest after that time."""
+    end = time.monotonic() + seconds
+    while processes_of(*programs):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def namespaces_of(pid: int) -> list[str]:
+    """Network namespaces that the lab with this process id has made."""
+    folder = Path("/run/netns")
+    return [entry.name for entry in folder.iterdir() if entry.name.startswith(f"iodyno-{pid}-")] if folder.is_dir() else []
+
+
+@dataclass
+class SshPlace:
+    """An ssh server in a namespace, with a home, keys and configuration of its own."""
+
+    namespace: str
+    address: str
+    home: Path
+    options: dict[str, Any]
+    device: str
+
+    def cut(self) -> None:
+        """Cuts the link to it."""
+        subprocess.run(["ip", "link", "set", self.device, "down"], check=True)
+
+
+@contextlib.contextmanager
+def ssh_place(folder: Path, number: int, rc: str = "") -> Iterator[SshPlace]:
+    """Place `number` of this test process. `rc`: what the account's shell prints at every login."""
+    tag = f"{os.getpid() % 100_000:05d}{number}"
+    namespace, device = f"iodyno-test-{tag}", f"iod{tag}"
+    octet = number * 4
+    lab, address = f"198.19.{os.getpid() % 250}.{octet + 1}", f"198.19.{os.getpid() % 250}.{octet + 2}"
+    folder.mkdir(parents=True)
+    home = folder / "home"
+    home.mkdir()
+    keys = {name: folder / name for name in ("host_key", "user_key")}
+    for key in keys.values():
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    (folder / "known_hosts").write_text(f"{address} {(folder / 'host_key.pub').read_text()}")
+    shell = folder / "shell"
+    shell.write_text(f'#!/bin/sh\n{rc}\nexport HOME={home}\ncd "$HOME"\nexec /bin/sh -c "$SSH_ORIGINAL_COMMAND"\n')
+    shell.chmod(0o755)
+    config = folder / "sshd_config"
+    config.write_text(
+        f"ListenAddress {address}\nHostKey {keys['host_key']}\nAuthorizedKeysFile {keys['user_key']}.pub\n"
+        f"PidFile {folder}/sshd.pid\nForceCommand {shell}\nStrictModes no\nUsePAM no\n"
+        "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
+    )
+    made = not Path("/run/sshd").exists()
+    Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
+    server = None
+    try:
+        for command in (
+            f"netns add {namespace}",
+            f"link add {device} type veth peer name eth0 netns {namespace}",
+            f"address add {lab}/30 dev {device}",
+            f"link set {device} up",
+            f"-n {namespace} address add {address}/30 dev eth0",
+            f"-n {namespace} link set eth0 up",
+            f"-n {namespace} link set lo up",
+        ):
+            subprocess.run(["ip", *command.split()], check=True)
+        server = subprocess.Popen(
+            ["ip", "netns", "exec", namespace, "/usr/sbin/sshd", "-D", "-E", folder / "sshd.log", "-f", config],
+            start_new_session=True,
+        )
+        _wait_for_port(namespace, address)
+        options = {
+            "to": f"root@{address}",
+            "identity_file": str(keys["user_key"]),
+            "known_hosts_file": str(folder / "known_hosts"),
+            "config_file": "/dev/null",
+        }
+        yield SshPlace(namespace, address, home, options, device)
+    finally:
+        if server:
+            server.kill()
+            server.wait()
+        for left in _inside(namespace):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(left, 9)
+        subprocess.run(["ip", "link", "delete", device], capture_output=True)
+        subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)
+        if made:
+            with contextlib.suppress(OSError):
+                Path("/run/sshd").rmdir()
+
+
+@contextlib.contextmanager
+def data_link(first: SshPlace, second: SshPlace) -> Iterator[tuple[str, str]]:
+    """A direct link between two places; gives the address of each on it."""
+    addresses = ("198.18.7.1", "198.18.7.2")
+    pair = (first.namespace, second.namespace)
+    subprocess.run(
+        ["ip", "-n", pair[0], "link", "add", "data", "type", "veth", "peer", "name", "data", "netns", pair[1]],
+        check=True,
+    )
+    for namespace, address in zip(pair, addresses, strict=True):
+        subprocess.run(["ip", "-n", namespace, "address", "add", f"{address}/30", "dev", "data"], check=True)
+        subprocess.run(["ip", "-n", namespace, "link", "set", "data", "up"], check=True)
+    yield addresses
+
+
+def _wait_for_port(namespace: str, address: str) -> None:
+    for _ in range(100):
+        listed = subprocess.run(
+            ["ip", "netns", "exec", namespace, "cat", "/proc/net/tcp"], capture_output=True, text=True
+        )
+        if ":0016 00000000:0000 0A" in listed.stdout:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the ssh server at {address} does not listen")
+
+
+def _inside(namespace: str) -> list[int]:
+    listed = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True)
+    return [int(pid) for pid in listed.stdout.split()]

@@ -1,0 +1,220 @@
+"""The command line up to the point where load would start: words, errors, exit codes, and what it imports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from iodyno.cli import main as front
+from iodyno.cli import tcp
+from iodyno.core.errors import PreflightError
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+
+ROOT = Path(__file__).parents[2]
+STUDY = str(ROOT / "studies" / "tcp-transmit.yaml")
+HEAVY = ("pydantic", "ruamel", "numpy", "scipy", "polars", "pyarrow", "duckdb", "jinja2", "rich", "asyncio")
+
+
+def iodyno(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def test_help_imports_nothing_heavy_and_lists_commands_in_the_order_of_work() -> None:
+    script = (
+        "import sys; from iodyno.cli.main import run; code = run(['--help'])\n"
+        "sys.stderr.write(' '.join(sorted(sys.modules))); sys.exit(code)"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = set(shown.stderr.split())
+    assert not {name for name in imported if name.split(".")[0] in HEAVY}
+    assert {name for name in imported if name.startswith("iodyno")} == {
+        "iodyno", "iodyno.cli", "iodyno.cli.main", "iodyno.core", "iodyno.core.errors",
+    }  # fmt: skip
+    places = [shown.stdout.index(f"\n  {entry.name} ") for entry in front.COMMANDS]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("entry", front.COMMANDS, ids=lambda entry: entry.name)
+def test_every_command_is_there_with_an_example(entry: front.CommandEntry) -> None:
+    module, _, attribute = entry.place.partition(":")
+    assert isinstance(getattr(import_module(module), attribute), click.Command)
+    shown = iodyno(entry.name, "--help")
+    assert shown.returncode == 0
+    assert "Examples:" in shown.stdout
+    assert f"iodyno {entry.name}" in shown.stdout
+
+
+def test_the_version_names_the_build_of_the_agent() -> None:
+    shown = iodyno("--version")
+    assert shown.returncode == 0
+    assert shown.stdout.startswith("iodyno ")
+    assert "agent build " in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["plam"], "try: iodyno plan"),
+        (["plan"], "Missing argument 'FILE'"),
+        (["plan", STUDY, "--jsn"], "--json"),
+        (["plan", STUDY, "--json", "--csv"], "one of them"),
+        (["plan", "no-such.yaml"], "no-such.yaml: cannot be read: No such file"),
+        (["check", "/"], "found a folder, allowed: an experiment file"),
+        (["completion", "tcsh"], "bash"),
+    ],
+)
+def test_a_wrong_word_is_one_error_on_stderr_and_exit_code_2(words: list[str], said: str) -> None:
+    shown = iodyno(*words)
+    assert shown.returncode == 2
+    assert shown.stdout == ""
+    assert shown.stderr.startswith("iodyno: error: ")
+    assert said in shown.stderr
+    assert "try: " in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_an_error_leaves_with_the_code_of_its_class(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command(name="check")
+    @click.argument("way")
+    def failing(way: str) -> None:
+        if way == "stopped":
+            raise KeyboardInterrupt
+        raise PreflightError("too few descriptors", where="client", advice="ulimit -n 8192")
+
+    monkeypatch.setattr("iodyno.cli.check.command", failing)
+    assert front.run(["check", "refused"]) == 4
+    captured = capsys.readouterr()
+    assert captured.err == "iodyno: error: client: too few descriptors\n  try: ulimit -n 8192\n"
+    assert captured.out == ""
+    assert front.run(["check", "stopped"]) == 130
+    assert "stopped" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", "schema"]
+    shown = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert shown.stderr == ""
+    assert shown.returncode == front.PIPE_CLOSED
+
+
+def test_init_writes_a_file_that_check_accepts_and_never_overwrites(tmp_path: Path) -> None:
+    assert iodyno("init", cwd=tmp_path).returncode == 0
+    written = (tmp_path / "experiment.yaml").read_text()
+    checked = iodyno("check", "experiment.yaml", cwd=tmp_path)
+    assert checked.returncode == 0
+    assert checked.stdout.startswith("OK: experiment.yaml")
+    again = iodyno("init", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+    assert (tmp_path / "experiment.yaml").read_text() == written
+    assert iodyno("init", "no/such/folder.yaml", cwd=tmp_path).returncode == 2
+
+
+def test_check_as_json_and_with_mistakes(tmp_path: Path) -> None:
+    summary = json.loads(iodyno("check", STUDY, "--quick", "--json").stdout)
+    assert summary["ok"] is True
+    assert (summary["points"], summary["trials"], summary["quick"]) == (18, 54, True)
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(
+        Path(STUDY).read_text().replace("size:", "sise:").replace("replicates: 3", "replicates: 0")
+    )
+    shown = iodyno("check", str(wrong))
+    assert shown.returncode == 2
+    assert shown.stdout == ""
+    assert f"{wrong}: 2 mistakes" in shown.stderr
+    assert "did you mean size?" in shown.stderr
+
+
+def test_plan_says_the_same_as_text_json_and_csv() -> None:
+    text = iodyno("plan", STUDY, "--quick").stdout
+    plan = json.loads(iodyno("plan", STUDY, "--quick", "--json").stdout)
+    rows = list(csv.DictReader(io.StringIO(iodyno("plan", STUDY, "--quick", "--csv").stdout)))
+    assert "18 points x 3 replicates = 54 trials" in text
+    assert len(plan["points"]) == 18
+    assert [row["point"] for row in rows] == [trial["point"] for trial in plan["trials"]]
+    levels = {point["id"]: point["levels"] for point in plan["points"]}
+    assert all(int(row["size"]) == levels[row["point"]]["size"] for row in rows)
+    assert plan["points"][0]["labels"] == {"size": "64KiB", "connections": "1", "window": "256KiB"}
+    assert plan["duration"]["load_ns"] == 54 * 1_850_000_000 < 180 * 10**9
+    assert "1 min 40 s under load" in text
+
+
+def test_plan_says_when_the_quick_form_was_made_up(tmp_path: Path) -> None:
+    file = tmp_path / "plain.yaml"
+    file.write_text(Path(STUDY).read_text().split("\nquick:")[0])
+    shown = iodyno("plan", str(file), "--quick")
+    assert "note: the file has no quick section" in shown.stderr
+    assert "note" not in shown.stdout
+
+
+def test_the_schema_is_json() -> None:
+    assert json.loads(iodyno("schema").stdout)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_of_the_shell(shell: str) -> None:
+    assert "_IODYNO_COMPLETE" in iodyno("completion", shell).stdout
+
+
+def test_completion_finds_commands_and_options() -> None:
+    asked = {**os.environ, "_IODYNO_COMPLETE": "bash_complete"}
+    first = iodyno(env={**asked, "COMP_WORDS": "iodyno re", "COMP_CWORD": "1"})
+    assert first.stdout.split() == ["plain,report"]
+    option = iodyno(env={**asked, "COMP_WORDS": "iodyno plan --q", "COMP_CWORD": "2"})
+    assert option.stdout.split() == ["plain,--quick"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--connections", "0"], "--connections: found '0', allowed: 1 to 60000"),
+        (["--connections", "1000000000"], "allowed: 1 to 60000"),
+        (["--size", "64Kib"], "--size: found '64Kib': unknown unit 'Kib', allowed units: "),
+        (["--driver", "thread"], "--driver: found 'thread', allowed: threads, epoll"),
+        (["--window", "64k", "--send-buffer", "32k"], "allowed: --window alone, or the two buffers"),
+        (["--seconds", "0"], "'--seconds'"),
+        (["--repeat", "0"], "'--repeat'"),
+        (["--to", "me@there"], "--to: found 'me@there', allowed: ssh:USER@HOST"),
+        (["--to", "ssh:"], "allowed: ssh:USER@HOST"),
+    ],
+)
+def test_tcp_refuses_a_wrong_option_by_its_name(words: list[str], said: str, tmp_path: Path) -> None:
+    shown = iodyno("tcp", *words, cwd=tmp_path)
+    assert shown.returncode == 2
+    assert said in shown.stderr
+    assert shown.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_tcp_asks_for_what_its_options_say() -> None:
+    levels = {"connections": "4", "size": "64KiB", "driver": "epoll", "nagle": False, "window": "256k"}
+    mapping = tcp.experiment_of(levels, seconds=5, to="ssh:me@there:2222", repeat=3)
+    experiment = parse_experiment(experiment_text(mapping), environment={})
+    assert [(factor.name, factor.levels) for factor in experiment.factors] == [
+        ("connections", (4,)),
+        ("size", (65536,)),
+    ]
+    assert experiment.workload.settings == {"driver": "epoll", "nagle": False, "window": 262144}
+    assert experiment.windows.measured_ns == 5 * 10**9
+    assert experiment.windows.measured_ns // experiment.windows.interval_ns == 10
+    assert experiment.design.replicates == 3
+    assert experiment.hosts["client"].access == "local"
+    assert experiment.hosts["server"].options == {"to": "me@there", "port": 2222}
+    local = tcp.experiment_of({"connections": "1", "size": "1k"}, seconds=0.1, to=None, repeat=1)
+    assert {host["access"] for host in local["hosts"].values()} == {"netns"}
+    assert parse_experiment(experiment_text(local), environment={}).windows.interval_ns == 10_000_000

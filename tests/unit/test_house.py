@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -60,3 +62,18 @@ def test_the_packaged_agent_was_built_from_these_sources() -> None:
     built = (package / "BUILD").stat().st_mtime
     newer = [str(p.relative_to(ROOT)) for p in tracked("agent/*/src/*.rs") if p.stat().st_mtime > built]
     assert not newer, f"run `make build`; changed since: {newer}"
+
+
+def imported(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    return names | {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+
+
+def test_core_knows_only_the_standard_library_no_clock_and_no_chance() -> None:
+    impure = {"os", "time", "random", "secrets", "socket", "subprocess", "asyncio", "datetime", "pathlib"}
+    for path in tracked("src/iodyno/core/*.py"):
+        for name in imported(path):
+            top = name.split(".")[0]
+            assert name.startswith("iodyno.core") or top in sys.stdlib_module_names, f"{path.name}: {name}"
+            assert top not in impure, f"{path.name}: {name}"

@@ -31,6 +31,8 @@ pub fn carry_out(
     outgoing: &Outgoing,
 ) -> Result<(), LoadError> {
     let began = clock::monotonic();
+    // Where it cannot be forgotten, the peak is that of an earlier job at worst, and larger.
+    let _ = process::forget_resident_peak();
     let prepared = prepare(job, cancel, outgoing)?;
     let (sockets, thread_ids) = prepared
         .as_ref()

@@ -298,7 +298,7 @@ pub struct JobResult {
     pub connection_bytes_max: Bytes,
     /// CPU time of the agent process from start to stop, all threads.
     pub agent_cpu_ns: Nanos,
-    /// Largest resident set of the agent process so far.
+    /// Largest resident set of the agent process in this job.
     pub agent_rss_peak_bytes: Bytes,
 }
 

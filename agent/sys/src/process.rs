@@ -41,18 +41,25 @@ pub fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Largest resident set of this process so far.
+/// Largest resident set of this process since it began or since [`forget_resident_peak`].
+///
+/// From `/proc/self/status`: the kernel's `ru_maxrss` also holds the peak of whoever started this process.
 ///
 /// # Errors
-/// What the kernel said.
+/// When `/proc` cannot be read.
 pub fn resident_peak() -> io::Result<Bytes> {
-    // SAFETY: an all-zero rusage is valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a valid place for one rusage.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(Bytes(usage.ru_maxrss as u64 * 1024))
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.map(|kib| Bytes(kib * 1024)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Starts [`resident_peak`] anew from what is resident now.
+///
+/// # Errors
+/// When `/proc` cannot be written.
+pub fn forget_resident_peak() -> io::Result<()> {
+    std::fs::write("/proc/self/clear_refs", "5")
 }
 
 #[cfg(test)]

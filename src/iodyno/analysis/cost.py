@@ -14,6 +14,7 @@ A campaign uses one tier for all its numbers, the best that every host had in ev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -32,17 +33,24 @@ SPLIT: Mapping[str, tuple[str, ...]] = {
     "idle": ("idle", "iowait"),
 }
 _IDLE = SPLIT["idle"]
+_TICK_NS = 10_000_000
+"""What /proc/stat counts in: USER_HZ is 100 on every architecture that Linux runs on today."""
 
 
 @dataclass(frozen=True)
 class Background:
-    """What a host does when no load runs. `ratio`: busy share of its CPUs, mean of the idle measurements."""
+    """What a host does when no load runs.
+
+    `ratio` is the busy share of its CPUs, the mean of the idle measurements; `error` how far it may be off because
+    the kernel reports idle time in ticks of 10 ms (twice the standard deviation of the difference of two such).
+    """
 
     host: str
     ratio: float | None
     before: float | None
     after: float | None
     cycles_per_s: float | None = None
+    error: float = 0.0
     missing: str | None = None
 
 
@@ -53,6 +61,13 @@ class CostBasis:
     background: Mapping[str, Background] = field(default_factory=dict)
     tier: Tier = "tsc"
     tsc_hz: Mapping[str, int] = field(default_factory=dict)
+
+    def assumption(self, host: str) -> str:
+        """What the subtraction assumes."""
+        known = self.background.get(host)
+        if known is None or known.ratio is None:
+            return "the machine does nothing else: its background was not measured"
+        return f"the background under load is that of the idle machine, known to {100 * known.error:.1f} points"
 
     def background_of(self, host: str) -> float:
         """Busy share to subtract; 0 when the background was not measured (which is then said)."""
@@ -118,7 +133,7 @@ def cpu_per_kib(trial: Trial, name: str, basis: CostBasis) -> Measured:
         value=net_cores / (receiver.measured_bytes / 1024 / receiver.measured_ns),
         intervals=tuple(core / rate for core, rate in zip(cores, rates, strict=False) if rate),
         note=f"background of {background:.2%} of {_cpus(host)} subtracted",
-        assumptions=("the background under load is that of the idle machine",),
+        assumptions=(basis.assumption(name),),
     )
 
 
@@ -158,7 +173,7 @@ def _pmu_cycles(trial: Trial, name: str, basis: CostBasis) -> Measured:
         value=total / (receiver.measured_bytes / 1024 / receiver.measured_ns * 1e9),
         intervals=tuple(count / rate for count, rate in zip(counted, rates, strict=False) if rate),
         note=f"tier pmu: hardware cycles; background of {background / 1e6:.3g} M cycles/s subtracted",
-        assumptions=("the background under load is that of the idle machine",),
+        assumptions=(basis.assumption(name),),
     )
 
 
@@ -166,12 +181,16 @@ def background(name: str, idle: Mapping[str, Trial]) -> Background:
     """The background of a host from the idle measurements `before` and `after`, whichever there are."""
     ratios: dict[str, float] = {}
     cycles: list[tuple[float, float]] = []
+    whole = 0.0
+    readings = 0
     for moment, trial in idle.items():
         host = trial.hosts.get(name)
         parts = busy_parts(host) if host else []
         if host and parts:
             ratios[moment] = sum(busy for busy, _ in parts) / sum(whole for _, whole in parts)
             cycles += _cycle_parts(host)
+            whole += sum(part for _, part in parts)
+            readings += len(host.cpus)
     span = sum(part for _, part in cycles)
     return Background(
         host=name,
@@ -179,6 +198,8 @@ def background(name: str, idle: Mapping[str, Trial]) -> Background:
         before=ratios.get("before"),
         after=ratios.get("after"),
         cycles_per_s=sum(count for count, _ in cycles) / span * 1e9 if span else None,
+        # The difference of two readings of a clock in ticks has a standard deviation of tick / sqrt(6).
+        error=2 * _TICK_NS / math.sqrt(6) * math.sqrt(readings) / whole if whole else 0.0,
         missing=None if ratios else "the idle machine was not measured; nothing is subtracted",
     )
 

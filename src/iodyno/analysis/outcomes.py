@@ -13,11 +13,10 @@ from iodyno.analysis.measured import Measured, missing
 
 def _start_skew(trial: Trial) -> Measured:
     start = trial.manifest.get("start") or {}
-    skew, error = start.get("skew_ns"), start.get("skew_error_ns")
+    skew = start.get("skew_ns")
     if skew is None:
         return missing("the start of a host is not known")
-    note = "" if error is None else f"known to within {error / 1e3:.0f} us by the clock offsets"
-    return Measured(float(skew), note=note)
+    return Measured(float(skew), assumptions=("clock offsets are known to within their stored error",))
 
 
 OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {

@@ -58,7 +58,8 @@ async def _open_local(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
     for spec in specs:
         access = LocalAccess(spec.name, cpus[spec.name])
         access.reached.address = spec.address or "127.0.0.1"
-        access.reached.path = {"kind": "loopback", "receive_processing": "the sender's CPU"}
+        if len(specs) > 1:
+            access.reached.path = {"kind": "loopback", "receive_processing": "the sender's CPU"}
         hosts.accesses[spec.name] = access
     if len(specs) > 1:
         hosts.doubts.append(

@@ -1,0 +1,59 @@
+"""`python -m bench [NAME ...] [--pairs N] [--json]`: runs the comparisons and prints their tables."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import platform
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+from bench import connections, goodput, own_cost
+
+Rows = list[dict[str, object]]
+
+BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
+    "goodput": goodput.run,
+    "connections": connections.run,
+    "loop": own_cost.loop,
+    "records": own_cost.records,
+    "overhead": own_cost.overhead,
+}
+"""Every comparison, by name; a new one is one file and one line."""
+
+
+def table(rows: Rows) -> str:
+    """Rows as aligned text."""
+    names = list(rows[0])
+    cells = [names, *([str(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(names))]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells
+    )
+
+
+def main() -> None:
+    """Runs what was named, or everything."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}; default: all")
+    parser.add_argument("--pairs", type=int, default=5, help="measurements of each side (default 5)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.names if name not in BENCHES]:
+        parser.error(f"no comparison is called {unknown[0]}; there are {', '.join(BENCHES)}")
+    found: dict[str, Rows] = {}
+    for name in arguments.names or BENCHES:
+        began = time.monotonic()
+        print(f"{name}: {(BENCHES[name].__doc__ or '').strip().splitlines()[0]}", file=sys.stderr)
+        found[name] = asyncio.run(BENCHES[name](arguments.pairs))  # type: ignore[arg-type]
+        print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr)
+        if not arguments.json:
+            print(f"\n{name}\n{table(found[name])}\n", flush=True)
+    if arguments.json:
+        print(json.dumps({"machine": platform.platform(), "benches": found}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""What the instrument costs: its loop, its sensors, its interval records, and the time between windows."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+
+from bench.ratio import paired
+from bench.rig import open_rig, trial
+from iodyno.session.locate import find_agent
+
+
+async def loop(pairs: int) -> list[dict[str, object]]:
+    """The agent's own time for one write on the null transport (at most 100 ns), median over `pairs` runs."""
+    runs = [
+        json.loads(
+            subprocess.run(
+                [find_agent().path, "calibrate", "--json"], capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for _ in range(pairs)
+    ]
+    keys = ("write_overhead_threads_ns", "write_overhead_epoll_ns", "clock_read_ns", "histogram_record_ns")
+    return [
+        {"figure": key, "median_ns": round(statistics.median(run[key] for run in runs), 1), "allowed_ns": 100}
+        for key in keys
+    ]
+
+
+async def records(pairs: int) -> list[dict[str, object]]:
+    """Goodput with a record every second against one record in all, alternating."""
+    rows: list[dict[str, object]] = []
+    async with open_rig() as (rig, pair):
+        settings = {"connections": 32, "size": 65536}
+        often, once = [], []
+        for _ in range(pairs):
+            often.append((await trial(rig, pair, settings, 3.0, 1.0)).metered.gbit_per_s)
+            once.append((await trial(rig, pair, settings, 3.0, 10.0)).metered.gbit_per_s)
+        again = paired(once[1:], once[:-1])
+        rows.append(
+            {
+                "a_over_b": "records of 1 s / one record",
+                "goodput_ratio": "{:.3f} [{:.3f}, {:.3f}]".format(*paired(often, once)),
+            }
+        )
+        rows.append(
+            {
+                "a_over_b": "one record / the same before",
+                "goodput_ratio": "{:.3f} [{:.3f}, {:.3f}]".format(*again),
+            }
+        )
+    return rows
+
+
+async def overhead(pairs: int) -> list[dict[str, object]]:
+    """Time of a trial outside its windows at 100 connections (at most 1.5 s)."""
+    async with open_rig() as (rig, pair):
+        spent = [
+            (await trial(rig, pair, {"connections": 100, "size": 65536}, 0.5, 0.25)).account.overhead_ns or 0
+            for _ in range(pairs)
+        ]
+    return [
+        {
+            "connections": 100,
+            "median_s": round(statistics.median(spent) / 1e9, 3),
+            "most_s": round(max(spent) / 1e9, 3),
+            "allowed_s": 1.5,
+        }
+    ]

@@ -1,0 +1,57 @@
+"""`iodyno report`: what did the campaign find?"""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import analyse
+from iodyno.report.csv import as_csv
+from iodyno.report.html import write_page
+from iodyno.report.json import as_json
+from iodyno.report.terminal import show_tables
+
+
+@click.command(name="report")
+@click.argument("campaign", type=click.Path(path_type=Path))
+@click.option("--json", "form", flag_value="json", help="Print one JSON object.")
+@click.option("--csv", "form", flag_value="csv", help="Print every outcome of every point as CSV.")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="PATH", help="Write the page there."
+)
+@click.option(
+    "--open", "opened", type=click.Choice(["yes", "no"]), default="no", help="Open the page in a browser."
+)
+def command(campaign: Path, form: str | None, html: Path | None, opened: str) -> None:
+    """Show what the campaign in the folder CAMPAIGN found, and write its page.
+
+    Prints the tables, and writes CAMPAIGN/report.html: one file that needs no network. With --json or --csv it
+    prints only those, and writes the page only if --html says where.
+
+    \b
+    Examples:
+      iodyno report campaigns/NAME
+      iodyno report campaigns/NAME --json
+      iodyno report campaigns/NAME --html /tmp/report.html --open yes
+    """
+    summary = analyse(read_dataset(campaign))
+    if form:
+        click.echo(as_json(summary) if form == "json" else as_csv(summary), nl=form == "json")
+    else:
+        show_tables(summary)
+    if form is None or html is not None:
+        page = write_page(summary, html or campaign / "report.html")
+        click.echo(f"iodyno: report: {page}", err=True)
+        if opened == "yes":
+            webbrowser.open(page.resolve().as_uri())
+
+
+def show(folder: Path) -> None:
+    """Prints the tables of a campaign that has just ended, and writes and names its page."""
+    summary = analyse(read_dataset(folder))
+    show_tables(summary)
+    page = write_page(summary, folder / "report.html")
+    click.echo(f"iodyno: report: {page}", err=True)

@@ -1,0 +1,43 @@
+"""Tables as comma-separated text (RFC 4180): every outcome of every point, in base units."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from iodyno.analysis.summary import CampaignSummary
+from iodyno.report.tables import Table
+
+_ESTIMATE = ("estimate", "low", "high", "n", "unit", "method", "missing")
+
+
+def as_csv(summary: CampaignSummary) -> str:
+    """A row per point and outcome: levels in base units, estimate, 95 % interval, trials, unit, method."""
+    levels = list(dict.fromkeys(name for point in summary.points for name in point.levels))
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\r\n")
+    rows.writerow(["point", *levels, "outcome", *_ESTIMATE])
+    for point in summary.points:
+        for name, found in point.outcomes.items():
+            rows.writerow(
+                [
+                    point.id,
+                    *(_level(point.levels.get(level, "")) for level in levels),
+                    name,
+                    *(getattr(found, field) for field in _ESTIMATE),
+                ]
+            )
+    return out.getvalue()
+
+
+def table_csv(table: Table) -> str:
+    """A table as it is shown, hosts in front of the heads of their columns."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\r\n")
+    rows.writerow([f"{column.group} {column.title}".strip() for column in table.columns])
+    rows.writerows([cell.text for cell in row] for row in table.rows)
+    return out.getvalue()
+
+
+def _level(level: object) -> object:
+    return ("on" if level else "off") if isinstance(level, bool) else level

@@ -1,0 +1,70 @@
+"""Doubts, grouped so that one that hits many trials is told once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from iodyno.analysis.summary import CampaignSummary
+from iodyno.core.warnings import Doubt, WarningCode
+
+TITLES: dict[WarningCode, str] = {
+    WarningCode.SHARED_CPUS: "Hosts share CPUs",
+    WarningCode.LOOPBACK_FALLBACK: "Loopback instead of namespaces",
+    WarningCode.HOST_BUSY: "Host was busy",
+    WarningCode.OPTION_NOT_OBTAINED: "Socket option not obtained",
+    WarningCode.COARSE_CLOCK: "Clock is coarse",
+    WarningCode.CLOCK_STEPPED: "Clock stepped",
+    WarningCode.FOREIGN_OUTPUT: "Foreign output on the access",
+    WarningCode.HOST_CHANGED: "Host changed",
+    WarningCode.START_SKEW: "Start skew over the limit",
+    WarningCode.NOT_REALTIME: "Start not under real-time scheduling",
+    WarningCode.FOREIGN_CONNECTION: "Foreign connection",
+    WarningCode.CONNECTIONS_IDLE: "Connections carried nothing",
+    WarningCode.CONNECTIONS_LOST: "Connections lost",
+    WarningCode.SENSOR_MISSING: "Sensor missing",
+    WarningCode.RETRIED: "Trial retried",
+    WarningCode.NOT_STEADY: "Not steady",
+    WarningCode.SPLIT_UNRELIABLE: "Split of CPU time unreliable",
+    WarningCode.TICK_ACCOUNTING: "Split of CPU time sampled at the tick",
+    WarningCode.STEAL: "CPU taken by the hypervisor",
+    WarningCode.BACKGROUND: "Background",
+    WarningCode.FEW_REPLICATES: "Few replicates",
+    WarningCode.ONE_TRIAL: "One trial only",
+    WarningCode.PHYSICS: "Physics check broken",
+    WarningCode.GENERATOR_LIMITED: "The generator may be the limit",
+    WarningCode.OBSERVER_COST: "The instrument cost too much",
+    WarningCode.MISSING_TRIALS: "Trials missing",
+    WarningCode.RECEIVE_ON_SENDER: "Receiving ran on the sender",
+}
+"""A heading for each code."""
+
+
+@dataclass(frozen=True)
+class DoubtGroup:
+    """All doubts of one code. `texts` are different; `counted` says at how many places each stands."""
+
+    code: str
+    title: str
+    doubts: tuple[Doubt, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is said, each once, in order."""
+        return tuple(dict.fromkeys(doubt.text for doubt in self.doubts))
+
+    @property
+    def places(self) -> str:
+        """Where, in short."""
+        places = list(dict.fromkeys(doubt.where for doubt in self.doubts if doubt.where))
+        if len(places) > 2:
+            return f"{len(places)} places, first {places[0]}"
+        return ", ".join(places) or "campaign"
+
+
+def grouped(summary: CampaignSummary) -> list[DoubtGroup]:
+    """The doubts of a campaign by code, in the order of `WarningCode`."""
+    found: dict[WarningCode, list[Doubt]] = defaultdict(list)
+    for doubt in summary.doubts:
+        found[doubt.code].append(doubt)
+    return [DoubtGroup(str(code), TITLES[code], tuple(found[code])) for code in WarningCode if code in found]

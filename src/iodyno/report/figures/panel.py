@@ -1,0 +1,178 @@
+"""What a figure shows, as values: panels with an axis each way and series of estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from iodyno.analysis.factors import FactorLevels
+from iodyno.analysis.summary import CampaignSummary, unit_of
+from iodyno.report.layout import Layout, layout_of, line_name
+from iodyno.report.numbers import Scale, between, scale_of
+
+Kind = Literal["linear", "log", "category"]
+
+# Chosen: from here on, equal distances on a linear axis hide the small end.
+_LOG_FROM_X = 20
+_LOG_FROM_Y = 30
+SERIES_MOST = 7
+"""As many as there are colours that stay apart (Okabe and Ito 2008)."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One estimate: position, value and interval in the units of the axes, and what a pointer is told."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    hint: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """Marks joined by a line. `style` tells colour, shape and dash, the same in all panels."""
+
+    label: str
+    style: int
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Title with unit, kind, and for x the places that have a label."""
+
+    title: str
+    kind: Kind
+    places: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes. `notes` are vertical rules with a text: what else changes from there on."""
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    notes: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels that share their y range, a title and a caption that names the intervals."""
+
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+
+
+def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> tuple[Panel, ...]:
+    """A panel for each of `outcomes` (name to panel title), one line per combination of the other factors.
+
+    All panels have one scale and one unit. Empty when there are fewer than two points with an estimate.
+    """
+    layout = layout_of(summary)
+    along = layout.along
+    if along is None:
+        return ()
+    found = [
+        (outcome, point, estimate)
+        for outcome in outcomes
+        for point in summary.points
+        if (estimate := point.outcomes.get(outcome)) and estimate.estimate is not None
+    ]
+    if len(found) < 2:
+        return ()
+    highs = [max(e.estimate or 0.0, e.high or 0.0) for _, _, e in found]
+    lows = [e.estimate for _, _, e in found if e.estimate]
+    first = next(iter(outcomes))
+    scale = scale_of(max(e.estimate or 0.0 for _, _, e in found), unit_of(first), first)
+    kind: Kind = "log" if lows and min(lows) > 0 and max(highs) / min(lows) > _LOG_FROM_Y else "linear"
+    x_kind = _x_kind(along)
+    places = {level: _position(along, level, x_kind) for level in along.levels}
+    names = list(dict.fromkeys(line_name(layout, point) if layout.lines else "" for point in summary.points))
+    x = Axis(
+        _x_title(along),
+        x_kind,
+        tuple(zip(places.values(), summary.factor_labels[along.name], strict=True)),
+    )
+    panels = []
+    for outcome, title in outcomes.items():
+        lines: dict[str, list[Mark]] = {name: [] for name in names}
+        for name, point, estimate in found:
+            if name != outcome:
+                continue
+            line = line_name(layout, point) if layout.lines else ""
+            where = ", ".join(f"{factor.name} {point.labels[factor.name]}" for factor in layout.factors)
+            assert estimate.estimate is not None
+            lines[line].append(
+                Mark(
+                    x=places[point.levels[along.name]],
+                    y=estimate.estimate / scale.factor,
+                    low=None if estimate.low is None else estimate.low / scale.factor,
+                    high=None if estimate.high is None else estimate.high / scale.factor,
+                    hint=f"{where}: {between(estimate, outcome, scale)}, n = {estimate.n}",
+                )
+            )
+        series = tuple(
+            Series(name, names.index(name), tuple(sorted(marks, key=lambda mark: mark.x)))
+            for name, marks in lines.items()
+            if marks
+        )
+        y = Axis(f"{what}, {_unit_words(scale)}", kind)
+        panels.append(Panel(title, x, y, series, tuple(_changes(summary, layout, along, places))))
+    return tuple(panels)
+
+
+def interval_note(summary: CampaignSummary, outcomes: Iterable[str]) -> str:
+    """Which intervals the bars of a figure are."""
+    methods = dict.fromkeys(
+        estimate.method.split(";")[0].split(", lag-1")[0]
+        for point in summary.points
+        for outcome in outcomes
+        if (estimate := point.outcomes.get(outcome)) and estimate.low is not None
+    )
+    if not methods:
+        return "No intervals: too few trials."
+    return f"Bars are 95 % intervals ({'; '.join(methods)})."
+
+
+def _changes(
+    summary: CampaignSummary, layout: Layout, along: FactorLevels, places: dict[int | bool | str, float]
+) -> Iterable[tuple[float, str]]:
+    """Where a parameter that is set together with the main factor takes another level."""
+    by_level = {point.levels[along.name]: point for point in summary.points}
+    for name in along.together:
+        before = None
+        for level in along.levels:
+            point = by_level.get(level)
+            now = point.labels.get(name) if point else None
+            if now is not None and before is not None and now != before[1]:
+                middle = (places[before[0]] * places[level]) ** 0.5 if min(places.values()) > 0 else None
+                if _x_kind(along) != "log" or middle is None:
+                    middle = (places[before[0]] + places[level]) / 2
+                yield middle, f"{name} {before[1]} | {now}"
+            before = (level, now) if now is not None else before
+
+
+def _x_kind(along: FactorLevels) -> Kind:
+    if not along.numeric:
+        return "category"
+    numbers = [float(level) for level in along.levels]
+    return "log" if min(numbers) > 0 and max(numbers) / min(numbers) >= _LOG_FROM_X else "linear"
+
+
+def _position(along: FactorLevels, level: int | bool | str, kind: Kind) -> float:
+    return float(along.levels.index(level)) if kind == "category" else float(level)
+
+
+def _x_title(along: FactorLevels) -> str:
+    name = "message size" if along.name == "size" else along.name.replace("_", " ")
+    return f"{name} (logarithmic)" if _x_kind(along) == "log" else name
+
+
+def _unit_words(scale: Scale) -> str:
+    return {"cycles/KiB": "cycles per KiB", "ns/KiB": "ns per KiB"}.get(scale.unit, scale.unit)

@@ -1,0 +1,86 @@
+"""How the factors of a campaign are laid out: which one runs along a table or an axis, which ones make sections.
+
+Along runs the numeric factor with the most levels; in its absence, the factor with the most levels. Sections are
+made by the first of the other factors that vary; the rest become columns, and part of a line's name in figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from iodyno.analysis.factors import FactorLevels
+from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.workload import Level
+
+SHORT = {"connections": "#conn", "window": "Wnd", "size": "size"}
+"""Column heads of the tables of 2008, where they have one."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`along` is None when nothing varies; `section` when only one factor does."""
+
+    along: FactorLevels | None
+    section: FactorLevels | None
+    rest: tuple[FactorLevels, ...]
+
+    @property
+    def lines(self) -> tuple[FactorLevels, ...]:
+        """The factors that tell the lines of a figure apart."""
+        return ((self.section,) if self.section else ()) + self.rest
+
+    @property
+    def factors(self) -> tuple[FactorLevels, ...]:
+        """Every factor that varies."""
+        return ((self.along,) if self.along else ()) + self.lines
+
+
+def layout_of(summary: CampaignSummary) -> Layout:
+    """The layout of a campaign's factors."""
+    varying = [factor for factor in summary.factors if factor.varies]
+    if not varying:
+        return Layout(None, None, ())
+    along = max(varying, key=lambda factor: (factor.numeric, len(factor.levels)))
+    others = [factor for factor in varying if factor is not along]
+    return Layout(along, others[0] if others else None, tuple(others[1:]))
+
+
+def sections(summary: CampaignSummary, layout: Layout) -> Iterator[tuple[Level | None, list[PointSummary]]]:
+    """The points of each level of the section factor, sorted by the rest and then along."""
+    order = [*layout.rest, *([layout.along] if layout.along else [])]
+    points = sorted(
+        summary.points,
+        key=lambda point: [_rank(factor.levels, point.levels.get(factor.name)) for factor in order],
+    )
+    if layout.section is None:
+        yield None, points
+        return
+    for level in layout.section.levels:
+        yield level, [point for point in points if point.levels.get(layout.section.name) == level]
+
+
+def line_name(layout: Layout, point: PointSummary) -> str:
+    """What tells the point's line from others: `64KiB`, or `64KiB, nagle on`."""
+    if len(layout.lines) == 1:
+        return point.labels[layout.lines[0].name]
+    return ", ".join(
+        point.labels[f.name] if f.name == "size" else f"{f.name.replace('_', ' ')} {point.labels[f.name]}"
+        for f in layout.lines
+    )
+
+
+def place_name(point: PointSummary, factors: Sequence[FactorLevels]) -> str:
+    """The point in a sentence: `32 connections, size 64KiB`."""
+    parts = []
+    for factor in factors:
+        text, name = point.labels.get(factor.name, ""), factor.name.replace("_", " ")
+        if factor.name == "connections":
+            parts.append(f"{text} connection{'' if text == '1' else 's'}")
+        else:
+            parts.append(f"{name} {text}")
+    return ", ".join(parts)
+
+
+def _rank(levels: Sequence[Level], level: Level | None) -> int:
+    return levels.index(level) if level in levels else len(levels)

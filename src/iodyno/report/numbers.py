@@ -1,0 +1,91 @@
+"""Numbers as people read them: scaled to a sensible unit, rounded to what the interval carries.
+
+>>> quantity(9.2234e9, "bit/s"), quantity(0.0312, "1"), quantity(43_760.0, "ns")
+('9.22 Gbit/s', '0.0312', '43.8 us')
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from iodyno.core.outcome import Estimate
+
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "bit/s": ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1, "bit/s")),
+    "1/s": ((1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"), (1, "/s")),
+    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns")),
+    "B": ((2**20, "MiB"), (2**10, "KiB"), (1, "B")),
+    "1": ((1, ""),),
+}
+_SHARES = ("_ratio",)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A unit that a quantity is shown in: how many base units one of it is, and its name."""
+
+    factor: float
+    unit: str
+
+
+def scale_of(largest: float, unit: str, name: str = "") -> Scale:
+    """The unit to show values up to `largest` in. Ratios named so become per cent."""
+    if unit == "1" and name.endswith(_SHARES):
+        return Scale(0.01, "%")
+    for factor, shown in _SCALES.get(unit, ()):
+        if abs(largest) >= factor:
+            return Scale(factor, shown)
+    return Scale(1.0, _SCALES[unit][-1][1] if unit in _SCALES else unit)
+
+
+def quantity(value: float | None, unit: str, name: str = "") -> str:
+    """The value with its unit, three digits; a dash where there is none."""
+    if value is None:
+        return "–"
+    scale = scale_of(value, unit, name)
+    return f"{digits(value / scale.factor)} {scale.unit}".rstrip()
+
+
+def digits(value: float, error: float | None = None) -> str:
+    """The value with the digits that `error` leaves it (two of the error's), or three without an error."""
+    if value == 0 and not error:
+        return "0"
+    size = abs(error) if error else abs(value)
+    places = (1 if error else 2) - math.floor(math.log10(size))
+    # An error of nearly nothing must not print digits that nobody believes.
+    places = min(places, 5 - math.floor(math.log10(abs(value))) if value else 3)
+    rounded = round(value, places)
+    return f"{rounded:,.{max(0, places)}f}".replace(",", " ")
+
+
+def with_interval(found: Estimate, name: str = "", scale: Scale | None = None, *, unit: bool = True) -> str:
+    """Estimate and interval: `11 792 ±310`, or `[low, high]` where it is not symmetric; a dash without one."""
+    if found.estimate is None:
+        return "–"
+    scale = scale or scale_of(found.estimate, found.unit, name)
+    suffix = f" {scale.unit}".rstrip() if unit else ""
+    value = found.estimate / scale.factor
+    if found.low is None or found.high is None:
+        return f"{digits(value)}{suffix}"
+    low, high = found.low / scale.factor, found.high / scale.factor
+    half = (high - low) / 2
+    if half == 0:
+        return f"{digits(value)} ±0{suffix}"
+    if abs(high + low - 2 * value) > 0.1 * half:
+        return f"{digits(value, half)} [{digits(low, half)}, {digits(high, half)}]{suffix}"
+    return f"{digits(value, half)} ±{digits(half, half)}{suffix}"
+
+
+def between(found: Estimate, name: str = "", scale: Scale | None = None) -> str:
+    """Estimate with the bounds of its interval in words of a sentence: `9.22 [9.1, 9.3] Gbit/s`."""
+    if found.estimate is None:
+        return "–"
+    scale = scale or scale_of(found.estimate, found.unit, name)
+    value = found.estimate / scale.factor
+    if found.low is None or found.high is None:
+        return f"{digits(value)} {scale.unit} (no interval)".replace("  ", " ")
+    low, high = found.low / scale.factor, found.high / scale.factor
+    half = (high - low) / 2 or None
+    shown = f"{digits(value, half)} [{digits(low, half)}, {digits(high, half)}] {scale.unit}"
+    return shown.rstrip()

@@ -1,0 +1,161 @@
+"""Tables as values: the table of 2008 with intervals, and every outcome of every point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
+from iodyno.core.outcome import Estimate
+from iodyno.report.layout import SHORT, Layout, layout_of, sections
+from iodyno.report.numbers import Scale, scale_of, with_interval
+
+SPLIT = ("cpu_usr_ratio", "cpu_sys_ratio", "cpu_intr_ratio", "cpu_idle_ratio")
+
+
+@dataclass(frozen=True)
+class Column:
+    """`group` stands above the columns of one host."""
+
+    title: str
+    group: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown, and what a pointer resting on it is told."""
+
+    text: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows under a title."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def cost_outcome(summary: CampaignSummary) -> str:
+    """The cost that is shown: cycles per KByte where they are known, else CPU time per KiB; without its host."""
+    for name in ("cycles_per_kbyte", "cpu_ns_per_kib"):
+        known = [f"{host.name}.{name}" for host in summary.hosts]
+        if any(_has(point, outcome) for point in summary.points for outcome in known):
+            return name
+    return "cycles_per_kbyte"
+
+
+def source_tables(summary: CampaignSummary) -> list[Table]:
+    """The source's own columns, a section per level: `#conn Wnd (usr/sys/intr/idle) cycles/Kbyte Throughput`.
+
+    Both hosts are shown; ± is half the 95 % interval. Throughput is the goodput.
+    """
+    layout = layout_of(summary)
+    factors = _factor_columns(summary, layout)
+    cost = cost_outcome(summary)
+    title = {"cycles_per_kbyte": "cycles/Kbyte", "cpu_ns_per_kib": "ns/KiB"}[cost]
+    columns = [Column(SHORT.get(name, name.replace("_", " ")), hint=name) for name in factors]
+    for host in summary.hosts:
+        columns.append(Column("(usr/sys/intr/idle)", host.name, "% of the host's CPUs"))
+        columns.append(Column(title, host.name, unit_of(cost)))
+    columns.append(Column("Throughput", hint="goodput: payload delivered to the receiving application"))
+    found = []
+    for level, points in sections(summary, layout):
+        rows = []
+        for point in points:
+            row = [Cell(point.labels.get(name, "")) for name in factors]
+            for host in summary.hosts:
+                row.append(_split(point, host.name))
+                row.append(_cell(point.outcomes[f"{host.name}.{cost}"], cost, unit=False))
+            row.append(_cell(point.outcomes["goodput_bits_per_s"], "goodput_bits_per_s"))
+            rows.append(tuple(row))
+        found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows)))
+    return found
+
+
+def outcome_table(summary: CampaignSummary) -> Table:
+    """Every outcome that is known of any point: a row per outcome, a column per point."""
+    layout = layout_of(summary)
+    factors = _factor_columns(summary, layout, everything=True)
+    ordered = [point for _, points in sections(summary, layout) for point in points]
+    names = [name for name in _outcomes(summary) if any(_has(point, name) for point in ordered)]
+    scales = {name: _shared_scale(ordered, name) for name in names}
+    columns = [Column(SHORT.get(name, name.replace("_", " "))) for name in factors]
+    for name in names:
+        host, _, outcome = name.rpartition(".")
+        unit = scales[name].unit
+        columns.append(Column(outcome_name(outcome), host, unit))
+    rows = tuple(
+        (
+            *(Cell(point.labels.get(factor, "")) for factor in factors),
+            *(_cell(point.outcomes[name], name, scales[name], unit=False) for name in names),
+        )
+        for point in ordered
+    )
+    return Table("Every outcome", tuple(columns), rows)
+
+
+def outcome_name(outcome: str) -> str:
+    """An outcome's name for a heading: without its unit."""
+    for suffix in ("_bits_per_s", "_per_s", "_ns_per_kib", "_ns", "_ratio", "_bytes"):
+        if outcome.endswith(suffix) and outcome != "writes_per_s":
+            outcome = outcome.removesuffix(suffix) + (" per KiB" if suffix == "_ns_per_kib" else "")
+            break
+    return outcome.replace("_", " ").replace("kbyte", "KByte").replace("cpu", "CPU")
+
+
+def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: bool = False) -> list[str]:
+    shown = [*layout.rest, *([layout.along] if layout.along else [])]
+    if everything and layout.section:
+        shown.insert(0, layout.section)
+    if not shown:
+        shown = list(summary.factors)
+    return [name for factor in shown for name in (factor.name, *factor.together)]
+
+
+def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> str:
+    workload = summary.workload.get('settings') or {}
+    what = f"{str(workload.get('transport', 'tcp')).upper()} transmit"
+    if layout.section is None:
+        return what
+    labels = dict(zip(layout.section.levels, summary.factor_labels[layout.section.name], strict=True))
+    name = "message size" if layout.section.name == "size" else layout.section.name.replace("_", " ")
+    return f"{what}, {name} = {labels[level]}"  # type: ignore[index]
+
+
+def _split(point: PointSummary, host: str) -> Cell:
+    shares = [point.outcomes[f"{host}.{name}"] for name in SPLIT]
+    if any(share.estimate is None for share in shares):
+        return Cell("–", next((share.missing or "" for share in shares if share.missing), ""))
+    text = "/".join(f"{100 * share.estimate:.0f}" for share in shares if share.estimate is not None)
+    hint = ", ".join(
+        f"{name[4:-6]} {with_interval(share, name)}" for name, share in zip(SPLIT, shares, strict=True)
+    )
+    unsure = any(doubt.code == "split_unreliable" and doubt.text.startswith(host) for doubt in point.doubts)
+    return Cell(f"({text}){'?' if unsure else ''}", hint + ("; the split is unreliable" if unsure else ""))
+
+
+def _cell(found: Estimate, name: str, scale: Scale | None = None, *, unit: bool = True) -> Cell:
+    if found.estimate is None:
+        return Cell("–", found.missing or "")
+    hint = f"{found.method}, n = {found.n}"
+    return Cell(with_interval(found, name, scale, unit=unit), hint)
+
+
+def _shared_scale(points: Sequence[PointSummary], name: str) -> Scale:
+    values = [e.estimate for point in points if (e := point.outcomes.get(name)) and e.estimate is not None]
+    return scale_of(max(map(abs, values), default=0.0), unit_of(name), name)
+
+
+def _outcomes(summary: CampaignSummary) -> list[str]:
+    """Those that were asked for first, then all others."""
+    every = [name for point in summary.points for name in point.outcomes]
+    return list(dict.fromkeys([*summary.asked, *every]))
+
+
+def _has(point: PointSummary, name: str) -> bool:
+    found = point.outcomes.get(name)
+    return found is not None and found.estimate is not None

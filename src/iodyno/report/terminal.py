@@ -1,0 +1,75 @@
+"""Tables on a terminal; aligned plain text when the output goes into a file or a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.report.doubts import grouped
+from iodyno.report.sentences import sentences
+from iodyno.report.tables import Table, source_tables
+
+
+def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
+    """Prints the tables of the campaign in `folder`. Raises StoreError when it is none."""
+    show_tables(analyse(read_dataset(folder)), file)
+
+
+def show_tables(summary: CampaignSummary, file: TextIO | None = None) -> None:
+    """Prints a section per level, what can be said of them, and the doubts."""
+    out = file or sys.stdout
+    console = Console(file=out, highlight=False, soft_wrap=False)
+    for table in source_tables(summary):
+        if out.isatty():
+            console.print(_rich(table))
+        else:
+            out.write(plain(table) + "\n")
+    out.write(f"± is half the 95 % interval over trials. Throughput is goodput. {tier_note(summary)}\n\n")
+    for sentence in sentences(summary):
+        out.write(f"{sentence.text}\n")
+    groups = grouped(summary)
+    if groups:
+        out.write("\n")
+    for group in groups:
+        out.write(f"warning: {group.title} ({group.places}): {group.texts[0]}\n")
+
+
+def tier_note(summary: CampaignSummary) -> str:
+    """What counted the cycles, as every number of cycles must say."""
+    if summary.tier == "pmu":
+        return "Cycles are hardware cycles (tier pmu)."
+    return "Cycles are reference cycles: busy time x clock of the time-stamp counter (tier tsc)."
+
+
+def plain(table: Table) -> str:
+    """The table as aligned columns of text, hosts above their columns."""
+    heads = [[column.group for column in table.columns], [column.title for column in table.columns]]
+    # A host's name stands above the first of its columns only.
+    heads[0] = [
+        "" if position and group == heads[0][position - 1] else group
+        for position, group in enumerate(heads[0])
+    ]
+    rows = [[cell.text for cell in row] for row in table.rows]
+    lines = ([heads[0]] if any(heads[0]) else []) + [heads[1]] + rows
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
+    body = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join([table.title, *(line.rstrip() for line in body)]) + "\n"
+
+
+def _rich(table: Table) -> RichTable:
+    shown = RichTable(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    groups: Sequence[str] = [column.group for column in table.columns]
+    for column, group in zip(table.columns, groups, strict=True):
+        title = f"{group}\n{column.title}" if any(groups) else column.title
+        shown.add_column(title, justify="right", no_wrap=True)
+    for row in table.rows:
+        shown.add_row(*(cell.text for cell in row))
+    return shown

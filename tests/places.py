@@ -77,7 +77,12 @@ class Notes:
 
 
 async def run(
-    asked: Experiment, into: Path, *, resume: Path | None = None, notes: Notes | None = None, program: Any = None
+    asked: Experiment,
+    into: Path,
+    *,
+    resume: Path | None = None,
+    notes: Notes | None = None,
+    program: Any = None,
 ) -> CampaignOutcome:
     """Runs the experiment into a new folder below `into`, or goes on with `resume`."""
     folder = resume or new_folder(into, asked.name)
@@ -105,7 +110,7 @@ def processes_of(*programs: Path | str) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):
-                if os.readlink(entry / "exe") in map(str, programs):
+                if str((entry / "exe").readlink()) in map(str, programs):
                     found.append(int(entry.name))
     return found
 
@@ -123,7 +128,11 @@ def gone_within(seconds: float, *programs: Path | str) -> bool:
 def namespaces_of(pid: int) -> list[str]:
     """Network namespaces that the lab with this process id has made."""
     folder = Path("/run/netns")
-    return [entry.name for entry in folder.iterdir() if entry.name.startswith(f"iodyno-{pid}-")] if folder.is_dir() else []
+    return (
+        [entry.name for entry in folder.iterdir() if entry.name.startswith(f"iodyno-{pid}-")]
+        if folder.is_dir()
+        else []
+    )
 
 
 @dataclass
@@ -156,7 +165,9 @@ def ssh_place(folder: Path, number: int, rc: str = "") -> Iterator[SshPlace]:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     (folder / "known_hosts").write_text(f"{address} {(folder / 'host_key.pub').read_text()}")
     shell = folder / "shell"
-    shell.write_text(f'#!/bin/sh\n{rc}\nexport HOME={home}\ncd "$HOME"\nexec /bin/sh -c "$SSH_ORIGINAL_COMMAND"\n')
+    shell.write_text(
+        f'#!/bin/sh\n{rc}\nexport HOME={home}\ncd "$HOME"\nexec /bin/sh -c "$SSH_ORIGINAL_COMMAND"\n'
+    )
     shell.chmod(0o755)
     config = folder / "sshd_config"
     config.write_text(
@@ -179,7 +190,18 @@ def ssh_place(folder: Path, number: int, rc: str = "") -> Iterator[SshPlace]:
         ):
             subprocess.run(["ip", *command.split()], check=True)
         server = subprocess.Popen(
-            ["ip", "netns", "exec", namespace, "/usr/sbin/sshd", "-D", "-E", folder / "sshd.log", "-f", config],
+            [
+                "ip",
+                "netns",
+                "exec",
+                namespace,
+                "/usr/sbin/sshd",
+                "-D",
+                "-E",
+                folder / "sshd.log",
+                "-f",
+                config,
+            ],
             start_new_session=True,
         )
         _wait_for_port(namespace, address)
@@ -210,7 +232,21 @@ def data_link(first: SshPlace, second: SshPlace) -> Iterator[tuple[str, str]]:
     addresses = ("198.18.7.1", "198.18.7.2")
     pair = (first.namespace, second.namespace)
     subprocess.run(
-        ["ip", "-n", pair[0], "link", "add", "data", "type", "veth", "peer", "name", "data", "netns", pair[1]],
+        [
+            "ip",
+            "-n",
+            pair[0],
+            "link",
+            "add",
+            "data",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "data",
+            "netns",
+            pair[1],
+        ],
         check=True,
     )
     for namespace, address in zip(pair, addresses, strict=True):

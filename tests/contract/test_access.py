@@ -39,7 +39,11 @@ class Way:
 
 
 @pytest.fixture(
-    params=["local", pytest.param("netns", marks=pytest.mark.root), pytest.param("ssh", marks=pytest.mark.root)]
+    params=[
+        "local",
+        pytest.param("netns", marks=pytest.mark.root),
+        pytest.param("ssh", marks=pytest.mark.root),
+    ]
 )
 def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
     program = own_agent(tmp_path)
@@ -185,7 +189,9 @@ def test_a_cut_ends_the_trial_and_the_agents(way: Way) -> None:
     assert not namespaces_of(os.getpid())
 
 
-def test_a_program_that_says_nothing_is_given_up(way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_says_nothing_is_given_up(
+    way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mute = tmp_path / "mute"
     mute.write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\nexec sleep 60\n')
     mute.chmod(0o755)

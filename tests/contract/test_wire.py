@@ -60,7 +60,10 @@ def test_one_changed_byte_is_noticed(payload: bytes, data: st.DataObject) -> Non
         decoder.finish()
 
 
-@given(st.lists(st.one_of(st.binary(max_size=60), st.just(b"IODY"), st.just(b"IODYNO")), max_size=6), st.integers(1, 50))
+@given(
+    st.lists(st.one_of(st.binary(max_size=60), st.just(b"IODY"), st.just(b"IODYNO")), max_size=6),
+    st.integers(1, 50),
+)
 def test_what_a_remote_shell_prints_first_is_kept_apart(parts: list[bytes], step: int) -> None:
     noise = b"".join([*parts, b"\n"])
     stream = noise + wire.frame(0, b"{}") + wire.frame(1, b"[]")

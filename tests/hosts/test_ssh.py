@@ -59,7 +59,9 @@ def test_the_agent_is_copied_once_and_again_when_damaged(place: SshPlace, progra
     assert gone_within(2, cached)
 
 
-def test_output_of_a_start_up_file_is_reported_and_does_no_harm(tmp_path: Path, program: AgentProgram) -> None:
+def test_output_of_a_start_up_file_is_reported_and_does_no_harm(
+    tmp_path: Path, program: AgentProgram
+) -> None:
     with ssh_place(tmp_path / "noisy", 2, rc="echo 'Welcome to the machine!'; echo IODYNO") as place:
         session = asyncio.run(greet(SshAccess("far", place.options), program))
     (doubt,) = session.doubts
@@ -108,7 +110,9 @@ def test_an_agent_for_another_architecture_is_not_even_copied(
     place: SshPlace, program: AgentProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(AccessError, match=f"the host is a {os.uname().machine}, the agent at hand is made for riscv64"):
+    with pytest.raises(
+        AccessError, match=f"the host is a {os.uname().machine}, the agent at hand is made for riscv64"
+    ):
         asyncio.run(greet(SshAccess("far", place.options), program))
 
 

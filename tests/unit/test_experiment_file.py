@@ -151,6 +151,13 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
     assert lines == sorted(lines)
 
 
+def test_of_very_many_mistakes_the_first_are_listed() -> None:
+    with pytest.raises(ExperimentError) as raised:
+        parse_experiment(SMALL + f"factors: {{connections: {[0] * 300}}}\n", file="f.yaml")
+    assert raised.value.what.startswith("300 mistakes")
+    assert "f.yaml: and 250 more" in raised.value.what
+
+
 def test_the_schema_agrees_with_the_reader() -> None:
     schema = experiment_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -224,6 +231,9 @@ def is_read_or_refused(text: str | bytes) -> None:
 @example("? " * 5000)
 @example("- " * 5000)
 @example("!<" + "a" * 100)
+@example('a: "' + "${" * 200_000 + '"')
+@example("a: " + "9" * 1_000_000)
+@example("".join(f"k{n}: 1\n" for n in range(50_000)))
 def test_any_text_is_read_or_refused(text: str | bytes) -> None:
     is_read_or_refused(text)
 

@@ -67,7 +67,9 @@ class CostBasis:
         known = self.background.get(host)
         if known is None or known.ratio is None:
             return "the machine does nothing else: its background was not measured"
-        return f"the background under load is that of the idle machine, known to {100 * known.error:.1f} points"
+        return (
+            f"the background under load is that of the idle machine, known to {100 * known.error:.1f} points"
+        )
 
     def background_of(self, host: str) -> float:
         """Busy share to subtract; 0 when the background was not measured (which is then said)."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from iodyno.campaign.folder import doubt_json
 from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import OPERATIONS, Account, measure_idle
+from iodyno.campaign.trial import OPERATIONS, Account, measure_idle, recover
+from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
 from iodyno.store.schema import BACKGROUND
 from iodyno.store.writer import TrialWriter
@@ -19,7 +20,18 @@ _IDLE_STATES = ("cpu.idle_ns", "cpu.iowait_ns")
 
 
 async def measure_background(rig: Rig, folder: Path, when: str) -> dict[str, float | None]:
-    """Stores `background/<when>`; gives the busy share of each host's CPUs, None where it is not known."""
+    """Stores `background/<when>`; gives the busy share of each host's CPUs, None where it is not known.
+
+    An agent that is lost meanwhile is started anew, once. Raises TrialError when it is lost again.
+    """
+    try:
+        return await _measure(rig, folder, when)
+    except TrialError as failure:
+        await recover(rig, failure)
+        return await _measure(rig, folder, when)
+
+
+async def _measure(rig: Rig, folder: Path, when: str) -> dict[str, float | None]:
     length_ns = rig.experiment.limits.background_ns
     windows = Windows(warm_up_ns=0, measured_ns=length_ns, drain_ns=0, interval_ns=length_ns)
     account = Account()

@@ -79,7 +79,7 @@ async def run_campaign(
     campaign = campaign or _Campaign.create(experiment, design, folder, program)
     with campaign:
         to_do = campaign.to_do()
-        if to_do:
+        if to_do or campaign.lacks("after"):
             watcher.on_stage("opening the hosts")
             async with Rig(experiment, program) as rig:
                 campaign.meet(rig, watcher)

@@ -29,8 +29,12 @@ _ASK_FROM_NS = 30 * 60 * 10**9
 @click.command(name="run")
 @click.argument("file")
 @click.option("--quick", is_flag=True, help="Run the quick form of the experiment.")
-@click.option("--resume", metavar="CAMPAIGN", type=click.Path(path_type=Path), help="Go on with this campaign.")
-@click.option("--into", metavar="DIR", type=click.Path(path_type=Path), help="Make the campaign's folder there.")
+@click.option(
+    "--resume", metavar="CAMPAIGN", type=click.Path(path_type=Path), help="Go on with this campaign."
+)
+@click.option(
+    "--into", metavar="DIR", type=click.Path(path_type=Path), help="Make the campaign's folder there."
+)
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the report.")
 def command(file: str, quick: bool, resume: Path | None, into: Path | None, yes: bool, as_json: bool) -> None:
@@ -58,7 +62,13 @@ def command(file: str, quick: bool, resume: Path | None, into: Path | None, yes:
     again = f"iodyno run {file}{' --quick' if quick else ''} --resume {folder}"
     with progress(experiment, design) as watcher:
         outcome = execute(
-            experiment, design, folder, resume=resume is not None, watcher=watcher, again=again, program=program
+            experiment,
+            design,
+            folder,
+            resume=resume is not None,
+            watcher=watcher,
+            again=again,
+            program=program,
         )
     _show(outcome, as_json)
     if outcome.failed:
@@ -112,7 +122,9 @@ def _show(outcome: CampaignOutcome, as_json: bool) -> None:
     """The report, if anything was measured; the campaign's folder on the last line."""
     if as_json:
         failed = [{"order": entry.order, "reason": entry.reason} for entry in outcome.failed]
-        click.echo(json.dumps({"campaign": str(outcome.folder), "finished": outcome.finished, "failed": failed}))
+        click.echo(
+            json.dumps({"campaign": str(outcome.folder), "finished": outcome.finished, "failed": failed})
+        )
         return
     if outcome.finished:
         # Imported here: slow, and not needed while the load is on.

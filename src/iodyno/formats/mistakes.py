@@ -15,6 +15,7 @@ from iodyno.core.errors import ExperimentError
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of the file."""
 
+_LISTED = 50  # chosen: mistakes that fit on a screen; who has more begins with the first of them
 _SHOWN = 60  # chosen: characters of a found value that still leave the line readable
 
 
@@ -35,7 +36,9 @@ def error(file: str, mistakes: Iterable[Mistake], advice: str = "") -> Experimen
     ordered = sorted(set(mistakes))
     if len(ordered) == 1:
         return ExperimentError(str(ordered[0]), where=f"{file}:{ordered[0].line}", advice=advice)
-    lines = "".join(f"\n  {file}:{mistake.line}: {mistake}" for mistake in ordered)
+    lines = "".join(f"\n  {file}:{mistake.line}: {mistake}" for mistake in ordered[:_LISTED])
+    if len(ordered) > _LISTED:
+        lines += f"\n  {file}: and {len(ordered) - _LISTED} more"
     return ExperimentError(f"{len(ordered)} mistakes{lines}", where=file, advice=advice)
 
 

@@ -31,6 +31,7 @@ from iodyno.formats.mistakes import Mistake, Path, dotted, shortened
 MAX_BYTES = 2**20
 MAX_DEPTH = 16
 MAX_NODES = 20_000
+MAX_SCALAR = 8192
 """Chosen: far above any experiment, and low enough that a file made to hurt is refused within seconds."""
 
 Scalar = None | bool | int | float | str
@@ -178,6 +179,9 @@ class _Reader:
             self.open.append(_Open(node))
         elif isinstance(event, ScalarEvent):
             path = self.path()
+            if len(event.value) > MAX_SCALAR:
+                text = f"found a text of {len(event.value)} characters, allowed: {MAX_SCALAR}"
+                raise NotYamlError(line, text, path)
             text = self.substituted(event.value, line, path)
             self.place(parent, Node(line, text if event.style else resolved(text)))
 
@@ -213,25 +217,28 @@ class _Reader:
         return dotted(steps)
 
     def substituted(self, text: str, line: int, path: str) -> str:
+        """The text with its variables replaced; the first that cannot be is noted."""
+        wrong: list[str] = []
+
         def value(match: re.Match[str]) -> str:
             if match.group() == "$${":
                 return "${"
             name, otherwise = match["name"], match["otherwise"]
             if name is None:
-                written = shortened(text[match.start() :])
-                allowed = "${NAME} or ${NAME:-value}"
-                self.mistakes.append(Mistake(line, path, f"found {written!r}, allowed: {allowed}"))
+                written = shortened(text[match.start() : match.start() + 100])
+                wrong.append(f"found {written!r}, allowed: ${{NAME}} or ${{NAME:-value}}")
             elif name in self.environment:
                 return self.environment[name]
             elif otherwise is not None:
                 return otherwise
             else:
-                unset = f"the environment variable {name} is not set"
-                said = f"{unset}, allowed: set it, or write ${{{name}:-value}}"
-                self.mistakes.append(Mistake(line, path, said))
+                unset = f"the environment variable {shortened(name)} is not set"
+                wrong.append(f"{unset}, allowed: set it, or write ${{{shortened(name)}:-value}}")
             return match.group()
 
-        return _VARIABLE.sub(value, text) if "${" in text else text
+        replaced = _VARIABLE.sub(value, text) if "${" in text else text
+        self.mistakes += [Mistake(line, path, sentence) for sentence in wrong[:1]]
+        return replaced
 
 
 @dataclass

@@ -71,12 +71,14 @@ def line_name(layout: Layout, point: PointSummary) -> str:
 
 
 def place_name(point: PointSummary, factors: Sequence[FactorLevels]) -> str:
-    """The point in a sentence: `32 connections, size 64KiB`."""
+    """The point in a sentence: `32 connections, 64KiB messages`."""
     parts = []
     for factor in factors:
         text, name = point.labels.get(factor.name, ""), factor.name.replace("_", " ")
         if factor.name == "connections":
             parts.append(f"{text} connection{'' if text == '1' else 's'}")
+        elif factor.name == "size":
+            parts.append(f"{text} messages")
         else:
             parts.append(f"{name} {text}")
     return ", ".join(parts)

@@ -15,7 +15,7 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "bit/s": ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1, "bit/s")),
     "1/s": ((1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"), (1, "/s")),
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns")),
-    "B": ((2**20, "MiB"), (2**10, "KiB"), (1, "B")),
+    "B": ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")),
     "1": ((1, ""),),
 }
 _SHARES = ("_ratio",)
@@ -56,11 +56,11 @@ def digits(value: float, error: float | None = None) -> str:
     # An error of nearly nothing must not print digits that nobody believes.
     places = min(places, 5 - math.floor(math.log10(abs(value))) if value else 3)
     rounded = round(value, places)
-    return f"{rounded:,.{max(0, places)}f}".replace(",", " ")
+    return f"{rounded:.{max(0, places)}f}"
 
 
 def with_interval(found: Estimate, name: str = "", scale: Scale | None = None, *, unit: bool = True) -> str:
-    """Estimate and interval: `11 792 ±310`, or `[low, high]` where it is not symmetric; a dash without one."""
+    """Estimate and interval: `11790 ±310`, or `[low, high]` where it is not symmetric; a dash without one."""
     if found.estimate is None:
         return "–"
     scale = scale or scale_of(found.estimate, found.unit, name)

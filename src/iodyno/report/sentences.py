@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from iodyno.analysis.compare import Change, Effect, change, effects
+from iodyno.analysis.compare import Change, change, effects
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
+from iodyno.core.workload import Level
 from iodyno.report.layout import Layout, layout_of, line_name, place_name
 from iodyno.report.numbers import between, digits, quantity
 from iodyno.report.tables import SPLIT, cost_outcome
 
-_UNITS = {"cycles/KiB": "cycles a KiB", "ns/KiB": "ns of CPU a KiB"}
+Case = tuple[str, Change]
+"""Where, and how it changes there."""
+_UNITS = {"cycles/KiB": "cycles", "ns/KiB": "ns of CPU"}
 
 
 @dataclass(frozen=True)
@@ -30,14 +33,14 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     cost = cost_outcome(summary)
     found: list[Sentence] = []
     for host in summary.hosts:
-        found += _range(summary, layout, f"{host.name}.{cost}", f"On {host.name}, a KiB delivered costs")
+        found += _range(summary, layout, f"{host.name}.{cost}", f"On {host.name}, a KiB costs")
     sender = summary.host("send")
     if sender is not None:
         outcome = f"{sender.name}.{cost}"
         for factor in layout.lines:
-            found += _across(summary, layout, factor, outcome, f"the cost on {sender.name}")
+            found += _across(summary, layout, factor, outcome, f"the cost of a KiB on {sender.name}")
         if layout.along is not None:
-            found += _along(summary, layout, outcome, f"the cost on {sender.name}")
+            found += _along(summary, layout, outcome, f"the cost of a KiB on {sender.name}")
     found += _range(summary, layout, "goodput_bits_per_s", "Goodput is")
     if sender is not None:
         found += _where_time_goes(summary, layout, sender.name, f"{sender.name}.{cost}")
@@ -82,54 +85,54 @@ def _across(
     summary: CampaignSummary, layout: Layout, factor: FactorLevels, outcome: str, what: str
 ) -> Iterator[Sentence]:
     """How an outcome changes from the first to the last level of a factor, at all combinations of the others."""
-    labels = summary.factor_labels[factor.name]
-    found = _effects(summary, layout, factor, outcome)
-    if not found:
-        return
-    name = "message size" if factor.name == "size" else factor.name.replace("_", " ")
-    step = f"From {name} {labels[0]} to {labels[-1]}, {what}"
     others = [other for other in layout.factors if other is not factor]
-    places = {
-        id(effect): _others_name(summary, effect, others) or "everywhere" for effect in found
-    }
-    details = tuple(
-        f"{places[id(e)]}: {_verb(e.change)} from {_value(e.change.first)} to {_value(e.change.second)}, "
-        f"{_factor(e.change)}"
-        for e in found
-    )
-    yield Sentence(f"{step} {_tally(found, places, others)}", details if len(found) > 1 else ())
+    names = [other.name for other in layout.factors]
+    points = [
+        ({name: point.levels[name] for name in names if name in point.levels}, point.outcomes[outcome])
+        for point in summary.points
+    ]
+    found = effects(points, factor.name, factor.levels[0], factor.levels[-1])
+    cases = [(_place_of(summary, effect.others, others), effect.change) for effect in found]
+    if not cases:
+        return
+    details = tuple(f"{place}: {_in_full(step)}" for place, step in cases)
+    opening = _from_to(summary, factor)
+    yield Sentence(f"{opening}, {what} {_tally(cases, _many(others))}.", details if len(cases) > 1 else ())
 
 
 def _along(summary: CampaignSummary, layout: Layout, outcome: str, what: str) -> Iterator[Sentence]:
-    """How an outcome goes along the main factor, line by line: ends and lowest point."""
+    """How an outcome goes along the main factor: ends of every line, and where one is lowest in between."""
     along = layout.along
     assert along is not None
     lines: dict[str, list[PointSummary]] = {}
     for point in summary.points:
         if point.outcomes[outcome].estimate is not None:
-            lines.setdefault(line_name(layout, point), []).append(point)
+            lines.setdefault(line_name(layout, point) if layout.lines else "", []).append(point)
+    cases: list[Case] = []
+    details, dips = [], []
     for name, points in lines.items():
         points.sort(key=lambda point: along.levels.index(point.levels[along.name]))
         if len(points) < 2:
             continue
         first, last = points[0], points[-1]
         lowest = min(points, key=lambda point: point.outcomes[outcome].estimate or 0.0)
-        where = f"{_opening(layout, name)}{what}"
-        text = f"{where} {_step(first, last, outcome, along)}"
-        if lowest not in (first, last):
-            dips = change(lowest.outcomes[outcome], first.outcomes[outcome]).verdict == "rises"
-            climbs = change(lowest.outcomes[outcome], last.outcomes[outcome]).verdict == "rises"
-            if dips and climbs:
-                text = (
-                    f"{where} is lowest in between: it {_step(first, lowest, outcome, along)}, then "
-                    f"{_step(lowest, last, outcome, along)}"
-                )
-        yield Sentence(_capital(text) + ".")
+        cases.append((name, change(first.outcomes[outcome], last.outcomes[outcome])))
+        text = _step(first, last, outcome, along)
+        climbs = [change(lowest.outcomes[outcome], end.outcomes[outcome]).verdict for end in (first, last)]
+        if climbs == ["rises", "rises"]:
+            text = f"{_step(first, lowest, outcome, along)}, then {_step(lowest, last, outcome, along)}"
+            dips.append(f"at {place_name(lowest, [along])}" + (f" ({name})" if name else ""))
+        details.append(f"{name}: {text}" if name else text)
+    if not cases:
+        return
+    dip = f" In between it is lower than at both ends: lowest {_listed(dips)}." if dips else ""
+    yield Sentence(
+        f"{_from_to(summary, along)}, {what} {_tally(cases, _many(layout.lines))}.{dip}",
+        tuple(details) if len(cases) > 1 else (),
+    )
 
 
-def _where_time_goes(
-    summary: CampaignSummary, layout: Layout, host: str, outcome: str
-) -> Iterator[Sentence]:
+def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcome: str) -> Iterator[Sentence]:
     found = extremes(summary, outcome)
     if found is None:
         return
@@ -144,40 +147,50 @@ def _where_time_goes(
     yield Sentence(
         f"{'Where it is dearest (' + place + '), ' if place else ''}{host} is busy {100 - idle:.0f} % of its "
         f"CPUs, most of it in {most[0]}: {usr:.0f} % user, {sys:.0f} % system, {intr:.0f} % interrupts"
-        f"{' (this split is unreliable)' if unsure else ''}.".replace("Where", "Where", 1)
+        f"{' (this split is unreliable)' if unsure else ''}."
     )
 
 
-def _effects(
-    summary: CampaignSummary, layout: Layout, factor: FactorLevels, outcome: str
-) -> list[Effect]:
-    names = [other.name for other in layout.factors]
-    points = [
-        ({name: point.levels[name] for name in names if name in point.levels}, point.outcomes[outcome])
-        for point in summary.points
-    ]
-    return effects(points, factor.name, factor.levels[0], factor.levels[-1])
-
-
-def _tally(found: Sequence[Effect], places: dict[int, str], others: Sequence[FactorLevels]) -> str:
-    """`rises at 9 of 10 connection counts, by a factor of 4.5 to 11, and is undecided at 1`."""
+def _tally(cases: Sequence[Case], many: str) -> str:
+    """`rises at 9 of 10 numbers of connections, by a factor of 4.5 to 11; it is undecided at 32 connections`."""
     parts = []
-    of = f"of {len(found)} " + (f"levels of {others[0].name}" if len(others) == 1 else "combinations")
-    for verdict, word in (("rises", "rises"), ("falls", "falls")):
-        mine = [effect for effect in found if effect.change.verdict == verdict]
-        ratios = sorted(e.change.ratio for e in mine if e.change.ratio is not None)
+    for verdict in ("rises", "falls"):
+        mine = [step for _, step in cases if step.verdict == verdict]
         if not mine:
             continue
-        where = f"at all {len(found)} {of.split(' ', 2)[2]}" if len(mine) == len(found) else f"at {len(mine)} {of}"
-        if len(found) == 1:
-            where = ""
-        spread = _ratio_words(ratios)
-        parts.append(" ".join(filter(None, (word, where))) + (f", {spread}" if spread else ""))
-    open_ones = [effect for effect in found if effect.change.verdict == "undecided"]
-    if open_ones:
-        listed = "" if len(found) == 1 else f" at {_listed([places[id(e)] for e in open_ones])}"
-        parts.append(f"is undecided{listed}: the intervals overlap")
-    return "; it ".join(parts) + "."
+        count = f"all {len(cases)}" if len(mine) == len(cases) else f"{len(mine)} of {len(cases)}"
+        where = f" at {count} {many}" if len(cases) > 1 else ""
+        spread = _spread(sorted(step.ratio for step in mine if step.ratio is not None))
+        parts.append(f"{verdict}{where}{spread}")
+    undecided = [place for place, step in cases if step.verdict == "undecided"]
+    if undecided:
+        every = len(undecided) == len(cases)
+        where = f" at all {len(cases)} {many}" if every and len(cases) > 1 else f" at {_listed(undecided)}"
+        parts.append(f"is undecided{where if len(cases) > 1 else ''}: the intervals overlap")
+    return "; it ".join(parts)
+
+
+def _from_to(summary: CampaignSummary, factor: FactorLevels) -> str:
+    labels = summary.factor_labels[factor.name]
+    if factor.name == "connections":
+        return f"From {labels[0]} to {labels[-1]} connections"
+    name = "message size" if factor.name == "size" else factor.name.replace("_", " ")
+    return f"From {name} {labels[0]} to {labels[-1]}"
+
+
+def _many(others: Sequence[FactorLevels]) -> str:
+    """What is counted when the others vary."""
+    names = {"connections": "numbers of connections", "size": "message sizes"}
+    if len(others) == 1:
+        return names.get(others[0].name, f"levels of {others[0].name.replace('_', ' ')}")
+    return "combinations of the other factors"
+
+
+def _place_of(summary: CampaignSummary, levels: Mapping[str, Level], factors: Sequence[FactorLevels]) -> str:
+    for point in summary.points:
+        if all(point.levels.get(name) == level for name, level in levels.items()):
+            return place_name(point, factors)
+    return ""
 
 
 def _listed(places: Sequence[str]) -> str:
@@ -186,13 +199,11 @@ def _listed(places: Sequence[str]) -> str:
     return ", ".join(places[:-1]) + (" and " if len(places) > 1 else "") + places[-1]
 
 
-def _ratio_words(ratios: Sequence[float]) -> str:
+def _spread(ratios: Sequence[float]) -> str:
     if not ratios:
         return ""
-    low, high = ratios[0], ratios[-1]
-    if f"{low:.2g}" == f"{high:.2g}":
-        return f"by a factor of {_times(low)}"
-    return f"by a factor of {_times(low)} to {_times(high)}"
+    low, high = _times(ratios[0]), _times(ratios[-1])
+    return f", by a factor of {low}" if low == high else f", by a factor of {low} to {high}"
 
 
 def _factor(step: Change) -> str:
@@ -206,8 +217,9 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 10 else digits(ratio)
 
 
-def _verb(step: Change) -> str:
-    return step.verdict if step.verdict != "undecided" else "is undecided,"
+def _in_full(step: Change) -> str:
+    verb = "is undecided," if step.verdict == "undecided" else step.verdict
+    return f"{verb} from {_value(step.first)} to {_value(step.second)}, {_factor(step)}"
 
 
 def _step(first: PointSummary, last: PointSummary, outcome: str, along: FactorLevels) -> str:
@@ -219,26 +231,8 @@ def _step(first: PointSummary, last: PointSummary, outcome: str, along: FactorLe
     return f"{step.verdict} from {_value(a)} at {places[0]} to {_value(b)} at {places[1]}"
 
 
-def _others_name(summary: CampaignSummary, effect: Effect, others: Sequence[FactorLevels]) -> str:
-    for point in summary.points:
-        if all(point.levels.get(name) == level for name, level in effect.others.items()):
-            return place_name(point, others)
-    return ""
-
-
-def _opening(layout: Layout, name: str) -> str:
-    if not layout.lines:
-        return ""
-    only = layout.lines[0].name
-    return f"with {'message size ' if only == 'size' and len(layout.lines) == 1 else ''}{name}, "
-
-
 def _value(found: Estimate) -> str:
     shown = between(found)
     for unit, words in _UNITS.items():
         shown = shown.replace(unit, words)
     return shown if found.estimate is not None else quantity(None, found.unit)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

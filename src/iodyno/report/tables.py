@@ -60,7 +60,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
     columns = [Column(SHORT.get(name, name.replace("_", " ")), hint=name) for name in factors]
     for host in summary.hosts:
         columns.append(Column("(usr/sys/intr/idle)", host.name, "% of the host's CPUs"))
-        columns.append(Column(title, host.name, unit_of(cost)))
+        columns.append(Column(title, host.name, f"{unit_of(cost)} delivered, background subtracted"))
     columns.append(Column("Throughput", hint="goodput: payload delivered to the receiving application"))
     found = []
     for level, points in sections(summary, layout):
@@ -117,7 +117,7 @@ def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: boo
 
 
 def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> str:
-    workload = summary.workload.get('settings') or {}
+    workload = summary.workload.get("settings") or {}
     what = f"{str(workload.get('transport', 'tcp')).upper()} transmit"
     if layout.section is None:
         return what

@@ -46,7 +46,7 @@ def tier_note(summary: CampaignSummary) -> str:
     """What counted the cycles, as every number of cycles must say."""
     if summary.tier == "pmu":
         return "Cycles are hardware cycles (tier pmu)."
-    return "Cycles are reference cycles: busy time x clock of the time-stamp counter (tier tsc)."
+    return "Cycles are reference cycles: busy time × clock of the time-stamp counter (tier tsc)."
 
 
 def plain(table: Table) -> str:

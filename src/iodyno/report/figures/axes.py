@@ -1,7 +1,7 @@
 """Draws panels as SVG: axes, lines, error bars, labels. Colours come from the page (`--s0`, `--ink`, ...).
 
-A panel is drawn on 560 x 370 units, so that its text stays readable at 400 pixels and does not shout at 1400. Every
-series has a colour, a shape and a dash, so that none of them is needed alone.
+A panel is drawn on 560 x 370 units, so that its text stays readable at 400 pixels and does not shout at 1400.
+Every series has a colour, a shape and a dash, so that none of them is needed alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from html import escape
 
 from iodyno.report.figures.panel import Axis, Figure, Panel, Series
-from iodyno.report.numbers import digits
 
 WIDTH, HEIGHT = 560, 370
 LEFT, TOP, BOTTOM = 62, 58, 56
@@ -32,6 +31,7 @@ class Span:
     log: bool = False
 
     def __call__(self, value: float) -> float:
+        """Where the value lies, in units of the drawing."""
         low, high, at = self.low, self.high, value
         if self.log:
             low, high, at = math.log10(low), math.log10(high), math.log10(max(value, self.low))
@@ -148,9 +148,7 @@ def _y_axis(y: Span, left: float, right: float) -> list[str]:
 def _x_axis(axis: Axis, x: Span, bottom: float) -> list[str]:
     parts = [f'<path class="base" d="M{x.start - 12} {bottom}H{x.end + 12:.0f}"/>']
     free = -math.inf
-    shown = [
-        (x(place), short(place) if label.isdigit() else label) for place, label in sorted(axis.places)
-    ]
+    shown = [(x(place), short(place) if label.isdigit() else label) for place, label in sorted(axis.places)]
     for at, text in shown:
         parts.append(f'<path class="base" d="M{at} {bottom}v5"/>')
         half = len(text) * _LETTER / 2
@@ -184,13 +182,22 @@ def _series(series: Series, x: Span, y: Span, dodge: float) -> list[str]:
     dash = DASHES[series.style % len(DASHES)]
     path = " ".join(f"{at:.1f},{up:.1f}" for at, up, _ in places)
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    parts = [f'<g class="s{series.style % len(DASHES)}">', f'<polyline class="line" points="{path}"{dashed}/>']
+    parts = [
+        f'<g class="s{series.style % len(DASHES)}">',
+        f'<polyline class="line" points="{path}"{dashed}/>',
+    ]
     for at, up, mark in places:
-        parts.append(f"<g><title>{escape(f'{series.label}: ' if series.label else '')}{escape(mark.hint)}</title>")
+        parts.append(
+            f"<g><title>{escape(f'{series.label}: ' if series.label else '')}{escape(mark.hint)}</title>"
+        )
         if mark.low is not None and mark.high is not None:
             low, high = y(max(mark.low, y.low)), y(min(mark.high, y.high))
-            parts.append(f'<path class="bar" d="M{at:.1f} {low}V{high}M{at - 4:.1f} {low}h8M{at - 4:.1f} {high}h8"/>')
-        parts.append(f'<circle class="hit" cx="{at:.1f}" cy="{up}" r="10"/>{marker(series.style, round(at, 1), up)}</g>')
+            parts.append(
+                f'<path class="bar" d="M{at:.1f} {low}V{high}M{at - 4:.1f} {low}h8M{at - 4:.1f} {high}h8"/>'
+            )
+        parts.append(
+            f'<circle class="hit" cx="{at:.1f}" cy="{up}" r="10"/>{marker(series.style, round(at, 1), up)}</g>'
+        )
     return [*parts, "</g>"]
 
 
@@ -235,13 +242,8 @@ def _legend(rows: Sequence[Sequence[Series]], top: float) -> list[str]:
             dashed = f' stroke-dasharray="{dash}"' if dash else ""
             parts.append(
                 f'<g class="s{one.style % len(DASHES)}"><path class="line" d="M{at} {line}h28"{dashed}/>'
-                f'{marker(one.style, at + 14, line, 4)}'
+                f"{marker(one.style, at + 14, line, 4)}"
                 f'<text x="{at + 36}" y="{line + 4.5}" class="name">{escape(one.label)}</text></g>'
             )
             at += len(one.label) * _LETTER + 60
     return parts
-
-
-def value_words(value: float) -> str:
-    """A value in a sentence about a picture."""
-    return digits(value)

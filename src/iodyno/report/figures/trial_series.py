@@ -10,7 +10,7 @@ from iodyno.analysis.timeline import Line, Timeline
 from iodyno.report.figures.axes import DASHES, Span, linear_ticks, short
 from iodyno.report.numbers import digits, scale_of
 
-WIDTH, STRIP, GAP, LEFT, RIGHT = 560, 74, 40, 54, 70
+WIDTH, STRIP, GAP, LEFT, RIGHT = 500, 70, 46, 46, 62
 INTERVALS_MOST = 150
 """More intervals than this are joined before they are drawn (chosen: a pixel or three each)."""
 
@@ -25,15 +25,19 @@ def draw(trial: TrialSummary) -> str:
     if not strips or end <= 0:
         return ""
     x = Span(0.0, end, LEFT, WIDTH - RIGHT)
-    height = len(strips) * (STRIP + GAP) + 30
+    bottom = 20 + len(strips) * (STRIP + GAP)
+    height = bottom + 26
     label = f"trial {trial.name}: " + ", ".join(title for title, _, _ in strips) + f" over {end:.3g} s"
-    parts = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label, quote=True)}" class="fig">']
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label, quote=True)}" class="fig">'
+    ]
     first, last = (x(second) for second in shown.measured)
-    bottom = len(strips) * (STRIP + GAP) - 6
-    parts.append(f'<rect class="window" x="{first}" y="22" width="{last - first:.1f}" height="{bottom - 22}"/>')
-    parts.append(f'<text x="{(first + last) / 2:.0f}" y="16" class="small mid">measured window</text>')
+    parts.append(
+        f'<rect class="window" x="{first}" y="20" width="{last - first:.1f}" height="{bottom - 20}"/>'
+    )
+    parts.append(f'<text x="{(first + last) / 2:.0f}" y="13" class="small mid">measured window</text>')
     for number, (title, whole, lines) in enumerate(strips):
-        parts += _strip(title, whole, lines, x, 22 + number * (STRIP + GAP))
+        parts += _strip(title, whole, lines, x, 20 + number * (STRIP + GAP))
     for tick in linear_ticks(0.0, end, 8):
         parts.append(f'<path class="base" d="M{x(tick)} {bottom}v4"/>')
         parts.append(f'<text x="{x(tick)}" y="{bottom + 17}" class="tick mid">{short(tick)}</text>')
@@ -55,11 +59,11 @@ def _strips(shown: Timeline) -> list[tuple[str, float, list[Line]]]:
 
 
 def _strip(title: str, whole: float, lines: Sequence[Line], x: Span, top: float) -> list[str]:
-    base = top + GAP - 18 + STRIP
+    base = top + GAP + STRIP
     high = max(max(line.values) for line in lines) / whole
     high = high * 1.1 if high > 0 else 1.0
     y = Span(0.0, high, base, base - STRIP)
-    parts = [f'<text x="4" y="{top + 15}" class="axis">{escape(title)}</text>']
+    parts = [f'<text x="4" y="{top + 34}" class="axis">{escape(title)}</text>']
     for tick in linear_ticks(0.0, high, 3):
         rule = "base" if tick == 0 else "grid"
         parts.append(f'<path class="{rule}" d="M{LEFT} {y(tick)}H{WIDTH - RIGHT}"/>')
@@ -83,8 +87,8 @@ def _strip(title: str, whole: float, lines: Sequence[Line], x: Span, top: float)
     for at, style, host in sorted(ends) if len(lines) > 1 else ():
         free = max(at + 4.5, free + 15)
         parts.append(
-            f'<g class="s{style}"><path class="line" d="M{WIDTH - RIGHT + 3} {free - 4.5:.1f}h8"/>'
-            f'<text x="{WIDTH - RIGHT + 14}" y="{free:.1f}" class="small">{escape(host)}</text></g>'
+            f'<g class="s{style}"><path class="line" d="M{WIDTH - RIGHT + 5} {free - 4.5:.1f}h9"/>'
+            f'<text x="{WIDTH - RIGHT + 18}" y="{free:.1f}" class="small">{escape(host)}</text></g>'
         )
     return parts
 

@@ -1,0 +1,251 @@
+"""The report as one HTML file: no script, no request, readable narrow, wide, dark and on paper."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, TrialSummary, analyse
+from iodyno.core.errors import StoreError
+from iodyno.report.csv import as_csv, table_csv
+from iodyno.report.doubts import grouped
+from iodyno.report.figures import FIGURES, axes, trial_series
+from iodyno.report.json import as_json
+from iodyno.report.layout import layout_of, place_name
+from iodyno.report.numbers import digits, quantity, with_interval
+from iodyno.report.sentences import extremes, sentences
+from iodyno.report.tables import Table, cost_outcome, outcome_table, source_tables
+from iodyno.report.terminal import tier_note
+
+PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number of the first screen: what it is, its value with interval, and where it was measured."""
+
+    what: str
+    value: str
+    unit: str
+    interval: str
+    place: str
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A line of the list of trials, and its picture."""
+
+    trial: TrialSummary
+    place: str
+    goodput: str
+    cost: str
+    picture: Markup
+
+
+def write_report(folder: Path | str) -> Path:
+    """Writes `report.html` into the campaign's folder and returns its path. Raises StoreError."""
+    return write_page(analyse(read_dataset(folder)), Path(folder) / PAGE)
+
+
+def write_page(summary: CampaignSummary, path: Path) -> Path:
+    """Writes the page of a campaign to `path`. Raises StoreError when that cannot be done."""
+    try:
+        path.write_text(page(summary), encoding="utf-8")
+    except OSError as error:
+        raise StoreError(
+            f"the report cannot be written: {error.strerror or error}",
+            where=str(path),
+            advice="name another place with --html",
+        ) from error
+    return path
+
+
+def page(summary: CampaignSummary) -> str:
+    """The page of a campaign."""
+    templates = Environment(
+        loader=PackageLoader("iodyno.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    tables = source_tables(summary)
+    every = outcome_table(summary)
+    return templates.get_template("report.html.j2").render(
+        s=summary,
+        tiles=tiles(summary),
+        sentences=sentences(summary),
+        figures=_figures(summary),
+        tables=[(table, _download(table_csv(table), "text/csv")) for table in tables],
+        every=every,
+        every_csv=_download(table_csv(every), "text/csv"),
+        tier_note=tier_note(summary),
+        trials=[_trial_row(summary, trial) for trial in summary.trials],
+        failed=[trial for trial in summary.trials if trial.status != "finished"],
+        hosts=[(host, host_facts(host)) for host in summary.hosts],
+        doubts=grouped(summary),
+        cost=cost_outcome(summary),
+        json_data=_download(as_json(summary, indent=None), "application/json"),
+        csv_data=_download(as_csv(summary), "text/csv"),
+        rerun=f"iodyno run experiment.yaml{' --quick' if summary.quick else ''}",
+        experiment_data=_download(summary.experiment_text, "text/yaml"),
+        quantity=quantity,
+        percent=_percent,
+        option=_option,
+        spans=_spans,
+    )
+
+
+def tiles(summary: CampaignSummary) -> list[Tile]:
+    """The ends of the range: cheapest and dearest KiB of the sender, highest goodput."""
+    layout = layout_of(summary)
+    sender = summary.host("send")
+    cost = f"{sender.name}.{cost_outcome(summary)}" if sender else ""
+    found = []
+    for outcome, what, wanted in (
+        (cost, "Cheapest KiB", 0),
+        (cost, "Dearest KiB", 1),
+        ("goodput_bits_per_s", "Highest goodput", 1),
+    ):
+        ends = extremes(summary, outcome) if outcome else None
+        if ends is None or (ends[0] is ends[1] and wanted == 0):
+            continue
+        point = ends[wanted]
+        estimate = point.outcomes[outcome]
+        shown = with_interval(estimate, outcome, unit=False)
+        value, _, interval = shown.partition(" ±") if " ±" in shown else shown.partition(" [")
+        unit = quantity(estimate.estimate, estimate.unit, outcome).rpartition(" ")[2]
+        sign = "±" if " ±" in shown else "[" if " [" in shown else ""
+        host = f", {sender.name}" if sender and outcome == cost else ""
+        only = "A KiB" if outcome == cost else "Goodput"
+        name = only if ends[0] is ends[1] else what
+        found.append(Tile(name + host, value, unit, f"{sign}{interval}", place_name(point, layout.factors)))
+    return found
+
+
+def host_facts(host: HostSummary) -> list[tuple[str, str]]:
+    """What is known of a host, as names and values; what is not known is said too."""
+    facts, clock = host.facts, host.clock
+    rows = [
+        ("Access", host.access + (f", address {host.address}" if host.address else "")),
+        ("CPUs used", ", ".join(map(str, host.cpus)) or "not known"),
+        ("Kernel", _known(facts.get("kernel"))),
+        ("CPU", _known(facts.get("cpu_model"))),
+        ("CPUs online", str(len(facts.get("cpus_online") or ())) or "not known"),
+        ("Memory", quantity(facts.get("memory_bytes"), "B")),
+        ("Hypervisor", facts.get("hypervisor") or "none seen"),
+        ("SMT, governor", f"{_switch(facts.get('smt'))}, {facts.get('governor') or 'none'}"),
+        ("Interrupt time accounted", _switch(facts.get("irq_time_accounting"))),
+        ("CPU quota", _quota(facts.get("cpu_quota_cpus"))),
+        ("Clock source", _known(clock.get("clocksource"))),
+        ("Operations timed with", _clock(clock)),
+        ("Time-stamp counter", _hertz(clock.get("tsc_hz"))),
+        ("Sensors' own cost", _percent(host.observer_ratio, 2) + " of a CPU at most"),
+    ]
+    if host.receive_shares:
+        shares = ", ".join(f"CPU {cpu}: {_percent(share)}" for cpu, share in host.receive_shares.items())
+        rows.append(("Packets were received on", shares))
+    rows += [(f"Path: {key.replace('_', ' ')}", _path(value)) for key, value in host.path.items()]
+    rows += [("Note", note) for note in host.notes]
+    missing = [f"{c['name']}: {c.get('reason') or 'no'}" for c in host.capabilities if not c.get("available")]
+    if missing:
+        rows.append(("Cannot", "; ".join(missing)))
+    return rows
+
+
+def _figures(summary: CampaignSummary) -> list[dict[str, Any]]:
+    made = [(entry.name, entry.make(summary)) for entry in FIGURES]
+    return [
+        {
+            "name": name,
+            "title": figure.title,
+            "caption": figure.caption,
+            # Drawn by us from escaped text: the only markup that is not the template's.
+            "panels": [Markup(svg) for svg in axes.draw(figure)],
+        }
+        for name, figure in made
+        if figure is not None
+    ]
+
+
+def _trial_row(summary: CampaignSummary, trial: TrialSummary) -> TrialRow:
+    layout = layout_of(summary)
+    sender, cost = summary.host("send"), cost_outcome(summary)
+    levels = PointSummary(trial.point, {}, trial.labels, {}, (), 0, 0)
+    outcome = f"{sender.name}.{cost}" if sender else ""
+    unit = {"cycles_per_kbyte": "cycles/KiB", "cpu_ns_per_kib": "ns/KiB"}[cost]
+    value = trial.outcomes.get(outcome)
+    return TrialRow(
+        trial=trial,
+        place=place_name(levels, layout.factors),
+        goodput=quantity(trial.outcomes.get("goodput_bits_per_s"), "bit/s"),
+        cost="–" if value is None else f"{digits(value)} {unit}",
+        picture=Markup(trial_series.draw(trial)),
+    )
+
+
+def _spans(table: Table) -> list[tuple[str, int]]:
+    """Heads above heads: each group of neighbouring columns, and how many they are."""
+    return [
+        (group, len(list(columns))) for group, columns in groupby(column.group for column in table.columns)
+    ]
+
+
+def _download(text: str, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def _percent(share: float | None, places: int = 1) -> str:
+    return "not known" if share is None else f"{100 * share:.{places}f} %"
+
+
+def _known(value: object) -> str:
+    return str(value) if value not in (None, "") else "not known"
+
+
+def _switch(value: bool | None) -> str:
+    return "not known" if value is None else "on" if value else "off"
+
+
+def _quota(value: float | None) -> str:
+    return "none" if value is None else f"{value:g} CPUs"
+
+
+def _hertz(value: float | None) -> str:
+    return "none that is constant" if not value else f"{value / 1e9:.6f} GHz, measured"
+
+
+def _clock(clock: Mapping[str, Any]) -> str:
+    if not clock:
+        return "not known"
+    step, cost = clock.get("step_ns"), clock.get("read_cost_ns")
+    return f"{clock.get('operations_timed_with')}, step {step or 0:.3g} ns, {cost or 0:.3g} ns a reading"
+
+
+def _option(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
+
+
+def _path(value: object) -> str:
+    if isinstance(value, Mapping):
+        parts = []
+        for key, given in value.items():
+            if isinstance(given, Mapping) and {"asked", "obtained"} <= set(given):
+                same = given["asked"] == given["obtained"]
+                parts.append(f"{key} = {given['obtained']}" + ("" if same else f" (asked {given['asked']})"))
+            else:
+                parts.append(f"{key} = {given}")
+        return "; ".join(parts)
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

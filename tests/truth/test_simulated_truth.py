@@ -1,0 +1,64 @@
+"""The simulated agent keeps to its truth: cost, rate and background can be read off what it sends."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+from places import MS, experiment, run
+
+from iodyno.core.experiment import DesignSpec, HostSpec, Windows
+from iodyno.core.factor import Factor
+from iodyno.hosts.access import AgentProgram
+from iodyno.session.simulated import Truth
+
+TRUTH = {
+    "per_kib_ns": 150,
+    "per_message_ns": 2000,
+    "per_connection_ns": 0.1,
+    "background_ratio": 0.04,
+    "seed": 5,
+}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_cost_and_rate_of_a_point_are_what_the_truth_says(exact: bool, tmp_path: Path) -> None:
+    truth = Truth(**TRUTH, exact=exact)  # type: ignore[arg-type]
+    hosts = {
+        name: HostSpec(name, "simulated", {"truth": {**TRUTH, "exact": exact}})
+        for name in ("client", "server")
+    }
+    asked = experiment(
+        hosts=hosts,
+        factors=(Factor("connections", (10, 1000)), Factor("size", (1024,))),
+        windows=Windows(0, 4_000 * MS, 0, 1_000 * MS),
+    )
+    asked = replace(asked, design=DesignSpec(replicates=20, seed=1))
+    program = AgentProgram(Path("/nowhere"), "0" * 64, "b")
+    folder = asyncio.run(run(asked, tmp_path, program=program)).folder
+    rows = duckdb.sql(
+        f"""
+        with busy as (
+            select filename, host, sum(value) as ns from read_parquet('{folder}/trials/*/series.parquet', filename = true)
+            where metric in ('cpu.user_ns', 'cpu.system_ns', 'cpu.softirq_ns') group by all),
+        moved as (
+            select filename, host, sum(bytes) as bytes, sum(end_ns - begin_ns) as ns, max(connections_active) as conns
+            from read_parquet('{folder}/trials/*/records.parquet', filename = true) group by all)
+        select moved.host, conns, busy.ns - {truth.background_ratio} * moved.ns as cost_ns, bytes, moved.ns
+        from moved join busy on busy.host = moved.host
+            and replace(busy.filename, 'series', '') = replace(moved.filename, 'records', '')
+        """
+    ).fetchall()
+    assert len(rows) == 2 * 2 * 20
+    for role, host in (("send", "client"), ("receive", "server")):
+        for connections in (10, 1000):
+            mine = [row for row in rows if row[0] == host and row[1] == connections]
+            # Noise between trials is 2 %, so the mean of 20 has a standard error of 0.45 %; four of those.
+            cost = statistics.mean(row[2] / row[3] * 1024 for row in mine)
+            assert cost == pytest.approx(truth.cpu_ns_per_kib(connections, 1024, role), rel=0.02)
+            rate = statistics.mean(row[3] * 8e9 / row[4] for row in mine)
+            assert rate == pytest.approx(truth.rate_bits_per_s(connections, 1024, 1), rel=0.02)

@@ -1,0 +1,208 @@
+"""A campaign over simulated hosts: what is stored, what a resume does, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from places import Notes, experiment, run
+
+from iodyno.campaign import preflight
+from iodyno.campaign.ledger import FILE, Ledger, manifests
+from iodyno.campaign.rig import together
+from iodyno.core.errors import AccessError, StoreError, TrialError
+from iodyno.core.experiment import DesignSpec, HostSpec
+from iodyno.core.factor import Factor
+from iodyno.core.warnings import WarningCode
+from iodyno.hosts.access import AgentProgram
+from iodyno.store.schema import manifest_json_schema
+
+PROGRAM = AgentProgram(Path("/nowhere"), "0" * 64, "0123456789abcdef")
+ASKED = experiment(factors=(Factor("connections", (1, 8)), Factor("size", (1024, 65536))))
+ASKED = replace(ASKED, design=DesignSpec(replicates=2, seed=7))
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Notes]:
+    notes = Notes()
+    into = tmp_path_factory.mktemp("campaigns")
+    outcome = asyncio.run(run(ASKED, into, notes=notes, program=PROGRAM))
+    assert outcome.finished == 8 and not outcome.failed
+    return outcome.folder, notes
+
+
+def test_the_folder_says_what_was_asked_and_what_was_found(campaign: tuple[Path, Notes]) -> None:
+    folder, notes = campaign
+    content = json.loads((folder / "campaign.json").read_text())
+    assert (folder / "experiment.yaml").read_text() == ASKED.text
+    assert content["finished"] is True and content["build_hash"] == PROGRAM.build_hash
+    assert len(content["design"]["points"]) == 4 and len(content["design"]["trials"]) == 8
+    assert [factor["levels"] for factor in content["experiment"]["factors"]] == [[1, 8], [1024, 65536]]
+    assert {line["check"] for line in content["preflight"]} >= {
+        "descriptors",
+        "memory",
+        "clock",
+        "data",
+        "idle",
+    }
+    assert content["calibration"]["client"]["control"]["rtt_min_ns"] >= 0
+    assert content["hosts"]["server"]["hello"]["host"]["kernel"] == "simulated"
+    assert notes.left_ns == sorted(notes.left_ns, reverse=True), "time left shrinks"
+    for when in ("before", "after"):
+        background = json.loads((folder / "background" / when / "manifest.json").read_text())
+        assert {host["role"] for host in background["hosts"].values()} == {"idle"}
+
+
+def test_every_manifest_fits_the_published_schema(campaign: tuple[Path, Notes]) -> None:
+    folder, _ = campaign
+    written = [
+        *manifests(folder),
+        *(json.loads(p.read_text()) for p in folder.glob("background/*/manifest.json")),
+    ]
+    assert len(written) == 10
+    for manifest in written:
+        jsonschema.validate(manifest, manifest_json_schema())
+
+
+def test_the_ledger_can_be_made_again_from_the_manifests(campaign: tuple[Path, Notes]) -> None:
+    folder, _ = campaign
+    ledger = Ledger(folder)
+    before = ledger.entries()
+    ledger.close()
+    again = Ledger.rebuild_from(folder)
+    assert again.entries() == before
+    again.close()
+    with sqlite3.connect(folder / FILE) as base:
+        assert base.execute("select count(*) from trial join point on point.id = trial.point").fetchone() == (
+            8,
+        )
+    base.close()
+
+
+def test_a_resume_of_a_finished_campaign_changes_nothing(campaign: tuple[Path, Notes]) -> None:
+    folder, _ = campaign
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("*/*/*")}
+    notes = Notes()
+    outcome = asyncio.run(run(ASKED, folder.parent, resume=folder, notes=notes, program=PROGRAM))
+    assert outcome.finished == 8 and not notes.stages
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("*/*/*")} == before
+
+
+class Stopped(Notes):
+    """Stops its campaign at the record of that number, as a signal would."""
+
+    def __init__(self, at_record: int) -> None:
+        super().__init__()
+        self._at_record = at_record
+
+    def on_record(self, host: str, record: object) -> None:
+        super().on_record(host, record)
+        if self.records == self._at_record:
+            task = asyncio.current_task()
+            assert task is not None
+            for running in asyncio.all_tasks():
+                if running is not task:
+                    running.cancel()
+
+
+def test_a_stopped_campaign_goes_on_in_the_same_order(campaign: tuple[Path, Notes], tmp_path: Path) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run(ASKED, tmp_path, notes=Stopped(35), program=PROGRAM))
+    (folder,) = tmp_path.iterdir()
+    done = [manifest["order"] for manifest in manifests(folder)]
+    assert 0 < len(done) < 8
+    ledger = Ledger(folder)
+    assert {entry.status for entry in ledger.entries().values()} == {"finished", "planned"}
+    ledger.close()
+    notes = Notes()
+    outcome = asyncio.run(run(ASKED, tmp_path, resume=folder, notes=notes, program=PROGRAM))
+    assert outcome.finished == 8
+    assert [manifest["order"] for manifest in notes.manifests] == [n for n in range(8) if n not in done]
+    whole = [manifest["point"] for manifest in manifests(campaign[0])]
+    assert [manifest["point"] for manifest in manifests(folder)] == whole
+
+
+def test_a_resume_with_another_experiment_or_form_is_refused(campaign: tuple[Path, Notes]) -> None:
+    folder, _ = campaign
+    for other, said in (
+        (replace(ASKED, text="name: other\n"), "has changed since the campaign began"),
+        (replace(ASKED, quick=True), "begun in the full form"),
+    ):
+        with pytest.raises(StoreError, match=said):
+            asyncio.run(run(other, folder.parent, resume=folder, program=PROGRAM))
+    with pytest.raises(StoreError, match="is no campaign"):
+        asyncio.run(run(ASKED, folder.parent, resume=folder.parent, program=PROGRAM))
+
+
+def test_a_host_that_is_another_machine_at_resume_is_doubted(tmp_path: Path) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run(ASKED, tmp_path, notes=Stopped(20), program=PROGRAM))
+    (folder,) = tmp_path.iterdir()
+    content = json.loads((folder / "campaign.json").read_text())
+    content["hosts"]["client"]["hello"]["host"]["kernel"] = "5.10.0"
+    (folder / "campaign.json").write_text(json.dumps(content))
+    notes = Notes()
+    asyncio.run(run(ASKED, tmp_path, resume=folder, notes=notes, program=PROGRAM))
+    (doubt,) = [doubt for doubt in notes.doubts if doubt.code is WarningCode.HOST_CHANGED]
+    assert doubt.where == "host client" and "kernel: 5.10.0, now simulated" in doubt.text
+
+
+def test_a_busy_machine_is_doubted_and_not_refused(tmp_path: Path) -> None:
+    hosts = {
+        n: HostSpec(n, "simulated", {"truth": {"background_ratio": 0.3, "exact": True}})
+        for n in ("client", "server")
+    }
+    asked = experiment(hosts=hosts)
+    asked = replace(asked, limits=replace(asked.limits, background_ratio=0.05))
+    notes = Notes()
+    outcome = asyncio.run(run(asked, tmp_path, notes=notes, program=PROGRAM))
+    assert outcome.finished == 2
+    assert {doubt.where for doubt in notes.doubts if doubt.code is WarningCode.HOST_BUSY} == {
+        "host client",
+        "host server",
+    }
+    lines = json.loads((outcome.folder / "campaign.json").read_text())["preflight"]
+    assert [line["ok"] for line in lines if line["check"] == "idle"] == [False]
+
+
+def test_an_option_that_a_simulated_host_does_not_know_is_named(tmp_path: Path) -> None:
+    hosts = {n: HostSpec(n, "simulated", {"truth": {"per_kilo": 1}}) for n in ("client", "server")}
+    with pytest.raises(AccessError, match="per_kilo"):
+        asyncio.run(run(experiment(hosts=hosts), tmp_path, program=PROGRAM))
+
+
+def test_the_failure_nearest_to_the_cause_is_told() -> None:
+    async def fails(after_s: float, code: str) -> None:
+        await asyncio.sleep(after_s)
+        raise TrialError(code, code=code)
+
+    async def scenario() -> None:
+        with pytest.raises(TrialError, match="agent_lost"):
+            await together([fails(0.0, "transport"), fails(0.05, "agent_lost")])
+        assert await together([asyncio.sleep(0, 1), asyncio.sleep(0, 2)]) == [1, 2]
+
+    asyncio.run(scenario())
+
+
+def test_memory_counts_hosts_of_one_machine_together() -> None:
+    class Rig:
+        def __init__(self, boot_ids: dict[str, str]) -> None:
+            self.experiment = experiment()
+            facts = {"memory_available_bytes": 600 << 20}
+            self.sessions: Any = {
+                name: type("S", (), {"hello": {"host": facts | {"boot_id": boot_id}}})
+                for name, boot_id in boot_ids.items()
+            }
+
+    settings: Any = [{"connections": 1000, "window": 64 << 10}]
+    apart = list(preflight._memory(Rig({"client": "a", "server": "b"}), settings))  # type: ignore[arg-type]
+    assert [line["ok"] for line, _ in apart] == [True, True]
+    ((line, _),) = preflight._memory(Rig({"client": "a", "server": "a"}), settings)  # type: ignore[arg-type]
+    assert not line["ok"], "2 x (1000 x (128 KiB + 128 KiB) + 64 MiB) = 628 MiB"
+    assert "may take 628 MiB, 600 MiB are available" in line["text"]

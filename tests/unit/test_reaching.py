@@ -1,0 +1,202 @@
+"""How hosts are reached, as far as that needs no host: CPUs, the agent's program, words of ssh, clocks, names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iodyno.core.access import ACCESSES
+from iodyno.core.errors import AccessError, ExperimentError
+from iodyno.core.experiment import HostSpec
+from iodyno.hosts.ssh import SshAccess
+from iodyno.paths import veth
+from iodyno.session import locate
+from iodyno.session.accesses import OPENERS, divide_cpus, open_hosts
+from iodyno.session.clock import Probe, fit
+
+
+def test_every_access_that_may_be_written_can_be_opened() -> None:
+    assert set(OPENERS) == set(ACCESSES)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asked", "cpus", "shared"),
+    [
+        ([0, 1], {"a": (), "b": ()}, {"a": (0,), "b": (1,)}, []),
+        ([0, 1, 2, 3, 4], {"a": (), "b": ()}, {"a": (0, 1), "b": (2, 3)}, []),
+        ([3], {"a": (), "b": ()}, {"a": (3,), "b": (3,)}, ["a", "b"]),
+        ([0, 1, 2], {"a": (1,), "b": ()}, {"a": (1,), "b": (0, 2)}, []),
+        ([0, 1], {"a": (0,), "b": (0, 1)}, {"a": (0,), "b": (0, 1)}, ["a", "b"]),
+        ([0, 1], {"a": (0, 1), "b": ()}, {"a": (0, 1), "b": (0, 1)}, ["a", "b"]),
+    ],
+)
+def test_hosts_on_one_machine_divide_its_cpus(
+    allowed: list[int], asked: dict[str, tuple[int, ...]], cpus: dict[str, tuple[int, ...]], shared: list[str]
+) -> None:
+    assert divide_cpus(allowed, asked) == (cpus, shared)
+
+
+def test_one_netns_host_alone_is_a_mistake_in_the_experiment() -> None:
+    with pytest.raises(ExperimentError, match="joins exactly two hosts, found 1: client"):
+        asyncio.run(open_hosts({"client": HostSpec("client", "netns")}))
+
+
+# ---- the agent's program ----
+
+
+def test_the_named_agent_is_taken_and_a_wrong_name_is_not_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    named = tmp_path / "mine"
+    shutil.copy2("/bin/true", named)
+    monkeypatch.setattr(locate, "_PACKAGED", tmp_path)
+    (tmp_path / "BUILD").write_text("0123456789abcdef\n")
+    monkeypatch.setenv("IODYNO_AGENT", str(named))
+    program = locate.find_agent()
+    assert (program.path, program.build_hash, len(program.sha256)) == (named, "0123456789abcdef", 64)
+    monkeypatch.setenv("IODYNO_AGENT", str(tmp_path / "absent"))
+    with pytest.raises(AccessError, match="absent") as missing:
+        locate.find_agent()
+    assert "make build" in missing.value.advice
+
+
+def test_a_console_script_of_the_same_name_is_not_the_agent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script, binary = tmp_path / "scripts" / "iodyno-agent", tmp_path / "bin" / "iodyno-agent"
+    for path in (script, binary):
+        path.parent.mkdir()
+    script.write_text("#!/usr/bin/python3\n")
+    script.chmod(0o755)
+    shutil.copy2("/bin/true", binary)
+    monkeypatch.delenv("IODYNO_AGENT", raising=False)
+    monkeypatch.setattr(locate, "_PACKAGED", tmp_path)
+    (tmp_path / "BUILD").write_text("b\n")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(script.parent))
+    monkeypatch.setenv("PATH", str(binary.parent))
+    assert locate.find_agent().path == binary
+    binary.unlink()
+    with pytest.raises(AccessError, match="is not there"):
+        locate.find_agent()
+
+
+# ---- words of the ssh client, as OpenSSH 9.2 prints them ----
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ("ssh: connect to host h port 22: Connection refused\r\n", "connection was refused"),
+        ("ssh: connect to host h port 22: No route to host\r\n", "cannot be reached"),
+        ("ssh: connect to host h port 22: Connection timed out\r\n", "cannot be reached"),
+        ("ssh: Could not resolve hostname h: Name or service not known\r\n", "name is not known"),
+        ("No ED25519 host key is known for h and you have requested strict checking.\r\n"
+         "Host key verification failed.\r\n", "host key is not known"),
+        ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key verification failed.\r\n", "another host key"),
+        ("me@h: Permission denied (publickey).\r\n", "login was refused"),
+        ("cat: write error: No space left on device\n", "no room"),
+        ("/bin/sh: 1: /home/me/.cache/iodyno/agent-x: Permission denied\n", "cannot be stored or executed"),
+        ("/bin/sh: 1: agent-x: Exec format error\n", "another kind of machine"),
+        ("kex_exchange_identification: Connection closed by remote host\r\n", "connection was closed"),
+        ("something new\n", "ssh failed: something new"),
+        ("", "ssh failed: exit status 255"),
+    ],
+)  # fmt: skip
+def test_what_ssh_says_becomes_one_error(said: str, what: str) -> None:
+    error = SshAccess("far", {"to": "me@h:2222"}).trouble(255, said)
+    assert what in error.what
+    assert error.where == "host far (ssh me@h)"
+    assert error.advice
+
+
+# ---- clocks ----
+
+
+@given(
+    st.integers(-(10**15), 10**15),
+    st.lists(st.tuples(st.integers(0, 10**8), st.integers(0, 10**8), st.integers(0, 10**6)), min_size=1),
+)
+def test_the_true_offset_lies_within_the_error_whatever_the_delays(
+    offset: int, delays: list[tuple[int, int, int]]
+) -> None:
+    probes = []
+    for number, (there, back, thinking) in enumerate(delays):
+        asked = number * 10**9
+        received = asked + there + offset
+        replied = received + thinking
+        probes.append(Probe(asked, received, replied, replied - offset + back))
+    found = fit(probes)
+    assert abs(found.offset_ns - offset) <= found.error_ns
+    assert found.rtt_min_ns == min(there + back for there, back, _ in delays)
+
+
+# ---- namespaces ----
+
+
+@given(st.sets(st.integers(0, 200), min_size=1))
+def test_a_cpu_mask_reads_as_the_kernel_writes_it(cpus: set[int]) -> None:
+    words = veth._mask(sorted(cpus)).split(",")
+    assert all(len(word) == 8 for word in words[1:])
+    assert int("".join(words), 16) == sum(1 << cpu for cpu in cpus)
+
+
+def test_settings_are_raised_and_never_lowered() -> None:
+    assert veth._asked("= = +4194304", "4096 16384 8388608") == "4096 16384 8388608"
+    assert veth._asked("= = +4194304", "4096 16384 65536") == "4096 16384 4194304"
+    assert veth._asked("1024 65535", "32768 60999") == "1024 65535"
+    assert veth._asked("+10", None) is None
+
+
+@pytest.mark.root
+def test_only_namespaces_of_dead_labs_are_leftovers() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    own = veth.start_ticks(os.getpid())
+    assert own is not None and veth.start_ticks(ended.pid) is None
+    names = {
+        f"iodyno-{ended.pid}-12345-client": True,
+        f"iodyno-{os.getpid()}-{own + 1}-client": True,
+        f"iodyno-{os.getpid()}-{own}-zzz": False,
+        "iodynox-1-1-client": False,
+    }
+    try:
+        for name in names:
+            subprocess.run(["ip", "netns", "add", name], check=True)
+        removed = veth.remove_leftovers()
+        assert {name for name in names if name in removed} == {name for name, old in names.items() if old}
+        assert all((Path("/run/netns") / name).exists() != old for name, old in names.items())
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+
+
+@pytest.mark.root
+def test_a_path_moves_receiving_to_its_own_cpus_and_reads_back_what_it_asked() -> None:
+    async def scenario() -> None:
+        path = await veth.VethPath.make({"client": (0,), "server": (0,)}, mtu=9000)
+        try:
+            for end in path.ends.values():
+                facts = end.facts()
+                assert facts["receive_processing"] == "its own CPUs"
+                asked = facts["settings"]["net.ipv4.ip_local_port_range"]
+                assert asked == {"asked": "1024 65535", "obtained": "1024 65535"}
+                shown = subprocess.run(
+                    ["ip", "-n", end.namespace, "link", "show", "veth0"],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                assert "mtu 9000" in shown.stdout and "state UP" in shown.stdout
+        finally:
+            path.remove()
+        path.remove()
+        assert not [end for end in path.ends.values() if (Path("/run/netns") / end.namespace).exists()]
+
+    asyncio.run(scenario())

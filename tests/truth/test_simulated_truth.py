@@ -58,7 +58,7 @@ def test_cost_and_rate_of_a_point_are_what_the_truth_says(exact: bool, tmp_path:
         for connections in (10, 1000):
             mine = [row for row in rows if row[0] == host and row[1] == connections]
             # Noise between trials is 2 %, so the mean of 20 has a standard error of 0.45 %; four of those.
-            cost = statistics.mean(row[2] / row[3] * 1024 for row in mine)
+            cost = statistics.mean(float(row[2]) / float(row[3]) * 1024 for row in mine)
             assert cost == pytest.approx(truth.cpu_ns_per_kib(connections, 1024, role), rel=0.02)
-            rate = statistics.mean(row[3] * 8e9 / row[4] for row in mine)
+            rate = statistics.mean(float(row[3]) * 8e9 / float(row[4]) for row in mine)
             assert rate == pytest.approx(truth.rate_bits_per_s(connections, 1024, 1), rel=0.02)

@@ -77,6 +77,24 @@ class CostBasis:
         return known.ratio if known and known.ratio is not None else 0.0
 
 
+def demand_ns(busy_ratio: float, cpus: int, kib_per_s: float) -> float:
+    """CPU nanoseconds per KiB of a host whose `cpus` are busy to that share at that rate.
+
+    The service demand of operational analysis, D = U / X (Denning and Buzen 1978), over all CPUs.
+    """
+    return busy_ratio * cpus * 1e9 / kib_per_s
+
+
+def cycles(time_ns: float, hz: float) -> float:
+    """Cycles that a clock of `hz` makes in a time."""
+    return time_ns * hz / 1e9
+
+
+def normalised_ratio(share: float, rate: float, other_share: float, other_rate: float) -> float:
+    """How much more CPU one load takes than another for the same bytes: shares of CPU over rates in any one unit."""
+    return (share / rate) / (other_share / other_rate)
+
+
 def busy_parts(host: HostData) -> list[tuple[float, float]]:
     """Per measured record with complete readings: (busy, in all) CPU nanoseconds of the host's CPUs."""
     parts = []
@@ -130,9 +148,9 @@ def cpu_per_kib(trial: Trial, name: str, basis: CostBasis) -> Measured:
     cores = [(busy / whole - background) * len(host.cpus) for busy, whole in parts]
     rates = [record.bytes / 1024 / record.span_ns for record in receiver.measured]
     busy, whole = (sum(part) for part in zip(*parts, strict=True))
-    net_cores = (busy / whole - background) * len(host.cpus)
+    kib_per_s = receiver.measured_bytes / 1024 / receiver.measured_ns * 1e9
     return Measured(
-        value=net_cores / (receiver.measured_bytes / 1024 / receiver.measured_ns),
+        value=demand_ns(busy / whole - background, len(host.cpus), kib_per_s),
         intervals=tuple(core / rate for core, rate in zip(cores, rates, strict=False) if rate),
         note=f"background of {background:.2%} of {_cpus(host)} subtracted",
         assumptions=(basis.assumption(name),),
@@ -151,8 +169,8 @@ def cycles_per_kbyte(trial: Trial, name: str, basis: CostBasis) -> Measured:
         )
     cpu = cpu_per_kib(trial, name, basis)
     return Measured(
-        value=None if cpu.value is None else cpu.value * hz / 1e9,
-        intervals=tuple(value * hz / 1e9 for value in cpu.intervals),
+        value=None if cpu.value is None else cycles(cpu.value, hz),
+        intervals=tuple(cycles(value, hz) for value in cpu.intervals),
         missing=cpu.missing,
         note=f"tier tsc: reference cycles = busy time x {hz / 1e9:.3f} GHz; {cpu.note}",
         assumptions=(*cpu.assumptions, "reference cycles: turbo, power states and SMT sharing are not seen"),

@@ -41,6 +41,14 @@ def new_folder(into: Path, name: str) -> Path:
     raise StoreError("is taken", where=str(into / stem), advice="try again")
 
 
+def was_quick(folder: Path) -> bool:
+    """Whether the campaign was begun in the quick form; False when that cannot be read, which `reopen` says."""
+    try:
+        return bool(json.loads((folder / CAMPAIGN).read_text(encoding="utf-8"))["quick"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 class CampaignFile:
     """The content of `campaign.json`; `save` replaces the file."""
 
@@ -71,7 +79,7 @@ class CampaignFile:
             },
         )
         try:
-            (folder / EXPERIMENT).write_text(experiment.text, encoding="utf-8")
+            (folder / EXPERIMENT).write_bytes(experiment.text.encode())
         except OSError as error:
             raise StoreError(
                 f"cannot be written: {error.strerror}", where=str(folder), advice="free space, or use --into"
@@ -84,7 +92,8 @@ class CampaignFile:
         """Takes a campaign up again. Raises StoreError when it is not one, or one of another experiment."""
         try:
             content = json.loads((folder / CAMPAIGN).read_text(encoding="utf-8"))
-            text = (folder / EXPERIMENT).read_text(encoding="utf-8")
+            # As bytes: reading as text would change the line ends of a file that was written elsewhere.
+            text = (folder / EXPERIMENT).read_bytes().decode()
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"is no campaign that can be taken up again: {error}",

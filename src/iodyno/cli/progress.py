@@ -107,7 +107,7 @@ class LiveWatcher(PlainWatcher):
 
     def on_stage(self, text: str) -> None:
         """Shows the stage."""
-        self._now = f"{text} ..."
+        self._now, self._rate = f"{text} ...", ""
         self._draw()
 
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from iodyno import designs
-from iodyno.campaign.folder import new_folder
+from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
 from iodyno.cli.progress import watcher as progress
 from iodyno.core.design import Design
@@ -50,7 +50,8 @@ def command(file: str, quick: bool, resume: Path | None, into: Path | None, yes:
     """
     if resume and into:
         raise click.UsageError("found --resume and --into, allowed: one of them")
-    experiment = read_experiment(file, quick=quick)
+    # A campaign goes on in the form that it was begun in.
+    experiment = read_experiment(file, quick=quick or (resume is not None and was_quick(resume)))
     design = designs.plan(experiment)
     program = find_agent()
     for note in experiment.notes:
@@ -59,7 +60,7 @@ def command(file: str, quick: bool, resume: Path | None, into: Path | None, yes:
     folder = resume or new_folder(into or Path("campaigns"), experiment.name)
     if not folder.is_dir():
         raise StoreError("is not there", where=str(folder), advice="name a folder that `iodyno run` printed")
-    again = f"iodyno run {file}{' --quick' if quick else ''} --resume {folder}"
+    again = f"iodyno run {file} --resume {folder}"
     with progress(experiment, design) as watcher:
         outcome = execute(
             experiment,
@@ -126,9 +127,12 @@ def _show(outcome: CampaignOutcome, as_json: bool) -> None:
             json.dumps({"campaign": str(outcome.folder), "finished": outcome.finished, "failed": failed})
         )
         return
-    if outcome.finished:
-        # Imported here: slow, and not needed while the load is on.
-        from iodyno.cli.report import show
+    try:
+        if outcome.finished:
+            # Imported here: slow, and not needed while the load is on.
+            from iodyno.cli.report import show
 
-        show(outcome.folder)
-    click.echo(str(outcome.folder))
+            show(outcome.folder)
+    finally:
+        # Whatever becomes of the report, the trials are stored there.
+        click.echo(str(outcome.folder))

@@ -68,7 +68,7 @@ class StoreError(IodynoError):
     exit_code = 6
 
 
-class Interrupted(IodynoError):
+class Interrupted(IodynoError):  # noqa: N818 - not an error of anybody
     """The user stopped the command."""
 
     exit_code = 130

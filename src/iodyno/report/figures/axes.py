@@ -203,7 +203,7 @@ def _series(series: Series, x: Span, y: Span, dodge: float) -> list[str]:
 
 def _direct_labels(series: Sequence[Series], y: Span, left: float) -> list[str]:
     """Names at the ends of the lines, pushed apart where they would overlap."""
-    ends = sorted((y(one.marks[-1].y), one) for one in series)
+    ends = sorted(((y(one.marks[-1].y), one) for one in series), key=lambda end: end[0])
     gap = 17.0
     places = [at for at, _ in ends]
     for index in range(1, len(places)):

@@ -1,0 +1,311 @@
+"""Outcomes, intervals and checks, on trials with a known answer."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_campaign import HELLO, Layout, Truth, changed, make_campaign
+
+from iodyno.analysis.compare import change, effects
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of, bucket_of, merge
+from iodyno.analysis.interval import batch_means, bootstrap, estimate, t_interval
+from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.steady_state import steady_state
+from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.core.outcome import Estimate
+from iodyno.core.warnings import WarningCode
+
+STILL = Truth(between=0.0, within=0.0)
+POINT = {"connections": 4, "size": 65536, "window": 262144}
+
+
+def campaign(folder: Path, truth: Truth = STILL, layout: Layout | None = None) -> CampaignSummary:
+    made = make_campaign(folder / "c", [(POINT, truth)], layout=layout)
+    return analyse(read_dataset(made))
+
+
+def codes(summary: CampaignSummary) -> set[str]:
+    return {str(doubt.code) for doubt in summary.doubts}
+
+
+def recorded(values: list[int]) -> Histogram:
+    counts: dict[int, int] = {}
+    for value in values:
+        counts[bucket_of(value)] = counts.get(bucket_of(value), 0) + 1
+    pairs = sorted(counts.items())
+    return Histogram(len(values), sum(values), tuple(b for b, _ in pairs), tuple(c for _, c in pairs))
+
+
+# Histograms: the bounds are those of agent/core/src/histogram.rs.
+
+
+def test_buckets_join_without_gap() -> None:
+    assert BUCKETS == 4608
+    assert all(bounds_of(index)[1] == bounds_of(index + 1)[0] for index in range(BUCKETS - 1))
+    assert bounds_of(BUCKETS - 1)[1] == 1 << 42
+    assert bucket_of(2**64 - 1) == BUCKETS - 1
+    # Values at which the Rust tests of the agent would fail too if its layout moved.
+    assert [bucket_of(v) for v in (0, 255, 256, 257, 258, 1000, 10**6, 10**9)] == [
+        0, 255, 256, 256, 257, 506, 1780, 3054,
+    ]  # fmt: skip
+
+
+@given(st.integers(0, 2**42 - 1))
+def test_a_value_lies_in_its_bucket(value: int) -> None:
+    low, high = bounds_of(bucket_of(value))
+    assert low <= value < high
+    assert high - low - 1 <= 0.01 * max(low, 1)
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=200), st.floats(0.01, 0.999), st.integers(1, 5))
+def test_merged_quantiles_are_those_of_all_values(values: list[int], q: float, parts: int) -> None:
+    merged = merge(recorded(values[start::parts]) for start in range(parts))
+    assert (merged.count, merged.sum_ns) == (len(values), sum(values))
+    import math
+
+    exact = sorted(values)[max(1, math.ceil(q * len(values))) - 1]
+    assert merged.quantile(q) == pytest.approx(exact, rel=0.01, abs=1)
+
+
+def test_nothing_recorded_has_no_quantile() -> None:
+    assert merge([]).quantile(0.5) is None
+    assert merge([]).mean is None
+
+
+# Intervals.
+
+
+def test_t_interval_is_the_textbook_one() -> None:
+    # Mean 5, standard deviation 2, n 4: 5 -+ 3.182 x 2 / 2.
+    low, high = t_interval([3.0, 3.0, 7.0, 7.0])
+    assert (low + high) / 2 == pytest.approx(5)
+    assert high - 5 == pytest.approx(3.182 * (16 / 3) ** 0.5 / 2, rel=1e-3)
+
+
+def test_what_is_not_there_has_a_reason_and_no_number() -> None:
+    found = estimate([missing("no such counter")], "ns")
+    assert (found.estimate, found.low, found.n, found.missing) == (None, None, 0, "no such counter")
+    assert estimate([], "ns").missing == "the point has no finished trial"
+
+
+def test_one_trial_uses_its_intervals_and_says_so() -> None:
+    source = random.Random(3)
+    values = tuple(source.gauss(100, 10) for _ in range(20))
+    found = estimate([Measured(100.0, values)], "ns", where="p01")
+    assert found.low is not None
+    assert found.low < 100 < (found.high or 0)
+    assert "batch means over 20 intervals" in found.method
+    assert [doubt.code for doubt in found.warnings] == [WarningCode.ONE_TRIAL]
+
+
+def test_autocorrelated_batches_are_worth_less() -> None:
+    source = random.Random(4)
+    walk = [0.0]
+    for _ in range(199):
+        walk.append(0.8 * walk[-1] + source.gauss(0, 1))
+    shuffled = source.sample(walk, len(walk))
+    wide, r = batch_means(walk)
+    narrow, _ = batch_means(shuffled)
+    assert 0.6 < r < 0.95
+    assert wide > 2 * narrow
+
+
+def test_few_intervals_make_no_interval() -> None:
+    found = estimate([Measured(1.0, (1.0, 1.1, 0.9))], "ns")
+    assert (found.estimate, found.low, found.high) == (1.0, None, None)
+    assert "too few" in found.method
+
+
+def test_bootstrap_of_a_quantile_is_seeded_and_covers() -> None:
+    source = random.Random(5)
+    batches = [recorded([int(source.expovariate(1e-5)) for _ in range(2000)]) for _ in range(20)]
+    first = bootstrap(batches, 0.5, seed=7)
+    assert first == bootstrap(batches, 0.5, seed=7)
+    assert first is not None
+    assert first[0] < 69315 < first[1]
+    assert first[1] - first[0] < 4000
+
+
+# Steady state.
+
+
+def test_a_drift_is_noticed_and_a_steady_series_is_not() -> None:
+    source = random.Random(6)
+    steady = [source.gauss(100, 2) for _ in range(20)]
+    assert steady_state(steady) is None
+    drifting = [value * (1 + index / 60) for index, value in enumerate(steady)]
+    doubt = steady_state(drifting, "00001-1")
+    assert doubt is not None
+    assert doubt.code is WarningCode.NOT_STEADY
+    assert "drifts by +27.9%" in doubt.text
+    stepped = [value if index < 10 else value * 1.2 for index, value in enumerate(steady)]
+    assert "first half" in (steady_state(stepped) or doubt).text
+    assert steady_state([1.0, 2.0, 3.0]) is None
+
+
+def test_false_alarms_are_rare() -> None:
+    source = random.Random(8)
+    alarms = sum(steady_state([source.gauss(100, 8) for _ in range(10)]) is not None for _ in range(500))
+    assert alarms <= 20
+
+
+# Cost.
+
+
+def test_background_is_subtracted_and_visible(tmp_path: Path) -> None:
+    summary = campaign(tmp_path, changed(STILL, background=0.2))
+    outcomes = summary.points[0].outcomes
+    assert outcomes["client.cpu_ns_per_kib"].estimate == pytest.approx(400, rel=1e-6)
+    assert outcomes["server.cpu_ns_per_kib"].estimate == pytest.approx(300, rel=1e-6)
+    assert outcomes["client.cpu_busy_ratio"].estimate == pytest.approx(0.2 + 400 * 1e9 / 1024 / 2e9, rel=1e-3)
+    assert summary.hosts[0].background.ratio == pytest.approx(0.2)
+    assert "20.00%" in outcomes["client.cpu_ns_per_kib"].method
+    assert "background" in codes(summary)
+
+
+def test_without_an_idle_measurement_nothing_is_subtracted_and_that_is_said(tmp_path: Path) -> None:
+    summary = campaign(tmp_path, changed(STILL, background=0.2), Layout(idle=()))
+    cost = summary.points[0].outcomes["client.cpu_ns_per_kib"].estimate
+    assert cost is not None
+    assert cost > 700
+    assert any("was not measured" in doubt.text for doubt in summary.doubts)
+
+
+def test_reference_cycles_are_busy_time_by_the_clock(tmp_path: Path) -> None:
+    found = campaign(tmp_path).points[0].outcomes["client.cycles_per_kbyte"]
+    assert found.estimate == pytest.approx(800, rel=1e-6)
+    assert "tier tsc" in found.method
+
+
+def test_hardware_cycles_are_used_when_every_host_has_them(tmp_path: Path) -> None:
+    summary = campaign(tmp_path, changed(STILL, pmu_hz=3e9))
+    found = summary.points[0].outcomes["client.cycles_per_kbyte"]
+    assert summary.tier == "pmu"
+    assert found.estimate == pytest.approx(1200, rel=1e-6)
+    assert "tier pmu" in found.method
+
+
+def test_tiers_are_never_mixed(tmp_path: Path) -> None:
+    """One point with a hardware counter and one without: both are told in reference cycles."""
+    made = make_campaign(
+        tmp_path / "c",
+        [({"connections": 1}, changed(STILL, pmu_hz=3e9)), ({"connections": 4}, STILL)],
+        layout=Layout(replicates=1),
+    )
+    summary = analyse(read_dataset(made))
+    assert summary.tier == "tsc"
+    assert all("tier tsc" in p.outcomes["client.cycles_per_kbyte"].method for p in summary.points)
+
+
+def test_no_clock_no_cycles_but_time(tmp_path: Path) -> None:
+    hello = HELLO | {"clock": HELLO["clock"] | {"tsc_hz": None}}
+    outcomes = campaign(tmp_path, layout=Layout(hello=hello)).points[0].outcomes
+    assert outcomes["client.cycles_per_kbyte"].estimate is None
+    assert "neither a hardware counter" in (outcomes["client.cycles_per_kbyte"].missing or "")
+    assert outcomes["client.cpu_ns_per_kib"].estimate is not None
+
+
+def test_rates_segments_and_limits(tmp_path: Path) -> None:
+    outcomes = campaign(tmp_path, changed(STILL, retransmits=0.01)).points[0].outcomes
+    value = {name: found.estimate for name, found in outcomes.items()}
+    assert value["goodput_bits_per_s"] == pytest.approx(8e9, rel=1e-6)
+    assert value["writes_per_s"] == pytest.approx(1e9 / 65536, rel=1e-4)
+    assert value["write_service_time_mean_ns"] == pytest.approx(4 * 65536, rel=1e-3)
+    assert value["write_service_time_p99_ns"] == pytest.approx(4 * 65536, rel=0.01)
+    assert value["device_segment_bytes"] == pytest.approx(16384 + 66, rel=1e-4)
+    assert value["segments_per_ack"] == pytest.approx(4, rel=1e-3)
+    assert value["retransmits_per_segment"] == pytest.approx(0.01, rel=0.01)
+    assert value["rwnd_limited_ratio"] == pytest.approx(0.25)
+    assert value["sndbuf_limited_ratio"] == 0
+    assert value["client.context_switches_per_s"] == pytest.approx(5000)
+    shares = [value[f"client.cpu_{name}_ratio"] or 0 for name in ("usr", "sys", "intr", "idle")]
+    assert sum(shares) == pytest.approx(1, rel=1e-6)
+
+
+# Physics.
+
+
+def test_a_sound_trial_raises_no_doubt(tmp_path: Path) -> None:
+    assert codes(campaign(tmp_path)) == set()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "said"),
+    [
+        ({"goodput_lies": 1.2}, "physics", "more than the"),
+        ({"little": 0.5}, "physics", "Little's law"),
+        ({"split_sum": 1.2}, "split_unreliable", "the split is unreliable"),
+        ({"steal": 0.1}, "steal", "hypervisor"),
+        ({"sensor_cost_ns": 10_000_000}, "observer_cost", "sensors"),
+        ({"receive_on_sender": True}, "receive_on_sender", "charged with receive"),
+        ({"drift": 0.5}, "not_steady", "drifts"),
+    ],
+)
+def test_a_broken_law_is_told(tmp_path: Path, wrong: dict[str, Any], code: str, said: str) -> None:
+    summary = campaign(tmp_path, changed(STILL, **wrong))
+    assert any(str(doubt.code) == code and said in doubt.text for doubt in summary.doubts), summary.doubts
+    assert summary.points[0].outcomes["goodput_bits_per_s"].estimate is not None
+
+
+def test_fewer_bytes_on_the_wire_than_delivered(tmp_path: Path) -> None:
+    summary = campaign(tmp_path, changed(STILL, goodput_lies=1.2))
+    assert not any("fewer than" in doubt.text for doubt in summary.doubts)
+    # What a receive buffer may have held before the window is not held against the wire.
+    assert any("received" in doubt.text for doubt in summary.doubts)
+
+
+def test_hosts_that_share_cpus_are_told(tmp_path: Path) -> None:
+    summary = campaign(tmp_path, layout=Layout(cpus={"client": (0, 1), "server": (1, 2)}))
+    assert any("share CPU 1" in doubt.text for doubt in summary.doubts)
+
+
+def test_sampled_split_has_its_standard_error(tmp_path: Path) -> None:
+    hello = HELLO | {"host": HELLO["host"] | {"irq_time_accounting": None}}
+    summary = campaign(tmp_path, layout=Layout(hello=hello))
+    doubt = next(d for d in summary.doubts if d.code is WarningCode.TICK_ACCOUNTING)
+    # sqrt(0.25 / (250 x 10 s x 2 CPUs)) = 0.7 points.
+    assert "0.7 points" in doubt.text
+
+
+def test_missing_trials_are_told(tmp_path: Path) -> None:
+    made = make_campaign(tmp_path / "c", [(POINT, STILL)])
+    part = made / "trials" / "00002-1" / "records.parquet"
+    part.write_bytes(part.read_bytes()[:-1])
+    summary = analyse(read_dataset(made))
+    point = summary.points[0]
+    assert (point.finished, point.planned, point.outcomes["goodput_bits_per_s"].n) == (2, 3, 2)
+    assert {"missing_trials", "few_replicates"} <= codes(summary)
+
+
+# Comparing.
+
+
+def known(value: float, half: float) -> Estimate:
+    return Estimate(value, value - half, value + half, 3, "ns", "t interval over 3 trials")
+
+
+def test_a_change_is_claimed_only_beyond_the_intervals() -> None:
+    assert change(known(10, 1), known(20, 2)).verdict == "rises"
+    assert change(known(20, 2), known(10, 1)).verdict == "falls"
+    assert change(known(10, 6), known(20, 6)).verdict == "undecided"
+    step = change(known(10, 1), known(20, 2))
+    assert (step.ratio, step.low, step.high) == (2, pytest.approx(18 / 11), pytest.approx(22 / 9))
+    alone = Estimate(20, None, None, 1, "ns", "one trial")
+    assert change(known(10, 1), alone).verdict == "undecided"
+
+
+def test_effects_hold_the_other_factors() -> None:
+    points = [
+        ({"size": size, "connections": connections}, known(size * connections, 0.1))
+        for size in (1, 4)
+        for connections in (1, 2)
+    ]
+    found = effects(points, "size", 1, 4)
+    assert [dict(effect.others) for effect in found] == [{"connections": 1}, {"connections": 2}]
+    assert [effect.change.ratio for effect in found] == [4, 4]

@@ -1,0 +1,189 @@
+"""What is stored comes back, and what is damaged is noticed."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_campaign import Layout, Truth, make_campaign, write_trial
+
+from iodyno import load
+from iodyno.core.errors import StoreError
+from iodyno.store.manifest import check_parts, read_manifest
+from iodyno.store.reader import read_campaign
+from iodyno.store.writer import TrialWriter, remove_partials, write_json_atomically
+
+
+def record(index: int = 0, values: list[list[Any]] | None = None) -> dict[str, Any]:
+    reading = {
+        "sensor": "cpu_times", "read_ns": 30, "span_ns": 20, "cost_ns": 5, "missing": None,
+        "values": values or [["cpu.idle_ns", "cpu=0", 7]],
+    }  # fmt: skip
+    times = {"count": 3, "sum_ns": 600, "buckets": [100, 200], "counts": [1, 2]}
+    load = {"bytes": 9, "operations": 3, "service_time": times, "connections_active": 2, "connections_lost": 1}
+    return {
+        "index": index, "window": "measured", "begin_ns": 10, "end_ns": 30, "load": load, "sensors": [reading],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    return make_campaign(tmp_path / "campaign", [({"connections": 4, "size": 1024}, Truth())])
+
+
+def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
+    folder = make_campaign(tmp_path / "c", [({"connections": 1}, Truth())], layout=Layout(replicates=1))
+    writer = TrialWriter(folder / "trials", "00001-1")
+    writer.add_record("client", "write", record())
+    writer.seal(read_manifest(folder / "trials" / "00000-1") | {"trial": "00001-1", "order": 1})
+    with read_campaign(folder).connect() as connection:
+        def row(view: str) -> tuple[Any, ...]:
+            return connection.execute(f"SELECT * FROM {view} WHERE trial = '00001-1'").fetchall()
+
+        assert row("records") == [("00001-1", "client", 0, "measured", 10, 30, 9, 3, 2, 1)]
+        place = ("00001-1", "client", 0, "measured")
+        assert row("histograms") == [(*place, "write", "ll7", 3, 600, [100, 200], [1, 2])]
+        assert row("series") == [(*place, "cpu_times", "cpu.idle_ns", "cpu=0", 30, 20, 7)]
+        assert row("sensors") == [(*place, "cpu_times", 30, 20, 5, None)]
+
+
+def test_long_trials_are_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iodyno.store.writer._ROWS_HELD", 10)
+    writer = TrialWriter(tmp_path, "00000-1")
+    for index in range(95):
+        writer.add_record("client", "write", record(index))
+    manifest = read_manifest(writer.seal({"status": "finished"}))
+    assert {part["rows"] for part in manifest["parts"].values()} == {95}
+
+
+def test_values_that_do_not_fit_are_named_and_not_changed(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path, "00000-1")
+    writer.add_record("client", "write", record(values=[["tcp.pacing", "", 2**64 - 1], ["tcp.flows", "", 1]]))
+    parts = read_manifest(writer.seal({}))["parts"]
+    assert parts["series.parquet"]["rows"] == 1
+
+
+def test_nothing_is_seen_of_a_trial_that_is_not_sealed(campaign: Path) -> None:
+    writer = TrialWriter(campaign / "trials", "00003-1")
+    writer.add_record("client", "write", record())
+    assert len(read_campaign(campaign).trials) == 3
+    assert remove_partials(campaign / "trials") == ["00003-1"]
+    assert remove_partials(campaign / "trials") == []
+    writer = TrialWriter(campaign / "trials", "00003-1")
+    writer.discard()
+    writer.discard()
+    assert len(list((campaign / "trials").iterdir())) == 3
+
+
+def test_a_full_disk_costs_no_finished_trial(campaign: Path) -> None:
+    before = sorted(str(path) for path in campaign.rglob("*"))
+    writer = TrialWriter(campaign / "trials", "00003-1")
+    writer.add_record("client", "write", record())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # No file may grow beyond this: the kernel then refuses writes as on a full disk (Python ignores SIGXFSZ).
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(StoreError) as caught:
+            writer.seal({"status": "finished"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "00003-1" in caught.value.where
+    assert "--resume" in caught.value.advice
+    assert sorted(str(path) for path in campaign.rglob("*")) == before
+    assert all(trial.counts for trial in read_campaign(campaign).trials)
+
+
+def test_json_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.json"
+    write_json_atomically(path, {"a": 1})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        with pytest.raises(StoreError):
+            write_json_atomically(path, {"a": "x" * 1000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["campaign.json"]
+
+
+def test_a_folder_that_is_no_campaign_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(StoreError) as caught:
+            read_campaign(folder)
+        assert caught.value.where == str(folder)
+    (tmp_path / "campaign.json").write_text("{")
+    with pytest.raises(StoreError, match="is not JSON"):
+        read_campaign(tmp_path)
+
+
+def test_a_newer_campaign_is_refused(campaign: Path) -> None:
+    header = json.loads((campaign / "campaign.json").read_text())
+    write_json_atomically(campaign / "campaign.json", header | {"schema_version": 99})
+    with pytest.raises(StoreError, match="newer iodyno") as caught:
+        read_campaign(campaign)
+    assert "campaign.json" in caught.value.where
+
+
+def test_a_damaged_part_is_named_and_its_trial_left_out(campaign: Path) -> None:
+    part = campaign / "trials" / "00001-1" / "series.parquet"
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 1
+    part.write_bytes(content)
+    manifest = read_manifest(part.parent)
+    with pytest.raises(StoreError, match="SHA-256") as caught:
+        check_parts(part.parent, manifest)
+    assert caught.value.where == str(part)
+    trials = {trial.name: trial.counts for trial in read_campaign(campaign).trials}
+    assert trials == {"00000-1": True, "00001-1": False, "00002-1": True}
+    frames = load(campaign)
+    assert set(frames.records["trial"]) == {"00000-1", "00002-1"}
+    assert dict(frames.trials.select("trial", "status").iter_rows())["00001-1"] == "damaged"
+
+
+def test_frames_hold_what_was_stored(campaign: Path) -> None:
+    frames = load(str(campaign))
+    assert len(frames.trials) == 3
+    assert len(frames.records) == 3 * 2 * 11
+    assert frames.histograms["buckets"].dtype == "list" or len(frames.histograms) == len(frames.records)
+    assert set(frames.series.columns) >= {"trial", "host", "metric", "label", "value"}
+    outcomes = frames.outcomes.filter(outcome="goodput_bits_per_s")
+    assert outcomes["value"].mean() == pytest.approx(8e9, rel=0.05)
+    point = frames.points.filter(outcome="client.cpu_ns_per_kib").row(0, named=True)
+    assert point["connections"] == 4
+    assert point["low"] < point["estimate"] < point["high"]
+    assert point["n"] == 3
+
+
+def test_failed_trials_are_listed_and_do_not_count(campaign: Path) -> None:
+    import random
+
+    planned = {"order": 3, "block": 1, "replicate": 3, "point": "p01"}
+    write_trial(
+        campaign / "trials", "00003-1", planned, {"connections": 4, "size": 1024}, Truth(), Layout(),
+        random.Random(5), status="failed",
+    )  # fmt: skip
+    frames = load(campaign)
+    failed = frames.trials.filter(trial="00003-1").row(0, named=True)
+    assert (failed["status"], failed["reason"]) == ("failed", "the agent ended (host server)")
+    assert "00003-1" not in set(frames.records["trial"])
+
+
+def test_an_empty_campaign_has_empty_frames(tmp_path: Path) -> None:
+    folder = make_campaign(tmp_path / "c", [({"connections": 1}, Truth())], layout=Layout(replicates=0, idle=()))
+    frames = load(folder)
+    assert len(frames.records) == len(frames.series) == 0
+    missing = frames.points.filter(outcome="goodput_bits_per_s").row(0, named=True)
+    assert (missing["estimate"], missing["n"]) == (None, 0)
+    assert missing["missing"] == "the point has no finished trial"
+
+
+def test_importing_iodyno_is_light() -> None:
+    program = "import sys, iodyno; print(sorted({'polars', 'duckdb', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -38,7 +38,7 @@ bench: $(VENV)/.test system-bench           ## compare with peers, side by side,
 
 schema: build                               ## write the schemas of the wire and the store anew
 	$(BIN)/iodyno-agent schema schema
-	IODYNO_UPDATE=1 $(BIN)/python -m pytest -q tests/contract/test_schema_files.py
+	IODYNO_UPDATE=1 $(BIN)/python -m pytest -q tests/contract/test_manifest_schema.py
 	cd agent && IODYNO_UPDATE=1 cargo test --locked --quiet -p iodyno-core --test golden
 
 build: $(VENV)/.study                       ## the agent and the `iodyno` command in .venv

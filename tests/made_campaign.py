@@ -248,7 +248,9 @@ def _record(
         "rwnd_limited_ns": span * connections // 4,
         "sndbuf_limited_ns": 0,
     }
-    sensors.append(_reading("tcp_info", [[f"tcp.{key}", "", value] for key, value in flows.items()], span, truth))
+    sensors.append(
+        _reading("tcp_info", [[f"tcp.{key}", "", value] for key, value in flows.items()], span, truth)
+    )
     operations = moved // size
     mean = int(span * connections / operations * truth.little) if operations else 0
     return {
@@ -274,7 +276,14 @@ def _record(
 
 def _reading(sensor: str, values: list[list[Any]], span: int, truth: Truth) -> dict[str, Any]:
     cost = truth.sensor_cost_ns
-    return {"sensor": sensor, "read_ns": 0, "span_ns": span, "cost_ns": cost, "values": values, "missing": None}
+    return {
+        "sensor": sensor,
+        "read_ns": 0,
+        "span_ns": span,
+        "cost_ns": cost,
+        "values": values,
+        "missing": None,
+    }
 
 
 def _host(

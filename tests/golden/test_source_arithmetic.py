@@ -37,8 +37,10 @@ def test_thirty_printed_rows_agree_on_one_clock() -> None:
 
 @pytest.mark.parametrize(("idle", "per_kbyte", "rate"), [row for row in ROWS if row[0] <= 75])
 def test_cycles_per_kbyte_is_busy_time_times_clock(idle: float, per_kbyte: float, rate: float) -> None:
-    # 16 % is what remains when idle is off by half a point, and the clock by the spread of the table.
-    assert cycles(demand_ns(1 - idle / 100, CPUS, rate * 1e9 / 8192), 2.11e9) == pytest.approx(per_kbyte, rel=0.16)
+    # The clocks that the article's own rows imply differ by up to a fifth.
+    assert cycles(demand_ns(1 - idle / 100, CPUS, rate * 1e9 / 8192), 2.11e9) == pytest.approx(
+        per_kbyte, rel=0.2
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,5 +52,7 @@ def test_cycles_per_kbyte_is_busy_time_times_clock(idle: float, per_kbyte: float
         ("tcp_rput_data", 7.0, 2.02, 5.09),
     ],
 )
-def test_ratios_normalised_to_bandwidth(function: str, share: float, other_share: float, printed: float) -> None:
+def test_ratios_normalised_to_bandwidth(
+    function: str, share: float, other_share: float, printed: float
+) -> None:
     assert normalised_ratio(share, 6.28, other_share, 9.24) == pytest.approx(printed, abs=0.011), function

@@ -25,7 +25,13 @@ def record(index: int = 0, values: list[list[Any]] | None = None) -> dict[str, A
         "values": values or [["cpu.idle_ns", "cpu=0", 7]],
     }  # fmt: skip
     times = {"count": 3, "sum_ns": 600, "buckets": [100, 200], "counts": [1, 2]}
-    load = {"bytes": 9, "operations": 3, "service_time": times, "connections_active": 2, "connections_lost": 1}
+    load = {
+        "bytes": 9,
+        "operations": 3,
+        "service_time": times,
+        "connections_active": 2,
+        "connections_lost": 1,
+    }
     return {
         "index": index, "window": "measured", "begin_ns": 10, "end_ns": 30, "load": load, "sensors": [reading],
     }  # fmt: skip
@@ -42,6 +48,7 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
     writer.add_record("client", "write", record())
     writer.seal(read_manifest(folder / "trials" / "00000-1") | {"trial": "00001-1", "order": 1})
     with read_campaign(folder).connect() as connection:
+
         def row(view: str) -> tuple[Any, ...]:
             return connection.execute(f"SELECT * FROM {view} WHERE trial = '00001-1'").fetchall()
 
@@ -175,7 +182,9 @@ def test_failed_trials_are_listed_and_do_not_count(campaign: Path) -> None:
 
 
 def test_an_empty_campaign_has_empty_frames(tmp_path: Path) -> None:
-    folder = make_campaign(tmp_path / "c", [({"connections": 1}, Truth())], layout=Layout(replicates=0, idle=()))
+    folder = make_campaign(
+        tmp_path / "c", [({"connections": 1}, Truth())], layout=Layout(replicates=0, idle=())
+    )
     frames = load(folder)
     assert len(frames.records) == len(frames.series) == 0
     missing = frames.points.filter(outcome="goodput_bits_per_s").row(0, named=True)

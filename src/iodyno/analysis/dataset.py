@@ -228,7 +228,9 @@ def _bracketed(where: object) -> str:
 def _doubts(stored: Iterable[Mapping[str, str]], where: str = "") -> tuple[Doubt, ...]:
     known = {code.value: code for code in WarningCode}
     return tuple(
-        Doubt(known[d["code"]], d["text"], d.get("where") or where) for d in stored if d.get("code") in known
+        Doubt(known[d["code"]], d["text"], ", ".join(filter(None, (where, d.get("where")))))
+        for d in stored
+        if d.get("code") in known
     )
 
 

@@ -26,6 +26,7 @@ from iodyno.report.tables import Table, cost_outcome, outcome_table, source_tabl
 from iodyno.report.terminal import tier_note
 
 PAGE = "report.html"
+_CUT = " A bar without a cap goes on beyond the axis."
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def _figures(summary: CampaignSummary) -> list[dict[str, Any]]:
         {
             "name": name,
             "title": figure.title,
-            "caption": figure.caption,
+            "caption": figure.caption + (_CUT if axes.cut(figure) else ""),
             # Drawn by us from escaped text: the only markup that is not the template's.
             "panels": [Markup(svg) for svg in axes.draw(figure)],
         }

@@ -71,8 +71,8 @@ def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str)
     step = change(low, high)
     if step.verdict != "rises":
         yield Sentence(
-            f"{opening} {_value(low)} ({places[0]}) to {_value(high)} ({places[1]}), and these two intervals "
-            f"overlap: no point stands out."
+            f"{opening} from {_value(low)} ({places[0]}) to {_value(high)} ({places[1]}); the intervals of these "
+            f"two overlap, so that they cannot be told apart."
         )
         return
     yield Sentence(
@@ -137,37 +137,44 @@ def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcom
     if found is None:
         return
     dearest = found[1]
-    shares = {name: dearest.outcomes[f"{host}.{name}"].estimate for name in SPLIT}
-    if any(share is None for share in shares.values()):
+    shares = [dearest.outcomes[f"{host}.{name}"].estimate for name in SPLIT]
+    if any(share is None for share in shares):
         return
-    usr, sys, intr, idle = (100 * (share or 0.0) for share in shares.values())
+    usr, sys, intr, idle = (100 * (share or 0.0) for share in shares)
+    stands_out = change(*(point.outcomes[outcome] for point in found)).verdict == "rises"
     place = place_name(dearest, layout.factors)
+    opening = f"Where it is dearest ({place}), " if stands_out else f"At {place}, " if place else ""
     unsure = any(d.code == "split_unreliable" and d.text.startswith(host) for d in dearest.doubts)
     most = max((("user code", usr), ("the kernel", sys), ("interrupts", intr)), key=lambda part: part[1])
     yield Sentence(
-        f"{'Where it is dearest (' + place + '), ' if place else ''}{host} is busy {100 - idle:.0f} % of its "
-        f"CPUs, most of it in {most[0]}: {usr:.0f} % user, {sys:.0f} % system, {intr:.0f} % interrupts"
-        f"{' (this split is unreliable)' if unsure else ''}."
+        f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs, most of it in {most[0]}: {usr:.0f} % user, "
+        f"{sys:.0f} % system, {intr:.0f} % interrupts{' (this split is unreliable)' if unsure else ''}."
     )
 
 
 def _tally(cases: Sequence[Case], many: str) -> str:
-    """`rises at 9 of 10 numbers of connections, by a factor of 4.5 to 11; it is undecided at 32 connections`."""
+    """`rises at 9 of 10 numbers of connections, by a factor of 4.5 to 11; it may rise or fall at 32 connections`."""
     parts = []
     for verdict in ("rises", "falls"):
         mine = [step for _, step in cases if step.verdict == verdict]
         if not mine:
             continue
-        count = f"all {len(cases)}" if len(mine) == len(cases) else f"{len(mine)} of {len(cases)}"
+        count = _every(len(cases)) if len(mine) == len(cases) else f"{len(mine)} of {len(cases)}"
         where = f" at {count} {many}" if len(cases) > 1 else ""
-        spread = _spread(sorted(step.ratio for step in mine if step.ratio is not None))
+        spread = _spread(sorted(_larger_over_smaller(step.ratio) for step in mine if step.ratio))
         parts.append(f"{verdict}{where}{spread}")
     undecided = [place for place, step in cases if step.verdict == "undecided"]
     if undecided:
         every = len(undecided) == len(cases)
-        where = f" at all {len(cases)} {many}" if every and len(cases) > 1 else f" at {_listed(undecided)}"
-        parts.append(f"is undecided{where if len(cases) > 1 else ''}: the intervals overlap")
+        where = (
+            f" at {_every(len(cases))} {many}" if every and len(cases) > 1 else f" at {_listed(undecided)}"
+        )
+        parts.append(f"may rise or fall{where if len(cases) > 1 else ''}: the intervals overlap")
     return "; it ".join(parts)
+
+
+def _every(count: int) -> str:
+    return "both" if count == 2 else f"all {count}"
 
 
 def _from_to(summary: CampaignSummary, factor: FactorLevels) -> str:
@@ -207,10 +214,18 @@ def _spread(ratios: Sequence[float]) -> str:
 
 
 def _factor(step: Change) -> str:
-    if step.ratio is None:
+    if not step.ratio:
         return "no ratio"
-    bounds = f" [{_times(step.low)}, {_times(step.high)}]" if step.low and step.high else ""
-    return f"a factor of {_times(step.ratio)}{bounds}"
+    ratio, low, high = step.ratio, step.low, step.high
+    if step.verdict == "falls":
+        ratio, low, high = 1 / ratio, 1 / high if high else None, 1 / low if low else None
+    bounds = f" [{_times(low)}, {_times(high)}]" if low and high else ""
+    return f"a factor of {_times(ratio)}{bounds}"
+
+
+def _larger_over_smaller(ratio: float) -> float:
+    """A fall to a sixth is told as a factor of 6, as people say it."""
+    return max(ratio, 1 / ratio)
 
 
 def _times(ratio: float) -> str:
@@ -218,8 +233,8 @@ def _times(ratio: float) -> str:
 
 
 def _in_full(step: Change) -> str:
-    verb = "is undecided," if step.verdict == "undecided" else step.verdict
-    return f"{verb} from {_value(step.first)} to {_value(step.second)}, {_factor(step)}"
+    verb = "may rise or fall" if step.verdict == "undecided" else step.verdict
+    return f"{verb}, from {_value(step.first)} to {_value(step.second)}, {_factor(step)}"
 
 
 def _step(first: PointSummary, last: PointSummary, outcome: str, along: FactorLevels) -> str:

@@ -44,6 +44,16 @@ def draw(figure: Figure) -> list[str]:
     return [_panel(panel, _y_range([p for p in figure.panels if p.y == panel.y])) for panel in figure.panels]
 
 
+def cut(figure: Figure) -> bool:
+    """Whether an interval goes on beyond the axis of its panel."""
+    for panel in figure.panels:
+        low, high = _y_range([p for p in figure.panels if p.y == panel.y])
+        ends = [(mark.low, mark.high) for series in panel.series for mark in series.marks]
+        if any((a is not None and a < low) or (b is not None and b > high) for a, b in ends):
+            return True
+    return False
+
+
 def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round values from `low` to `high`, 1, 2 or 5 times a power of ten apart."""
     if high <= low:
@@ -122,6 +132,8 @@ def _y_range(panels: Sequence[Panel]) -> tuple[float, float]:
         low = min(mark.y for mark in marks)
         lows = [mark.low for mark in marks if mark.low and mark.low > low / 3]
         return min([low, *lows]) * 0.9, high * 1.1
+    if panels[0].y.title.endswith("%") and high <= 130:
+        return 0.0, 100.0
     # Zero belongs on the axis of a cost or a rate: lengths are compared.
     low = min(0.0, *(mark.y for mark in marks))
     ticks = linear_ticks(low, high * 1.04)
@@ -165,9 +177,9 @@ def _notes(panel: Panel, x: Span, bottom: float) -> list[str]:
     for place, text in panel.notes:
         at = x(place)
         before, _, after = text.partition(" | ")
-        parts.append(f'<path class="note" d="M{at} {TOP - 2}V{bottom}"/>')
-        parts.append(f'<text x="{at - 6}" y="{TOP + 8}" class="small end">{escape(before)}</text>')
-        parts.append(f'<text x="{at + 6}" y="{TOP + 8}" class="small">{escape(after)}</text>')
+        parts.append(f'<path class="note" d="M{at} {TOP - 15}V{bottom}"/>')
+        parts.append(f'<text x="{at - 6}" y="{TOP - 5}" class="small end">{escape(before)}</text>')
+        parts.append(f'<text x="{at + 6}" y="{TOP - 5}" class="small">{escape(after)}</text>')
     return parts
 
 
@@ -192,9 +204,10 @@ def _series(series: Series, x: Span, y: Span, dodge: float) -> list[str]:
         )
         if mark.low is not None and mark.high is not None:
             low, high = y(max(mark.low, y.low)), y(min(mark.high, y.high))
-            parts.append(
-                f'<path class="bar" d="M{at:.1f} {low}V{high}M{at - 4:.1f} {low}h8M{at - 4:.1f} {high}h8"/>'
-            )
+            # An end without a cap: the interval goes on beyond the axis.
+            caps = [end for end, value in ((low, mark.low), (high, mark.high)) if y.low <= value <= y.high]
+            path = "".join(f"M{at - 4:.1f} {end}h8" for end in caps)
+            parts.append(f'<path class="bar" d="M{at:.1f} {low}V{high}{path}"/>')
         parts.append(
             f'<circle class="hit" cx="{at:.1f}" cy="{up}" r="10"/>{marker(series.style, round(at, 1), up)}</g>'
         )

@@ -123,7 +123,8 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
             if marks
         )
         y = Axis(f"{what}, {_unit_words(scale)}", kind)
-        panels.append(Panel(title, x, y, series, tuple(_changes(summary, layout, along, places))))
+        if series:
+            panels.append(Panel(title, x, y, series, tuple(_changes(summary, layout, along, places))))
     return tuple(panels)
 
 

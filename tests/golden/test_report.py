@@ -1,0 +1,47 @@
+"""Tables, sentences and figure data of a report, from the tables of 2008. `IODYNO_UPDATE=1` writes them anew."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import made_summary
+import pytest
+
+from iodyno.report.csv import as_csv
+from iodyno.report.figures import FIGURES
+from iodyno.report.json import as_json
+from iodyno.report.terminal import show_tables
+
+GOLDEN = Path(__file__).parent / "report"
+
+
+def keep(name: str, text: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("IODYNO_UPDATE"):
+        GOLDEN.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{path} differs; IODYNO_UPDATE=1 writes it anew"
+
+
+@pytest.mark.parametrize("made", ["summary", "flat", "single"])
+def test_what_a_terminal_shows(made: str) -> None:
+    out = io.StringIO()
+    show_tables(getattr(made_summary, made)(), out)
+    keep(f"{made}.txt", out.getvalue())
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in FIGURES])
+def test_what_a_figure_shows(name: str) -> None:
+    make = next(entry.make for entry in FIGURES if entry.name == name)
+    figure = make(made_summary.summary())
+    assert figure is not None
+    keep(f"figure-{name}.json", json.dumps(asdict(figure), indent=1, ensure_ascii=False) + "\n")
+
+
+def test_what_csv_and_json_hold() -> None:
+    keep("points.csv", as_csv(made_summary.summary()).replace("\r\n", "\n"))
+    keep("single.json", as_json(made_summary.single()) + "\n")

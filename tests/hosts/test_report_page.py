@@ -1,0 +1,229 @@
+"""The report in a real browser: quiet, alone, readable at two widths, on paper and in the dark."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import made_summary
+import pytest
+from made_campaign import HELLO, Layout, Truth, changed, make_campaign
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from iodyno.report import write_report
+from iodyno.report.html import page, write_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NASTY = '<script>document.title = "taken"</script>"\'&'
+FACTORS = [
+    {"name": "connections", "levels": [1, 4, 32, 100, 1000], "together": {"window": [262144] * 4 + [32768]}},
+    {"name": "size", "levels": [65536, 1024], "together": {}},
+]
+
+
+def points() -> list[tuple[dict[str, int], Truth]]:
+    """Ten points; the cost grows with connections and with smaller messages."""
+    return [
+        (
+            {"connections": connections, "window": 262144 if connections < 1000 else 32768, "size": size},
+            changed(
+                Truth(), cost_ns_per_kib={"client": 300 + 0.3 * connections + 400_000 / size, "server": 300}
+            ),
+        )
+        for connections in (1, 4, 32, 100, 1000)
+        for size in (65536, 1024)
+    ]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of fifty trials, with names that would break out of the page if they could."""
+    hello = HELLO | {"host": HELLO["host"] | {"cpu_model": NASTY}}
+    folder = make_campaign(
+        tmp_path_factory.mktemp("report") / "c",
+        points(),
+        factors=FACTORS,
+        layout=Layout(replicates=5, intervals=30, hello=hello),
+        question=f"What does a KByte cost? {NASTY}",
+        experiment_text=f"name: made # {NASTY}\n",
+    )
+    return write_report(folder)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip(
+            "chromium is not installed: apt-get install chromium, to have the report tested in a browser"
+        )
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=[400, 1400])
+def shown(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": request.param, "height": 900})
+    shown = context.new_page()
+    shown.trouble = []  # type: ignore[attr-defined]
+    shown.on("console", lambda message: shown.trouble.append(message.text))  # type: ignore[attr-defined]
+    shown.on("pageerror", lambda error: shown.trouble.append(str(error)))  # type: ignore[attr-defined]
+    shown.on("request", lambda asked: shown.trouble.append(asked.url) if _outside(asked.url) else None)  # type: ignore[attr-defined]
+    shown.goto(report.as_uri())
+    yield shown
+    assert shown.trouble == []  # type: ignore[attr-defined]
+    context.close()
+
+
+def _outside(url: str) -> bool:
+    return not url.startswith(("file:", "data:"))
+
+
+def test_it_fits_the_width(shown: Page) -> None:
+    for _ in range(2):
+        wide, window = shown.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert wide <= window
+        shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+
+
+def test_a_trial_opens_without_scripts(shown: Page) -> None:
+    trial = shown.locator("#trials details").first
+    picture = trial.locator("svg")
+    assert not picture.is_visible()
+    trial.locator("summary").click()
+    assert picture.is_visible()
+    assert "goodput" in (picture.get_attribute("aria-label") or "")
+
+
+def test_figures_have_names_intervals_and_readable_text(shown: Page) -> None:
+    figures = shown.locator("figure svg")
+    assert figures.count() == 4
+    for index in range(figures.count()):
+        figure = figures.nth(index)
+        assert figure.get_attribute("role") == "img"
+        assert figure.locator(".bar").count() == 10
+        assert "95 %" in (figure.locator(".hit").first.evaluate("e => e.closest('figure').innerText"))
+        assert figure.locator("title").count() == 10
+    # No label lies on another one.
+    overlaps = shown.evaluate(
+        """() => [...document.querySelectorAll('figure svg, .trials details[open] svg')].flatMap(svg => {
+          const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+          return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([_, q]) =>
+            p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 4 && q.top < p.bottom - 4
+          ).map(([b]) => a + ' on ' + b)); })"""
+    )
+    assert overlaps == []
+    sizes = shown.evaluate(
+        "[...document.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect().height)"
+    )
+    assert min(sizes) >= 9
+
+
+def test_markup_in_names_stays_text(shown: Page) -> None:
+    assert "taken" not in shown.title().split("<script>")[0]
+    assert NASTY in shown.locator("h1").inner_text()
+    assert shown.locator("script").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_the_paper(browser: Browser, report: Path, scheme: str) -> None:
+    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+    shown = context.new_page()
+    shown.goto(report.as_uri())
+    names = ["--ink", "--soft", "--accent", "--warn", "--bad", *(f"--s{index}" for index in range(7))]
+    paper, *colours = shown.evaluate(
+        """names => ['--paper', ...names].map(name => {
+          const probe = document.createElement('i'); probe.style.color = `var(${name})`; document.body.append(probe);
+          return getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map(Number); })""",
+        names,
+    )
+    contrasts = {name: _contrast(paper, colour) for name, colour in zip(names, colours, strict=True)}
+    # WCAG 2.2: 4.5 for text, 3 for graphics.
+    assert all(
+        contrast >= (3 if name.startswith("--s") and name != "--soft" else 4.5)
+        for name, contrast in contrasts.items()
+    ), contrasts
+    context.close()
+
+
+def test_it_prints(browser: Browser, report: Path) -> None:
+    context = browser.new_context()
+    shown = context.new_page()
+    shown.goto(report.as_uri())
+    assert shown.pdf(format="A4").startswith(b"%PDF")
+    context.close()
+
+
+def _contrast(one: list[float], other: list[float]) -> float:
+    def luminance(colour: list[float]) -> float:
+        linear = [
+            c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+# Without a browser.
+
+
+def test_fifty_trials_fit_into_one_and_a_half_megabytes(report: Path) -> None:
+    assert report.read_text().count('id="trial-') == 50
+    assert report.stat().st_size <= 1_500_000
+
+
+def test_it_asks_for_nothing_outside(report: Path) -> None:
+    text = report.read_text()
+    assert "default-src 'none'" in text
+    links = re.findall(r'(?:href|src)="([^"]{0,40})', text)
+    assert links
+    assert all(link.startswith(("#", "data:")) for link in links)
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def test_every_tag_is_closed(report: Path) -> None:
+    class Tags(HTMLParser):
+        void = frozenset({"meta", "link", "br", "path", "circle", "rect", "polyline"})
+        stack: list[str] = []  # noqa: RUF012
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            if tag not in self.void:
+                self.stack.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            if tag not in self.void:
+                assert self.stack.pop() == tag
+
+    parser = Tags()
+    parser.feed(report.read_text())
+    assert parser.stack == []
+
+
+def test_the_experiment_and_the_data_are_in_it(report: Path) -> None:
+    text = report.read_text()
+    assert "iodyno run experiment.yaml" in text
+    assert text.count("data:application/json;base64,") == 1
+    assert "name: made #" in text
+
+
+@pytest.mark.parametrize("made", ["summary", "flat", "single"])
+def test_sparse_campaigns_have_a_page(tmp_path: Path, made: str) -> None:
+    text = write_page(getattr(made_summary, made)(), tmp_path / "report.html").read_text()
+    assert "What does a transmitted KByte cost?" in text
+
+
+def test_an_empty_campaign_has_a_page(tmp_path: Path) -> None:
+    folder = make_campaign(tmp_path / "c", points(), factors=FACTORS, layout=Layout(replicates=0, idle=()))
+    assert "No trial finished" in write_report(folder).read_text()
+
+
+def test_a_page_is_the_same_for_the_same_campaign(report: Path) -> None:
+    assert write_report(report.parent).read_text() == report.read_text()
+    assert page(made_summary.summary()) == page(made_summary.summary())

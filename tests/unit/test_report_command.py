@@ -1,0 +1,89 @@
+"""`iodyno report`, as it is typed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from made_campaign import Truth, make_campaign
+
+from iodyno.cli.main import run
+from iodyno.core.outcome import Estimate
+from iodyno.report.numbers import digits, quantity, with_interval
+
+FACTORS = [{"name": "connections", "levels": [1, 4], "together": {}}]
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    points = [({"connections": number, "size": 65536}, Truth()) for number in (1, 4)]
+    return make_campaign(tmp_path / "c", points, factors=FACTORS)
+
+
+def test_tables_on_stdout_and_the_page_named_on_stderr(
+    campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["report", str(campaign)]) == 0
+    out, err = capsys.readouterr()
+    assert "#conn  (usr/sys/intr/idle)  cycles/Kbyte  (usr/sys/intr/idle)  cycles/Kbyte  Throughput" in out
+    assert "Gbit/s" in out
+    assert str(campaign / "report.html") in err
+    assert (campaign / "report.html").is_file()
+
+
+def test_json_has_the_promised_keys(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(campaign), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert not (campaign / "report.html").exists()
+    assert [point["levels"]["connections"] for point in found["points"]] == [1, 4]
+    for point in found["points"]:
+        assert {"levels", "labels", "outcomes", "warnings"} <= set(point)
+        assert point["labels"]["size"] == "64KiB"
+        for name in ("goodput_bits_per_s", "client.cpu_ns_per_kib", "server.cycles_per_kbyte"):
+            outcome = point["outcomes"][name]
+            assert {"estimate", "low", "high", "n", "unit", "method"} <= set(outcome)
+            assert outcome["low"] <= outcome["estimate"] <= outcome["high"]
+
+
+def test_csv_has_a_row_per_point_and_outcome(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(campaign), "--csv", "--html", str(campaign / "other.html")]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    costs = [row for row in rows if row["outcome"] == "client.cpu_ns_per_kib"]
+    assert [row["connections"] for row in costs] == ["1", "4"]
+    assert float(costs[0]["low"]) < 400 < float(costs[0]["high"])
+    assert (campaign / "other.html").is_file()
+
+
+def test_mistakes_have_a_place_and_an_exit_code(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(campaign / "trials")]) == 6
+    assert "is not the folder of a campaign" in capsys.readouterr().err
+    assert run(["report", str(campaign), "--html", str(campaign / "no" / "report.html")]) == 6
+    assert "--html" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "name", "shown"),
+    [
+        (9.2234e9, "bit/s", "", "9.22 Gbit/s"),
+        (0.0312, "1", "cpu_busy_ratio", "3.12 %"),
+        (43_760, "ns", "", "43.8 us"),
+        (0, "1", "", "0"),
+        (None, "ns", "", "–"),
+        (999.7e6, "bit/s", "", "1000 Mbit/s"),
+    ],
+)
+def test_quantities(value: float | None, unit: str, name: str, shown: str) -> None:
+    assert quantity(value, unit, name) == shown
+
+
+def test_a_value_has_the_digits_that_its_interval_leaves() -> None:
+    assert digits(11792.4, 353) == "11790"
+    assert digits(0.012346, 0.00021) == "0.01235"
+    estimate = Estimate(11792.4, 11439.4, 12145.4, 3, "cycles/KiB", "t interval over 3 trials")
+    assert with_interval(estimate) == "11790 ±350 cycles/KiB"
+    skewed = Estimate(100.0, 95.0, 130.0, 1, "ns", "bootstrap")
+    assert with_interval(skewed) == "100 [95, 130] ns"
+    assert with_interval(Estimate(1.0, None, None, 1, "ns", "one trial")) == "1.00 ns"

@@ -239,7 +239,7 @@ def test_a_sound_trial_raises_no_doubt(tmp_path: Path) -> None:
     ("wrong", "code", "said"),
     [
         ({"goodput_lies": 1.2}, "physics", "more than the"),
-        ({"little": 0.5}, "physics", "Little's law"),
+        ({"little": 1.5}, "physics", "Little's law"),
         ({"split_sum": 1.2}, "split_unreliable", "the split is unreliable"),
         ({"steal": 0.1}, "steal", "hypervisor"),
         ({"sensor_cost_ns": 10_000_000}, "observer_cost", "sensors"),

@@ -1,21 +1,55 @@
-//! Dropping a job while it is being prepared or runs.
+//! One switch that ends whatever a job is doing.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
-/// Shared word that a job was dropped. Every stage that can wait looks at it at least every 50 ms.
+use iodyno_core::units::Nanos;
+use iodyno_sys::clock;
+
+/// Shared by whoever may end a job and whoever carries it out. Once cancelled, it stays cancelled.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel(Arc<Bell>);
+
+#[derive(Debug, Default)]
+struct Bell {
+    cancelled: AtomicBool,
+    lock: Mutex<()>,
+    rung: Condvar,
+}
 
 impl Cancel {
-    /// Drops the job.
+    /// Ends every stage that waits or runs, within some 50 ms.
     pub fn cancel(&self) {
-        self.0.store(true, Relaxed);
+        self.0.cancelled.store(true, SeqCst);
+        self.ring();
     }
 
-    /// Whether it was dropped.
+    /// Whether [`Cancel::cancel`] was called.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Relaxed)
+        self.0.cancelled.load(SeqCst)
+    }
+
+    /// Has those who wait look again. Does not allocate.
+    pub(crate) fn ring(&self) {
+        // Taking the lock orders this after a waiter's look and before its sleep, or before its look.
+        drop(self.0.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.rung.notify_all();
+    }
+
+    /// Waits until `done`, cancelled, or `CLOCK_MONOTONIC` shows `until`; `None` waits for ever.
+    pub(crate) fn wait(&self, until: Option<Nanos>, done: impl Fn() -> bool) {
+        let mut guard = self.0.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !done() && !self.is_cancelled() {
+            let left = until.map_or(Nanos::SECOND, |until| until.minus(clock::monotonic()));
+            if left.0 == 0 {
+                return;
+            }
+            guard = match self.0.rung.wait_timeout(guard, Duration::from_nanos(left.0)) {
+                Ok((guard, _)) => guard,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
     }
 }

@@ -1,18 +1,19 @@
-//! What keeps a load from being prepared or carried out.
+//! Why a load cannot be made.
 
 use std::io;
 
+use iodyno_core::job::JobError;
 use iodyno_core::message::ErrorCode;
 
-/// What is wrong, where, and what to try; becomes an `error` on the wire.
+/// What is wrong, where, and what to try.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {what}")]
+#[error("{place}: {what}; {advice}")]
 pub struct LoadError {
     /// Which kind.
     pub code: ErrorCode,
     /// What is wrong.
     pub what: String,
-    /// Where.
+    /// Where: a key of the job, an address.
     pub place: String,
     /// What to try.
     pub advice: String,
@@ -23,40 +24,62 @@ impl LoadError {
         code: ErrorCode,
         what: impl Into<String>,
         place: impl Into<String>,
-        advice: &str,
+        advice: impl Into<String>,
     ) -> Self {
-        LoadError { code, what: what.into(), place: place.into(), advice: advice.to_owned() }
+        LoadError { code, what: what.into(), place: place.into(), advice: advice.into() }
     }
 
     pub(crate) fn cancelled() -> Self {
-        LoadError::new(ErrorCode::Transport, "the job was dropped", "job", "")
+        LoadError::new(ErrorCode::Transport, "the job was cancelled", "job", "prepare it again")
     }
 
-    /// An error of the kernel while connections are brought up at `place`.
-    pub(crate) fn from_kernel(error: &io::Error, doing: &str, place: &str) -> Self {
-        use io::ErrorKind as K;
-        let (code, advice) = match (error.kind(), error.raw_os_error().unwrap_or(0)) {
-            (_, EMFILE | ENFILE) => {
-                (ErrorCode::Limit, "raise the limit of open files (ulimit -n), or use fewer connections")
-            }
-            (_, ENOBUFS | ENOMEM) => (ErrorCode::Limit, "free memory, or use fewer connections"),
-            (K::AddrInUse, _) => (ErrorCode::Address, "name another data_port, or none"),
-            (K::AddrNotAvailable, _) if doing == "connect" => {
-                (ErrorCode::Limit, "widen net.ipv4.ip_local_port_range, or use fewer connections")
-            }
-            (K::AddrNotAvailable, _) => (ErrorCode::Address, "name an address of this host"),
-            (K::ConnectionRefused, _) => {
-                (ErrorCode::Address, "look for a firewall between the hosts, and whether the receiver is up")
-            }
-            (K::PermissionDenied, _) => (ErrorCode::Address, "name a data_port above 1023"),
-            _ => (ErrorCode::Address, "look at address and route of both hosts (ip route get)"),
-        };
+    /// What the kernel refused while `doing` something at `place`.
+    pub(crate) fn refused(error: &io::Error, doing: &str, place: &str) -> Self {
+        let (code, advice) = reading_of(error);
         LoadError::new(code, format!("cannot {doing}: {error}"), place, advice)
     }
 }
 
-// Numbers of Linux that std has no kind for; the same on every architecture that the agent runs on.
-const ENOMEM: i32 = 12;
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
-const ENOBUFS: i32 = 105;
+impl From<JobError> for LoadError {
+    fn from(error: JobError) -> Self {
+        LoadError::new(
+            ErrorCode::Job,
+            format!("found {}", error.found),
+            error.key,
+            format!("allowed is {}", error.allowed),
+        )
+    }
+}
+
+/// What an error number of a socket call means for the person who planned the trial.
+fn reading_of(error: &io::Error) -> (ErrorCode, &'static str) {
+    use iodyno_sys::errno;
+    match error.raw_os_error().unwrap_or(0) {
+        errno::EADDRINUSE => (ErrorCode::Address, "choose another port, or 0 to let the kernel choose one"),
+        errno::EADDRNOTAVAIL => (ErrorCode::Address, "name an address that this host has (ip address)"),
+        errno::EACCES | errno::EPERM => {
+            (ErrorCode::Address, "use a port above 1023 and look at the firewall of this host")
+        }
+        errno::ECONNREFUSED => (ErrorCode::Address, "start the receiver first and look at its port"),
+        errno::EHOSTUNREACH | errno::ENETUNREACH | errno::ENETDOWN => {
+            (ErrorCode::Address, "look at the routes and links of both hosts (ip route get)")
+        }
+        errno::ECONNRESET | errno::EPIPE => {
+            (ErrorCode::Address, "see whether another program listens there, and what the receiver reported")
+        }
+        errno::ETIMEDOUT => (ErrorCode::ConnectTimeout, "look for a firewall that drops packets on the way"),
+        errno::EAFNOSUPPORT => {
+            (ErrorCode::Address, "this kernel lacks the address family; use the other one")
+        }
+        errno::EMFILE => (ErrorCode::Limit, "raise the hard limit of open files (ulimit -Hn)"),
+        errno::ENFILE => (ErrorCode::Limit, "raise fs.file-max"),
+        errno::ENOBUFS | errno::ENOMEM => (ErrorCode::Limit, "use fewer connections or smaller buffers"),
+        errno::ENOSPC => (ErrorCode::Limit, "raise fs.epoll.max_user_watches"),
+        errno::EAGAIN => (
+            ErrorCode::Limit,
+            "raise the limit of threads (ulimit -u, kernel.threads-max, kernel.pid_max, vm.max_map_count, \
+             pids.max of the control group) or use the epoll driver",
+        ),
+        _ => (ErrorCode::Transport, "see the kernel log of this host (dmesg)"),
+    }
+}

@@ -1,26 +1,31 @@
-//! Load generation: a workload on a transport, submitted by a driver, on workers.
+//! Load generation: a workload (what is done on a connection) on a transport (what it travels on), submitted
+//! by a driver (how calls are made).
 //!
-//! [`listen`] and [`connect`] bring every connection up, prove it and park one thread a worker;
-//! [`Prepared::arm`] tells the threads when to start. From then on a worker allocates nothing, takes no lock and
-//! says nothing: it writes to counters that a [`Meter`] reads from another thread.
+//! ```text
+//! listen ─▶ accept_all ─┐
+//!                       ├─▶ Prepared ── arm(start) ─▶ Running ── join ─▶ Finished
+//! connect ──────────────┘    connections proven,        Meter::read at any time
+//!                            threads parked
+//! ```
+//! Everything that can fail or takes memory happens before the start. From the start on, a worker calls the
+//! kernel, reads the clock and adds to counters, and does nothing else.
 
 #![forbid(unsafe_code)]
 
+mod calibration;
 mod cancel;
-mod counters;
-mod crew;
 mod driver;
 mod error;
-mod establish;
-mod null;
-mod preamble;
+mod handshake;
+mod prepared;
 mod transport;
+mod worker;
 mod workload;
 
+pub use calibration::null_cost;
 pub use cancel::Cancel;
-pub use counters::{Meter, Totals};
-pub use crew::{Finished, Prepared, Running};
 pub use error::LoadError;
-pub use establish::accepting::{listen, Listener};
-pub use establish::connecting::connect;
-pub use null::null_cost;
+pub use handshake::accept::Listener;
+pub use handshake::{connect, listen};
+pub use prepared::{Finished, Prepared, Running};
+pub use worker::counters::{Meter, Totals};

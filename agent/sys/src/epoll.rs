@@ -38,6 +38,22 @@ impl Events {
         Events { entries: vec![libc::epoll_event { events: 0, u64: 0 }; capacity.max(1)], filled: 0 }
     }
 
+    /// How many descriptors the last wait reported.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.filled
+    }
+
+    /// The key of one of those, from 0 to [`Events::count`].
+    ///
+    /// # Panics
+    /// Beyond the room that was made.
+    #[inline]
+    #[must_use]
+    pub fn key(&self, at: usize) -> u64 {
+        self.entries[at].u64
+    }
+
     /// The keys that the last wait reported.
     pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
         self.entries[..self.filled].iter().map(|entry| entry.u64)

@@ -6,6 +6,7 @@ pub mod affinity;
 pub mod buffer;
 pub mod clock;
 pub mod epoll;
+pub mod errno;
 pub mod limits;
 pub mod operation_clock;
 pub mod perf_event;

@@ -190,6 +190,21 @@ pub fn shutdown(socket: BorrowedFd<'_>, direction: Direction) -> io::Result<()> 
     checked(unsafe { libc::shutdown(socket.as_raw_fd(), how) }).map(drop)
 }
 
+/// Has the socket's close reset the connection and throw away what was not sent, so that the peer learns at
+/// once that this end is gone. A close of a connection that was shut for reading sends nothing by itself, and
+/// leaves a peer that waits for room waiting.
+///
+/// # Errors
+/// What the kernel said.
+pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let length = size_of_val(&linger) as libc::socklen_t;
+    let place = std::ptr::from_ref(&linger).cast();
+    // SAFETY: the kernel reads `length` bytes of `linger`, which has that many.
+    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, place, length) })
+        .map(drop)
+}
+
 /// Has calls on the socket wait (`true`) or give `EAGAIN` (`false`).
 ///
 /// # Errors

@@ -1,159 +1,158 @@
 //! One pinned worker a CPU, many connections each, non-blocking calls.
 
-use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::Arc;
+use std::io;
 
-use iodyno_core::job::Role;
-use iodyno_core::units::Nanos;
-use iodyno_sys::epoll::{Epoll, Events, Interest};
-use iodyno_sys::operation_clock::OperationClock;
-use iodyno_sys::socket;
+use iodyno_sys::affinity;
+use iodyno_sys::epoll::{Epoll, Events};
 
-use crate::counters::Counters;
-use crate::crew::Work;
-use crate::driver::Shared;
 use crate::error::LoadError;
-use crate::transport::null::NullFlow;
-use crate::transport::tcp::TcpFlow;
-use crate::transport::Flow;
-use crate::workload::stream::{receiving_turn, Sending, Tally, Turn};
+use crate::transport::Link;
+use crate::worker::shared::Shared;
+use crate::worker::Worker;
+use crate::workload::{Activity, Step};
 
-/// Bytes that a connection may move before the next one has its turn: many small messages at a time, so that
-/// the kernel can join them, and still a round over thousands of connections in a fraction of a second.
-const SHARE: usize = 128 << 10;
-/// Connections that one wait reports.
-const REPORTED: usize = 256;
-/// How long a worker with nothing to do sleeps before it looks at the clock.
-const NAP_MS: i32 = 10;
+/// chosen: descriptors that one wait reports. What is ready beyond is reported by the next wait, before those
+/// that were visited meanwhile: the kernel keeps them in turn.
+const MOST_EVENTS: usize = 256;
 
-/// The connections of one worker.
-struct Table {
-    epoll: Epoll,
-    events: Events,
-    /// Index of each connection in the job, and how far it is.
-    members: Vec<(usize, Sending)>,
+/// One connection of a worker.
+struct Slot<A, L> {
+    activity: A,
+    link: L,
+    connection: usize,
+    open: bool,
 }
 
-/// One worker for each of `cpus`, but no more than there are connections, which are dealt round robin.
-pub fn works(shared: &Arc<Shared>, cpus: &[u32]) -> Result<Vec<(Vec<u32>, Work)>, LoadError> {
-    let failed = |error: std::io::Error| LoadError::from_kernel(&error, "wait", "epoll");
-    let workers = cpus.len().min(shared.sockets.len()).max(1);
-    let interest = if shared.role == Role::Receive { Interest::Readable } else { Interest::Writable };
-    let mut works: Vec<(Vec<u32>, Work)> = Vec::with_capacity(workers);
-    for worker in 0..workers {
-        let indices: Vec<usize> = (worker..shared.sockets.len()).step_by(workers).collect();
-        let epoll = Epoll::new().map_err(failed)?;
-        for (key, index) in (0..).zip(&indices) {
-            let socket = shared.sockets[*index].as_fd();
-            socket::set_blocking(socket, false).map_err(failed)?;
-            epoll.add(socket, interest, key).map_err(failed)?;
-        }
-        let mut table = Table {
-            epoll,
-            events: Events::with_capacity(REPORTED),
-            members: indices.into_iter().map(|index| (index, Sending::new())).collect(),
-        };
-        let shared = Arc::clone(shared);
-        let work: Work = Box::new(move |counters, clock, start| {
-            table.serve(&shared, worker, counters, clock, start);
-        });
-        works.push((cpus.get(worker).map_or_else(Vec::new, |cpu| vec![*cpu]), work));
+pub(crate) fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
+    let cpu = shared.cpus[number % shared.cpus.len()];
+    if let Err(error) = affinity::restrict(&[cpu]) {
+        return shared.report(LoadError::refused(&error, &format!("run on CPU {cpu}"), "cpus"));
     }
-    Ok(works)
+    let mut slots: Vec<Slot<A, L>> = shared
+        .share_of(number)
+        .map(|connection| {
+            let (activity, link) = make(connection);
+            Slot { activity, link, connection, open: true }
+        })
+        .collect();
+    let waiting = match Waiting::on(&slots) {
+        Ok(waiting) => waiting,
+        Err(error) => return shared.report(LoadError::refused(&error, "wait on the sockets", "connections")),
+    };
+    let Some(mut worker) = Worker::await_start(shared, number) else { return };
+    run(&mut slots, waiting, &mut worker, shared);
 }
 
-/// The same for connections that go nowhere and are always ready.
-pub fn null_works(shared: &Arc<Shared>, connections: usize, cpus: &[u32]) -> Vec<(Vec<u32>, Work)> {
-    let workers = cpus.len().min(connections).max(1);
-    let work = |worker: usize| -> Work {
-        let shared = Arc::clone(shared);
-        let mut members: Vec<_> =
-            (worker..connections).step_by(workers).map(|index| (index, Sending::new())).collect();
-        Box::new(move |counters, clock, start| {
-            let (until, recorder) = (start.plus(shared.load), counters.recorder(worker));
-            counters.started(clock.now());
-            while clock.now() < until {
-                for (index, sending) in &mut members {
-                    let mut tally = Tally { connection: &counters.connections[*index], recorder, clock };
-                    let message = shared.message.bytes();
-                    let _ = sending.turn(&NullFlow, message, SHARE, until, &mut tally);
+/// Whose turn it is.
+struct Waiting {
+    /// Absent for a transport that is always ready.
+    epoll: Option<Epoll>,
+    events: Events,
+    slots: usize,
+}
+
+impl Waiting {
+    fn on<A: Activity, L: Link>(slots: &[Slot<A, L>]) -> io::Result<Self> {
+        let mut epoll = None;
+        for (key, slot) in (0..).zip(slots) {
+            if let Some(descriptor) = slot.link.descriptor() {
+                if epoll.is_none() {
+                    epoll = Some(Epoll::new()?);
+                }
+                if let Some(epoll) = &epoll {
+                    epoll.add(descriptor, A::INTEREST, key)?;
                 }
             }
-        })
-    };
-    (0..workers)
-        .map(|worker| (cpus.get(worker).map_or_else(Vec::new, |cpu| vec![*cpu]), work(worker)))
-        .collect()
+        }
+        let events = Events::with_capacity(slots.len().min(MOST_EVENTS));
+        Ok(Waiting { epoll, events, slots: slots.len() })
+    }
+
+    /// Waits; gives how many are ready.
+    fn wait(&mut self, timeout_ms: i32) -> io::Result<usize> {
+        let Some(epoll) = &self.epoll else { return Ok(self.slots) };
+        epoll.wait(&mut self.events, timeout_ms)?;
+        Ok(self.events.count())
+    }
+
+    /// Which slot one of them is.
+    #[inline]
+    fn ready(&self, at: usize) -> usize {
+        if self.epoll.is_some() {
+            self.events.key(at) as usize
+        } else {
+            at
+        }
+    }
+
+    /// Waits no longer for one.
+    fn forget(&self, link: &impl Link) {
+        if let (Some(epoll), Some(descriptor)) = (&self.epoll, link.descriptor()) {
+            // It was added before and not removed since.
+            let _ = epoll.remove(descriptor);
+        }
+    }
 }
 
-impl Table {
-    fn serve(
-        &mut self,
-        shared: &Shared,
-        worker: usize,
-        counters: &Counters,
-        clock: &mut OperationClock,
-        start: Nanos,
-    ) {
-        let (until, recorder) = (start.plus(shared.load), counters.recorder(worker));
-        let scratch = shared.scratches.get(worker % shared.scratches.len().max(1));
-        let mut open = self.members.len();
-        let mut started = false;
-        if shared.role == Role::Send {
-            counters.started(clock.now());
-            started = true;
+fn run<A: Activity, L: Link>(
+    slots: &mut [Slot<A, L>],
+    mut waiting: Waiting,
+    worker: &mut Worker<'_>,
+    shared: &Shared,
+) {
+    let mut open = slots.len();
+    let calls = slots.first().map_or(1, |slot| slot.activity.calls_per_visit(slots.len()));
+    while open > 0 {
+        if A::UNTIL_DUE && worker.is_due() {
+            slots.iter().filter(|slot| slot.open).for_each(|slot| slot.link.finish());
+            return;
         }
-        while open > 0 {
-            if let Err(error) = self.epoll.wait(&mut self.events, NAP_MS) {
-                counters.lost(worker, &format!("epoll: {error}"));
+        // Receivers wait as long as it takes: when a job ends, its sockets are shut, which wakes them.
+        let ready = match waiting.wait(if A::UNTIL_DUE { worker.until_due_ms() } else { -1 }) {
+            Ok(ready) => ready,
+            Err(error) => {
+                let number = error.raw_os_error().unwrap_or(0);
+                slots.iter().filter(|slot| slot.open).for_each(|slot| worker.failed(slot.connection, number));
                 return;
             }
-            let stopping = counters.stopping.load(Relaxed);
-            if shared.role == Role::Send && (stopping || clock.now() >= until) {
-                return self.end(shared, counters, stopping);
+        };
+        worker.tick();
+        for at in 0..ready {
+            if A::UNTIL_DUE && worker.is_due() {
+                break;
             }
-            for key in self.events.keys() {
-                let (index, sending) = &mut self.members[key as usize];
-                let (index, flow) = (*index, TcpFlow(shared.sockets[*index].as_fd()));
-                let mut tally = Tally { connection: &counters.connections[index], recorder, clock };
-                let turn = match scratch {
-                    Some(scratch) => receiving_turn(&flow, scratch, SHARE, &mut tally),
-                    None => sending.turn(&flow, shared.message.bytes(), SHARE, until, &mut tally),
-                };
-                if !started {
-                    started = true;
-                    counters.started(clock.now());
-                }
-                let reason = match turn {
-                    Turn::Later => continue,
-                    Turn::End if stopping => {
-                        Some("its data did not end within the time after the stop".to_owned())
-                    }
-                    Turn::End if shared.is_early(start, clock.now()) => {
-                        Some("the other end closed it before the load was to stop".to_owned())
-                    }
-                    Turn::End => None,
-                    Turn::Lost(error) => Some(error.to_string()),
-                };
+            let slot = &mut slots[waiting.ready(at)];
+            if slot.open && !visit(slot, calls, worker, shared) {
+                waiting.forget(&slot.link);
+                slot.open = false;
                 open -= 1;
-                if let Some(reason) = reason {
-                    counters.lost(index, &reason);
-                }
-                // Nothing more is wanted of it; a hang-up would be reported again and again.
-                let _ = self.epoll.remove(flow.0);
             }
         }
     }
+}
 
-    /// Ends every connection that is still open. One that was lost before is ended in vain.
-    fn end(&self, shared: &Shared, counters: &Counters, stopping: bool) {
-        for (index, _) in &self.members {
-            if stopping {
-                counters.lost(*index, "its data was not taken within the time after the stop");
-            } else {
-                TcpFlow(shared.sockets[*index].as_fd()).end();
+/// Gives one connection its turn; `false`: it has ended.
+#[inline]
+fn visit<A: Activity, L: Link>(
+    slot: &mut Slot<A, L>,
+    calls: u32,
+    worker: &mut Worker<'_>,
+    shared: &Shared,
+) -> bool {
+    let cell = shared.counters.cell(slot.connection);
+    for _ in 0..calls {
+        match slot.activity.step(&slot.link, worker, cell) {
+            Step::On => {}
+            Step::Waiting => return true,
+            Step::Ended => {
+                worker.ended(slot.connection);
+                return false;
+            }
+            Step::Failed(number) => {
+                worker.failed(slot.connection, number);
+                return false;
             }
         }
     }
+    true
 }

@@ -1,0 +1,141 @@
+//! How the two ends of a job find each other: every connection shows the trial's token before it counts.
+//!
+//! | bytes | preamble, from the sender |
+//! | --- | --- |
+//! | 0..8 | `iodynold` |
+//! | 8..12 | version of the handshake, little-endian |
+//! | 12..28 | token |
+//! | 28..32 | index of the connection, little-endian |
+//!
+//! The receiver answers one byte, [`ACKNOWLEDGED`], or closes.
+
+pub(crate) mod accept;
+mod dial;
+mod options;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+
+use iodyno_core::job::{Driver, Job, Role, SocketOptionsObtained, Transport};
+use iodyno_core::message::ErrorCode;
+use iodyno_core::units::Nanos;
+use iodyno_sys::limits;
+
+use crate::cancel::Cancel;
+use crate::error::LoadError;
+use crate::prepared::Prepared;
+use accept::Listener;
+
+const MAGIC: [u8; 8] = *b"iodynold";
+const VERSION: u32 = 1;
+const PREAMBLE_BYTES: usize = 32;
+const ACKNOWLEDGED: u8 = 0x06;
+
+/// How long one wait for the network lasts, so that a cancelled job is noticed.
+const LOOK_MS: i32 = 20;
+/// Files that the agent has open besides the data connections: sensors, epoll instances, stdio, and foreign
+/// connections that have not been turned away yet.
+const OTHER_DESCRIPTORS: u64 = 2048;
+
+/// Listens as the receiver of `job`.
+///
+/// # Errors
+/// `Job` for a job that is not allowed or not a receiver's, `Address` for an address that cannot be listened
+/// on, `Limit` for too few descriptors.
+pub fn listen(job: &Job, cancel: &Cancel) -> Result<Listener, LoadError> {
+    job.check()?;
+    if job.role != Role::Receive || job.transport != Transport::Tcp {
+        return Err(wrong_role("a receiver over TCP"));
+    }
+    make_room(job)?;
+    Listener::open(job, address_of(job)?, cancel)
+}
+
+/// Connects as the sender of `job`, proves every connection and parks the threads.
+///
+/// # Errors
+/// `Job`, `Address`, `Limit`, `ConnectTimeout`; `Transport` when it was cancelled.
+pub fn connect(job: &Job, cancel: &Cancel) -> Result<Prepared, LoadError> {
+    job.check()?;
+    if job.role != Role::Send {
+        return Err(wrong_role("a sender"));
+    }
+    if job.transport == Transport::Null {
+        return Prepared::new(job, Vec::new(), SocketOptionsObtained::default(), 0, cancel);
+    }
+    make_room(job)?;
+    let (sockets, obtained) = dial::all(job, address_of(job)?, cancel)?;
+    Prepared::new(job, sockets, obtained, 0, cancel)
+}
+
+fn wrong_role(wanted: &str) -> LoadError {
+    LoadError::new(ErrorCode::Job, format!("this job is not that of {wanted}"), "role", "use the other call")
+}
+
+fn address_of(job: &Job) -> Result<SocketAddr, LoadError> {
+    let address = job.address.as_deref().unwrap_or("nothing");
+    address.parse().map_err(|_| {
+        LoadError::new(
+            ErrorCode::Job,
+            format!("found {address}"),
+            "address",
+            "give a numeric address with port",
+        )
+    })
+}
+
+/// Raises the limit of open files to what the job needs.
+fn make_room(job: &Job) -> Result<(), LoadError> {
+    let needed = u64::from(job.connections) + OTHER_DESCRIPTORS;
+    let limit = limits::raise_descriptors(needed)
+        .map_err(|error| LoadError::refused(&error, "read the limit of open files", "connections"))?;
+    // A host that is a little short of the reserve may do; one that lacks the connections themselves cannot.
+    if limit < u64::from(job.connections) + 64 {
+        return Err(LoadError::new(
+            ErrorCode::Limit,
+            format!(
+                "{} connections need as many open files, and this process may have {limit}",
+                job.connections
+            ),
+            "connections",
+            "raise the hard limit of open files (ulimit -Hn) or run as root",
+        ));
+    }
+    Ok(())
+}
+
+/// How long all connections together may take: chosen 10 s, and 1 ms for each.
+fn time_for_all(connections: u32) -> Nanos {
+    Nanos::SECOND.plus(Nanos(9_000_000_000 + u64::from(connections) * 1_000_000))
+}
+
+/// Blocking calls for the driver that blocks.
+fn blocking(driver: Driver) -> bool {
+    driver == Driver::Threads
+}
+
+fn preamble(token: [u8; 16], connection: u32) -> [u8; PREAMBLE_BYTES] {
+    let mut bytes = [0; PREAMBLE_BYTES];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..28].copy_from_slice(&token);
+    bytes[28..].copy_from_slice(&connection.to_le_bytes());
+    bytes
+}
+
+/// The index of the connection, when the preamble is right in everything else.
+fn index_in(bytes: [u8; PREAMBLE_BYTES], token: [u8; 16]) -> Option<u32> {
+    let index = u32::from_le_bytes([bytes[28], bytes[29], bytes[30], bytes[31]]);
+    (bytes == preamble(token, index)).then_some(index)
+}
+
+fn too_few(up: usize, connections: u32, address: SocketAddr, advice: &str) -> LoadError {
+    let seconds = time_for_all(connections).0 as f64 / 1e9;
+    LoadError::new(
+        ErrorCode::ConnectTimeout,
+        format!("{up} of {connections} connections came up within {seconds:.1} s"),
+        address.to_string(),
+        advice,
+    )
+}

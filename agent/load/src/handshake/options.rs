@@ -1,0 +1,75 @@
+//! Socket options: ask, read back, record.
+
+use std::os::fd::BorrowedFd;
+
+use iodyno_core::job::{SocketOptions, SocketOptionsObtained};
+use iodyno_core::message::ErrorCode;
+use iodyno_core::units::Bytes;
+use iodyno_sys::errno;
+use iodyno_sys::socket::{self, Setting};
+
+use crate::error::LoadError;
+
+/// Asks for the options of a job. Must come before connect and listen, so that the window scale fits.
+pub(super) fn ask(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result<(), LoadError> {
+    let integers = [
+        (Setting::SendBuffer, options.send_buffer_bytes.map(clamped), "socket.send_buffer_bytes"),
+        (Setting::ReceiveBuffer, options.receive_buffer_bytes.map(clamped), "socket.receive_buffer_bytes"),
+        (Setting::NoDelay, options.nagle.map(|nagle| i32::from(!nagle)), "socket.nagle"),
+    ];
+    for (setting, value, key) in integers {
+        if let Some(value) = value {
+            socket::set(socket, setting, value)
+                .map_err(|error| LoadError::refused(&error, &format!("set it to {value}"), key))?;
+        }
+    }
+    let Some(name) = &options.congestion_control else { return Ok(()) };
+    socket::set_congestion_control(socket, name).map_err(|error| {
+        let list = if error.raw_os_error() == Some(errno::EPERM) { "allowed" } else { "available" };
+        let path = format!("/proc/sys/net/ipv4/tcp_{list}_congestion_control");
+        let names = std::fs::read_to_string(path).unwrap_or_default();
+        LoadError::new(
+            ErrorCode::Job,
+            format!("the kernel refuses the congestion control {name:?}: {error}"),
+            "socket.congestion_control",
+            format!("{list} are: {}", names.trim()),
+        )
+    })
+}
+
+/// The kernel takes no more than an `int` and caps it further by itself, which the read-back shows.
+fn clamped(bytes: Bytes) -> i32 {
+    i32::try_from(bytes.0).unwrap_or(i32::MAX)
+}
+
+/// Options read back from connections, one after the other.
+#[derive(Default)]
+pub(super) struct ReadBack(Option<SocketOptionsObtained>);
+
+impl ReadBack {
+    /// Reads those of one connection. What cannot be read is absent.
+    pub(super) fn add(&mut self, socket: BorrowedFd<'_>) {
+        let bytes = |setting| {
+            socket::get(socket, setting).ok().and_then(|value| u64::try_from(value).ok()).map(Bytes)
+        };
+        let found = SocketOptionsObtained {
+            send_buffer_bytes: bytes(Setting::SendBuffer),
+            receive_buffer_bytes: bytes(Setting::ReceiveBuffer),
+            nagle: socket::get(socket, Setting::NoDelay).ok().map(|no_delay| no_delay == 0),
+            congestion_control: socket::congestion_control(socket).ok(),
+            segment_bytes: bytes(Setting::Segment),
+            differing: 0,
+        };
+        match &mut self.0 {
+            None => self.0 = Some(found),
+            Some(first) => {
+                let differs = SocketOptionsObtained { differing: first.differing, ..found } != *first;
+                first.differing += u32::from(differs);
+            }
+        }
+    }
+
+    pub(super) fn finish(self) -> SocketOptionsObtained {
+        self.0.unwrap_or_default()
+    }
+}

@@ -1,0 +1,160 @@
+//! What the load did, counted by its workers and read by somebody else.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+use iodyno_core::histogram::{Recorder, Snapshot};
+
+/// chosen: more recorders than this add memory and reading time (37 KB each) and no speed, because no more
+/// than a few threads run at a time.
+const MOST_RECORDERS: usize = 64;
+
+/// Counters of one connection, on a cache line of their own. Only its worker writes to them.
+#[derive(Default)]
+#[repr(align(64))]
+pub(crate) struct Cell {
+    bytes: AtomicU64,
+    operations: AtomicU64,
+}
+
+impl Cell {
+    /// Adds without a locked instruction, which one writer does not need.
+    #[inline]
+    pub(crate) fn add_bytes(&self, bytes: u64) {
+        self.bytes.store(self.bytes.load(Relaxed) + bytes, Relaxed);
+    }
+
+    /// Likewise.
+    #[inline]
+    pub(crate) fn add_operation(&self) {
+        self.operations.store(self.operations.load(Relaxed) + 1, Relaxed);
+    }
+}
+
+/// Why a connection was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The kernel reported an error.
+    Broken(i32),
+    /// The peer ended before the load was to stop.
+    EndedEarly,
+    /// It did not come to rest in time after the load was to stop.
+    NotDrained,
+}
+
+/// Counters of a job.
+pub(crate) struct Counters {
+    cells: Box<[Cell]>,
+    recorders: Box<[Recorder]>,
+    lost: AtomicU32,
+    /// The first loss in one word, so that noting it needs no lock: kind (8 bits), error number (24 bits),
+    /// connection (32 bits). 0: none.
+    first_loss: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn new(connections: usize, workers: usize) -> Self {
+        Counters {
+            cells: (0..connections).map(|_| Cell::default()).collect(),
+            recorders: (0..workers.clamp(1, MOST_RECORDERS)).map(|_| Recorder::default()).collect(),
+            lost: AtomicU32::new(0),
+            first_loss: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn cell(&self, connection: usize) -> &Cell {
+        &self.cells[connection]
+    }
+
+    pub(crate) fn recorder(&self, worker: usize) -> &Recorder {
+        &self.recorders[worker % self.recorders.len()]
+    }
+
+    /// Counts a lost connection. Does not allocate.
+    pub(crate) fn lose(&self, connection: usize, loss: Loss) {
+        let (kind, number) = match loss {
+            Loss::Broken(number) => (1, number as u64 & 0xff_ffff),
+            Loss::EndedEarly => (2, 0),
+            Loss::NotDrained => (3, 0),
+        };
+        let word = kind << 56 | number << 32 | connection as u64;
+        // Fails when another loss was first.
+        let _ = self.first_loss.compare_exchange(0, word, Relaxed, Relaxed);
+        self.lost.fetch_add(1, Relaxed);
+    }
+
+    fn lost_reason(&self) -> Option<String> {
+        let word = self.first_loss.load(Relaxed);
+        let (number, connection) = ((word >> 32 & 0xff_ffff) as i32, word as u32);
+        let reason = match word >> 56 {
+            0 => return None,
+            1 => io::Error::from_raw_os_error(number).to_string(),
+            2 => "the peer ended it before the load was to stop".to_owned(),
+            _ => "it did not come to rest in time after the load was to stop".to_owned(),
+        };
+        Some(format!("connection {connection}: {reason}"))
+    }
+
+    pub(crate) fn read(&self) -> Totals {
+        // The histogram first: an operation that is in it is in the sums, too.
+        let service_time = Snapshot::of(self.recorders.iter());
+        let operations = self.cells.iter().map(|cell| cell.operations.load(Relaxed)).sum();
+        let connection_bytes: Vec<u64> = self.cells.iter().map(|cell| cell.bytes.load(Relaxed)).collect();
+        Totals {
+            bytes: connection_bytes.iter().sum(),
+            operations,
+            service_time,
+            connection_bytes,
+            connections_lost: self.lost.load(Relaxed),
+            lost_reason: self.lost_reason(),
+        }
+    }
+}
+
+/// Everything counted from the start to a moment.
+#[derive(Clone, Default)]
+pub struct Totals {
+    /// Payload bytes accepted by the kernel (sender) or read (receiver): the sum of `connection_bytes`.
+    pub bytes: u64,
+    /// Messages accepted whole (sender) or reads that returned data (receiver).
+    pub operations: u64,
+    /// Service time of those operations. While the load runs it may lag behind `operations` by those that
+    /// ended during the reading.
+    pub service_time: Snapshot,
+    /// Payload bytes of each connection, by its index.
+    pub connection_bytes: Vec<u64>,
+    /// Connections lost.
+    pub connections_lost: u32,
+    /// Why the first of them was lost.
+    pub lost_reason: Option<String>,
+}
+
+/// Reads the counters of a job at any time, from any thread, also after its end.
+#[derive(Clone)]
+pub struct Meter(pub(crate) Arc<Counters>);
+
+impl Meter {
+    /// The counters now.
+    #[must_use]
+    pub fn read(&self) -> Totals {
+        self.0.read()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_loss_is_the_one_that_is_told() {
+        let counters = Counters::new(3, 1);
+        assert_eq!(counters.read().lost_reason, None);
+        counters.lose(2, Loss::Broken(iodyno_sys::errno::ECONNRESET));
+        counters.lose(0, Loss::EndedEarly);
+        let totals = counters.read();
+        assert_eq!(totals.connections_lost, 2);
+        let reason = totals.lost_reason.unwrap();
+        assert!(reason.starts_with("connection 2: ") && reason.contains("reset"), "{reason}");
+    }
+}

@@ -1,3 +1,0 @@
-//! What is done on each connection.
-
-pub mod stream;

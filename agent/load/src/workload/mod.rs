@@ -1,0 +1,36 @@
+//! What is done on a connection: one file each.
+
+pub(crate) mod stream;
+
+use iodyno_sys::epoll::Interest;
+
+use crate::transport::Link;
+use crate::worker::counters::Cell;
+use crate::worker::Worker;
+
+/// What became of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It did something, and the next one probably will.
+    On,
+    /// Nothing more can be done until the connection is ready again.
+    Waiting,
+    /// The peer sends no more.
+    Ended,
+    /// The connection broke; the error number.
+    Failed(i32),
+}
+
+/// One end of a workload on one connection, a call at a time. The driver decides whose turn it is.
+pub(crate) trait Activity {
+    /// What it waits for.
+    const INTEREST: Interest;
+    /// Whether it goes on until the load is due to stop; otherwise until the peer ends.
+    const UNTIL_DUE: bool;
+    /// Calls that a driver makes on one of its `connections` before it turns to the next.
+    fn calls_per_visit(&self, connections: usize) -> u32;
+    /// Whether, after the last call, a thread should let the others have the CPU.
+    fn gives_way(&self) -> bool;
+    /// Makes one call and counts what it did. Begins at `worker.now` and moves it to the end of the call.
+    fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step;
+}

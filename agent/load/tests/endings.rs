@@ -1,0 +1,109 @@
+//! Loads that end otherwise than planned.
+
+mod pair;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iodyno_core::job::{Driver, Role};
+use iodyno_core::units::{Bytes, Nanos};
+use iodyno_load::{Cancel, Prepared};
+use iodyno_sys::clock;
+use pair::{job, prepare, DRIVERS, MS};
+
+const LONG_MS: u64 = 20_000;
+// The promise is 50 ms; a busy machine is given ten times as much.
+const SOON: Duration = Duration::from_millis(500);
+
+fn pair_of(driver: Driver, connections: u32, load_ms: u64, cancel: &Cancel) -> (Prepared, Prepared) {
+    prepare(
+        &job(Role::Send, driver, connections, 20_000, load_ms),
+        &job(Role::Receive, driver, connections, 20_000, load_ms),
+        cancel,
+    )
+    .unwrap()
+}
+
+fn now() -> Nanos {
+    clock::monotonic()
+}
+
+#[test]
+fn a_peer_that_stops_early_costs_every_connection_and_says_why() {
+    for driver in DRIVERS {
+        let (sender, receiver) = pair_of(driver, 5, LONG_MS, &Cancel::default());
+        let (receiving, sending) = (receiver.arm(now()), sender.arm(now()));
+        thread::sleep(Duration::from_millis(150));
+        sending.stop();
+        let sent = sending.join();
+        // Stopped on purpose: nothing of it was lost on this end.
+        assert_eq!(sent.totals.connections_lost, 0, "{driver:?}: {:?}", sent.totals.lost_reason);
+        let received = receiving.join();
+        assert_eq!(received.totals.connections_lost, 5, "{driver:?}");
+        assert!(received.totals.lost_reason.unwrap().contains("connection "));
+
+        let (sender, receiver) = pair_of(driver, 5, LONG_MS, &Cancel::default());
+        let (receiving, sending) = (receiver.arm(now()), sender.arm(now()));
+        thread::sleep(Duration::from_millis(150));
+        drop(receiving);
+        let sent = sending.join();
+        assert_eq!(sent.totals.connections_lost, 5, "{driver:?}");
+        assert!(sent.totals.lost_reason.is_some());
+    }
+}
+
+#[test]
+fn cancelling_ends_the_run_on_both_ends_also_before_the_start() {
+    for driver in DRIVERS {
+        for start_in in [0, 10_000] {
+            let cancel = Cancel::default();
+            let (sender, receiver) = pair_of(driver, 8, LONG_MS, &cancel);
+            let start = now().plus(Nanos(start_in * MS));
+            let (receiving, sending) = (receiver.arm(start), sender.arm(start));
+            thread::sleep(Duration::from_millis(100));
+            let begun = Instant::now();
+            cancel.cancel();
+            let (sent, received) = (sending.join(), receiving.join());
+            assert!(begun.elapsed() < SOON, "{driver:?} {start_in}: {:?}", begun.elapsed());
+            assert_eq!(sent.totals.connections_lost + received.totals.connections_lost, 0);
+        }
+    }
+}
+
+#[test]
+fn a_prepared_job_can_be_dropped() {
+    for driver in DRIVERS {
+        let begun = Instant::now();
+        drop(pair_of(driver, 8, LONG_MS, &Cancel::default()));
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+}
+
+#[test]
+fn what_does_not_come_to_rest_is_given_up_and_counted() {
+    for driver in DRIVERS {
+        // The receiver is never armed, so that nobody reads what the sender sends.
+        let mut sender = job(Role::Send, driver, 3, 8_000_000, 100);
+        sender.socket.send_buffer_bytes = Some(Bytes(20_000));
+        let (sender, receiver) =
+            prepare(&sender, &job(Role::Receive, driver, 3, 1_000, 100), &Cancel::default()).unwrap();
+        let begun = Instant::now();
+        let sent = sender.arm(now()).join();
+        assert!(begun.elapsed() < Duration::from_secs(6), "{driver:?}");
+        // A sender that does not block stops in time by itself; the receiver is the one that is left waiting.
+        if driver == Driver::Threads {
+            assert_eq!(sent.totals.connections_lost, 3, "{:?}", sent.totals.lost_reason);
+        }
+        drop(receiver);
+
+        // The sender is never armed: the receiver waits for an end that does not come.
+        let (sender, receiver) = pair_of(driver, 3, 100, &Cancel::default());
+        let begun = Instant::now();
+        let received = receiver.arm(now()).join();
+        assert!(begun.elapsed() < Duration::from_secs(6), "{driver:?}");
+        assert_eq!(received.totals.connections_lost, 3, "{driver:?}");
+        assert_eq!(received.totals.bytes, 0);
+        assert_eq!(received.first_operation_ns, None);
+        drop(sender);
+    }
+}

@@ -1,0 +1,187 @@
+//! Strangers at the door, and doors that do not open.
+
+mod pair;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iodyno_core::job::{Driver, Job, Role};
+use iodyno_core::message::ErrorCode;
+use iodyno_load::{connect, listen, Cancel, LoadError};
+use pair::{job, TOKEN};
+
+/// Whether the peer closes the connection, with or without a reset, and without saying anything.
+fn is_closed(mut stream: TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    match stream.read(&mut [0; 8]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn strangers_are_turned_away_and_hold_nobody_up() {
+    for driver in [Driver::Threads, Driver::Epoll] {
+        let cancel = Cancel::default();
+        let listener = listen(&job(Role::Receive, driver, 20, 1_000, 50), &cancel).unwrap();
+        let port = listener.port();
+        let accepting = thread::spawn(move || listener.accept_all());
+        let stranger = || TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (mut garbage, mut web, silent, mut slow) = (stranger(), stranger(), stranger(), stranger());
+        garbage.write_all(&[0xa5; 500]).unwrap();
+        web.write_all(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n").unwrap();
+        slow.write_all(b"I").unwrap();
+        let mut other = job(Role::Send, driver, 2, 1_000, 50);
+        other.address = Some(format!("127.0.0.1:{port}"));
+        other.token = "f".repeat(32);
+        let error = connect(&other, &cancel).err().expect("the wrong token is refused");
+        assert_eq!(error.code, ErrorCode::Address);
+        assert!(is_closed(garbage) && is_closed(web));
+        // `silent` and `slow` still hang; the job's own connections come up meanwhile.
+        let ours = Job { token: TOKEN.to_owned(), connections: 20, ..other };
+        let begun = Instant::now();
+        let sender = connect(&ours, &cancel).unwrap();
+        assert!(begun.elapsed() < Duration::from_millis(1_500), "held up by a stranger");
+        let receiver = accepting.join().unwrap().unwrap();
+        assert_eq!((sender.connections(), receiver.connections()), (20, 20));
+        // Two at least, and at most the two of the wrong token, and four others.
+        assert!((5..=6).contains(&receiver.foreign_refused()), "{}", receiver.foreign_refused());
+        assert!(is_closed(silent) && is_closed(slow));
+    }
+}
+
+#[test]
+fn an_index_counts_once_and_must_be_one_of_the_job() {
+    let cancel = Cancel::default();
+    let listener = listen(&job(Role::Receive, Driver::Epoll, 2, 1_000, 50), &cancel).unwrap();
+    let port = listener.port();
+    let accepting = thread::spawn(move || listener.accept_all());
+    // Learn the preamble from the sender itself, with a door of our own.
+    let spy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sender = job(Role::Send, Driver::Epoll, 1, 1_000, 50);
+    sender.address = Some(spy.local_addr().unwrap().to_string());
+    let spied = thread::spawn(move || connect(&sender, &Cancel::default()).is_err());
+    let mut first = [0; 32];
+    let (mut caught, _) = spy.accept().unwrap();
+    caught.read_exact(&mut first).unwrap();
+    drop(caught);
+    assert!(spied.join().unwrap());
+    let show = |preamble: &[u8]| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        // In two parts, as a network may deliver it.
+        stream.write_all(&preamble[..10]).unwrap();
+        thread::sleep(Duration::from_millis(30));
+        stream.write_all(&preamble[10..]).unwrap();
+        stream
+    };
+    let mut kept = show(&first);
+    kept.read_exact(&mut [0]).expect("the first one with the index is acknowledged");
+    assert!(is_closed(show(&first)), "the same index again");
+    let differing: Vec<_> = first.iter().map(|byte| *byte == 0).collect();
+    assert!(differing.iter().any(|zero| *zero));
+    let mut beyond = first;
+    for byte in beyond.iter_mut().rev().take(8) {
+        *byte |= 0x40;
+    }
+    assert!(is_closed(show(&beyond)), "an index beyond the job");
+    cancel.cancel();
+    assert!(accepting.join().unwrap().is_err());
+}
+
+#[test]
+fn a_thousand_silent_strangers_do_not_keep_the_job_out() {
+    let cancel = Cancel::default();
+    let listener = listen(&job(Role::Receive, Driver::Epoll, 10, 1_000, 50), &cancel).unwrap();
+    let port = listener.port();
+    let accepting = thread::spawn(move || listener.accept_all());
+    iodyno_sys::limits::raise_descriptors(6_000).unwrap();
+    let strangers: Vec<_> = (0..1_100).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    let mut sender = job(Role::Send, Driver::Epoll, 10, 1_000, 50);
+    sender.address = Some(format!("127.0.0.1:{port}"));
+    let sender = connect(&sender, &cancel).unwrap();
+    let receiver = accepting.join().unwrap().unwrap();
+    assert_eq!((sender.connections(), receiver.connections()), (10, 10));
+    assert!(receiver.foreign_refused() > 0);
+    drop(strangers);
+}
+
+fn refusal(address: &str, role: Role) -> LoadError {
+    let mut job = job(role, Driver::Epoll, 1, 1_000, 50);
+    job.address = Some(address.to_owned());
+    let cancel = Cancel::default();
+    let error = match role {
+        Role::Receive => listen(&job, &cancel).err(),
+        _ => connect(&job, &cancel).err(),
+    };
+    let error = error.expect("refused");
+    assert!(!error.what.is_empty() && !error.place.is_empty() && !error.advice.is_empty(), "{error:?}");
+    error
+}
+
+#[test]
+fn what_cannot_be_reached_or_listened_on_is_an_address_error() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    assert_eq!(refusal(&address, Role::Receive).code, ErrorCode::Address);
+    // TEST-NET-1 (RFC 5737): an address of no host.
+    assert_eq!(refusal("192.0.2.1:5000", Role::Receive).code, ErrorCode::Address);
+    drop(taken);
+    assert_eq!(refusal(&address, Role::Send).code, ErrorCode::Address);
+    assert_eq!(refusal("no address", Role::Send).code, ErrorCode::Job);
+    assert_eq!(refusal("no address", Role::Receive).code, ErrorCode::Job);
+}
+
+#[test]
+fn an_unknown_congestion_control_is_a_fault_of_the_job_and_names_the_known() {
+    for role in [Role::Send, Role::Receive] {
+        let mut job = job(role, Driver::Epoll, 1, 1_000, 50);
+        job.address = Some("127.0.0.1:9".to_owned());
+        job.socket.congestion_control = Some("nosuch".to_owned());
+        let cancel = Cancel::default();
+        let error =
+            if role == Role::Send { connect(&job, &cancel).err() } else { listen(&job, &cancel).err() };
+        let error = error.expect("refused");
+        assert_eq!(error.code, ErrorCode::Job, "{error:?}");
+        let all = format!("{error:?}");
+        assert!(all.contains("nosuch") && all.contains("reno"), "{all}");
+    }
+}
+
+/// How long something takes to come back after it was cancelled.
+fn time_to_return<T: Send + 'static>(
+    cancel: &Cancel,
+    wait: impl FnOnce() -> T + Send + 'static,
+) -> (T, Duration) {
+    let waiting = thread::spawn(wait);
+    thread::sleep(Duration::from_millis(100));
+    assert!(!waiting.is_finished());
+    let begun = Instant::now();
+    cancel.cancel();
+    let outcome = waiting.join().unwrap();
+    (outcome, begun.elapsed())
+}
+
+// The promise is 50 ms; a busy machine is given ten times as much.
+const SOON: Duration = Duration::from_millis(500);
+
+#[test]
+fn cancelling_ends_the_wait_for_connections() {
+    let cancel = Cancel::default();
+    let listener = listen(&job(Role::Receive, Driver::Epoll, 2, 1_000, 50), &cancel).unwrap();
+    let (outcome, took) = time_to_return(&cancel, move || listener.accept_all().is_err());
+    assert!(outcome && took < SOON, "{took:?}");
+}
+
+#[test]
+fn cancelling_ends_the_connecting() {
+    // Listens, and never says a word.
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sender = job(Role::Send, Driver::Threads, 2, 1_000, 50);
+    sender.address = Some(mute.local_addr().unwrap().to_string());
+    let cancel = Cancel::default();
+    let other = cancel.clone();
+    let (outcome, took) = time_to_return(&cancel, move || connect(&sender, &other).is_err());
+    assert!(outcome && took < SOON, "{took:?}");
+}

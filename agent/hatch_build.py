@@ -36,7 +36,9 @@ class AgentBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         fresh = folder / ".iodyno-agent.new"
         shutil.copy2(built, fresh)
         fresh.replace(folder / "iodyno-agent")
-        shown = subprocess.run([folder / "iodyno-agent", "--version"], capture_output=True, text=True, check=True)
+        shown = subprocess.run(
+            [folder / "iodyno-agent", "--version"], capture_output=True, text=True, check=True
+        )
         (folder / "BUILD").write_text(shown.stdout.split()[-1] + "\n", encoding="utf-8")
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")

@@ -1,6 +1,6 @@
 """What is said about a wrong experiment file, word for word: one `.yaml` and one `.txt` per mistake.
 
-`IODYNO_UPDATE_GOLDEN=1 pytest tests/golden` writes the texts anew; read the difference before keeping it.
+`IODYNO_UPDATE=1 pytest tests/golden` writes the texts anew; read the difference before keeping it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def test_what_is_said_about_a_wrong_file(case: Path) -> None:
         parse_experiment(case.read_bytes(), file="FILE", environment={})
     said = f"{raised.value}\n"
     golden = case.with_suffix(".txt")
-    if os.environ.get("IODYNO_UPDATE_GOLDEN"):
+    if os.environ.get("IODYNO_UPDATE"):
         golden.write_text(said, encoding="utf-8")
     assert said == golden.read_text(encoding="utf-8")
     for line in said.splitlines():

@@ -1,6 +1,6 @@
 //! Sensors and facts on recorded trees: two snapshots of a kernel's files give known growths.
 //!
-//! The expected readings are in `fixtures/KERNEL/golden.txt`. `IODYNO_UPDATE_GOLDEN=1` writes them anew;
+//! The expected readings are in `fixtures/KERNEL/golden.txt`. `IODYNO_UPDATE=1` writes them anew;
 //! read the difference before you commit it.
 
 mod tree;
@@ -46,7 +46,7 @@ fn as_text(readings: &[Reading]) -> String {
 fn compare(kernel: &str) {
     let text = as_text(&readings(kernel, vec![813, 814]));
     let golden = fixture(kernel).join("golden.txt");
-    if std::env::var_os("IODYNO_UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("IODYNO_UPDATE").is_some() {
         std::fs::write(&golden, &text).unwrap();
     }
     assert_eq!(text, std::fs::read_to_string(&golden).unwrap());

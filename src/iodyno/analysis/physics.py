@@ -148,7 +148,9 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Do
     ratio = in_system / connections
     # Threads that take turns wait for theirs between two writes (agent/load/src/driver/threads.rs): then the law
     # holds only as a bound, N >= X R.
-    turns = connections > TURNS_THREADS * len(sender.cpus) or int(trial.settings.get("size", 0)) >= TURNS_BYTES
+    turns = (
+        connections > TURNS_THREADS * len(sender.cpus) or int(trial.settings.get("size", 0)) >= TURNS_BYTES
+    )
     if ratio > 1 + LITTLE_TOLERANCE or (ratio < 1 - LITTLE_TOLERANCE and not turns):
         text = (
             f"Little's law: {in_system:.1f} writes in progress on average, {connections} connections "

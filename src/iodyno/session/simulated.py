@@ -223,7 +223,9 @@ class _Trial:
         self._cost = truth.cpu_ns_per_kib(job["connections"], job["message_bytes"], self._role) * max(
             0.1, self._own.gauss(1.0, truth.noise_between_trials)
         )
-        self._credit = {(cpu, state): 0.0 for cpu in self._cpus for state in _STATES}
+        # The kernel's ticks fall anywhere in the windows: counted from their begin, time would be cut off.
+        step = 0 if truth.exact else _TICK_NS
+        self._credit = {(cpu, state): self._own.uniform(0, step) for cpu in self._cpus for state in _STATES}
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One an interval, as a real agent cuts them."""

@@ -22,8 +22,9 @@ const TIME_TO_PROVE: Nanos = Nanos(2_000_000_000);
 /// chosen: connections that may be unproven at a time. Beyond, the oldest is turned away: a sender of ours
 /// proves itself within a round trip, so that it is not the oldest for long.
 const MOST_UNPROVEN: usize = 1024;
-/// chosen: room in the backlog besides the job's connections, so that foreign ones do not fill it.
-const SPARE_BACKLOG: u32 = 64;
+/// chosen: room in the backlog besides the job's connections: one that finds it full tries again only after a
+/// second, and a burst of foreign ones must not cost a friend that.
+const SPARE_BACKLOG: u32 = 4096;
 /// Key of the listening socket; connections count from 1.
 const LISTENER: u64 = 0;
 

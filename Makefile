@@ -33,7 +33,7 @@ lint: $(VENV)/.test                         ## formats, types, import rules, war
 docs: $(VENV)/.test                         ## execute every block of the documentation
 	$(BIN)/python -m pytest -q tests/docs
 
-bench: $(VENV)/.test system-bench           ## compare with peers, side by side, in ratios (about 10 minutes)
+bench: $(VENV)/.test system-bench           ## compare with peers, side by side, in ratios (about 5 minutes)
 	$(BIN)/python -m bench
 
 schema: build                               ## write the schemas of the wire and the store anew

@@ -1,7 +1,8 @@
 """How the factors of a campaign are laid out: which one runs along a table or an axis, which ones make sections.
 
-Along runs the numeric factor with the most levels; in its absence, the factor with the most levels. Sections are
-made by the first of the other factors that vary; the rest become columns, and part of a line's name in figures.
+Along run the connections, where they vary, as in the tables of 2008; else the numeric factor with the most levels, or
+the factor with the most levels. Sections are made by the message size, or else the first of the other factors that vary;
+the rest become columns, and part of a line's name in figures.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ def layout_of(summary: CampaignSummary) -> Layout:
     varying = [factor for factor in summary.factors if factor.varies]
     if not varying:
         return Layout(None, None, ())
-    along = max(varying, key=lambda factor: (factor.numeric, len(factor.levels)))
+    along = max(varying, key=lambda f: (f.name == "connections", f.numeric, len(f.levels)))
     others = [factor for factor in varying if factor is not along]
+    others.sort(key=lambda factor: factor.name != "size")
     return Layout(along, others[0] if others else None, tuple(others[1:]))
 
 

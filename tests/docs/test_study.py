@@ -1,0 +1,85 @@
+"""What `make study` promises, on the study as it ships but with shorter windows and fewer connections."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IODYNO = Path(sys.executable).parent / "iodyno"
+
+
+def iodyno(*arguments: str | Path, cwd: Path) -> str:
+    ran = subprocess.run(
+        [IODYNO, *arguments], cwd=cwd, capture_output=True, text=True, timeout=200, stdin=subprocess.DEVNULL
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def shortened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    text = (ROOT / "studies" / "tcp-transmit.yaml").read_text(encoding="utf-8")
+    full, quick = text.split("\nquick:\n")
+    for written, shorter in (
+        ("levels: [1, 4, 32, 100, 1000, 4000]", "levels: [1, 100]"),
+        ("window: [256k, 256k, 256k, 256k, 32k, 32k]", "window: [256k, 256k]"),
+        (
+            "{warm_up: 250ms, measured: 1500ms, drain: 100ms, interval: 250ms}",
+            "{warm_up: 50ms, measured: 300ms, drain: 50ms, interval: 100ms}",
+        ),
+    ):
+        assert written in quick
+        quick = quick.replace(written, shorter)
+    study = tmp_path_factory.mktemp("study") / "tcp-transmit.yaml"
+    study.write_text(f"{full}\nquick:\n{quick}", encoding="utf-8")
+    return study
+
+
+@pytest.fixture(scope="module")
+def campaign(shortened: Path) -> Path:
+    said = iodyno("run", shortened.name, "--quick", cwd=shortened.parent)
+    return shortened.parent / said.splitlines()[-1]
+
+
+def test_make_study_runs_the_quick_form() -> None:
+    plan = subprocess.run(["make", "-n", "study"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert plan.stdout.splitlines()[-1].endswith("iodyno run studies/tcp-transmit.yaml --quick")
+
+
+def test_the_last_line_names_the_campaign_and_the_report_lies_in_it(campaign: Path) -> None:
+    assert "<svg" in (campaign / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_tables_have_the_columns_of_the_source(campaign: Path) -> None:
+    shown = iodyno("report", campaign, cwd=campaign.parent)
+    for column in ("#conn", "Wnd", "(usr/sys/intr/idle)", "cycles/Kbyte", "Throughput"):
+        assert column in shown
+    assert [line for line in shown.splitlines() if "message size = " in line] == [
+        f"TCP transmit, message size = {size}" for size in ("64KiB", "8KiB", "1KiB")
+    ]
+
+
+def test_the_outcomes_are_there_as_json(campaign: Path) -> None:
+    found: dict[str, Any] = json.loads(iodyno("report", campaign, "--json", cwd=campaign.parent))
+    assert len(found["points"]) == 6
+    for point in found["points"]:
+        assert set(point["levels"]) == {"connections", "window", "size"}
+        for name in ("goodput_bits_per_s", "client.cpu_ns_per_kib", "server.cycles_per_kbyte"):
+            outcome = point["outcomes"][name]
+            assert outcome["n"] == 3 and outcome["unit"]
+            assert outcome["low"] <= outcome["estimate"] <= outcome["high"]
+        assert point["outcomes"]["goodput_bits_per_s"]["estimate"] > 0
+        assert isinstance(point["warnings"], list)
+
+
+def test_a_finished_campaign_is_resumed_without_running_anything(shortened: Path, campaign: Path) -> None:
+    before = sorted(path.name for path in (campaign / "trials").iterdir())
+    said = iodyno("run", shortened.name, "--resume", campaign, cwd=shortened.parent)
+    assert said.splitlines()[-1] == str(campaign)
+    assert sorted(path.name for path in (campaign / "trials").iterdir()) == before

@@ -109,7 +109,7 @@ def nothing(unit: str) -> Estimate:
 def host(name: str, role: str, cpus: int) -> HostSummary:
     """A host of which little is known."""
     return HostSummary(
-        name, role, "local", tuple(range(cpus)), None, {}, {}, (), {}, (),
+        name, role, "local", tuple(range(cpus)), None, {}, {}, {}, (), {}, (),
         Background(name, 0.001, 0.001, 0.001), 0.001, {},
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use iodyno_core::job::Job;
 use iodyno_core::message::{Command, ErrorCode, Message, WireError};
 use iodyno_core::units::Nanos;
-use iodyno_load::Cancel;
+use iodyno_load::{Cancel, LoadError};
 use iodyno_sys::{clock, process};
 
 use crate::hello;
@@ -24,8 +24,8 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// What wakes the control loop.
 enum Event {
     FromLab(Incoming),
-    /// The job of that number came to its end.
-    JobEnded(u64),
+    /// The job of that number came to its end; what the lab is to be told.
+    JobEnded(u64, Box<Message>),
 }
 
 /// The job in hand.
@@ -105,7 +105,7 @@ impl Agent {
                         return end;
                     }
                 }
-                Ok(Event::JobEnded(number)) => self.job_ended(number),
+                Ok(Event::JobEnded(number, told)) => self.job_ended(number, *told),
                 Err(RecvTimeoutError::Timeout) if now.minus(heard) > lab_timeout => {
                     let silent = now.minus(heard).0 as f64 / 1e9;
                     return End::Error(WireError {
@@ -198,31 +198,31 @@ impl Agent {
             let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 trial::carry_out(&job, &armed, &cancelled, &outgoing)
             }));
-            let error = match ended {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some((error.code, error.what, error.place, error.advice)),
-                Err(_) => Some((
-                    ErrorCode::Internal,
-                    "the job's thread panicked; its message is on stderr".to_owned(),
-                    "agent".to_owned(),
-                    "report this with the message".to_owned(),
-                )),
+            let told = match ended {
+                Ok(Ok(result)) => Message::Result(Box::new(result)),
+                Ok(Err(LoadError { code, what, place, advice })) => {
+                    Message::Error(WireError { code, what, place, advice, trial: Some(job.trial) })
+                }
+                Err(_) => Message::Error(WireError {
+                    code: ErrorCode::Internal,
+                    what: "the job's thread panicked; its message is on stderr".to_owned(),
+                    place: "agent".to_owned(),
+                    advice: "report this with the message".to_owned(),
+                    trial: Some(job.trial),
+                }),
             };
-            // What a dropped job has to say is of no interest; the lab is told `aborted`.
-            if let (Some((code, what, place, advice)), false) = (error, cancelled.is_cancelled()) {
-                let trial = Some(job.trial);
-                outgoing.send(Message::Error(WireError { code, what, place, advice, trial }));
-            }
-            let _ = events_in.send(Event::JobEnded(number));
+            let _ = events_in.send(Event::JobEnded(number, Box::new(told)));
         });
         self.job = Some(ActiveJob { number, trial, start, cancel, thread });
     }
 
-    fn job_ended(&mut self, number: u64) {
-        // A job that was dropped also says that it ended; by then another one may be in hand.
+    /// The lab is told when the job is gone and not before: it may send another one at once. What a dropped job
+    /// has to say is of no interest; the lab was told `aborted`.
+    fn job_ended(&mut self, number: u64, told: Message) {
         if let Some(job) = self.job.take_if(|job| job.number == number) {
             self.last_trial = job.trial;
             let _ = job.thread.join();
+            self.outgoing.send(told);
         }
     }
 

@@ -23,13 +23,13 @@ const REST: Nanos = Nanos(3 * 1_000_000_000);
 /// How often a waiting job looks whether it was dropped.
 const LOOK: Nanos = Nanos(20 * 1_000_000);
 
-/// Carries `job` out. `start` brings the armed start.
+/// Carries `job` out; its account. `start` brings the armed start.
 pub fn carry_out(
     job: &Job,
     start: &Receiver<Nanos>,
     cancel: &Cancel,
     outgoing: &Outgoing,
-) -> Result<(), LoadError> {
+) -> Result<JobResult, LoadError> {
     let began = clock::monotonic();
     // Where it cannot be forgotten, the peak is that of an earlier job at worst, and larger.
     let _ = process::forget_resident_peak();
@@ -74,8 +74,7 @@ pub fn carry_out(
         running.join()
     });
     let observed = observed?;
-    outgoing.send(Message::Result(Box::new(account(job, start_ns, &observed, finished.unwrap_or_default()))));
-    Ok(())
+    Ok(account(job, start_ns, &observed, finished.unwrap_or_default()))
 }
 
 /// Brings every connection up; `None` for an idle job.

@@ -152,6 +152,12 @@ class Dataset:
         found = self.header.get("hosts", {})
         return found if isinstance(found, Mapping) else {}
 
+    @property
+    def calibration(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the instrument found of itself on each host."""
+        found = self.header.get("calibration", {})
+        return found if isinstance(found, Mapping) else {}
+
 
 def open_campaign(folder: Path | str) -> Campaign:
     """The campaign in `folder` as it is stored. Raises StoreError when it is none."""

@@ -38,6 +38,7 @@ class HostSummary:
     address: str | None
     facts: Mapping[str, Any]
     clock: Mapping[str, Any]
+    write_overhead_ns: Mapping[str, float | None]
     capabilities: Sequence[Mapping[str, Any]]
     path: Mapping[str, Any]
     notes: tuple[str, ...]
@@ -289,6 +290,7 @@ def _host(dataset: Dataset, name: str, basis: CostBasis, finished: Sequence[Tria
         address=known.get("address"),
         facts=hello.get("host") or {},
         clock=hello.get("clock") or {},
+        write_overhead_ns=(dataset.calibration.get(name) or {}).get("write_overhead_ns") or {},
         capabilities=hello.get("capabilities") or (),
         path=path if isinstance(path, Mapping) else ({"note": path} if path else {}),
         notes=tuple(notes) if not isinstance(notes, str) else (notes,),

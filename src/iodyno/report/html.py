@@ -149,6 +149,7 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
         ("Clock source", _known(clock.get("clocksource"))),
         ("Operations timed with", _clock(clock)),
         ("Time-stamp counter", _hertz(clock.get("tsc_hz"))),
+        ("Own time for one write", _overhead(host.write_overhead_ns)),
         ("Sensors' own cost", _percent(host.observer_ratio, 2) + " of a CPU at most"),
     ]
     if host.receive_shares:
@@ -222,6 +223,12 @@ def _quota(value: float | None) -> str:
 
 def _hertz(value: float | None) -> str:
     return "none that is constant" if not value else f"{value / 1e9:.6f} GHz, measured"
+
+
+def _overhead(by_driver: Mapping[str, float | None]) -> str:
+    """The load loop without what it drives: loop, clock, counters, histogram."""
+    known = [f"{cost:.1f} ns (driver {driver})" for driver, cost in by_driver.items() if cost is not None]
+    return ", ".join(known) or "not known"
 
 
 def _clock(clock: Mapping[str, Any]) -> str:

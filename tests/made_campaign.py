@@ -97,7 +97,7 @@ def make_campaign(
     for when in layout.idle:
         write_trial(folder / "background", when, None, {}, points[0][1], layout, source)
     header = {
-        "schema_version": 1,
+        "schema_version": 2,
         "name": "made",
         "created": "2026-01-02T03:04:05+00:00",
         "tool_version": "0.1.0",
@@ -305,6 +305,7 @@ def _host(
         "result": {"bytes": moved},
         "clock": None,
         "cpus": list(cpus),
+        "profile": None,
     }
 
 

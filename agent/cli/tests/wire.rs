@@ -120,6 +120,11 @@ fn job(role: Role, port: u16) -> Job {
         },
         cpus: vec![],
         sensors: None,
+        compute_ns: Nanos(0),
+        think_ns: Nanos(0),
+        serialised: false,
+        cpu_quota_percent: None,
+        profile_hz: 0,
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::phase::Windows;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// Most connections that one job may open: what one address pair and one port can carry.
 pub const MAX_CONNECTIONS: u32 = 60_000;
@@ -123,6 +123,21 @@ pub struct Job {
     /// Sensors to read; absent: every one that is available.
     #[serde(default)]
     pub sensors: Option<Vec<String>>,
+    /// CPU time that the sender's own code takes before each write: an application that computes.
+    #[serde(default)]
+    pub compute_ns: Nanos,
+    /// Pause of each connection after each of its operations: an application that waits.
+    #[serde(default)]
+    pub think_ns: Nanos,
+    /// Whether all workers of this job take one lock around each operation.
+    #[serde(default)]
+    pub serialised: bool,
+    /// CPU time that the agent may take, in percent of one CPU, by a control group; absent: no quota.
+    #[serde(default)]
+    pub cpu_quota_percent: Option<u32>,
+    /// Samples of call stacks per second and CPU; 0: none.
+    #[serde(default)]
+    pub profile_hz: u32,
 }
 
 /// Why a job cannot be taken: which key, what was found, what is allowed.

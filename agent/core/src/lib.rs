@@ -14,4 +14,5 @@ pub mod job;
 pub mod message;
 pub mod metric;
 pub mod phase;
+pub mod profile;
 pub mod units;

@@ -9,6 +9,7 @@
 //! arm (a start time)                 ─▶ armed           slack left
 //!                                    ◀─ record          one an interval
 //!                                    ◀─ drain           the measured window is over
+//!                                    ◀─ profile         call stacks, where the job asked for them
 //!                                    ◀─ result          totals, and how many records there were
 //! heartbeat                         ◀─▶ heartbeat       at any time, both ways
 //! abort                              ─▶ aborted         load stopped, ready for another job
@@ -23,10 +24,11 @@ use crate::histogram::Histogram;
 use crate::job::{Job, SocketOptionsObtained};
 use crate::metric::Reading;
 use crate::phase::Window;
+use crate::profile::Profile;
 use crate::units::{Bytes, Nanos};
 
 /// Version of the wire; both ends must have the same. History: `schema/VERSIONS.md`.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// From the lab to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -100,6 +102,8 @@ pub enum Message {
         /// When.
         at_ns: Nanos,
     },
+    /// Call stacks of the measured window, where the job asked for them; after the last record.
+    Profile(Box<Profile>),
     /// The job is done.
     Result(Box<JobResult>),
     /// The job was dropped on the lab's word.

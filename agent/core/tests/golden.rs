@@ -16,6 +16,7 @@ use iodyno_core::message::{
 };
 use iodyno_core::metric::{Reading, Value};
 use iodyno_core::phase::{Window, Windows};
+use iodyno_core::profile::{Function, Mode, Owner, Profile, Stack};
 use iodyno_core::units::{Bytes, Nanos};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
@@ -45,6 +46,11 @@ fn job() -> Job {
         },
         cpus: vec![0],
         sensors: Some(vec!["cpu_times".to_owned()]),
+        compute_ns: Nanos(0),
+        think_ns: Nanos(1_000_000),
+        serialised: false,
+        cpu_quota_percent: Some(50),
+        profile_hz: 997,
     }
 }
 
@@ -112,6 +118,25 @@ fn record() -> Record {
     }
 }
 
+fn profile() -> Profile {
+    let function = |name: &str| Function { name: name.to_owned(), module: "kernel".to_owned() };
+    Profile {
+        trial: "00012-1".to_owned(),
+        hz: 997,
+        event: "cpu-clock".to_owned(),
+        begin_ns: Nanos(6_000_000_000),
+        end_ns: Nanos(16_000_000_000),
+        samples: 3,
+        idle_samples: 5,
+        lost: 0,
+        functions: vec![function("tcp_sendmsg"), function("_copy_from_iter")],
+        stacks: vec![Stack { owner: Owner::App, mode: Mode::Kernel, frames: vec![0, 1], count: 3 }],
+        cost_ns: Nanos(28_000_000),
+        symbolise_ns: Nanos(90_000_000),
+        missing: None,
+    }
+}
+
 fn messages() -> Vec<Message> {
     let trial = || "00012-1".to_owned();
     vec![
@@ -129,6 +154,7 @@ fn messages() -> Vec<Message> {
         Message::Armed { trial: trial(), slack_ns: Nanos(90_000_000), realtime: true },
         Message::Record(Box::new(record())),
         Message::Drain { trial: trial(), at_ns: Nanos(16_000_000_000) },
+        Message::Profile(Box::new(profile())),
         Message::Result(Box::new(JobResult { trial: trial(), records: 12, ..JobResult::default() })),
         Message::Aborted { trial: trial() },
         Message::Error(WireError {

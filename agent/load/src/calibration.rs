@@ -30,6 +30,11 @@ pub fn null_cost(driver: Driver, duration: Nanos) -> f64 {
         },
         cpus: Vec::new(),
         sensors: None,
+        compute_ns: Nanos(0),
+        think_ns: Nanos(0),
+        serialised: false,
+        cpu_quota_percent: None,
+        profile_hz: 0,
     };
     let Ok(prepared) = connect(&job, &Cancel::default()) else { return f64::NAN };
     let before = clock::process_cpu();

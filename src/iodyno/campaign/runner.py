@@ -207,7 +207,9 @@ class _Campaign:
 
         try:
             try:
-                await carry_out(rig, name, settings, self._experiment.windows, account, keep)
+                await carry_out(
+                    rig, name, settings, self._experiment.windows, account, keep, writer.add_profile
+                )
             except TrialError as error:
                 failure = error
             manifest = {

@@ -49,6 +49,7 @@ async def carry_out(
     windows: Windows,
     account: Account,
     on_record: Callable[[str, Message], None],
+    on_profile: Callable[[str, Message], None] = lambda host, profile: None,
 ) -> None:
     """Executes the trial `name` on the sender and the receiver of the experiment. Raises TrialError."""
     began_ns = time.monotonic_ns()
@@ -63,8 +64,18 @@ async def carry_out(
     slack_ns = _SLACK_NS + _SLACK_PER_CONNECTION_NS * int(settings["connections"])
     start_ns = await _arm(rig, account, before, slack_ns)
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
+
+    def keep_profile(host: str, profile: Message) -> None:
+        stored = ("type", "trial", "functions", "stacks")
+        account.hosts[host]["profile"] = {key: value for key, value in profile.items() if key not in stored}
+        on_profile(host, profile)
+
     results = await together(
-        rig.sessions[host].result(left_ns, lambda record, host=host: on_record(host, record))  # type: ignore[misc]
+        rig.sessions[host].result(
+            left_ns,
+            lambda record, host=host: on_record(host, record),  # type: ignore[misc]
+            lambda profile, host=host: keep_profile(host, profile),  # type: ignore[misc]
+        )
         for host in roles
     )
     for host, result in zip(roles, results, strict=True):
@@ -137,6 +148,13 @@ def _job(
         "windows": asdict(windows),
         "cpus": list(rig.cpus[host]),
         "sensors": None,
+        "compute_ns": settings.get("compute", 0) if role == "send" else 0,
+        "think_ns": settings.get({"send": "think", "receive": "reader_think"}.get(role, ""), 0),
+        "serialised": settings.get("serialised", False) if role == "send" else False,
+        "cpu_quota_percent": settings.get(
+            {"send": "sender_quota", "receive": "receiver_quota"}.get(role, "")
+        ),
+        "profile_hz": rig.experiment.profile_hz if role != "idle" else 0,
     }
 
 
@@ -269,6 +287,7 @@ def _unknown(role: str, job: dict[str, Any], cpus: tuple[int, ...]) -> dict[str,
         "result": None,
         "clock": {"before": None, "after": None},
         "cpus": list(cpus),
+        "profile": None,
     }
 
 

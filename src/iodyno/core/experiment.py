@@ -83,6 +83,9 @@ class Limits:
 class Experiment:
     """The question. `text` is the file it was read from, kept verbatim so that a report can be run again.
 
+    `profile_hz`: samples of call stacks per second and CPU; 0: no profile. The default shares no divisor with the
+    kernel's timer ticks. `prove`: whether extra trials test what limits the rate.
+
     `notes` are sentences about what the reader decided by itself, to be shown to the user.
     """
 
@@ -95,6 +98,8 @@ class Experiment:
     windows: Windows = field(default_factory=Windows)
     limits: Limits = field(default_factory=Limits)
     outcomes: tuple[str, ...] = ()
+    profile_hz: int = 997
+    prove: bool = False
     text: str = ""
     quick: bool = False
     notes: tuple[str, ...] = ()

@@ -99,6 +99,27 @@ STREAM = Workload(
         Parameter("receive_buffer", "size", "SO_RCVBUF of the receiver.", low=1024, high=2**30),
         Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=True),
         Parameter("congestion_control", "word", "TCP congestion control, such as cubic, reno or bbr."),
+        Parameter(
+            "compute", "duration", "CPU time of the sender's own code before each write.", low=0, high=10**9
+        ),
+        Parameter("think", "duration", "Pause of a sending connection after each write.", low=0, high=10**10),
+        Parameter(
+            "reader_think", "duration", "Pause of a receiving connection after each read.", low=0, high=10**10
+        ),
+        Parameter("serialised", "switch", "All sending workers take one lock around each write."),
+        Parameter(
+            "sender_quota", "count", "CPU time of the sending agent, in percent of one CPU.", high=100_000
+        ),
+        Parameter(
+            "receiver_quota", "count", "CPU time of the receiving agent, in percent of one CPU.", high=100_000
+        ),
+        Parameter(
+            "link_rate", "count", "Rate of the path in bit/s, by a token bucket (path veth).", low=10_000
+        ),
+        Parameter(
+            "link_queue", "size", "Bytes that the shaped path queues (path veth).", low=1024, high=2**30
+        ),
+        Parameter("link_delay", "duration", "Delay added each way by a relay (path veth).", high=10**9),
     ),
 )
 

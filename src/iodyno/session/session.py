@@ -104,7 +104,12 @@ class Session:
         return await self._expect("armed", ANSWER_TIMEOUT_S)
 
     async def result(
-        self, load_ns: int, on_record: Callable[[Message], None], *, stalls: bool = True
+        self,
+        load_ns: int,
+        on_record: Callable[[Message], None],
+        on_profile: Callable[[Message], None] | None = None,
+        *,
+        stalls: bool = True,
     ) -> Message:
         """Takes records as they come until the result, and checks that none is missing.
 
@@ -117,10 +122,14 @@ class Session:
         still: list[Message] = []
         while True:
             message = await self._expect(
-                ("record", "drain", "result"), end - asyncio.get_running_loop().time(), shown_s=deadline_s
+                ("record", "drain", "profile", "result"),
+                end - asyncio.get_running_loop().time(),
+                shown_s=deadline_s,
             )
             if message["type"] == "result":
                 break
+            if message["type"] == "profile" and on_profile:
+                on_profile(message)
             if message["type"] != "record":
                 continue
             records += 1

@@ -28,6 +28,7 @@ from iodyno.store.schema import (
 _TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT"} | {
     "list<item: int32>": "INTEGER[]",
     "list<item: int64>": "BIGINT[]",
+    "list<item: string>": "VARCHAR[]",
 }
 
 
@@ -62,7 +63,7 @@ class Campaign:
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection in memory.
 
-        Views `records`, `histograms`, `series`, `sensors` hold the rows of all finished and whole trials,
+        Views `records`, `histograms`, `series`, `sensors`, `stacks` hold the rows of all finished and whole trials,
         with the trial's name in the column `trial`; `background_records` and so on those of the idle
         measurements.
         """
@@ -113,7 +114,12 @@ def _trials(parent: Path) -> Iterable[StoredTrial]:
 
 
 def _view(connection: duckdb.DuckDBPyConnection, view: str, part: str, trials: Iterable[StoredTrial]) -> None:
-    folders = {trial.name: trial.folder for trial in trials if trial.counts}
+    # A campaign of an older version lacks the parts that came later.
+    folders = {
+        trial.name: trial.folder
+        for trial in trials
+        if trial.counts and part_file(part) in trial.manifest["parts"]
+    }
     if folders:
         files = ", ".join(_quoted(str(folder / part_file(part))) for folder in folders.values())
         # The folder's name is the trial's: the second part of the path from its end.

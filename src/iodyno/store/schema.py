@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the campaign folder. A reader refuses a newer one. History: `schema/VERSIONS.md`."""
 
 MANIFEST = "manifest.json"
@@ -79,6 +79,17 @@ PARTS: dict[str, pa.Schema] = {
             pa.field("missing", pa.string(), nullable=True),
         ]
     ),
+    # One row per call stack that was sampled in the measured window of one host, the outermost caller first.
+    "stacks": pa.schema(
+        [
+            pa.field("host", pa.string(), nullable=False),
+            pa.field("owner", pa.string(), nullable=False),
+            pa.field("mode", pa.string(), nullable=False),
+            pa.field("functions", pa.list_(pa.string()), nullable=False),
+            pa.field("modules", pa.list_(pa.string()), nullable=False),
+            pa.field("count", pa.int64(), nullable=False),
+        ]
+    ),
 }
 """Columns of each part of a trial; the file is `<part>.parquet`."""
 
@@ -97,6 +108,16 @@ def manifest_json_schema() -> dict[str, Any]:
     clock = _object(
         {"offset_ns": integer, "error_ns": count, "rtt_min_ns": count, "at_ns": integer}, nullable=True
     )
+    profile = _object(
+        {
+            "hz": count,
+            "event": text,
+            **dict.fromkeys(("begin_ns", "end_ns"), integer),
+            **dict.fromkeys(("samples", "idle_samples", "lost", "cost_ns", "symbolise_ns"), count),
+            "missing": {"type": ["string", "null"]},
+        },
+        nullable=True,
+    )
     host = _object(
         {
             "role": {"enum": ["send", "receive", "idle"]},
@@ -105,6 +126,7 @@ def manifest_json_schema() -> dict[str, Any]:
             "result": {"type": ["object", "null"]},
             "clock": _object({"before": clock, "after": clock}, nullable=True),
             "cpus": {"type": "array", "items": count},
+            "profile": profile,
         }
     )
     doubt = _object({"code": text, "text": text, "where": text})

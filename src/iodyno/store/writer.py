@@ -72,6 +72,16 @@ class TrialWriter:
         for reading in record["sensors"]:
             self._add_reading(place, reading)
 
+    def add_profile(self, host: str, profile: Mapping[str, Any]) -> None:
+        """Adds the call stacks of a `profile` message of the wire, as parsed from JSON."""
+        names = [function["name"] for function in profile["functions"]]
+        modules = [function["module"] for function in profile["functions"]]
+        for stack in profile["stacks"]:
+            row = {"host": host, "owner": stack["owner"], "mode": stack["mode"], "count": stack["count"]}
+            row["functions"] = [names[index] for index in stack["frames"]]
+            row["modules"] = [modules[index] for index in stack["frames"]]
+            self._add("stacks", row)
+
     def seal(self, manifest: Mapping[str, Any]) -> Path:
         """Finishes the trial and returns its folder. Adds `parts` and `schema_version` to the manifest."""
         with self._writing():

@@ -39,6 +39,11 @@ pub fn job(role: Role, driver: Driver, connections: u32, message: u64, load_ms: 
         },
         cpus: Vec::new(),
         sensors: None,
+        compute_ns: Nanos(0),
+        think_ns: Nanos(0),
+        serialised: false,
+        cpu_quota_percent: None,
+        profile_hz: 0,
     }
 }
 

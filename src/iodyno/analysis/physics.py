@@ -210,12 +210,12 @@ def _exact_split(host: HostData, trial: Trial) -> Iterator[Doubt]:
     exact = cpu_classes.spent(host, "bpf")
     ticks = {one.index: one for one in cpu_classes.spent(host, "tick")}
     both = [(one, ticks[one.index]) for one in exact if one.index in ticks]
-    whole = sum(one.whole_ns for one, _ in both)
-    if not whole:
+    wall = sum(one.whole_ns for one, _ in both)
+    if not wall:
         return
-    idle = sum(one.classes["idle"] for one, _ in both) / whole
-    said = sum(other.classes["idle"] for _, other in both) / whole
-    if abs(idle - said) > IDLE_POINTS + 2e7 * len(host.cpus) / whole:
+    idle = sum(one.classes["idle"] for one, _ in both) / wall
+    said = sum(other.classes["idle"] for _, other in both) / wall
+    if abs(idle - said) > IDLE_POINTS + 2e7 * len(host.cpus) / wall:
         text = (
             f"{host.name}: the CPUs were idle for {idle:.1%} of the time by the kernel's switches, and for "
             f"{said:.1%} by /proc/stat"

@@ -18,7 +18,7 @@ from iodyno.store.reader import Campaign, StoredTrial, read_campaign
 MEASURED = "measured"
 
 # What the analysis uses of the series: a long campaign has many more rows than these.
-_METRICS = ("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%")
+_METRICS = ("cpu.%", "exact.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%")
 _MORE = "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
 
 

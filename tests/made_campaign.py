@@ -7,6 +7,7 @@ its background plus cost x KiB, spread over its CPUs.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +41,16 @@ HELLO: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call stack and how often it is seen, relative to the others; `frames` are `module:function`, outermost first."""
+
+    frames: tuple[str, ...]
+    weight: float
+    owner: str = "app"
+    mode: str = "kernel"
+
+
+@dataclass(frozen=True)
 class Truth:
     """Of one point. Noises are relative standard deviations; `drift` is the change of the rate over the window."""
 
@@ -58,6 +69,9 @@ class Truth:
     receive_on_sender: bool = False
     goodput_lies: float = 1.0
     exact: ExactTruth | None = None
+    calls: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
+    samples: int = 4000
+    calls_between: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -158,7 +172,7 @@ def write_trial(
     size = int(levels.get("size", 65536))
     rate = truth.bytes_per_s * max(0.05, source.gauss(1, truth.between)) if planned else 0.0
     sent = {"client": 0, "server": 0}
-    hosts = {}
+    hosts: dict[str, dict[str, Any]] = {}
     spread = {index: max(0.05, source.gauss(1, truth.within)) for index in range(layout.intervals + 1)}
     for host, role in (("client", "send"), ("server", "receive")):
         own = random.Random(source.random())
@@ -174,6 +188,8 @@ def write_trial(
             record["window"] = "warm_up" if planned and index == 0 else "measured"
             writer.add_record(host, "write" if role == "send" else "read", record)
         hosts[host] = _host(role if planned else "idle", levels, cpus, sent[host], connections)
+        if planned and host in truth.calls:
+            hosts[host]["profile"] = _profile(writer, host, truth, layout, own)
     return writer.seal(
         {
             "trial": name,
@@ -277,6 +293,39 @@ def _record(
             "connections_lost": 0,
         },
         "sensors": sensors,
+    }
+
+
+def _profile(
+    writer: TrialWriter, host: str, truth: Truth, layout: Layout, own: random.Random
+) -> dict[str, Any]:
+    """Samples of the host's call stacks, drawn at random by their weights, and what the manifest says of them."""
+    calls = truth.calls[host]
+    weights = [call.weight * max(0.0, own.gauss(1, truth.calls_between)) for call in calls]
+    drawn = Counter(own.choices(range(len(calls)), weights, k=truth.samples))
+    names = list(dict.fromkeys(frame for call in calls for frame in call.frames))
+    functions = [dict(zip(("module", "name"), name.split(":"), strict=True)) for name in names]
+    stacks = [
+        {
+            "owner": calls[place].owner,
+            "mode": calls[place].mode,
+            "frames": [names.index(frame) for frame in calls[place].frames],
+            "count": count,
+        }
+        for place, count in drawn.items()
+    ]
+    writer.add_profile(host, {"functions": functions, "stacks": stacks})
+    return {
+        "hz": 997,
+        "event": "cpu-clock",
+        "begin_ns": layout.interval_ns,
+        "end_ns": (layout.intervals + 1) * layout.interval_ns,
+        "samples": truth.samples,
+        "idle_samples": 100,
+        "lost": 0,
+        "cost_ns": 1_000_000,
+        "symbolise_ns": 400_000_000,
+        "missing": None,
     }
 
 

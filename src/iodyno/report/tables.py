@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.outcome import Estimate
+from iodyno.report.class_sentences import void
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.numbers import Scale, scale_of, with_interval
 
@@ -155,11 +156,6 @@ def _cost(point: PointSummary, host: str, cost: str) -> Cell:
     if not void(point, host) or cell.text == "–":
         return cell
     return Cell(f"{cell.text}?", f"{cell.hint}; CPU time was stolen: nothing is claimed of this cost")
-
-
-def void(point: PointSummary, host: str) -> bool:
-    """Whether nothing is claimed of what the point costs the host."""
-    return any(doubt.code == "cost_void" and doubt.text.startswith(f"{host}:") for doubt in point.doubts)
 
 
 def _split(point: PointSummary, host: str) -> Cell:

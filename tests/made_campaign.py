@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from made_classes import ExactTruth, exact_values
+
 from iodyno.store.writer import TrialWriter, write_json_atomically
 
 SECOND = 1_000_000_000
@@ -66,6 +68,7 @@ class Truth:
     little: float = 1.0
     receive_on_sender: bool = False
     goodput_lies: float = 1.0
+    exact: ExactTruth | None = None
     calls: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
     samples: int = 4000
     calls_between: float = 0.0
@@ -239,6 +242,9 @@ def _record(
     }
     values = [[f"cpu.{state}_ns", f"cpu={cpu}", int(ns)] for cpu in cpus for state, ns in states.items()]
     sensors = [_reading("cpu_times", values, span, truth)]
+    if truth.exact:
+        values = exact_values(truth.exact, cpus, work, truth.background * span * len(cpus), span, own)
+        sensors.append(_reading("cpu_exact", values, span, truth))
     if truth.pmu_hz:
         counts = [["cycles.count", f"cpu={cpu}", int(busy * truth.pmu_hz / 1e9)] for cpu in cpus]
         sensors.append(_reading("cycles", counts, span, truth))

@@ -14,6 +14,8 @@ mod cgroup;
 mod costs;
 mod cpu_list;
 mod cpu_table;
+#[cfg(has_bpf)]
+mod exact;
 mod facts;
 mod growth;
 mod missing;

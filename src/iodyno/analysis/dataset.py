@@ -18,7 +18,20 @@ from iodyno.store.reader import Campaign, StoredTrial, read_campaign
 MEASURED = "measured"
 
 # What the analysis uses of the series: a long campaign has many more rows than these.
-_METRICS = ("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%")
+_METRICS = (
+    "cpu.%",
+    "cycles.%",
+    "tcp.%",
+    "net.%",
+    "sched.%",
+    "softnet.processed",
+    "process.%",
+    "exact.%",
+    "napi.%",
+    "lock.%",
+    "syscalls.%",
+    "interrupts.count",
+)
 _MORE = "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
 
 
@@ -53,7 +66,10 @@ class Reading:
 
 @dataclass
 class HostData:
-    """What one host of a trial reported. `readings`: by sensor, then by index of the record."""
+    """What one host of a trial reported. `readings`: by sensor, then by index of the record.
+
+    `derived` keeps what many outcomes are made from, so that it is worked out once.
+    """
 
     name: str
     role: str
@@ -62,6 +78,7 @@ class HostData:
     records: list[Record] = field(default_factory=list)
     histograms: dict[int, Histogram] = field(default_factory=dict)
     readings: dict[str, dict[int, Reading]] = field(default_factory=dict)
+    derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def measured(self) -> list[Record]:
@@ -131,7 +148,10 @@ class Trial:
 
 @dataclass
 class Dataset:
-    """A campaign: its header (`campaign.json`), its trials in order, and its idle measurements by name."""
+    """A campaign: its header (`campaign.json`), its trials in order, and its idle measurements by name.
+
+    `stored` is the campaign as it lies on the disk, for what is read only when it is asked for: call stacks.
+    """
 
     folder: Path
     header: Mapping[str, Any]
@@ -139,6 +159,7 @@ class Dataset:
     trials: list[Trial]
     background: dict[str, Trial]
     doubts: tuple[Doubt, ...] = ()
+    stored: Campaign | None = field(default=None, repr=False)
 
     @property
     def experiment(self) -> Mapping[str, Any]:
@@ -180,6 +201,7 @@ def read_dataset(folder: Path | str) -> Dataset:
         trials=trials,
         background=background,
         doubts=_doubts(campaign.header.get("doubts", ())),
+        stored=campaign,
     )
 
 

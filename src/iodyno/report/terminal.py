@@ -14,8 +14,16 @@ from rich.table import Table as RichTable
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.report.doubts import grouped
+from iodyno.report.observer import observer_note
 from iodyno.report.sentences import sentences
 from iodyno.report.tables import Table, source_tables
+
+CPU_TIERS = {
+    "bpf": "usr and sys are the load's own CPU time, timed at every switch in the kernel (tier bpf).",
+    "irq_time": "usr and sys are those of all tasks, sampled at the timer tick; interrupts are timed (tier irq_time).",
+    "tick": "usr, sys and intr are those of all tasks, sampled at the timer tick (tier tick).",
+}
+"""What told CPU time apart."""
 
 
 def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
@@ -26,15 +34,12 @@ def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
 def show_tables(summary: CampaignSummary, file: TextIO | None = None) -> None:
     """Prints a section per level, what can be said of them, and the doubts."""
     out = file or sys.stdout
-    console = Console(file=out, highlight=False, soft_wrap=False)
     for table in source_tables(summary):
-        if out.isatty():
-            console.print(_rich(table))
-        else:
-            out.write(plain(table) + "\n")
+        show_table(table, out)
     out.write(f"± is half the 95 % interval over trials. Throughput is goodput. {tier_note(summary)}\n\n")
     for sentence in sentences(summary):
         out.write(f"{sentence.text}\n")
+    out.write(f"{observer_note(summary)}\n")
     groups = grouped(summary)
     if groups:
         out.write("\n")
@@ -42,11 +47,21 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None) -> None:
         out.write(f"warning: {group.title} ({group.places}): {group.texts[0]}\n")
 
 
+def show_table(table: Table, out: TextIO) -> None:
+    """Prints one table."""
+    if out.isatty():
+        Console(file=out, highlight=False, soft_wrap=False).print(_rich(table))
+    else:
+        out.write(plain(table) + "\n")
+
+
 def tier_note(summary: CampaignSummary) -> str:
-    """What counted the cycles, as every number of cycles must say."""
-    if summary.tier == "pmu":
-        return "Cycles are hardware cycles (tier pmu)."
-    return "Cycles are reference cycles: busy time × clock of the time-stamp counter (tier tsc)."
+    """What counted the cycles and told CPU time apart, as every number of them must say."""
+    cycles = {
+        "pmu": "Cycles are hardware cycles (tier pmu).",
+        "tsc": "Cycles are reference cycles: busy time × clock of the time-stamp counter (tier tsc).",
+    }
+    return f"{cycles[summary.tier]} {CPU_TIERS[summary.accounting.tier]}"
 
 
 def plain(table: Table) -> str:

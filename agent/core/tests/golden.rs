@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use iodyno_core::frame::{encode, Decoder};
 use iodyno_core::histogram::Histogram;
-use iodyno_core::job::{Driver, Job, Role, SocketOptions, SocketOptionsObtained, Transport, Workload};
+use iodyno_core::job::{
+    CpuQuotaObtained, Driver, Job, Role, SocketOptions, SocketOptionsObtained, Transport, Workload,
+};
 use iodyno_core::message::{
     Capability, ClockFacts, Command, ErrorCode, Hello, HostFacts, JobResult, LoadCounts, Message, Ready,
     Record, WireError, WIRE_VERSION,
@@ -150,6 +152,11 @@ fn messages() -> Vec<Message> {
             socket: SocketOptionsObtained { send_buffer_bytes: Some(Bytes(524_288)), ..Default::default() },
             setup_ns: Nanos(30_000_000),
             foreign_refused: 0,
+            cpu_quota: Some(CpuQuotaObtained {
+                quota_ns: Nanos(5_000_000),
+                period_ns: Nanos(10_000_000),
+                group: "/sys/fs/cgroup/cpu/iodyno-agent-812-4711".to_owned(),
+            }),
         }),
         Message::Armed { trial: trial(), slack_ns: Nanos(90_000_000), realtime: true },
         Message::Record(Box::new(record())),

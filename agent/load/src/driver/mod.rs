@@ -11,6 +11,7 @@ use crate::transport::null::Null;
 use crate::transport::tcp::Tcp;
 use crate::transport::Link;
 use crate::worker::shared::Shared;
+use crate::workload::application::Application;
 use crate::workload::stream::{Receive, Transmit};
 use crate::workload::Activity;
 
@@ -29,8 +30,20 @@ pub(crate) fn work(shared: &Shared, number: usize) {
     }
 }
 
-/// The registry of drivers.
+/// Puts the job's application around the activity, where it asks for one.
 fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
+    let job = &shared.job;
+    if !job.plays_application() {
+        return submit(shared, number, make);
+    }
+    submit(shared, number, |at| {
+        let (activity, link) = make(at);
+        (Application::around(activity, job, &shared.lock), link)
+    });
+}
+
+/// The registry of drivers.
+fn submit<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
     match shared.job.driver {
         Driver::Threads => threads::drive(shared, number, make),
         Driver::Epoll => epoll::drive(shared, number, make),

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub cancel: Cancel,
     /// Whether workers start under `SCHED_FIFO`.
     pub realtime: Result<(), String>,
+    /// The lock of a serialised job.
+    pub lock: Mutex<()>,
     pub source: SendSource,
     scratches: Vec<ReceiveScratch>,
     /// When the load begins; 0: not armed.
@@ -97,6 +99,7 @@ impl Shared {
             cpus,
             cancel: cancel.clone(),
             realtime,
+            lock: Mutex::new(()),
             source: SendSource::new(source_bytes as usize).map_err(|error| memory(&error))?,
             scratches: (0..scratches)
                 .map(|_| ReceiveScratch::new(scratch_bytes))

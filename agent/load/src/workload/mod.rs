@@ -1,5 +1,6 @@
 //! What is done on a connection: one file each.
 
+pub(crate) mod application;
 pub(crate) mod stream;
 
 use iodyno_sys::epoll::Interest;
@@ -15,6 +16,8 @@ pub(crate) enum Step {
     On,
     /// Nothing more can be done until the connection is ready again.
     Waiting,
+    /// It completed an operation, and the connection rests until this instant.
+    Pausing(u64),
     /// The peer sends no more.
     Ended,
     /// The connection broke; the error number.
@@ -23,10 +26,16 @@ pub(crate) enum Step {
 
 /// One end of a workload on one connection, a call at a time. The driver decides whose turn it is.
 pub(crate) trait Activity {
-    /// What it waits for.
-    const INTEREST: Interest;
     /// Whether it goes on until the load is due to stop; otherwise until the peer ends.
     const UNTIL_DUE: bool;
+    /// Whether a step may be [`Step::Pausing`].
+    const PAUSES: bool = false;
+    /// What it waits for when a call could do nothing.
+    fn interest(&self) -> Interest;
+    /// Whether something is in hand that must come to its end although the load is due to stop.
+    fn in_hand(&self) -> bool {
+        false
+    }
     /// Calls that a driver makes on one of its `connections` before it turns to the next.
     fn calls_per_visit(&self, connections: usize) -> u32;
     /// Whether, after the last call, a thread should let the others have the CPU.

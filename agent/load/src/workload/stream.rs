@@ -49,8 +49,12 @@ impl Transmit {
 }
 
 impl Activity for Transmit {
-    const INTEREST: Interest = Interest::Writable;
     const UNTIL_DUE: bool = true;
+
+    #[inline]
+    fn interest(&self) -> Interest {
+        Interest::Writable
+    }
 
     fn calls_per_visit(&self, connections: usize) -> u32 {
         if self.message_bytes >= LARGE_BYTES {
@@ -98,8 +102,12 @@ impl Activity for Transmit {
 pub(crate) struct Receive;
 
 impl Activity for Receive {
-    const INTEREST: Interest = Interest::Readable;
     const UNTIL_DUE: bool = false;
+
+    #[inline]
+    fn interest(&self) -> Interest {
+        Interest::Readable
+    }
 
     fn calls_per_visit(&self, _: usize) -> u32 {
         VISIT_READS

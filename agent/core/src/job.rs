@@ -36,6 +36,8 @@ pub enum Role {
 pub enum Workload {
     /// Bulk transmit: messages of one size, one after the other, as fast as they are accepted.
     Stream,
+    /// Requests of one size, each answered: one outstanding on each connection.
+    RequestResponse,
 }
 
 /// What the bytes travel on.
@@ -125,8 +127,11 @@ pub struct Job {
     pub driver: Driver,
     /// Number of connections, 1 to [`MAX_CONNECTIONS`].
     pub connections: u32,
-    /// Payload of one write, 1 to [`MAX_MESSAGE_BYTES`].
+    /// Payload of one write or request, 1 to [`MAX_MESSAGE_BYTES`].
     pub message_bytes: Bytes,
+    /// Payload of an answer ([`Workload::RequestResponse`]), 1 to [`MAX_MESSAGE_BYTES`].
+    #[serde(default = "one_byte")]
+    pub answer_bytes: Bytes,
     /// Where to connect (`Send`) or what to listen on (`Receive`): a numeric address with port; port 0
     /// lets the kernel choose. Names are resolved by the lab.
     #[serde(default)]
@@ -157,6 +162,10 @@ pub struct Job {
     /// Samples of call stacks per second and CPU; 0: none.
     #[serde(default)]
     pub profile_hz: u32,
+}
+
+fn one_byte() -> Bytes {
+    Bytes(1)
 }
 
 /// Why a job cannot be taken: which key, what was found, what is allowed.
@@ -211,6 +220,12 @@ impl Job {
         }
         if !(1..=MAX_MESSAGE_BYTES).contains(&self.message_bytes.0) {
             return error("message_bytes", &self.message_bytes.0, &format!("1 to {MAX_MESSAGE_BYTES}"));
+        }
+        if !(1..=MAX_MESSAGE_BYTES).contains(&self.answer_bytes.0) {
+            return error("answer_bytes", &self.answer_bytes.0, &format!("1 to {MAX_MESSAGE_BYTES}"));
+        }
+        if self.transport == Transport::Null && self.workload == Workload::RequestResponse {
+            return error("transport", &"null", "tcp: nobody answers on the null transport");
         }
         if self.transport == Transport::Tcp {
             let address = self.address.as_deref().unwrap_or("nothing");

@@ -33,6 +33,7 @@ fn job() -> Job {
         driver: Driver::Threads,
         connections: 100,
         message_bytes: Bytes(65_536),
+        answer_bytes: Bytes(1),
         address: Some("10.0.0.2:5201".to_owned()),
         socket: SocketOptions {
             send_buffer_bytes: Some(Bytes(262_144)),

@@ -116,6 +116,7 @@ pub fn job(role: Role, port: u16) -> Job {
         driver: Driver::Threads,
         connections: 3,
         message_bytes: Bytes(8192),
+        answer_bytes: Bytes(1),
         address: Some(format!("127.0.0.1:{port}")),
         socket: SocketOptions::default(),
         windows: Windows {

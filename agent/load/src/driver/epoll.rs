@@ -116,12 +116,13 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
                 self.visit(at, calls);
             }
             for at in 0..ready {
-                if A::UNTIL_DUE && self.worker.is_due() {
-                    break;
-                }
                 let at = self.waiting.ready(at);
+                let slot = &self.slots[at];
+                if A::UNTIL_DUE && self.worker.is_due() && !slot.activity.in_hand() {
+                    continue;
+                }
                 // Of one that pauses, the kernel reports that it broke, and it cannot be told not to.
-                if self.slots[at].open && (self.slots[at].paused_until == 0 || self.waiting.epoll.is_some()) {
+                if slot.open && (slot.paused_until == 0 || self.waiting.epoll.is_some()) {
                     self.visit(at, calls);
                 }
             }

@@ -12,6 +12,7 @@ use crate::transport::tcp::Tcp;
 use crate::transport::Link;
 use crate::worker::shared::Shared;
 use crate::workload::application::Application;
+use crate::workload::request_response::{Answer, Request};
 use crate::workload::stream::{Receive, Transmit};
 use crate::workload::Activity;
 
@@ -25,8 +26,16 @@ pub(crate) fn work(shared: &Shared, number: usize) {
         (Workload::Stream, Role::Send, Transport::Tcp) => drive(shared, number, |at| (transmit(), tcp(at))),
         (Workload::Stream, Role::Receive, Transport::Tcp) => drive(shared, number, |at| (Receive, tcp(at))),
         (Workload::Stream, Role::Send, Transport::Null) => drive(shared, number, |_| (transmit(), Null)),
-        // Nothing comes from nowhere, and idle jobs have no workers.
-        (Workload::Stream, Role::Receive, Transport::Null) | (_, Role::Idle, _) => {}
+        (Workload::RequestResponse, Role::Send, Transport::Tcp) => {
+            drive(shared, number, |at| (Request::of(job), tcp(at)));
+        }
+        (Workload::RequestResponse, Role::Receive, Transport::Tcp) => {
+            drive(shared, number, |at| (Answer::of(job), tcp(at)));
+        }
+        // Nothing comes from nowhere (a job is checked for that), and idle jobs have no workers.
+        (Workload::RequestResponse, _, Transport::Null)
+        | (Workload::Stream, Role::Receive, Transport::Null)
+        | (_, Role::Idle, _) => {}
     }
 }
 

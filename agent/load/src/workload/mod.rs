@@ -1,9 +1,13 @@
 //! What is done on a connection: one file each.
 
 pub(crate) mod application;
+pub(crate) mod request_response;
 pub(crate) mod stream;
 
+use std::io;
+
 use iodyno_sys::epoll::Interest;
+use iodyno_sys::errno;
 
 use crate::transport::Link;
 use crate::worker::counters::Cell;
@@ -42,4 +46,19 @@ pub(crate) trait Activity {
     fn gives_way(&self) -> bool;
     /// Makes one call and counts what it did. Begins at `worker.now` and moves it to the end of the call.
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step;
+}
+
+/// chosen: most bytes that one send call hands over. Longer messages take several calls, so that a message
+/// of a gigabyte neither needs a gigabyte of memory nor keeps the load on long after it is due to stop.
+pub(crate) const LONGEST_CALL_BYTES: u64 = 1 << 20;
+/// chosen: length of a read. Measured: 64 to 256 KiB are alike.
+pub(crate) const READ_BYTES: usize = 128 << 10;
+
+/// What became of a call that the kernel refused.
+fn refused(error: &io::Error) -> Step {
+    match error.raw_os_error().unwrap_or(0) {
+        errno::EAGAIN => Step::Waiting,
+        errno::EINTR => Step::On,
+        number => Step::Failed(number),
+    }
 }

@@ -20,8 +20,8 @@ MEASURED = "measured"
 
 # What the analysis uses of the series: a long campaign has many more rows than these.
 _METRICS = (
-    *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%"),
-    *("exact.%", "lock.%", "cgroup.%", "pressure.%", "qdisc.%"),
+    *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
+    *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),
 )
 _MORE = "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
 # Times of each worker are of use only in all, and there may be thousands of workers.
@@ -145,6 +145,7 @@ class Dataset:
     """A campaign: its header (`campaign.json`), its trials in order, and its idle measurements by name.
 
     `proofs` are the trials that test a limiter; they are no trials of the design and enter no estimate of a point.
+    `stored` is the campaign as it lies on the disk, for what is read only when it is asked for: call stacks.
     """
 
     folder: Path
@@ -154,6 +155,7 @@ class Dataset:
     background: dict[str, Trial]
     doubts: tuple[Doubt, ...] = ()
     proofs: list[Trial] = field(default_factory=list)
+    stored: Campaign | None = field(default=None, repr=False)
 
     @property
     def experiment(self) -> Mapping[str, Any]:
@@ -196,6 +198,7 @@ def read_dataset(folder: Path | str) -> Dataset:
         background=background,
         doubts=_doubts(campaign.header.get("doubts", ())),
         proofs=[trial for trial in trials if trial.perturbation is not None],
+        stored=campaign,
     )
 
 

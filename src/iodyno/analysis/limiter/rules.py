@@ -60,6 +60,8 @@ def _below(name: str, signal: SignalOf, threshold: float, cite: str) -> Criterio
 
 _FULL = _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.10, _MEASURED)
 _AWAKE = _below("asleep_ratio", signals.asleep, 0.15, _MEASURED)
+_OTHERS = 0.20
+_A_FIFTH = "chosen: a fifth of the CPU"
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -91,7 +93,8 @@ RULES: tuple[Rule, ...] = (
         "run_queue",
         (
             _above("run_delay_ratio", signals.run_delay, 0.20, "chosen: a fifth of the ready time is lost"),
-            _above("others_cpu_ratio", signals.others_cpu, 0.20, "chosen: a fifth of the CPU is lost"),
+            _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
+            _below("asleep_ratio", signals.asleep, 0.30, _MEASURED),
             _FULL,
         ),
     ),
@@ -108,7 +111,14 @@ RULES: tuple[Rule, ...] = (
             ),
         ),
     ),
-    Rule("cpu", (_below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.05, _GREGG),)),
+    Rule(
+        "cpu",
+        (
+            _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.05, _GREGG),
+            # What others take is not the load's: a CPU that they fill says nothing of it.
+            _below("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
+        ),
+    ),
     Rule(
         "queue",
         (

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from iodyno.analysis import cost
+from iodyno.analysis import cpu_classes
 from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.interval import estimate
@@ -33,7 +33,6 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 
-EXACT = "cpu_exact"
 LOST_MOST = 0.05
 """Share of lost samples over which a profile is doubted (chosen: as much as a small function's whole share)."""
 
@@ -272,11 +271,12 @@ def busy_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:
         return missing(f"the trial has no host {name}"), ""
     if receiver is None or not receiver.measured_bytes:
         return missing("nothing was delivered in the measured window"), ""
-    parts, basis = _exact_parts(host), "idle time from the scheduler's own switches (cpu_exact)"
-    if not parts:
-        parts, basis = cost.busy_parts(host), "idle time from /proc/stat"
-    if not parts:
-        return missing(host.why_missing(cost.CPU_TIMES)), ""
+    found, basis = cpu_classes.spent(host, "bpf"), "idle time from the scheduler's own switches (cpu_exact)"
+    if len(found) < len(host.measured):
+        found, basis = cpu_classes.spent(host, "tick"), "idle time from /proc/stat"
+    if not found:
+        return missing(host.why_missing(cpu_classes.CPU_TIMES)), ""
+    parts = [(one.busy_ns, one.whole_ns) for one in found]
     busy, whole = (sum(part) for part in zip(*parts, strict=True))
     rate = receiver.measured_bytes / 1024 / receiver.measured_ns
     rates = [record.bytes / 1024 / record.span_ns for record in receiver.measured]
@@ -289,18 +289,6 @@ def busy_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:
         ),
         basis,
     )
-
-
-def _exact_parts(host: HostData) -> list[tuple[float, float]]:
-    """Per measured record: (busy, in all) nanoseconds by the exact meter; empty unless every record has it."""
-    parts = []
-    for reading in host.measured_readings(EXACT):
-        idle = [reading.values.get(("exact.idle_ns", f"cpu={cpu}")) for cpu in host.cpus]
-        known = [value for value in idle if value is not None]
-        if known and len(known) == len(host.cpus) and reading.span_ns > 0:
-            whole = float(reading.span_ns * len(host.cpus))
-            parts.append((whole - sum(known), whole))
-    return parts if len(parts) == len(host.measured) else []
 
 
 def _sampling(hosts: Sequence[HostData], samples: int) -> Sampling:

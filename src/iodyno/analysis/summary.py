@@ -383,6 +383,6 @@ def _asked(dataset: Dataset) -> tuple[str, ...]:
     known = [*OF_TRIAL, *(f"{host}.{name}" for host in hosts for name in OF_HOST)]
     named: list[str] = []
     for outcome in dataset.experiment.get("outcomes") or ():
-        named += [f"{host}.{outcome}" for host in hosts] if outcome not in OF_TRIAL else [outcome]
+        named += [outcome] if outcome in known else [f"{host}.{outcome}" for host in hosts]
     found = tuple(name for name in dict.fromkeys(named) if name in known)
     return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kbyte" for host in hosts))

@@ -98,6 +98,25 @@ RULES: tuple[Rule, ...] = (
             _FULL,
         ),
     ),
+    Rule(
+        "lock",
+        (
+            _above(
+                "kernel_lock_wait_cpus", signals.lock_wait, 0.20, "chosen: a fifth of a CPU's time is waited"
+            ),
+        ),
+    ),
+    Rule(
+        "lock",
+        (
+            _below("off_one_at_a_time", signals.off_exclusion, 0.20, _MEASURED),
+            _above("pausing_ratio", signals.pausing, 0.30, _MEASURED),
+            _below(
+                "load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.90, "chosen: a tenth of the CPU is free"
+            ),
+        ),
+        ends=("send",),
+    ),
     Rule("application", (_above("pausing_ratio", signals.pausing, 0.50, _MEASURED),)),
     Rule("memory", (_above("memory_pressure_ratio", signals.memory_pressure, 0.05, _GREGG),)),
     Rule("disk", (_above("io_pressure_ratio", signals.io_pressure, 0.20, _GREGG),)),
@@ -115,8 +134,8 @@ RULES: tuple[Rule, ...] = (
         "cpu",
         (
             _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.05, _GREGG),
-            # What others take is not the load's: a CPU that they fill says nothing of it.
-            _below("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
+            # What others take is not the load's: that they fill what idles says nothing of it.
+            _above("load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.93, _MEASURED),
         ),
     ),
     Rule(

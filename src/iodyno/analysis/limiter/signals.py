@@ -208,6 +208,18 @@ def others_cpu(view: View) -> Signal:
     return _whole(host, max(0.0, sum(busy) - own) / (host.measured_ns * len(host.cpus)), "cpu_times, process")
 
 
+def load_cpu_most(view: View) -> Signal:
+    """Share that the load takes of the CPU that it takes most of: its tasks and all interrupts."""
+    if _has_exact(view):
+        return _cpu_share(view, ("exact.app_ns", "exact.hardirq_ns", "exact.softirq_ns"), (), max)
+    # /proc/stat does not tell whose time it is on each CPU: what others take is spread over all of them.
+    idle, others = cpu_idle_least(view), others_cpu(view)
+    if not idle.values or not others.values:
+        return idle if not idle.values else others
+    values = {i: 1 - v - others.values[i] for i, v in idle.values.items() if i in others.values}
+    return Signal(values, "1", others.source)
+
+
 def agent_cpu(view: View) -> Signal:
     """CPUs' worth of time that the agent takes; 1 is one CPU."""
     return _grown(view.host, "process", lambda r: _per(_total(r, "process.cpu_ns"), r.span_ns), unit="CPU")
@@ -421,13 +433,21 @@ def link_used(view: View) -> Signal:
 
 
 def queue_drops(view: View) -> Signal:
-    """Packets that the sender's queueing disciplines dropped, over the data segments sent, in the whole window."""
+    """Packets that queues on the sender's side dropped, over the data segments sent, in the whole window.
+
+    Of the sender's own devices; without that sensor, of the shaper, which counts the whole trial.
+    """
     host = view.sender
-    drops = [host.growth("qdisc", "qdisc.drops", label) or 0 for label in host.labels("qdisc", "qdisc.drops")]
     sent = host.growth("tcp_info", "tcp.data_segments_out")
-    if not drops or not sent:
-        return absent("qdisc", host.why_missing("qdisc"))
-    return _whole(host, sum(drops) / sent, "qdisc")
+    labels = host.labels("qdisc", "qdisc.drops")
+    if labels and sent:
+        return _whole(
+            host, sum(host.growth("qdisc", "qdisc.drops", label) or 0 for label in labels) / sent, "qdisc"
+        )
+    shaper = (view.trial.manifest.get("path") or {}).get("shaper") or {}
+    if shaper.get("drops") is not None and shaper.get("packets"):
+        return _whole(host, shaper["drops"] / (shaper["packets"] + shaper["drops"]), "tc -s")
+    return absent("qdisc", host.why_missing("qdisc"))
 
 
 # The host
@@ -462,12 +482,13 @@ def lock_wait(view: View) -> Signal:
     )
 
 
-def at_once(view: View) -> Signal:
-    """Operations under way on average at the sender (Little's law): 1 where they exclude each other."""
+def off_exclusion(view: View) -> Signal:
+    """How far the operations under way on average are from one (Little's law): 0 where workers exclude each other."""
+    if view.workers < 2:
+        return absent("experiment", "one worker has nobody to exclude")
     calling = in_call(view)
-    return Signal(
-        {i: v * view.connections for i, v in calling.values.items()}, "1", "records", calling.missing
-    )
+    values = {i: abs(value * view.connections - 1) for i, value in calling.values.items()}
+    return Signal(values, "1", "records", calling.missing)
 
 
 def offered_reached(view: View) -> Signal:

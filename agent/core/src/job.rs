@@ -10,6 +10,8 @@ use crate::units::{Bytes, Nanos};
 pub const MAX_CONNECTIONS: u32 = 60_000;
 /// Largest message: what one write may hand to the kernel.
 pub const MAX_MESSAGE_BYTES: u64 = 1 << 30;
+/// Most samples of call stacks per second and CPU. chosen: ten times what is useful; each takes some microseconds.
+pub const MAX_PROFILE_HZ: u32 = 10_000;
 
 /// Which end of the workload this agent is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -135,7 +137,7 @@ pub struct Job {
     /// CPU time that the agent may take, in percent of one CPU, by a control group; absent: no quota.
     #[serde(default)]
     pub cpu_quota_percent: Option<u32>,
-    /// Samples of call stacks per second and CPU; 0: none.
+    /// Samples of call stacks per second and CPU, up to [`MAX_PROFILE_HZ`]; 0: none.
     #[serde(default)]
     pub profile_hz: u32,
 }
@@ -172,6 +174,9 @@ impl Job {
         }
         if self.windows.load_ns().0 > 7 * 86_400 * 1_000_000_000 {
             return error("windows", &self.windows.load_ns().0, "a week at most in all");
+        }
+        if self.profile_hz > MAX_PROFILE_HZ {
+            return error("profile_hz", &self.profile_hz, &format!("{MAX_PROFILE_HZ} at most"));
         }
         if self.role == Role::Idle {
             return Ok(());

@@ -70,6 +70,8 @@ def _level(option: str, name: str, default: str | None = None) -> Callable[[_Fun
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."
 )
 @click.option("--prove", is_flag=True, help="Test what limits the rate by extra trials.")
+@click.option("--profile/--no-profile", default=True, show_default=True,
+              help="Sample call stacks, to tell which functions the cost is of.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--into", type=click.Path(path_type=Path), default=Path("campaigns"), show_default=True,
               help="Folder in which the campaign's folder is made.")  # fmt: skip
@@ -79,6 +81,7 @@ def command(
     to: str | None,
     repeat: int,
     prove: bool,
+    profile: bool,
     as_json: bool,
     into: Path,
     **levels: Any,
@@ -102,13 +105,20 @@ def command(
     if "window" in written and ("send_buffer" in written or "receive_buffer" in written):
         raise click.UsageError("found --window and a buffer, allowed: --window alone, or the two buffers")
     written["nagle"] = nagle
-    asked = experiment_text(experiment_of(written, seconds=seconds, to=to, repeat=repeat, prove=prove))
+    keys = experiment_of(written, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile)
+    asked = experiment_text(keys)
     folder = _measure(parse_experiment(asked, file="iodyno tcp", environment={}), into)
     _show(folder, as_json=as_json)
 
 
 def experiment_of(
-    levels: Mapping[str, Any], *, seconds: float, to: str | None, repeat: int, prove: bool = False
+    levels: Mapping[str, Any],
+    *,
+    seconds: float,
+    to: str | None,
+    repeat: int,
+    prove: bool = False,
+    profile: bool = True,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
     factors = {name: [levels[name]] for name in ("connections", "size")}
@@ -137,6 +147,7 @@ def experiment_of(
                 for cost in ("cpu_ns_per_kib", "cycles_per_kbyte")
             ),
         ],
+        "profile": profile,
     }
 
 

@@ -325,6 +325,9 @@ class TopSection(Section):
     prove: Annotated[Any, _switch()] = Field(
         False, description="Whether extra trials test what limits the rate at each point."
     )
+    profile: Annotated[Any, _switch()] = Field(
+        True, description="Whether call stacks are sampled, to tell which functions the cost is of."
+    )
     quick: Any = Field(None, description="What `--quick` replaces, key by key.")
 
 

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 
 from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.flows import data_device
+from iodyno.analysis.histogram import merge
 
 _TICK_NS = 10_000_000
 _TICKS_LEAST = 100
 """A window of fewer ticks of /proc/stat knows a share to no better than 1 %; then the whole measured window counts."""
 _FRAME_OVERHEAD_BYTES = 66
 """Ethernet 14, IPv4 20, TCP 20 and its time-stamp option 12: what a segment carries beside its payload."""
+_LONG = 0.1
+"""Operations that last longer than this share of the window straddle its ends too often (chosen: an error of a tenth)."""
 ALL_WORKERS = "worker=all"
 
 
@@ -297,11 +300,16 @@ def asleep(view: View) -> Signal:
 def in_call(view: View) -> Signal:
     """Share of the measured window in which a connection had an operation under way (Little's law, X R / N)."""
     host = view.host
-    times = [host.histograms[record.index] for record in host.measured if record.index in host.histograms]
-    if not times or not host.measured_ns:
+    times = merge(
+        host.histograms[record.index] for record in host.measured if record.index in host.histograms
+    )
+    if not times.count or not host.measured_ns:
         return absent("records", f"no service times of {host.name}")
-    share = sum(histogram.sum_ns for histogram in times) / host.measured_ns / view.connections
-    return _whole(host, share, "records")
+    if times.time_biased_mean > _LONG * host.measured_ns:
+        return absent(
+            "records", f"operations of {host.name} are long against the window: those at its ends count wrong"
+        )
+    return _whole(host, times.sum_ns / host.measured_ns / view.connections, "records")
 
 
 def pausing(view: View) -> Signal:
@@ -339,6 +347,14 @@ def blocked(view: View) -> Signal:
 
 def _flows(view: View, above: str, below: str) -> Signal:
     return _grown(view.sender, "tcp_info", lambda r: _ratio(_total(r, above, ("",)), _total(r, below, ("",))))
+
+
+def flows_busy(view: View) -> Signal:
+    """Share of the interval in which a flow had data on its way or waiting to be sent, mean over the flows."""
+    connections = view.connections
+    return _grown(
+        view.sender, "tcp_info", lambda r: _per(_total(r, "tcp.busy_ns", ("",)), r.span_ns * connections)
+    )
 
 
 def rwnd_limited(view: View) -> Signal:
@@ -401,12 +417,13 @@ def send_buffer_used(view: View) -> Signal:
 
 
 def _wire_bits_per_s(view: View, reading: Reading) -> float | None:
-    sent = _total(reading, "tcp.acked_bytes", ("",))
-    again = _total(reading, "tcp.retransmitted_bytes", ("",)) or 0.0
-    segments = _total(reading, "tcp.data_segments_out", ("",))
-    if sent is None or segments is None:
+    """Bits on the wire of what arrived: payload that was acknowledged, in full segments. What is sent again was lost
+    before, where a queue of the sender's dropped it, and took no time on the wire.
+    """
+    arrived, mss = _total(reading, "tcp.acked_bytes", ("",)), _gauge(reading, "tcp.snd_mss_bytes")
+    if arrived is None or not mss:
         return None
-    return (sent + again + _FRAME_OVERHEAD_BYTES * segments) * 8e9 / reading.span_ns
+    return arrived * (1 + _FRAME_OVERHEAD_BYTES / mss) * 8e9 / reading.span_ns
 
 
 def link_rate(view: View) -> float | None:

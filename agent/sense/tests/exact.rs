@@ -4,7 +4,7 @@
 mod meter;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -17,6 +17,11 @@ use iodyno_sys::{affinity, clock};
 
 const MILLISECOND: u64 = 1_000_000;
 
+/// Past the test program's capture, so that it is seen.
+fn skip(why: &str) {
+    std::io::stderr().write_all(format!("SKIPPED: {why}\n").as_bytes()).unwrap();
+}
+
 /// Threads of this process are the agent's: one test at a time. `None`, said loudly, where this machine does not
 /// let programs into its kernel.
 fn turn() -> Option<MutexGuard<'static, ()>> {
@@ -26,7 +31,7 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
     let root = iodyno_sys::process::effective_user() == 0;
     match reading.missing.filter(|why| !root || why.contains("built without")) {
         Some(why) => {
-            eprintln!("SKIPPED: no exact accounting here: {why}");
+            skip(&format!("no exact accounting here: {why}"));
             None
         }
         None => Some(turn),
@@ -190,7 +195,7 @@ fn two_agents_on_one_machine_do_not_see_each_others_cpus_and_agree_where_they_sh
 fn the_cost_of_the_observer_is_measured_in_the_warm_up() {
     let Some(_turn) = turn() else { return };
     if iodyno_sys::process::effective_user() != 0 {
-        return eprintln!("SKIPPED: BPF run statistics need root");
+        return skip("BPF run statistics need root");
     }
     let mut panel = panel(&affinity::allowed().unwrap(), 300);
     panel.baseline();
@@ -250,7 +255,7 @@ fn timer_locked(cpu: u32, begin: Nanos, end: Nanos) -> Child {
 fn an_independent_meter_agrees_on_a_load_that_is_locked_to_the_timer() {
     let Some(_turn) = turn() else { return };
     if !meter::available() {
-        return eprintln!("SKIPPED: no bpftrace that runs here");
+        return skip("no bpftrace that runs here");
     }
     let cpu = cpu();
     // The meter needs some seconds to compile its programs.
@@ -266,13 +271,12 @@ fn an_independent_meter_agrees_on_a_load_that_is_locked_to_the_timer() {
     let reading = panel.read().remove(0);
     assert!(load.wait().unwrap().success());
     let Some(metered) = meter.finish() else {
-        return eprintln!("SKIPPED: bpftrace was not ready in time");
+        return skip("bpftrace was not ready in time");
     };
     assert!(late < Nanos(50 * MILLISECOND), "woke {} ns late", late.0);
     let label = format!("cpu={cpu}");
     let softirq = sum(&reading, "exact.softirq_ns", &label);
     let hardirq = sum(&reading, "exact.hardirq_ns", &label);
-    eprintln!("soft {softirq} and {} ns, hard {hardirq} and {} ns", metered.softirq_ns, metered.hardirq_ns);
     assert!(softirq > 100 * MILLISECOND, "the load is mostly soft interrupts: {softirq} ns");
     // 1 % or 0.1 points of the CPU; besides, what one meter does at the edges of an interrupt falls into the
     // interrupt for the other: some 500 ns each.

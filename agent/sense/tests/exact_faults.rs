@@ -3,7 +3,7 @@
 //! Each fault needs a process of its own, so this test program starts itself again under the fault and looks at what
 //! its child says.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -24,7 +24,8 @@ fn readings() -> Vec<iodyno_core::metric::Reading> {
 #[ignore = "started by the other tests"]
 fn child() {
     for reading in readings() {
-        println!("{} {} {:?}", reading.sensor, reading.values.len(), reading.missing);
+        let line = format!("{} {} {:?}\n", reading.sensor, reading.values.len(), reading.missing);
+        std::io::stdout().write_all(line.as_bytes()).unwrap();
     }
 }
 
@@ -34,7 +35,8 @@ fn child() {
 fn holder() {
     let mut panel =
         Panel::new(&Roots::default(), &Subject::default(), Some(&["cpu_exact".to_owned()])).unwrap();
-    println!("holding {:?}", panel.read().remove(0).missing);
+    let line = format!("holding {:?}\n", panel.read().remove(0).missing);
+    std::io::stdout().write_all(line.as_bytes()).unwrap();
     thread::sleep(Duration::from_secs(60));
 }
 
@@ -64,7 +66,8 @@ fn root() -> bool {
         _ if effective_user() != 0 => "only root can take rights away from a child".to_owned(),
         _ => return true,
     };
-    eprintln!("SKIPPED: {why}");
+    // Past the test program's capture, so that it is seen.
+    std::io::stderr().write_all(format!("SKIPPED: {why}\n").as_bytes()).unwrap();
     false
 }
 

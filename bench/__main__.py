@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from bench import connections, goodput, own_cost
+from bench import connections, exact, goodput, own_cost
 
 Rows = list[dict[str, object]]
 
@@ -20,6 +20,8 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "loop": own_cost.loop,
     "records": own_cost.records,
     "overhead": own_cost.overhead,
+    "exact": exact.pair,
+    "observer": exact.observer,
 }
 """Every comparison, by name; a new one is one file and one line."""
 

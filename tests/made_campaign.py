@@ -7,10 +7,13 @@ its background plus cost x KiB, spread over its CPUs.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from made_classes import ExactTruth, exact_values
 
 from iodyno.store.writer import TrialWriter, write_json_atomically
 
@@ -38,6 +41,16 @@ HELLO: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call stack and how often it is seen, relative to the others; `frames` are `module:function`, outermost first."""
+
+    frames: tuple[str, ...]
+    weight: float
+    owner: str = "app"
+    mode: str = "kernel"
+
+
+@dataclass(frozen=True)
 class Truth:
     """Of one point. Noises are relative standard deviations; `drift` is the change of the rate over the window."""
 
@@ -55,6 +68,10 @@ class Truth:
     little: float = 1.0
     receive_on_sender: bool = False
     goodput_lies: float = 1.0
+    exact: ExactTruth | None = None
+    calls: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
+    samples: int = 4000
+    calls_between: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -155,7 +172,7 @@ def write_trial(
     size = int(levels.get("size", 65536))
     rate = truth.bytes_per_s * max(0.05, source.gauss(1, truth.between)) if planned else 0.0
     sent = {"client": 0, "server": 0}
-    hosts = {}
+    hosts: dict[str, dict[str, Any]] = {}
     spread = {index: max(0.05, source.gauss(1, truth.within)) for index in range(layout.intervals + 1)}
     for host, role in (("client", "send"), ("server", "receive")):
         own = random.Random(source.random())
@@ -171,6 +188,8 @@ def write_trial(
             record["window"] = "warm_up" if planned and index == 0 else "measured"
             writer.add_record(host, "write" if role == "send" else "read", record)
         hosts[host] = _host(role if planned else "idle", levels, cpus, sent[host], connections)
+        if planned and host in truth.calls:
+            hosts[host]["profile"] = _profile(writer, host, truth, layout, own)
     return writer.seal(
         {
             "trial": name,
@@ -223,6 +242,9 @@ def _record(
     }
     values = [[f"cpu.{state}_ns", f"cpu={cpu}", int(ns)] for cpu in cpus for state, ns in states.items()]
     sensors = [_reading("cpu_times", values, span, truth)]
+    if truth.exact:
+        values = exact_values(truth.exact, cpus, work, truth.background * span * len(cpus), span, own)
+        sensors.append(_reading("cpu_exact", values, span, truth))
     if truth.pmu_hz:
         counts = [["cycles.count", f"cpu={cpu}", int(busy * truth.pmu_hz / 1e9)] for cpu in cpus]
         sensors.append(_reading("cycles", counts, span, truth))
@@ -271,6 +293,39 @@ def _record(
             "connections_lost": 0,
         },
         "sensors": sensors,
+    }
+
+
+def _profile(
+    writer: TrialWriter, host: str, truth: Truth, layout: Layout, own: random.Random
+) -> dict[str, Any]:
+    """Samples of the host's call stacks, drawn at random by their weights, and what the manifest says of them."""
+    calls = truth.calls[host]
+    weights = [call.weight * max(0.0, own.gauss(1, truth.calls_between)) for call in calls]
+    drawn = Counter(own.choices(range(len(calls)), weights, k=truth.samples))
+    names = list(dict.fromkeys(frame for call in calls for frame in call.frames))
+    functions = [dict(zip(("module", "name"), name.split(":"), strict=True)) for name in names]
+    stacks = [
+        {
+            "owner": calls[place].owner,
+            "mode": calls[place].mode,
+            "frames": [names.index(frame) for frame in calls[place].frames],
+            "count": count,
+        }
+        for place, count in drawn.items()
+    ]
+    writer.add_profile(host, {"functions": functions, "stacks": stacks})
+    return {
+        "hz": 997,
+        "event": "cpu-clock",
+        "begin_ns": layout.interval_ns,
+        "end_ns": (layout.intervals + 1) * layout.interval_ns,
+        "samples": truth.samples,
+        "idle_samples": 100,
+        "lost": 0,
+        "cost_ns": 1_000_000,
+        "symbolise_ns": 400_000_000,
+        "missing": None,
     }
 
 

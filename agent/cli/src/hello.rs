@@ -20,6 +20,7 @@ pub fn hello() -> Hello {
     host.descriptors_limit = descriptors.or(host.descriptors_limit);
     let mut capabilities = iodyno_sense::available(&roots);
     capabilities.push(realtime_capability());
+    capabilities.push(profile_capability(&host.cpus_online));
     Hello {
         wire_version: WIRE_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -42,6 +43,15 @@ pub fn print() -> std::io::Result<()> {
 fn realtime_capability() -> Capability {
     let reason = realtime::available().err();
     Capability { name: "realtime".to_owned(), available: reason.is_none(), reason }
+}
+
+/// Whether call stacks can be sampled, and by which event.
+fn profile_capability(cpus: &[u32]) -> Capability {
+    let (available, how) = match iodyno_profile::available(cpus) {
+        Ok(how) => (true, how),
+        Err(why_not) => (false, why_not),
+    };
+    Capability { name: "profile".to_owned(), available, reason: Some(how) }
 }
 
 fn program_sha256() -> Option<String> {

@@ -9,6 +9,7 @@ use iodyno_core::metric::Reading;
 use iodyno_core::phase::Window;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, Finished, LoadError, Meter, Prepared, Quota, Running, Totals};
+use iodyno_profile::Profiler;
 use iodyno_sense::{Panel, Roots, Subject};
 use iodyno_sys::{clock, process, realtime};
 
@@ -35,6 +36,8 @@ pub fn carry_out(
     let _ = process::forget_resident_peak();
     // Made before the connections, so that a refusal costs none; entered after, so that they come up at full speed.
     let quota = job.cpu_quota_percent.map(Quota::new).transpose()?;
+    // Before there is any worker: it may be allowed to sample those only that are started later.
+    let mut profiler = Profiler::open(job.profile_hz, &cpus(job));
     let prepared = prepare(job, cancel, outgoing)?;
     if let Some(quota) = &quota {
         quota.enter()?;
@@ -70,7 +73,7 @@ pub fn carry_out(
         slack_ns: start_ns.minus(clock::monotonic()),
         realtime: running.as_ref().map_or(realtime, |running| running.realtime().is_ok()),
     });
-    let observed = observe(job, start_ns, running.as_ref(), &mut panel, cancel, outgoing);
+    let observed = observe(job, start_ns, running.as_ref(), &mut panel, &mut profiler, cancel, outgoing);
     // Refused only where it was refused above, or harmless: the thread is about to end.
     let _ = realtime::lower();
     let finished = running.map(|running| {
@@ -80,7 +83,18 @@ pub fn carry_out(
         running.join()
     });
     let observed = observed?;
+    if let Some(profile) = profiler.report(&job.trial) {
+        outgoing.send(Message::Profile(Box::new(profile)));
+    }
     Ok(account(job, start_ns, &observed, finished.unwrap_or_default()))
+}
+
+/// CPUs that the job's cost is counted on.
+fn cpus(job: &Job) -> Vec<u32> {
+    if job.cpus.is_empty() {
+        return iodyno_sense::cpus_online(&Roots::default());
+    }
+    job.cpus.clone()
 }
 
 /// Brings every connection up; `None` for an idle job.
@@ -148,6 +162,7 @@ fn observe(
     start_ns: Nanos,
     running: Option<&Running>,
     panel: &mut Panel,
+    profiler: &mut Profiler,
     cancel: &Cancel,
     outgoing: &Outgoing,
 ) -> Result<Observed, LoadError> {
@@ -162,15 +177,24 @@ fn observe(
     let mut measured_from = None;
     let mut carried = Vec::new();
     let records = job.windows.records();
+    let measured_end = job.windows.warm_up_ns.plus(job.windows.measured_ns);
     for (index, (window, end)) in (0..).zip(&records) {
-        wait_for_end(*window, start_ns.plus(*end), running, cancel)?;
+        if *window == Window::Measured && measured_from.is_none() {
+            // Without a warm-up window, the start is still to come.
+            sleep_until(start_ns, cancel)?;
+            profiler.begin();
+        }
+        wait_for_end(*window, start_ns.plus(*end), running, profiler, cancel)?;
         let now = count();
+        if *end == measured_end {
+            profiler.end();
+        }
         if *window == Window::Measured {
             let from = measured_from.get_or_insert_with(|| before.totals.connection_bytes.clone());
             carried = grown(from, &now.totals.connection_bytes);
         }
         outgoing.send(Message::Record(Box::new(record(job, index, *window, &before, &now, panel.read()))));
-        if *end == job.windows.warm_up_ns.plus(job.windows.measured_ns) {
+        if *end == measured_end {
             outgoing.send(Message::Drain { trial: job.trial.clone(), at_ns: now.at_ns });
         }
         before = now;
@@ -185,9 +209,11 @@ fn wait_for_end(
     window: Window,
     due: Nanos,
     running: Option<&Running>,
+    profiler: &mut Profiler,
     cancel: &Cancel,
 ) -> Result<(), LoadError> {
     while clock::monotonic() < due {
+        profiler.keep_up();
         if let Some(running) = running.filter(|running| running.is_finished() && window != Window::Drain) {
             let totals = running.meter().read();
             return Err(LoadError {

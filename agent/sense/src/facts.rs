@@ -47,6 +47,12 @@ pub fn host_facts(roots: &Roots) -> HostFacts {
     }
 }
 
+/// CPUs online, ascending; empty when it cannot be read.
+#[must_use]
+pub fn cpus_online(roots: &Roots) -> Vec<u32> {
+    cpu_list::online(&roots.sys)
+}
+
 /// Clock source of the kernel, such as `tsc`; `None` when it cannot be read.
 #[must_use]
 pub fn clocksource(roots: &Roots) -> Option<String> {

@@ -14,6 +14,8 @@ mod cgroup;
 mod costs;
 mod cpu_list;
 mod cpu_table;
+#[cfg(has_bpf)]
+mod exact;
 mod facts;
 mod growth;
 mod missing;
@@ -23,7 +25,7 @@ mod sensors;
 mod source;
 
 pub use costs::costs;
-pub use facts::{clocksource, host_facts};
+pub use facts::{clocksource, cpus_online, host_facts};
 pub use panel::Panel;
 pub use sensor::{Roots, SenseError, Sensor, Subject};
 pub use sensors::{available, catalogue};

@@ -6,6 +6,7 @@ use iodyno_core::metric::Metric;
 use crate::sensor::{Entry, Roots, SenseError, Subject};
 
 mod context_switches;
+mod cpu_exact;
 mod cpu_times;
 mod cycles;
 mod interrupts;
@@ -22,7 +23,8 @@ mod threads;
 ///
 /// Those whose growth is divided by the load's come first, so that they are read closest to when the load
 /// was counted.
-pub(crate) static SENSORS: [Entry; 12] = [
+pub(crate) static SENSORS: [Entry; 13] = [
+    cpu_exact::ENTRY,
     cpu_times::ENTRY,
     cycles::ENTRY,
     threads::ENTRY,

@@ -1,27 +1,35 @@
 //! Memory that only the kernel looks into: what is sent, and where received bytes go to be forgotten.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 /// A mapping of whole pages, given back when dropped.
-struct Mapping {
+#[derive(Debug)]
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
 impl Mapping {
     fn new(length: usize) -> io::Result<Self> {
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
+        Mapping::map(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    }
+
+    /// Memory that is shared with the kernel through a descriptor.
+    pub(crate) fn shared(descriptor: BorrowedFd, length: usize) -> io::Result<Self> {
+        Mapping::map(length, libc::MAP_SHARED, descriptor.as_raw_fd())
+    }
+
+    /// Its first byte, at the begin of a page.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    fn map(length: usize, flags: libc::c_int, descriptor: libc::c_int) -> io::Result<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, descriptor, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

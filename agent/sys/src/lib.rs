@@ -11,6 +11,7 @@ pub mod errno;
 pub mod limits;
 pub mod operation_clock;
 pub mod perf_event;
+pub mod perf_samples;
 pub mod process;
 pub mod realtime;
 pub mod socket;

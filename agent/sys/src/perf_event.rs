@@ -1,4 +1,5 @@
-//! Counters of the kernel's performance events: `perf_event_open`, in counting mode.
+//! Counters of the kernel's performance events: `perf_event_open`, in counting mode. Sampling mode is in
+//! [`crate::perf_samples`].
 //!
 //! The kernel time-shares hardware counters when more are asked for than the CPU has. Every count therefore
 //! comes with the time it was asked for and the time it really counted, and is never scaled up silently.
@@ -25,6 +26,9 @@ pub enum Scope {
     Cpu(u32),
     /// The calling thread, on whichever CPU it runs.
     ThisThread,
+    /// The calling thread and those that it starts from then on, while they run on that CPU. A sampled event
+    /// of many threads has to be one of a single CPU.
+    Descendants(u32),
 }
 
 /// What a counter says.
@@ -42,20 +46,23 @@ pub struct Count {
 #[derive(Debug)]
 pub struct Counter(File);
 
-/// `struct perf_event_attr` as of its first version, which every kernel accepts. Flags stay 0: enabled at
+/// `struct perf_event_attr` as of its first version, which every kernel accepts. With flags 0: enabled at
 /// once, not inherited by threads started later, user and kernel and idle all counted.
+#[derive(Default)]
 #[repr(C)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    config1: u64,
+pub(crate) struct Attributes {
+    pub(crate) kind: u32,
+    pub(crate) size: u32,
+    pub(crate) config: u64,
+    /// Or how often per second, with the flag for it.
+    pub(crate) sample_period: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) flags: u64,
+    /// Or bytes, with the flag for it.
+    pub(crate) wakeup_events: u32,
+    pub(crate) breakpoint_type: u32,
+    pub(crate) config1: u64,
 }
 
 /// `PERF_FLAG_FD_CLOEXEC` of `include/uapi/linux/perf_event.h`; so are the other constants here.
@@ -79,22 +86,18 @@ impl Event {
 /// `ENOENT` or `EOPNOTSUPP`: no hardware counter for it. `EACCES` or `EPERM`: not allowed. `ENODEV`: no such
 /// CPU. `ENOSYS`: a kernel without performance events.
 pub fn open(event: Event, scope: Scope) -> io::Result<Counter> {
+    open_file(event, scope, Attributes { read_format: WITH_TIMES, ..Attributes::default() }).map(Counter)
+}
+
+/// Opens an event; `attributes` need not hold which one. Errors as those of [`open`].
+pub(crate) fn open_file(event: Event, scope: Scope, attributes: Attributes) -> io::Result<File> {
     let (kind, config) = event.numbers();
-    let attributes = Attributes {
-        kind,
-        size: size_of::<Attributes>() as u32,
-        config,
-        sample_period: 0,
-        sample_type: 0,
-        read_format: WITH_TIMES,
-        flags: 0,
-        wakeup_events: 0,
-        breakpoint_type: 0,
-        config1: 0,
-    };
+    let attributes = Attributes { kind, config, size: size_of::<Attributes>() as u32, ..attributes };
+    let number = |cpu| libc::c_int::try_from(cpu).unwrap_or(libc::c_int::MAX);
     let (process, cpu): (libc::pid_t, libc::c_int) = match scope {
-        Scope::Cpu(cpu) => (-1, libc::c_int::try_from(cpu).unwrap_or(libc::c_int::MAX)),
+        Scope::Cpu(cpu) => (-1, number(cpu)),
         Scope::ThisThread => (0, -1),
+        Scope::Descendants(cpu) => (0, number(cpu)),
     };
     let no_group: libc::c_int = -1;
     // SAFETY: `attributes` outlives the call, is initialised, and its `size` is its own; the other arguments
@@ -107,7 +110,22 @@ pub fn open(event: Event, scope: Scope) -> io::Result<Counter> {
     }
     // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
     let owned = unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) };
-    Ok(Counter(File::from(owned)))
+    Ok(File::from(owned))
+}
+
+/// What an error of [`open`] means, and what to try.
+#[must_use]
+pub fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => "no hardware counters here (guests often have none)".to_owned(),
+        Some(libc::EOPNOTSUPP) => "no hardware counters for cycles here".to_owned(),
+        Some(libc::ENOSYS) => "no performance events in the kernel".to_owned(),
+        Some(libc::EACCES | libc::EPERM) => {
+            "not allowed: run with CAP_PERFMON, or set kernel.perf_event_paranoid to 0".to_owned()
+        }
+        Some(libc::ENODEV) => "not online".to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 impl Counter {
@@ -201,6 +219,15 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_there_is_an_error() {
         assert!(open(Event::CpuClock, Scope::Cpu(u32::MAX)).is_err());
+    }
+
+    #[test]
+    fn an_errno_is_told_in_words() {
+        let told = |errno| reason(&io::Error::from_raw_os_error(errno));
+        assert!(told(libc::ENOENT).contains("no hardware counters"));
+        assert!(told(libc::EOPNOTSUPP).contains("no hardware counters"));
+        assert!(told(libc::EACCES).contains("CAP_PERFMON") && told(libc::EPERM).contains("CAP_PERFMON"));
+        assert_eq!(told(libc::ENODEV), "not online");
     }
 
     #[test]

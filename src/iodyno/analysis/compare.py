@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from iodyno.analysis.shares import ratio_of
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 
@@ -81,3 +82,59 @@ def effects(
         if second is not None and first.estimate is not None and second.estimate is not None:
             found.append(Effect(factor, before, after, others, change(first, second)))
     return found
+
+
+@dataclass(frozen=True)
+class OutcomeChange:
+    """One outcome at two points, perhaps of two campaigns; `ratio` is second over first, with a 95 % interval."""
+
+    outcome: str
+    first: Estimate
+    second: Estimate
+    ratio: Estimate
+
+    @property
+    def verdict(self) -> Verdict:
+        """`rises` or `falls` where the interval of the ratio leaves out 1."""
+        if not leaves_out_one(self.ratio) or self.ratio.estimate is None:
+            return "undecided"
+        return "rises" if self.ratio.estimate > 1 else "falls"
+
+
+def outcome_changes(first: Mapping[str, Estimate], second: Mapping[str, Estimate]) -> list[OutcomeChange]:
+    """Every outcome that both have a value of, in the order of the first."""
+    return [
+        OutcomeChange(name, mine, other, ratio_estimate(mine, other))
+        for name, mine in first.items()
+        if (other := second.get(name)) and mine.estimate is not None and other.estimate is not None
+    ]
+
+
+def leaves_out_one(ratio: Estimate) -> bool:
+    """Whether the interval of a ratio lies to one side of 1."""
+    return ratio.low is not None and ratio.high is not None and not ratio.low <= 1 <= ratio.high
+
+
+def ratio_estimate(first: Estimate, second: Estimate) -> Estimate:
+    """Second over first, with an interval where both have one (Zou and Donner 2008, on logarithms)."""
+    n = min(first.n, second.n)
+    absent = [each.missing for each in (first, second) if each.estimate is None]
+    if absent or first.estimate is None or second.estimate is None:
+        said = "; ".join(dict.fromkeys(text for text in absent if text))
+        return Estimate(None, None, None, n, "1", "none", missing=said or "not known at both points")
+    if not first.estimate:
+        return Estimate(None, None, None, n, "1", "none", missing="nothing at the first point")
+    value = second.estimate / first.estimate
+    warnings = (*first.warnings, *second.warnings)
+    ends = [bound for each in (first, second) for bound in (each.low, each.high)]
+    known = [bound for bound in ends if bound is not None]
+    found = (
+        ratio_of((first.estimate, known[0], known[1]), (second.estimate, known[2], known[3]))
+        if len(known) == 4
+        else None
+    )
+    if found is None:
+        method = "no interval: a bound is missing or not above 0"
+        return Estimate(value, None, None, n, "1", method, warnings=warnings)
+    method = f"variance estimates recovered from: {first.method}; {second.method}"
+    return Estimate(value, found[1], found[2], n, "1", method, warnings=warnings)

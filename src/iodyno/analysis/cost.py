@@ -1,9 +1,9 @@
-"""What a transmitted KiB costs a host in CPU.
+"""What a transmitted KiB, an operation and a packet cost a host in CPU, in all and by class.
 
-Busy time is span less idle time (`cpu.idle_ns` and `cpu.iowait_ns`), over the CPUs of the host in the
-measured window. Idle time is exact where the split into user, system and interrupts is sampled, so that the
-cost is sound even where the split is not. The busy time of the idle machine, measured before and after the
-campaign, is subtracted and stays visible as `Background`.
+Busy time is wall time less idle time, over the CPUs of the host in the measured window. The classes and their tier
+are those of `cpu_classes`; idle time is exact in every tier, so that the cost in all is sound even where the split
+is not. The busy time of the idle machine, measured before and after the campaign, is subtracted, of each class its
+own, and stays visible as `Background`. How far the background may have been off is part of every interval.
 
 cycles/KByte = busy seconds x Hz / KiB, as the tables of 2008 were made: (1 - idle) x Hz x CPUs / (KiB/s). The
 tier says what counted the cycles:
@@ -15,26 +15,28 @@ A campaign uses one tier for all its numbers, the best that every host had in ev
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis import cpu_classes, flows
+from iodyno.analysis.cpu_classes import BUSY_CLASSES, TIER_NOTES, Accounting, Spent
+from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 
 Tier = Literal["pmu", "tsc"]
-CPU_TIMES = "cpu_times"
+Unit = Literal["KiB", "operation", "packet"]
 CYCLES = "cycles"
-STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-SPLIT: Mapping[str, tuple[str, ...]] = {
-    "usr": ("user", "nice"),
-    "sys": ("system",),
-    "intr": ("irq", "softirq"),
-    "idle": ("idle", "iowait"),
-}
-_IDLE = SPLIT["idle"]
 _TICK_NS = 10_000_000
 """What /proc/stat counts in: USER_HZ is 100 on every architecture that Linux runs on today."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of a host's CPUs, and its standard uncertainty."""
+
+    value: float
+    uncertainty: float
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Background:
     """What a host does when no load runs.
 
     `ratio` is the busy share of its CPUs, the mean of the idle measurements; `error` how far it may be off because
-    the kernel reports idle time in ticks of 10 ms (twice the standard deviation of the difference of two such).
+    /proc/stat tells idle time in ticks of 10 ms (twice the standard deviation of the difference of two such; 0
+    where the kernel's switches were timed). `classes` is the share of each class.
     """
 
     host: str
@@ -52,29 +55,53 @@ class Background:
     cycles_per_s: float | None = None
     error: float = 0.0
     missing: str | None = None
+    classes: Mapping[str, Share] = field(default_factory=dict)
+
+    @property
+    def busy(self) -> Share:
+        """What is subtracted from the busy share; 0 when it was not measured (which is then said)."""
+        each = [ratio for ratio in (self.before, self.after) if ratio is not None]
+        return Share(self.ratio or 0.0, _uncertainty(each, self.error / 2))
 
 
 @dataclass(frozen=True)
 class CostBasis:
-    """What cost is reckoned against: the background of each host, and what counts as a cycle."""
+    """What cost is reckoned against: the background of each host, what counts as a cycle, how time was told apart."""
 
     background: Mapping[str, Background] = field(default_factory=dict)
     tier: Tier = "tsc"
     tsc_hz: Mapping[str, int] = field(default_factory=dict)
+    accounting: Accounting = field(default_factory=Accounting)
 
     def assumption(self, host: str) -> str:
         """What the subtraction assumes."""
         known = self.background.get(host)
         if known is None or known.ratio is None:
             return "the machine does nothing else: its background was not measured"
+        moved = known.before is not None and known.after is not None
         return (
-            f"the background under load is that of the idle machine, known to {100 * known.error:.1f} points"
+            f"the background under load is that of the idle machine, known to {200 * known.busy.uncertainty:.1f} points"
+            f"{', which the interval holds' if moved else ''}"
         )
 
-    def background_of(self, host: str) -> float:
-        """Busy share to subtract; 0 when the background was not measured (which is then said)."""
+    def background_of(self, host: str, classes: Sequence[str] = ()) -> Share:
+        """Share to subtract: of what is busy, or of these classes."""
         known = self.background.get(host)
-        return known.ratio if known and known.ratio is not None else 0.0
+        if known is None:
+            return Share(0.0, 0.0)
+        if not classes:
+            return known.busy
+        each = [known.classes.get(name, Share(0.0, 0.0)) for name in classes]
+        return Share(sum(one.value for one in each), math.hypot(*(one.uncertainty for one in each)))
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """Units per ns: over the measured window, and in each of its records."""
+
+    per_ns: float
+    by_record: Mapping[int, float]
+    note: str = ""
 
 
 def demand_ns(busy_ratio: float, cpus: int, kib_per_s: float) -> float:
@@ -95,34 +122,6 @@ def normalised_ratio(share: float, rate: float, other_share: float, other_rate: 
     return (share / rate) / (other_share / other_rate)
 
 
-def busy_parts(host: HostData) -> list[tuple[float, float]]:
-    """Per measured record with complete readings: (busy, in all) CPU nanoseconds of the host's CPUs."""
-    parts = []
-    for reading in host.measured_readings(CPU_TIMES):
-        idle = sum_over_cpus(reading, host, _IDLE)
-        if idle is not None and reading.span_ns > 0:
-            whole = reading.span_ns * len(host.cpus)
-            parts.append((whole - idle, float(whole)))
-    return parts
-
-
-def busy_ratio(trial: Trial, name: str) -> Measured:
-    """Busy share of the host's CPUs, background included."""
-    host = trial.hosts[name]
-    return total_ratio(busy_parts(host), nothing=_why_not(host))
-
-
-def split_ratio(trial: Trial, name: str, column: str) -> Measured:
-    """Share of the host's CPUs in one column of the table: `usr`, `sys`, `intr` or `idle`."""
-    host = trial.hosts[name]
-    parts = []
-    for reading in host.measured_readings(CPU_TIMES):
-        spent = sum_over_cpus(reading, host, SPLIT[column])
-        if spent is not None and reading.span_ns > 0:
-            parts.append((spent, float(reading.span_ns * len(host.cpus))))
-    return total_ratio(parts, nothing=_why_not(host))
-
-
 def context_switches(trial: Trial, name: str) -> Measured:
     """Context switches per second of the machine that the host is on."""
     host = trial.hosts[name]
@@ -135,25 +134,42 @@ def context_switches(trial: Trial, name: str) -> Measured:
     )
 
 
-def cpu_per_kib(trial: Trial, name: str, basis: CostBasis) -> Measured:
-    """CPU nanoseconds of the host, less its background, per KiB delivered to the receiver."""
-    host, receiver = trial.hosts[name], trial.end("receive")
-    parts = busy_parts(host)
-    if not parts:
-        return missing(_why_not(host))
-    if receiver is None or not receiver.measured_bytes:
-        return missing("nothing was delivered in the measured window")
-    background = basis.background_of(name)
-    # Cores kept busy by the load, over KiB per nanosecond: the two windows need not be equally long.
-    cores = [(busy / whole - background) * len(host.cpus) for busy, whole in parts]
-    rates = [record.bytes / 1024 / record.span_ns for record in receiver.measured]
-    busy, whole = (sum(part) for part in zip(*parts, strict=True))
-    kib_per_s = receiver.measured_bytes / 1024 / receiver.measured_ns * 1e9
+def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *classes: str) -> Measured:
+    """CPU nanoseconds of the host, less its background, per unit; of `classes`, or of all that is busy.
+
+    A KiB is one delivered to the receiver, an operation one message that the sender's kernel accepted, a packet one
+    that the host's own data device sent or received (with segmentation offload it may hold 64 KiB).
+    """
+    host, accounting = trial.hosts[name], basis.accounting
+    found = cpu_classes.spent(host, accounting.tier)
+    lacking = cpu_classes.why_lacking(host, accounting, found, classes)
+    if lacking:
+        return missing(lacking)
+    rate = _rate(trial, host, unit)
+    if isinstance(rate, str):
+        return missing(rate)
+    background, cpus = basis.background_of(name, classes), len(host.cpus)
+    taken = [(sum(one.classes[c] for c in classes) if classes else one.busy_ns) for one in found]
+    whole = sum(one.whole_ns for one in found)
+    of_class = " in this class" if classes else ""
     return Measured(
-        value=demand_ns(busy / whole - background, len(host.cpus), kib_per_s),
-        intervals=tuple(core / rate for core, rate in zip(cores, rates, strict=False) if rate),
-        note=f"background of {background:.2%} of {_cpus(host)} subtracted",
+        value=demand_ns(sum(taken) / whole - background.value, cpus, rate.per_ns * 1e9),
+        # Cores kept busy by the load over units per ns: the windows of two hosts need not be equally long.
+        intervals=tuple(
+            (ns / one.whole_ns - background.value) * cpus / at
+            for ns, one in zip(taken, found, strict=True)
+            if (at := rate.by_record.get(one.index))
+        ),
+        note="; ".join(
+            filter(None, (TIER_NOTES[accounting.tier], _subtracted(background, host, of_class), rate.note))
+        ),
         assumptions=(basis.assumption(name),),
+        sampling_error=demand_ns(
+            cpu_classes.sampling_error_ns(host, accounting, found, classes or ("idle",)) / whole,
+            cpus,
+            rate.per_ns * 1e9,
+        ),
+        shared_error=demand_ns(background.uncertainty, cpus, rate.per_ns * 1e9),
     )
 
 
@@ -167,60 +183,84 @@ def cycles_per_kbyte(trial: Trial, name: str, basis: CostBasis) -> Measured:
             f"{name} has neither a hardware counter of cycles nor a constant time-stamp counter; "
             "CPU time per KiB is there"
         )
-    cpu = cpu_per_kib(trial, name, basis)
+    cpu = cpu_time(trial, name, basis)
     return Measured(
         value=None if cpu.value is None else cycles(cpu.value, hz),
         intervals=tuple(cycles(value, hz) for value in cpu.intervals),
         missing=cpu.missing,
         note=f"tier tsc: reference cycles = busy time x {hz / 1e9:.3f} GHz; {cpu.note}",
         assumptions=(*cpu.assumptions, "reference cycles: turbo, power states and SMT sharing are not seen"),
+        shared_error=cycles(cpu.shared_error, hz),
     )
 
 
 def _pmu_cycles(trial: Trial, name: str, basis: CostBasis) -> Measured:
-    host, receiver = trial.hosts[name], trial.end("receive")
+    host = trial.hosts[name]
     parts = _cycle_parts(host)
     if not parts:
         return missing(host.why_missing(CYCLES))
-    if receiver is None or not receiver.measured_bytes:
-        return missing("nothing was delivered in the measured window")
+    rate = _rate(trial, host, "KiB")
+    if isinstance(rate, str):
+        return missing(rate)
     known = basis.background.get(name)
     background = (known.cycles_per_s if known else None) or 0.0
-    rates = [record.bytes / 1024 / record.span_ns * 1e9 for record in receiver.measured]
-    counted = [count / span * 1e9 - background for count, span in parts]
-    total = sum(count for count, _ in parts) / sum(span for _, span in parts) * 1e9 - background
+    total = sum(count for _, count, _ in parts) / sum(span for _, _, span in parts) * 1e9 - background
     return Measured(
-        value=total / (receiver.measured_bytes / 1024 / receiver.measured_ns * 1e9),
-        intervals=tuple(count / rate for count, rate in zip(counted, rates, strict=False) if rate),
+        value=total / (rate.per_ns * 1e9),
+        intervals=tuple(
+            (count / span - background / 1e9) / at
+            for index, count, span in parts
+            if (at := rate.by_record.get(index))
+        ),
         note=f"tier pmu: hardware cycles; background of {background / 1e6:.3g} M cycles/s subtracted",
         assumptions=(basis.assumption(name),),
     )
 
 
-def background(name: str, idle: Mapping[str, Trial]) -> Background:
+def background(name: str, idle: Mapping[str, Trial], accounting: Accounting) -> Background:
     """The background of a host from the idle measurements `before` and `after`, whichever there are."""
     ratios: dict[str, float] = {}
-    cycles: list[tuple[float, float]] = []
-    whole = 0.0
+    shares: dict[str, list[float]] = {}
+    counted: list[tuple[int, float, float]] = []
+    together: list[Spent] = []
     readings = 0
     for moment, trial in idle.items():
         host = trial.hosts.get(name)
-        parts = busy_parts(host) if host else []
-        if host and parts:
-            ratios[moment] = sum(busy for busy, _ in parts) / sum(whole for _, whole in parts)
-            cycles += _cycle_parts(host)
-            whole += sum(part for _, part in parts)
-            readings += len(host.cpus)
-    span = sum(part for _, part in cycles)
+        found = cpu_classes.spent(host, accounting.tier) if host else []
+        if not host or not found:
+            continue
+        whole = sum(one.whole_ns for one in found)
+        ratios[moment] = sum(one.busy_ns for one in found) / whole
+        for kind in BUSY_CLASSES:
+            if all(kind in one.classes for one in found):
+                shares.setdefault(kind, []).append(sum(one.classes[kind] for one in found) / whole)
+        counted += _cycle_parts(host)
+        together += found
+        readings += len(host.cpus)
+    measured = next((trial.hosts[name] for trial in idle.values() if name in trial.hosts), None)
+    whole = sum(one.whole_ns for one in together)
+    span = sum(part for _, _, part in counted)
     return Background(
         host=name,
         ratio=sum(ratios.values()) / len(ratios) if ratios else None,
         before=ratios.get("before"),
         after=ratios.get("after"),
-        cycles_per_s=sum(count for count, _ in cycles) / span * 1e9 if span else None,
+        cycles_per_s=sum(count for _, count, _ in counted) / span * 1e9 if span else None,
         # The difference of two readings of a clock in ticks has a standard deviation of tick / sqrt(6).
-        error=2 * _TICK_NS / math.sqrt(6) * math.sqrt(readings) / whole if whole else 0.0,
+        error=2 * _TICK_NS / math.sqrt(6) * math.sqrt(readings) / whole
+        if whole and accounting.tier != "bpf"
+        else 0.0,
         missing=None if ratios else "the idle machine was not measured; nothing is subtracted",
+        classes={
+            kind: Share(
+                sum(each) / len(each),
+                _uncertainty(
+                    each, cpu_classes.sampling_error_ns(measured, accounting, together, (kind,)) / whole
+                ),
+            )
+            for kind, each in shares.items()
+            if measured and len(each) == len(ratios)
+        },
     )
 
 
@@ -231,27 +271,58 @@ def choose_tier(trials: Iterable[Trial], idle: Iterable[Trial]) -> Tier:
     return "pmu" if complete else "tsc"
 
 
-def _cycle_parts(host: HostData) -> list[tuple[float, float]]:
-    """Per measured record: (cycles of all CPUs of the host, nanoseconds)."""
+def _uncertainty(each: Sequence[float], known: float) -> float:
+    """Standard uncertainty of a background that was `each` of these when it was measured.
+
+    While the load ran it may have been anything between them: a rectangular distribution, whose standard deviation is
+    its width / sqrt(12) (JCGM 100:2008, 4.3.7). `known` is the standard error of the measurement itself.
+    """
+    width = max(each) - min(each) if each else 0.0
+    return math.hypot(width / math.sqrt(12), known)
+
+
+def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
+    """Units per ns; a sentence when there were none."""
+    if unit == "packet":
+        device, packets = flows.device_packets(host)
+        if device is None:
+            return host.why_missing(flows.DEVICES)
+        total, span = (sum(part) for part in zip(*((count, ns) for _, count, ns in packets), strict=True))
+        if not total:
+            return f"{device} carried no packet in the measured window"
+        return _Rate(
+            total / span, {index: count / ns for index, count, ns in packets}, f"packets of {device}"
+        )
+    end = trial.end("send" if unit == "operation" else "receive")
+    if end is None:
+        return "the trial has no sender" if unit == "operation" else "the trial has no receiver"
+    counts = {
+        record.index: record.operations if unit == "operation" else record.bytes / 1024
+        for record in end.measured
+    }
+    if not any(counts.values()) or not end.measured_ns:
+        did = "written" if unit == "operation" else "delivered"
+        return f"nothing was {did} in the measured window"
+    by_record = {
+        record.index: counts[record.index] / record.span_ns for record in end.measured if record.span_ns
+    }
+    return _Rate(sum(counts.values()) / end.measured_ns, by_record)
+
+
+def _cycle_parts(host: HostData) -> list[tuple[int, float, float]]:
+    """Per measured record: (its index, cycles of all CPUs of the host, nanoseconds)."""
+    readings = host.readings.get(CYCLES, {})
     parts = []
-    for reading in host.measured_readings(CYCLES):
-        counts = [reading.values.get(("cycles.count", f"cpu={cpu}")) for cpu in host.cpus]
-        known = [count for count in counts if count is not None]
-        if known and len(known) == len(counts) and reading.span_ns > 0:
-            parts.append((float(sum(known)), float(reading.span_ns)))
+    for record in host.measured:
+        reading = readings.get(record.index)
+        if reading is None or reading.span_ns <= 0:
+            continue
+        counted = cpu_classes.sum_over_cpus(reading, host.cpus, ("cycles.count",))
+        if counted is not None:
+            parts.append((record.index, counted, float(reading.span_ns)))
     return parts
 
 
-def sum_over_cpus(reading: Reading, host: HostData, states: Iterable[str]) -> float | None:
-    """Nanoseconds in `states` over the CPUs of `host`; None unless every CPU reported every state."""
-    keys = [(f"cpu.{state}_ns", f"cpu={cpu}") for state in states for cpu in host.cpus]
-    found = [reading.values[key] for key in keys if key in reading.values]
-    return float(sum(found)) if keys and len(found) == len(keys) else None
-
-
-def _why_not(host: HostData) -> str:
-    return host.why_missing(CPU_TIMES) if host.cpus else f"the CPUs of {host.name} are not known"
-
-
-def _cpus(host: HostData) -> str:
-    return "1 CPU" if len(host.cpus) == 1 else f"{len(host.cpus)} CPUs"
+def _subtracted(background: Share, host: HostData, of_class: str) -> str:
+    cpus = "1 CPU" if len(host.cpus) == 1 else f"{len(host.cpus)} CPUs"
+    return f"background of {background.value:.2%} of {cpus}{of_class} subtracted"

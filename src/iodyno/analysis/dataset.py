@@ -18,7 +18,20 @@ from iodyno.store.reader import Campaign, StoredTrial, read_campaign
 MEASURED = "measured"
 
 # What the analysis uses of the series: a long campaign has many more rows than these.
-_METRICS = ("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%")
+_METRICS = (
+    "cpu.%",
+    "cycles.%",
+    "tcp.%",
+    "net.%",
+    "sched.%",
+    "softnet.processed",
+    "process.%",
+    "exact.%",
+    "napi.%",
+    "lock.%",
+    "syscalls.%",
+    "interrupts.count",
+)
 _MORE = "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
 
 
@@ -131,7 +144,10 @@ class Trial:
 
 @dataclass
 class Dataset:
-    """A campaign: its header (`campaign.json`), its trials in order, and its idle measurements by name."""
+    """A campaign: its header (`campaign.json`), its trials in order, and its idle measurements by name.
+
+    `stored` is the campaign as it lies on the disk, for what is read only when it is asked for: call stacks.
+    """
 
     folder: Path
     header: Mapping[str, Any]
@@ -139,6 +155,7 @@ class Dataset:
     trials: list[Trial]
     background: dict[str, Trial]
     doubts: tuple[Doubt, ...] = ()
+    stored: Campaign | None = field(default=None, repr=False)
 
     @property
     def experiment(self) -> Mapping[str, Any]:
@@ -180,6 +197,7 @@ def read_dataset(folder: Path | str) -> Dataset:
         trials=trials,
         background=background,
         doubts=_doubts(campaign.header.get("doubts", ())),
+        stored=campaign,
     )
 
 

@@ -10,7 +10,8 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 
 _FLOWS = "tcp_info"
-_DEVICES = "net_devices"
+DEVICES = "net_devices"
+"""Sensor that counts what network devices carry."""
 
 
 def retransmits_per_segment(trial: Trial) -> Measured:
@@ -38,9 +39,9 @@ def device_segment_bytes(trial: Trial) -> Measured:
     sender = trial.end("send")
     device = data_device(sender) if sender else None
     if sender is None or device is None:
-        return missing(sender.why_missing(_DEVICES) if sender else "the trial has no sender")
+        return missing(sender.why_missing(DEVICES) if sender else "the trial has no sender")
     keys = (("net.tx_bytes", device), ("net.tx_packets", device))
-    readings = [r for r in sender.measured_readings(_DEVICES) if all(key in r.values for key in keys)]
+    readings = [r for r in sender.measured_readings(DEVICES) if all(key in r.values for key in keys)]
     others = "acknowledgements count too" if device == "dev=lo" else "link headers count too"
     return total_ratio(
         [(r.values[keys[0]], r.values[keys[1]]) for r in readings],
@@ -51,8 +52,27 @@ def device_segment_bytes(trial: Trial) -> Measured:
 
 def data_device(host: HostData, metric: str = "net.tx_bytes") -> str | None:
     """Label of the device of `host` whose `metric` grew most in the measured window."""
-    grown = {label: host.growth(_DEVICES, metric, label) or 0 for label in host.labels(_DEVICES, metric)}
+    grown = {label: host.growth(DEVICES, metric, label) or 0 for label in host.labels(DEVICES, metric)}
     return max(grown, key=lambda label: grown[label]) if any(grown.values()) else None
+
+
+def device_packets(host: HostData) -> tuple[str | None, list[tuple[int, int, int]]]:
+    """The device that carried most, and per measured record: its index, packets sent and received, nanoseconds."""
+    metric = "net.rx" if host.role == "receive" else "net.tx"
+    device = data_device(host, f"{metric}_bytes")
+    if device is None:
+        return None, []
+    # What the loopback sends is what it receives: each packet is counted twice there.
+    ways = ("net.tx",) if device == "dev=lo" else ("net.tx", "net.rx")
+    keys = [(f"{way}_packets", device) for way in ways]
+    readings = host.readings[DEVICES]
+    known = [(r.index, readings[r.index]) for r in host.measured if r.index in readings]
+    found = [
+        (index, sum(reading.values[key] for key in keys), reading.span_ns)
+        for index, reading in known
+        if reading.span_ns > 0 and all(key in reading.values for key in keys)
+    ]
+    return device.removeprefix("dev="), found
 
 
 def _flow_ratio(trial: Trial, above: str, below: str) -> Measured:

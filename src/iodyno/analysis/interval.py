@@ -31,7 +31,8 @@ def estimate(measured: Sequence[Measured], unit: str, *, where: str = "", seed: 
     """The outcome over the trials of a point.
 
     Two trials or more: mean and t interval. One: batch means, or the bootstrap for a quantile. None: no
-    estimate, and why. `seed` fixes the bootstrap.
+    estimate, and why. `seed` fixes the bootstrap. What the trials have in common is added in quadrature, as an
+    expanded uncertainty with coverage factor 1.96 (JCGM 100:2008, 6.2).
     """
     known = [m for m in measured if m.value is not None]
     if not known:
@@ -45,6 +46,14 @@ def estimate(measured: Sequence[Measured], unit: str, *, where: str = "", seed: 
     else:
         low, high = t_interval(values)
         method, more = f"t interval over {len(values)} trials", ("trials vary independently and normally",)
+    shared = 1.96 * fmean(m.shared_error for m in known)
+    if low is not None and high is not None and shared:
+        middle = fmean(values)
+        low, high = middle - math.hypot(middle - low, shared), middle + math.hypot(high - middle, shared)
+    sampling = max(m.sampling_error for m in known)
+    if sampling:
+        error = f"{100 * sampling:.2g} points" if unit == "1" else f"{sampling:.2g} {unit}"
+        notes = "; ".join(filter(None, (notes, f"standard error of sampling up to {error} in a trial")))
     warnings = []
     if len(known) == 1:
         text = "one trial only: its interval does not hold what varies between trials"

@@ -14,6 +14,9 @@ class Measured:
 
     `intervals` are its values in the interval records of the measured window. An outcome that is a quantile
     of all values, and so no mean over intervals, has their histograms as `batches` and says which `quantile`.
+    `sampling_error` is the standard error of the value that comes from sampling, which the spread over trials and
+    intervals holds already; `shared_error` the standard uncertainty that all trials have in common, which it cannot
+    hold.
     """
 
     value: float | None
@@ -23,6 +26,8 @@ class Measured:
     assumptions: tuple[str, ...] = ()
     batches: tuple[Histogram, ...] = field(default=(), repr=False)
     quantile: float | None = None
+    sampling_error: float = 0.0
+    shared_error: float = 0.0
 
 
 def missing(reason: str) -> Measured:
@@ -37,6 +42,7 @@ def total_ratio(
     note: str = "",
     assumptions: tuple[str, ...] = (),
     nothing: str = "nothing was counted in the measured window",
+    sampling_error: float = 0.0,
 ) -> Measured:
     """`scale` times the sum of the first over the sum of the second, of (numerator, denominator) per
     interval.
@@ -48,4 +54,5 @@ def total_ratio(
         missing=None if below else nothing,
         note=note,
         assumptions=assumptions,
+        sampling_error=sampling_error,
     )

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from iodyno.analysis import cost, physics
+from iodyno.analysis import cost, cpu_classes, observer, physics
 from iodyno.analysis.cost import Background, CostBasis
+from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of
 from iodyno.analysis.interval import estimate
@@ -120,6 +121,7 @@ class CampaignSummary:
     preflight: Sequence[Mapping[str, Any]] = ()
     calibration: Mapping[str, Any] = field(default_factory=dict)
     experiment_text: str = ""
+    accounting: Accounting = field(default_factory=Accounting)
 
     def host(self, role: str) -> HostSummary | None:
         """The host that sends (`send`) or receives (`receive`)."""
@@ -133,7 +135,9 @@ def analyse(dataset: Dataset) -> CampaignSummary:
     hello = {name: host.get("hello") or {} for name, host in dataset.hosts.items()}
     basis = _basis(dataset, finished, hello)
     measured = {trial.name: measure(trial, basis) for trial in finished}
-    doubts = {trial.name: _trial_doubts(trial, measured.get(trial.name), hello) for trial in dataset.trials}
+    doubts = {
+        trial.name: _trial_doubts(trial, measured.get(trial.name), hello, basis) for trial in dataset.trials
+    }
     points = tuple(_points(dataset, finished, measured, basis, doubts))
     about_hosts = _host_doubts(dataset, basis, hello, finished)
     every = [*dataset.doubts, *about_hosts, *(d for found in doubts.values() for d in found)]
@@ -159,13 +163,14 @@ def analyse(dataset: Dataset) -> CampaignSummary:
         tier=basis.tier,
         asked=_asked(dataset),
         points=points,
-        trials=tuple(_trial(dataset, t, measured.get(t.name), doubts[t.name]) for t in dataset.trials),
+        trials=tuple(_trial(dataset, t, measured.get(t.name), doubts[t.name], basis) for t in dataset.trials),
         planned=len(design.get("trials") or dataset.trials),
         sockets=tuple(_sockets(dataset, finished)),
         doubts=tuple(dict.fromkeys(every)),
         preflight=header.get("preflight") or (),
         calibration=header.get("calibration") or {},
         experiment_text=dataset.experiment_text,
+        accounting=basis.accounting,
     )
 
 
@@ -176,10 +181,12 @@ def unit_of(outcome: str) -> str:
 
 def _basis(dataset: Dataset, finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]]) -> CostBasis:
     rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
+    accounting = cpu_classes.choose(finished, dataset.background.values(), hello)
     return CostBasis(
-        background={name: cost.background(name, dataset.background) for name in dataset.hosts},
+        background={name: cost.background(name, dataset.background, accounting) for name in dataset.hosts},
         tier=cost.choose_tier(finished, dataset.background.values()),
         tsc_hz={name: hz for name, hz in rates.items() if hz},
+        accounting=accounting,
     )
 
 
@@ -228,7 +235,10 @@ def _points(
 
 
 def _trial_doubts(
-    trial: Trial, measured: Mapping[str, Measured] | None, hello: Mapping[str, Mapping[str, Any]]
+    trial: Trial,
+    measured: Mapping[str, Measured] | None,
+    hello: Mapping[str, Mapping[str, Any]],
+    basis: CostBasis,
 ) -> list[Doubt]:
     found = list(trial.doubts)
     if trial.attempt > 1 and not any(d.code is WarningCode.RETRIED for d in found):
@@ -236,7 +246,7 @@ def _trial_doubts(
     if measured is not None:
         unsteady = steady_state(measured["goodput_bits_per_s"].intervals, trial.name)
         found += [unsteady] if unsteady else []
-        found += physics.check_trial(trial, hello)
+        found += physics.check_trial(trial, hello, basis.accounting)
     return found
 
 
@@ -254,10 +264,12 @@ def _host_doubts(
                 listed = ", ".join(map(str, both))
                 text = f"{one} and {other} share CPU {listed}: the cost of each is the cost of both ends"
                 found.append(Doubt(WarningCode.SHARED_CPUS, text, f"{one}, {other}"))
+    partly = physics.partly_exact(basis.accounting)
+    found += [partly] if partly else []
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)
     for name, known in basis.background.items():
         measured_ns = min((t.hosts[name].measured_ns for t in finished if name in t.hosts), default=0)
-        ticks = physics.tick_accounting(name, hello.get(name, {}), len(cpus.get(name, ())), measured_ns)
+        ticks = physics.tick_accounting(name, basis.accounting, len(cpus.get(name, ())), measured_ns)
         found += [ticks] if ticks else []
         if known.ratio is None:
             found.append(Doubt(WarningCode.BACKGROUND, f"{name}: {known.missing}", name))
@@ -277,7 +289,8 @@ def _host(dataset: Dataset, name: str, basis: CostBasis, finished: Sequence[Tria
     known = dataset.hosts[name]
     hello = known.get("hello") or {}
     data = [trial.hosts[name] for trial in finished if name in trial.hosts]
-    observed = [ratio for host in data if (ratio := physics.observer_ratio(host)) is not None]
+    each = [observer.cost_ratio(trial, name).value for trial in finished if name in trial.hosts]
+    observed = [ratio for ratio in each if ratio is not None]
     path = known.get("path")
     notes = known.get("notes") or ()
     workload = dataset.experiment.get("workload") or {}
@@ -324,7 +337,11 @@ def _sockets(dataset: Dataset, finished: Sequence[Trial]) -> list[SocketSummary]
 
 
 def _trial(
-    dataset: Dataset, trial: Trial, measured: Mapping[str, Measured] | None, doubts: Sequence[Doubt]
+    dataset: Dataset,
+    trial: Trial,
+    measured: Mapping[str, Measured] | None,
+    doubts: Sequence[Doubt],
+    basis: CostBasis,
 ) -> TrialSummary:
     return TrialSummary(
         name=trial.name,
@@ -339,7 +356,7 @@ def _trial(
         started_wall=trial.started_wall,
         doubts=tuple(doubts),
         outcomes={name: one.value for name, one in (measured or {}).items()},
-        timeline=timeline(trial),
+        timeline=timeline(trial, basis.accounting.tier),
         overhead_ns=trial.manifest.get("overhead_ns"),
         skew_ns=(trial.manifest.get("start") or {}).get("skew_ns"),
     )
@@ -351,6 +368,6 @@ def _asked(dataset: Dataset) -> tuple[str, ...]:
     known = [*OF_TRIAL, *(f"{host}.{name}" for host in hosts for name in OF_HOST)]
     named: list[str] = []
     for outcome in dataset.experiment.get("outcomes") or ():
-        named += [f"{host}.{outcome}" for host in hosts] if outcome in OF_HOST else [outcome]
+        named += [outcome] if outcome in known else [f"{host}.{outcome}" for host in hosts]
     found = tuple(name for name in dict.fromkeys(named) if name in known)
     return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kbyte" for host in hosts))

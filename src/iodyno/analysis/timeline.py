@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from iodyno.analysis import cost
+from iodyno.analysis import cpu_classes
+from iodyno.analysis.cpu_classes import ClassTier
 from iodyno.analysis.dataset import HostData, Record, Trial
 
 
@@ -29,8 +30,8 @@ class Timeline:
     measured: tuple[float, float]
 
 
-def timeline(trial: Trial) -> Timeline | None:
-    """The lines of a finished trial; None when there are no records."""
+def timeline(trial: Trial, tier: ClassTier) -> Timeline | None:
+    """The lines of a finished trial, with CPU time of that tier; None when there are no records."""
     receiver, sender = trial.end("receive"), trial.end("send")
     shown = receiver or next(iter(trial.hosts.values()), None)
     if shown is None or not shown.records:
@@ -45,7 +46,7 @@ def timeline(trial: Trial) -> Timeline | None:
     }
     return Timeline(
         goodput_bits_per_s=_line(receiver, rates) if receiver else None,
-        busy_cpus=tuple(_line(host, _busy_cpus(host)) for host in trial.hosts.values()),
+        busy_cpus=tuple(_line(host, _busy_cpus(host, tier)) for host in trial.hosts.values()),
         retransmits=_line(sender, again) if sender and again else None,
         measured=((measured[0].begin_ns - start) / 1e9, (measured[-1].end_ns - start) / 1e9)
         if measured
@@ -53,13 +54,9 @@ def timeline(trial: Trial) -> Timeline | None:
     )
 
 
-def _busy_cpus(host: HostData) -> dict[int, float]:
-    found = {}
-    for index, reading in host.readings.get(cost.CPU_TIMES, {}).items():
-        idle = cost.sum_over_cpus(reading, host, cost.SPLIT["idle"])
-        if idle is not None and reading.span_ns:
-            found[index] = max(0.0, len(host.cpus) - idle / reading.span_ns)
-    return found
+def _busy_cpus(host: HostData, tier: ClassTier) -> dict[int, float]:
+    found = cpu_classes.spent(host, tier, every=True)
+    return {one.index: max(0.0, one.busy_ns / one.span_ns) for one in found}
 
 
 def _line(host: HostData, values: Mapping[int, float]) -> Line:

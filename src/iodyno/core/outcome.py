@@ -11,12 +11,16 @@ from iodyno.core.warnings import Doubt
 
 @dataclass(frozen=True)
 class OutcomeKind:
-    """One outcome. Its name carries its unit; `per_host` outcomes are prefixed `client.`, `server.`, ..."""
+    """One outcome. Its name carries its unit; `per_host` outcomes are prefixed `client.`, `server.`, ...
+
+    `of_trial`: it also stands without a host.
+    """
 
     name: str
     unit: str
     help: str
     per_host: bool = False
+    of_trial: bool = False
     better: Literal["higher", "lower", "none"] = "none"
 
 
@@ -53,6 +57,36 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             better="lower",
         ),
         OutcomeKind(
+            "cpu_ns_per_operation",
+            "ns/operation",
+            "CPU time of the host, less its background, per message that the sender's kernel accepted.",
+            per_host=True,
+            better="lower",
+        ),
+        OutcomeKind(
+            "cpu_ns_per_packet",
+            "ns/packet",
+            "CPU time of the host, less its background, per packet of its data device, both ways.",
+            per_host=True,
+            better="lower",
+        ),
+        *(
+            OutcomeKind(
+                f"cpu_{name}_ns_per_kib",
+                "ns/KiB",
+                f"The part of cpu_ns_per_kib in {where}, less the background there.",
+                per_host=True,
+                better="lower",
+            )
+            for name, where in (
+                ("usr", "user code of the load"),
+                ("sys", "system code of the load"),
+                ("irq", "hard interrupts"),
+                ("softirq", "soft interrupts"),
+                ("other", "other tasks"),
+            )
+        ),
+        OutcomeKind(
             "cycles_per_kbyte",
             "cycles/KiB",
             "CPU cycles of the host, less its background, per 1024 bytes delivered; the tier is in the method.",
@@ -62,12 +96,32 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "cpu_busy_ratio", "1", "Busy share of the host's CPUs in the measured window.", per_host=True
         ),
-        OutcomeKind("cpu_usr_ratio", "1", "Share of the host's CPUs in user code.", per_host=True),
-        OutcomeKind("cpu_sys_ratio", "1", "Share of the host's CPUs in system code.", per_host=True),
-        OutcomeKind(
-            "cpu_intr_ratio", "1", "Share of the host's CPUs in hard and soft interrupts.", per_host=True
+        *(
+            OutcomeKind(f"cpu_{name}_ratio", "1", f"{help} The tier is in the method.", per_host=True)
+            for name, help in (
+                ("usr", "Share of the host's CPUs in user code of the load."),
+                ("sys", "Share of the host's CPUs in system code of the load."),
+                ("irq", "Share of the host's CPUs in hard interrupts."),
+                ("softirq", "Share of the host's CPUs in soft interrupts."),
+                ("intr", "Share of the host's CPUs in hard and soft interrupts."),
+                ("other", "Share of the host's CPUs in tasks that are not the load's."),
+                ("idle", "Idle share of the host's CPUs."),
+            )
         ),
-        OutcomeKind("cpu_idle_ratio", "1", "Idle share of the host's CPUs.", per_host=True),
+        OutcomeKind(
+            "cpu_steal_ratio",
+            "1",
+            "Share of the host's CPUs that the hypervisor took; it lies in the other shares.",
+            per_host=True,
+        ),
+        OutcomeKind(
+            "observer_cost_ratio",
+            "1",
+            "CPU time that the instrument took, of one CPU; without a host: where it took most.",
+            per_host=True,
+            of_trial=True,
+            better="lower",
+        ),
         OutcomeKind("context_switches_per_s", "1/s", "Context switches of the machine.", per_host=True),
         OutcomeKind(
             "retransmits_per_segment", "1", "Retransmitted share of the data segments sent.", better="lower"

@@ -373,7 +373,7 @@ def experiment_schema() -> Json:
                     "description": section["description"],
                     "anyOf": [section["properties"]["levels"], section],
                 }
-    outcomes = [kind.name for kind in OUTCOMES.values() if not kind.per_host]
+    outcomes = [kind.name for kind in OUTCOMES.values() if kind.of_trial or not kind.per_host]
     per_host = "|".join(kind.name for kind in OUTCOMES.values() if kind.per_host)
     sections: dict[str, Json] = {
         "hosts": {

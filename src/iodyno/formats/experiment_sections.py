@@ -417,7 +417,7 @@ def _outcome_mistake(name: str, hosts: list[str]) -> str:
         allowed = [k.name if not k.per_host else f"HOST.{k.name}" for k in OUTCOMES.values()]
         near = nearest(rest, OUTCOMES)
         return f"found {found(name)}, allowed: {', '.join(allowed)}{near}"
-    if OUTCOMES[rest].per_host and not dot:
+    if OUTCOMES[rest].per_host and not OUTCOMES[rest].of_trial and not dot:
         return f"found {found(name)}, which each host has; allowed: {', '.join(f'{h}.{rest}' for h in hosts)}"
     if not OUTCOMES[rest].per_host and dot:
         return f"found {found(name)}, which belongs to no host; allowed: {rest}"

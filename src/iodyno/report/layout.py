@@ -7,7 +7,7 @@ the rest become columns, and part of a line's name in figures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iodyno.analysis.factors import FactorLevels
@@ -74,15 +74,20 @@ def line_name(layout: Layout, point: PointSummary) -> str:
 
 def place_name(point: PointSummary, factors: Sequence[FactorLevels]) -> str:
     """The point in a sentence: `32 connections, 64KiB messages`."""
+    return place_of(point.labels, [factor.name for factor in factors])
+
+
+def place_of(labels: Mapping[str, str], names: Iterable[str]) -> str:
+    """Levels in a sentence, of the factors named."""
     parts = []
-    for factor in factors:
-        text, name = point.labels.get(factor.name, ""), factor.name.replace("_", " ")
-        if factor.name == "connections":
+    for name in names:
+        text = labels.get(name, "")
+        if name == "connections":
             parts.append(f"{text} connection{'' if text == '1' else 's'}")
-        elif factor.name == "size":
+        elif name == "size":
             parts.append(f"{text} messages")
         else:
-            parts.append(f"{name} {text}")
+            parts.append(f"{name.replace('_', ' ')} {text}")
     return ", ".join(parts)
 
 

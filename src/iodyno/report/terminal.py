@@ -26,12 +26,8 @@ def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
 def show_tables(summary: CampaignSummary, file: TextIO | None = None) -> None:
     """Prints a section per level, what can be said of them, and the doubts."""
     out = file or sys.stdout
-    console = Console(file=out, highlight=False, soft_wrap=False)
     for table in source_tables(summary):
-        if out.isatty():
-            console.print(_rich(table))
-        else:
-            out.write(plain(table) + "\n")
+        show_table(table, out)
     out.write(f"± is half the 95 % interval over trials. Throughput is goodput. {tier_note(summary)}\n\n")
     for sentence in sentences(summary):
         out.write(f"{sentence.text}\n")
@@ -40,6 +36,14 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None) -> None:
         out.write("\n")
     for group in groups:
         out.write(f"warning: {group.title} ({group.places}): {group.texts[0]}\n")
+
+
+def show_table(table: Table, out: TextIO) -> None:
+    """Prints one table."""
+    if out.isatty():
+        Console(file=out, highlight=False, soft_wrap=False).print(_rich(table))
+    else:
+        out.write(plain(table) + "\n")
 
 
 def tier_note(summary: CampaignSummary) -> str:

@@ -22,8 +22,12 @@ from iodyno.session import wire
 
 _TICK_NS = 10_000_000
 _PORT = 5201
-# How busy time is split. Chosen: about what bulk TCP shows.
-_SHARES = {"cpu.user_ns": 0.05, "cpu.system_ns": 0.65, "cpu.softirq_ns": 0.30}
+# How the load's busy time is split, and the background's. Chosen: about what bulk TCP shows, and a quiet machine.
+LOAD_SHARES = {"usr": 0.05, "sys": 0.62, "irq": 0.03, "softirq": 0.30}
+BACKGROUND_SHARES = {"other": 0.8, "irq": 0.05, "softirq": 0.15}
+_SPLIT_HZ = 997
+_EVENT_NS = 80
+_SHARES = ("cpu.user_ns", "cpu.system_ns", "cpu.softirq_ns")
 _STATES = (
     *("cpu.user_ns", "cpu.nice_ns", "cpu.system_ns", "cpu.idle_ns"),
     *("cpu.iowait_ns", "cpu.irq_ns", "cpu.softirq_ns", "cpu.steal_ns"),
@@ -38,7 +42,8 @@ class Truth:
 
     CPU of a host per KiB delivered = `per_kib_ns` + `per_message_ns` * 1024 / size + `per_connection_ns` *
     connections, times `receiver_ratio` at the receiver. Goodput is `goodput_bits_per_s`, or what the CPUs of
-    the costlier host can carry when that is less.
+    the costlier host can carry when that is less. The load's time is split by `LOAD_SHARES`, the background's by
+    `BACKGROUND_SHARES`. `exact`: no ticks, no samples; `bpf`: whether the host tells exact classes.
     """
 
     per_kib_ns: float = 200.0
@@ -50,6 +55,7 @@ class Truth:
     noise_within_trial: float = 0.01
     background_ratio: float = 0.01
     exact: bool = False
+    bpf: bool = True
     tsc_hz: int = 2_000_000_000
     seed: int = 1
 
@@ -297,11 +303,23 @@ class _Trial:
 
     def _readings(self, moved: int, read_ns: int, span_ns: int) -> Iterator[dict[str, Any]]:
         busy_ns = self._cost * moved / 1024 * max(0.0, self._own.gauss(1.0, self._truth.noise_within_trial))
-        busy_ns += self._truth.background_ratio * span_ns * len(self._cpus)
+        idle_machine_ns = self._truth.background_ratio * span_ns * len(self._cpus)
+        classes = {
+            name: (busy_ns * LOAD_SHARES.get(name, 0.0) + idle_machine_ns * BACKGROUND_SHARES.get(name, 0.0))
+            / len(self._cpus)
+            for name in (*LOAD_SHARES, "other")
+        }
+        busy_ns += idle_machine_ns
+        # The tick never sees a hard interrupt: its time is booked to what runs when interrupts are let in again.
+        states = {
+            "cpu.user_ns": classes["usr"],
+            "cpu.system_ns": classes["sys"] + classes["other"],
+            "cpu.softirq_ns": classes["softirq"] + classes["irq"],
+        }
         values = [
-            [state, f"cpu={cpu}", self._spent(cpu, state, share * busy_ns / len(self._cpus))]
+            [state, f"cpu={cpu}", self._spent(cpu, state, time_ns)]
             for cpu in self._cpus
-            for state, share in _SHARES.items()
+            for state, time_ns in states.items()
         ]
         idle_ns = max(0.0, span_ns - busy_ns / len(self._cpus))
         values += [
@@ -309,6 +327,11 @@ class _Trial:
         ]
         rest = [state for state in _STATES if state not in _SHARES and state != "cpu.idle_ns"]
         values += [[state, f"cpu={cpu}", 0] for cpu in self._cpus for state in rest]
+        if self._truth.bpf:
+            exact = [value for cpu in self._cpus for value in self._exact(cpu, classes, span_ns)]
+            yield self._reading("cpu_exact", exact, read_ns, span_ns)
+        else:
+            yield self._reading("cpu_exact", [], read_ns, span_ns, "no kernel in this simulation")
         yield self._reading("cpu_times", values, read_ns, span_ns)
         yield self._reading("cycles", [], read_ns, span_ns, "no hardware counter in a simulation")
         sent = self._role == "send"
@@ -342,6 +365,29 @@ class _Trial:
             ["tcp.flows", "", self._job["connections"]],
         ]
         yield self._reading("tcp_info", flows, read_ns, span_ns)
+
+    def _exact(self, cpu: int, classes: Mapping[str, float], span_ns: int) -> Iterator[list[Any]]:
+        """One CPU by class; the line between user and system by samples, unless all is exact."""
+        label = f"cpu={cpu}"
+        app_ns = round(classes["usr"] + classes["sys"])
+        irq_ns, other_ns = round(classes["irq"]), round(classes["other"])
+        vectors = {"NET_RX": round(0.9 * classes["softirq"]), "TIMER": round(0.1 * classes["softirq"])}
+        idle_ns = max(0, span_ns - app_ns - irq_ns - other_ns - sum(vectors.values()))
+        samples = 0 if self._truth.exact else int(_SPLIT_HZ * app_ns / 1e9)
+        share = classes["usr"] / app_ns if app_ns else 0.0
+        if samples:
+            share = sum(self._own.random() < share for _ in range(samples)) / samples
+            yield ["exact.split_samples", label, samples]
+        if samples or self._truth.exact:
+            yield ["exact.app_user_ns", label, round(app_ns * share)]
+        for metric, time_ns in (("app", app_ns), ("other", other_ns), ("idle", idle_ns), ("hardirq", irq_ns)):
+            yield [f"exact.{metric}_ns", label, time_ns]
+        for vector, time_ns in vectors.items():
+            yield ["exact.softirq_ns", f"{label},vector={vector}", time_ns]
+            yield ["exact.softirq_count", f"{label},vector={vector}", 1 + time_ns // 5000]
+        events = 2 * sum(1 + time_ns // 5000 for time_ns in vectors.values())
+        yield ["exact.events", label, events]
+        yield ["exact.observer_ns", label, events * _EVENT_NS]
 
     def _reading(
         self, sensor: str, values: list[list[Any]], read_ns: int, span_ns: int, missing: str | None = None

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+//
+// Where every nanosecond of a CPU goes: a state machine per CPU, driven by the kernel's tracepoints.
+//
+// At each event the time since the last one is added to the class that the CPU was in. Which class that was is
+// decided at the end of the stretch: a hard interrupt, else a soft interrupt, else whoever is the current task,
+// because at `sched_switch` the task that leaves is still current. So no structure of the kernel is looked into,
+// and neither type information (BTF) nor a kernel header is needed.
+//
+// All programs are raw tracepoints: one program serves every tracepoint of its kind, and no kernel function is
+// patched. They run on every CPU of the machine; those that do not belong to the trial return at once.
+
+#include <linux/bpf.h>
+#include <linux/bpf_perf_event.h>
+#include <linux/types.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "account.h"
+
+// Keeps the compiler from moving memory accesses across. Interrupts of the same CPU see them in program order.
+#ifndef barrier
+#define barrier() asm volatile("" ::: "memory")
+#endif
+
+// The state machine of a CPU, and its account so far.
+struct cpu {
+	struct account account;
+	__u64 active;      // belongs to the trial
+	__u64 busy;        // an event is being handled: set while the account and the state are written
+	__u64 irq;         // in a hard interrupt
+	__u64 softirq;     // 0, or number of the soft interrupt's vector + 1
+	__u64 nested_from; // begin of an interrupt that came while `busy`
+	__u64 nested_ns;   // time in such interrupts so far; written by them only
+	__u64 taken_ns;    // how much of it has been accounted; written while `busy` only
+	__u64 sampled;     // the interrupt that runs now carries a sample
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+// What the lab reads: a CPU's account as it was when the CPU itself wrote it down, so that it is never torn.
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct account);
+} snapshots SEC(".maps");
+
+// Locks that threads of the agent wait for, by thread.
+struct wait {
+	__u64 lock;
+	__u64 since_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct wait);
+} waits SEC(".maps");
+
+// The agent's process, by the number that the kernel itself has for it.
+__u64 agent;
+
+static __always_inline struct cpu *this_cpu(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&cpus, &key);
+}
+
+// This CPU, if the trial counts it.
+static __always_inline struct cpu *trial_cpu(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	return cpu && cpu->active ? cpu : 0;
+}
+
+// Class of the current task.
+static __always_inline __u32 task(void)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	if (!id)
+		return IDLE;
+	return id >> 32 == agent ? APP : OTHER;
+}
+
+// Begins to handle an event that closes the stretch which the CPU was in.
+//
+// A soft interrupt begins and ends with interrupts open, so an interrupt can come while its event is handled.
+// It then finds `busy` and leaves the account alone (see `nested_begin`). If it comes before `busy` is set, it has
+// accounted up to a time after ours: then nothing is left to be closed. For this order, time and nested time are
+// taken before `busy` is set.
+static __always_inline void close(struct cpu *cpu, __u64 now)
+{
+	__u64 nested_ns = *(volatile __u64 *)&cpu->nested_ns;
+	__u64 pending, span;
+	__u32 class;
+
+	barrier();
+	*(volatile __u64 *)&cpu->busy = 1;
+	barrier();
+	cpu->account.events++;
+	if ((__s64)(now - cpu->account.until_ns) <= 0)
+		return;
+	span = now - cpu->account.until_ns;
+	pending = nested_ns - cpu->taken_ns;
+	if (pending) {
+		cpu->taken_ns = nested_ns;
+		if (pending > span)
+			pending = span;
+		cpu->account.ns[HARDIRQ] += pending;
+		span -= pending;
+	}
+	if (cpu->irq) {
+		cpu->account.ns[HARDIRQ] += span;
+	} else if (cpu->softirq) {
+		class = HARDIRQ + (cpu->softirq & 15);
+		cpu->account.ns[class] += span;
+	} else {
+		class = task();
+		cpu->account.ns[class] += span;
+	}
+	cpu->account.until_ns = now;
+}
+
+// The event is handled.
+static __always_inline void done(struct cpu *cpu)
+{
+	barrier();
+	*(volatile __u64 *)&cpu->busy = 0;
+}
+
+SEC("raw_tp")
+int irq_begin(void *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+	__u64 now;
+
+	if (!cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (cpu->busy) {
+		cpu->nested_from = now;
+		return 0;
+	}
+	close(cpu, now);
+	cpu->irq = 1;
+	done(cpu);
+	return 0;
+}
+
+SEC("raw_tp")
+int irq_end(void *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+	__u64 now;
+
+	if (!cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (cpu->busy) {
+		cpu->nested_ns += now - cpu->nested_from;
+		return 0;
+	}
+	if (cpu->sampled) {
+		cpu->sampled = 0;
+		cpu->account.sample_ns += now - cpu->account.until_ns;
+	}
+	close(cpu, now);
+	cpu->irq = 0;
+	done(cpu);
+	return 0;
+}
+
+// softirq_entry(unsigned int vector)
+SEC("raw_tp")
+int softirq_begin(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+	__u64 vector;
+
+	if (!cpu || cpu->busy)
+		return 0;
+	close(cpu, bpf_ktime_get_ns());
+	vector = ctx->args[0] & 15;
+	cpu->softirq = vector + 1;
+	cpu->account.softirqs[vector]++;
+	done(cpu);
+	return 0;
+}
+
+SEC("raw_tp")
+int softirq_end(void *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+
+	if (!cpu || cpu->busy)
+		return 0;
+	close(cpu, bpf_ktime_get_ns());
+	cpu->softirq = 0;
+	done(cpu);
+	return 0;
+}
+
+// sched_switch: the task that leaves is still current. No interrupt is going on here, so whatever the state
+// machine may have missed it is right again from here on.
+SEC("raw_tp")
+int task_switch(void *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+
+	if (!cpu || cpu->busy)
+		return 0;
+	close(cpu, bpf_ktime_get_ns());
+	cpu->irq = 0;
+	cpu->softirq = 0;
+	done(cpu);
+	return 0;
+}
+
+// Never attached: the agent runs it on a CPU of its choice. What is to be done is the first argument.
+SEC("raw_tp")
+int control(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct account *snapshot;
+	struct cpu *cpu = this_cpu();
+	__u64 now = bpf_ktime_get_ns();
+	__u32 key = 0;
+
+	if (!cpu)
+		return FAILED;
+	switch (ctx->args[0]) {
+	case INTRODUCE:
+		agent = bpf_get_current_pid_tgid() >> 32;
+		return DONE;
+	case BEGIN:
+		__builtin_memset(cpu, 0, sizeof(*cpu));
+		cpu->account.until_ns = now;
+		barrier();
+		cpu->active = 1;
+		return DONE;
+	case END:
+		cpu->active = 0;
+		return DONE;
+	case READ:
+		snapshot = bpf_map_lookup_elem(&snapshots, &key);
+		if (!snapshot)
+			return FAILED;
+		if (cpu->busy)
+			return BUSY;
+		close(cpu, now);
+		__builtin_memcpy(snapshot, &cpu->account, sizeof(*snapshot));
+		done(cpu);
+		return DONE;
+	}
+	return FAILED;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

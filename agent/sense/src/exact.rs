@@ -1,0 +1,5 @@
+//! Exact accounting of CPU time by programs in the kernel (`bpf/cpu.bpf.c`).
+
+pub(crate) mod account;
+pub(crate) mod observer;
+pub(crate) mod refusal;

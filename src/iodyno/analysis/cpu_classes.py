@@ -1,0 +1,306 @@
+"""Where a host's CPU time went: every nanosecond of its CPUs in one class.
+
+`usr`, `sys`  the load: tasks of the agent, in user and in kernel mode
+`irq`         hard interrupts
+`softirq`     soft interrupts; most of receiving, and of transmitting after an acknowledgement
+`other`       other tasks: kernel threads, neighbours
+`idle`        nothing to run
+Beside them stands `steal`, what the hypervisor took: a switch in the kernel cannot show it, so that it lies in the
+other classes; /proc/stat keeps it apart, and busy time holds it.
+
+The tier says how the classes were told apart:
+`bpf`       sensor `cpu_exact`: the kernel's own switches between classes, each timed. Only the line between user
+            and system code of the load may be sampled there; its standard error is then said.
+`irq_time`  /proc/stat of a kernel that times interrupts (CONFIG_IRQ_TIME_ACCOUNTING); user and system are sampled.
+`tick`      /proc/stat, all sampled at the timer tick: hard interrupts always are 0 there, and work that is in step
+            with the tick is not seen at all. Idle time is exact, so that the cost is sound even here.
+/proc/stat does not tell the load from other tasks: `usr` and `sys` hold all tasks, and `other` is missing.
+A campaign uses one tier for all its numbers, the best that every host had in every trial.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.measured import Measured, missing, total_ratio
+
+ClassTier = Literal["bpf", "irq_time", "tick"]
+CPU_EXACT = "cpu_exact"
+CPU_TIMES = "cpu_times"
+BUSY_CLASSES = ("usr", "sys", "irq", "softirq", "other")
+"""The classes that make up busy time, in the order of the tables."""
+NAMES: Mapping[str, str] = {
+    "usr": "user",
+    "sys": "system",
+    "irq": "hard interrupts",
+    "softirq": "soft interrupts",
+    "other": "other tasks",
+    "idle": "idle",
+}
+"""Each class as people say it."""
+STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+"""States of /proc/stat that sum to wall time (proc_stat(5); guest time is in user and nice)."""
+TICK_HZ = 250
+"""Timer ticks per second where the host does not tell its own (chosen: Debian's and Ubuntu's kernels)."""
+TIER_NOTES: Mapping[ClassTier, str] = {
+    "bpf": "tier bpf: CPU time by class from every switch in the kernel",
+    "irq_time": "tier irq_time: CPU time of /proc/stat, interrupts timed, tasks sampled at the tick",
+    "tick": "tier tick: CPU time of /proc/stat, sampled at the tick",
+}
+"""What a method says of its tier."""
+_OF_STATES: Mapping[str, tuple[str, ...]] = {
+    "usr": ("user", "nice"),
+    "sys": ("system",),
+    "irq": ("irq",),
+    "softirq": ("softirq",),
+    "idle": ("idle", "iowait"),
+}
+_NO_OTHER = "/proc/stat does not tell the load from other tasks: user and system hold both"
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """How the CPU time of a campaign was told apart.
+
+    `why` not tier `bpf`; `partly`: some trials had it, so that their exact classes were set aside; `tick_hz`: timer
+    ticks per second by host, where they are known.
+    """
+
+    tier: ClassTier = "tick"
+    why: str = ""
+    partly: bool = False
+    tick_hz: Mapping[str, float] | None = None
+
+    def hz(self, host: str) -> float:
+        """Timer ticks per second of a host."""
+        return (self.tick_hz or {}).get(host) or TICK_HZ
+
+
+@dataclass(frozen=True)
+class Spent:
+    """CPU time of a host in one interval, all its CPUs together, in ns. A class that is not known is absent.
+
+    `whole_ns` is wall time x CPUs. `user_samples` and `app_ns` are what the line between `usr` and `sys` rests
+    on: samples taken, and time of the load that they were taken from; no samples means that the line is exact.
+    """
+
+    index: int
+    span_ns: int
+    whole_ns: float
+    classes: Mapping[str, float]
+    user_samples: int = 0
+    app_ns: float = 0.0
+
+    @property
+    def busy_ns(self) -> float:
+        """What is not idle."""
+        return self.whole_ns - self.classes["idle"]
+
+
+def choose(
+    trials: Iterable[Trial], idle: Iterable[Trial], hello: Mapping[str, Mapping[str, Any]]
+) -> Accounting:
+    """The best tier that every host had in every trial and in every idle measurement."""
+    facts = {name: said.get("host") or {} for name, said in hello.items()}
+    tick_hz = {name: float(fact["tick_hz"]) for name, fact in facts.items() if fact.get("tick_hz")}
+    hosts = [(trial.name, host) for trial in (*trials, *idle) for host in trial.hosts.values()]
+    without = [(name, host) for name, host in hosts if len(spent(host, "bpf")) < len(host.measured)]
+    if hosts and not without:
+        return Accounting("bpf", tick_hz=tick_hz)
+    trials_by_reason: dict[str, set[str]] = {}
+    for name, host in without:
+        trials_by_reason.setdefault(f"{host.name}: {host.why_missing(CPU_EXACT)}", set()).add(name)
+    every = len({name for name, _ in hosts})
+    why = "; ".join(
+        reason if len(names) == every else f"{reason} (in {len(names)} of {every} trials)"
+        for reason, names in sorted(trials_by_reason.items())
+    )
+    timed = facts and all(fact.get("irq_time_accounting") is True for fact in facts.values())
+    return Accounting("irq_time" if timed else "tick", why, len(without) < len(hosts), tick_hz)
+
+
+def spent(host: HostData, tier: ClassTier, *, every: bool = False) -> list[Spent]:
+    """CPU time by class in each measured record (with `every`: each record) whose reading is complete."""
+    readings = host.readings.get(CPU_EXACT if tier == "bpf" else CPU_TIMES, {})
+    records = host.records if every else host.measured
+    known = [(r.index, readings[r.index]) for r in records if r.index in readings]
+    make = _exact if tier == "bpf" else _of_states
+    found = [made for index, reading in known if (made := make(index, reading, host.cpus))]
+    return _with_user(found, readings, host.cpus) if tier == "bpf" else found
+
+
+def sum_over_cpus(reading: Reading, cpus: Sequence[int], metrics: Iterable[str]) -> float | None:
+    """Nanoseconds of `metrics` over `cpus`; None unless every CPU reported every one."""
+    keys = [(metric, f"cpu={cpu}") for metric in metrics for cpu in cpus]
+    found = [reading.values[key] for key in keys if key in reading.values]
+    return float(sum(found)) if keys and len(found) == len(keys) else None
+
+
+def of_one_cpu(reading: Reading, cpu: int) -> tuple[int, dict[str, float]] | None:
+    """Span in ns and exact classes of one CPU, the load's undivided; None when a class is missing."""
+    found = _exact(0, reading, (cpu,))
+    return None if found is None else (reading.span_ns, {**found.classes, "app": found.app_ns})
+
+
+def ratio(trial: Trial, name: str, accounting: Accounting, *classes: str) -> Measured:
+    """Share of the host's CPUs in the sum of `classes`."""
+    host = trial.hosts[name]
+    found = spent(host, accounting.tier)
+    lacking = why_lacking(host, accounting, found, classes)
+    if lacking:
+        return missing(lacking)
+    parts = [(sum(one.classes[c] for c in classes), one.whole_ns) for one in found]
+    whole = sum(one.whole_ns for one in found)
+    return total_ratio(
+        parts,
+        note=TIER_NOTES[accounting.tier],
+        sampling_error=sampling_error_ns(host, accounting, found, classes) / whole,
+    )
+
+
+def busy_ratio(trial: Trial, name: str, accounting: Accounting) -> Measured:
+    """Busy share of the host's CPUs, background and the observer's own time included."""
+    host = trial.hosts[name]
+    parts = [(one.busy_ns, one.whole_ns) for one in spent(host, accounting.tier)]
+    return total_ratio(parts, note=TIER_NOTES[accounting.tier], nothing=why_not(host, accounting))
+
+
+def steal_ratio(trial: Trial, name: str) -> Measured:
+    """Share of the host's CPUs that the hypervisor took; the classes hold it, as they cannot see it."""
+    host = trial.hosts[name]
+    parts = []
+    for reading in host.measured_readings(CPU_TIMES):
+        taken = sum_over_cpus(reading, host.cpus, ("cpu.steal_ns",))
+        if taken is not None and reading.span_ns > 0:
+            parts.append((taken, float(reading.span_ns * len(host.cpus))))
+    nothing = host.why_missing(CPU_TIMES) if host.cpus else _no_cpus(host)
+    return total_ratio(parts, note="steal of /proc/stat", nothing=nothing)
+
+
+def why_lacking(
+    host: HostData, accounting: Accounting, found: Sequence[Spent], classes: Iterable[str]
+) -> str | None:
+    """Why one of `classes` is not known of `host`; None when all are."""
+    if not found:
+        return why_not(host, accounting)
+    for name in classes:
+        if any(name not in one.classes for one in found):
+            if accounting.tier != "bpf":
+                return _NO_OTHER
+            return f"{host.name}: nothing tells user code of the load from system code"
+    return None
+
+
+def why_not(host: HostData, accounting: Accounting) -> str:
+    """Why nothing is known of the CPU time of `host`."""
+    if not host.cpus:
+        return _no_cpus(host)
+    return host.why_missing(CPU_EXACT if accounting.tier == "bpf" else CPU_TIMES)
+
+
+def sampling_error_ns(
+    host: HostData, accounting: Accounting, found: Sequence[Spent], classes: Sequence[str]
+) -> float:
+    """Standard error of the time in the sum of `classes` that comes from sampling; 0 where it is exact.
+
+    A share p of n samples has sqrt(p (1 - p) / n). The share is taken with two samples more of each kind, so that
+    none of few is not taken for never (Agresti and Coull 1998).
+    """
+    whole = sum(one.whole_ns for one in found)
+    if not whole:
+        return 0.0
+    if accounting.tier == "bpf":
+        split = {"usr", "sys"} & set(classes)
+        samples = sum(one.user_samples for one in found)
+        if len(split) != 1 or not samples:
+            return 0.0
+        app = sum(one.app_ns for one in found)
+        hits = samples * sum(one.classes["usr"] for one in found) / app if app else 0.0
+        return app * _standard_error(hits, samples)
+    timed = {"idle", "irq", "softirq"} if accounting.tier == "irq_time" else {"idle"}
+    if set(classes) <= timed:
+        return 0.0
+    ticks = accounting.hz(host.name) * whole / 1e9
+    hits = sum(one.classes[c] for one in found for c in classes) / whole * ticks
+    return whole * _standard_error(min(hits, ticks), ticks)
+
+
+def _standard_error(hits: float, samples: float) -> float:
+    share = (hits + 2) / (samples + 4)
+    return math.sqrt(share * (1 - share) / (samples + 4))
+
+
+def _exact(index: int, reading: Reading, cpus: Sequence[int]) -> Spent | None:
+    """The classes of sensor `cpu_exact`, without the line between user and system."""
+    sums = {
+        name: sum_over_cpus(reading, cpus, (f"exact.{metric}_ns",))
+        for name, metric in (("app", "app"), ("irq", "hardirq"), ("other", "other"), ("idle", "idle"))
+    }
+    if reading.span_ns <= 0 or any(value is None for value in sums.values()):
+        return None
+    known = {name: value for name, value in sums.items() if value is not None}
+    app = known.pop("app")
+    # A vector that did not run has no value.
+    soft = sum(value for _, value in softirqs(reading, cpus))
+    return Spent(
+        index, reading.span_ns, float(reading.span_ns * len(cpus)), known | {"softirq": soft}, app_ns=app
+    )
+
+
+def softirqs(reading: Reading, cpus: Sequence[int]) -> list[tuple[str, int]]:
+    """Vector and ns in it, for each CPU of `cpus` on which it ran."""
+    found = []
+    for (metric, label), value in reading.values.items():
+        if metric == "exact.softirq_ns":
+            cpu, _, vector = label.partition(",")
+            if int(cpu.removeprefix("cpu=")) in cpus:
+                found.append((vector.removeprefix("vector="), value))
+    return found
+
+
+def _with_user(found: Sequence[Spent], readings: Mapping[int, Reading], cpus: Sequence[int]) -> list[Spent]:
+    """Draws the line between user and system.
+
+    Where a CPU had no sample in an interval, the share of all other CPUs and intervals stands in; without any,
+    user and system stay unknown.
+    """
+    keys = [(("exact.app_ns", f"cpu={cpu}"), ("exact.app_user_ns", f"cpu={cpu}")) for cpu in cpus]
+    user, of = 0.0, 0.0
+    for one in found:
+        values = readings[one.index].values
+        for app, mine in keys:
+            if mine in values:
+                user, of = user + values[mine], of + values[app]
+    share = user / of if of else None
+    done = []
+    for one in found:
+        values = readings[one.index].values
+        unknown = sum(values[app] for app, mine in keys if mine not in values)
+        if unknown and share is None:
+            done.append(one)
+            continue
+        usr = sum(values.get(mine, 0) for _, mine in keys) + unknown * (share or 0.0)
+        samples = sum(values.get(("exact.split_samples", f"cpu={cpu}"), 0) for cpu in cpus)
+        classes = {**one.classes, "usr": float(usr), "sys": one.app_ns - usr}
+        done.append(Spent(one.index, one.span_ns, one.whole_ns, classes, samples, one.app_ns))
+    return done
+
+
+def _of_states(index: int, reading: Reading, cpus: Sequence[int]) -> Spent | None:
+    """The classes of /proc/stat."""
+    sums = {
+        name: sum_over_cpus(reading, cpus, (f"cpu.{state}_ns" for state in states))
+        for name, states in _OF_STATES.items()
+    }
+    if reading.span_ns <= 0 or sums["idle"] is None:
+        return None
+    known = {name: value for name, value in sums.items() if value is not None}
+    return Spent(index, reading.span_ns, float(reading.span_ns * len(cpus)), known)
+
+
+def _no_cpus(host: HostData) -> str:
+    return f"the CPUs of {host.name} are not known"

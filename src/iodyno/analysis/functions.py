@@ -1,0 +1,305 @@
+"""Cost by function: which functions a KiB's CPU time goes into, at one point and on one host.
+
+Inclusive: the function and all that it calls. Exclusive: the function itself. A cost is the share of the samples
+x the host's exact busy time per KiB delivered, so that it does not rest on how many of the samples asked for were
+delivered. Nothing is subtracted: background work has functions of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from iodyno.analysis import cpu_classes
+from iodyno.analysis.dataset import Dataset, HostData, Trial
+from iodyno.analysis.factors import labels_of
+from iodyno.analysis.interval import estimate
+from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.shares import Bounds, SampledCosts
+from iodyno.analysis.stacks import (
+    MODES,
+    OWNERS,
+    Function,
+    Integers,
+    StackTable,
+    read_stacks,
+    why_no_profile,
+)
+from iodyno.core.outcome import Estimate
+from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.workload import Level
+
+LOST_MOST = 0.05
+"""Share of lost samples over which a profile is doubted (chosen: as much as a small function's whole share)."""
+
+Part = Literal["exclusive", "inclusive"]
+_ASSUMED = ("samples fall evenly over busy time", "samples are independent")
+
+
+@dataclass(frozen=True)
+class FunctionCost:
+    """A function at one point. `owners`: of its inclusive samples, the share by whose task was on the CPU."""
+
+    function: Function
+    samples: int
+    exclusive_ratio: Estimate
+    inclusive_ratio: Estimate
+    exclusive_ns_per_kib: Estimate
+    inclusive_ns_per_kib: Estimate
+    owners: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ClassCost:
+    """What tasks of one owner took in one mode: `app` in `kernel`, and so on. Owner `idle`: interrupts without a task."""
+
+    owner: str
+    mode: str
+    ratio: Estimate
+    ns_per_kib: Estimate
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the samples of a point were had, over its trials."""
+
+    hz: int
+    event: str
+    samples: int
+    idle_samples: int
+    lost: int
+    reader_ratio: float | None
+    symbolise_ns: int
+
+
+@dataclass(frozen=True)
+class PointProfile:
+    """All samples of a host at one point. `busy` is its busy time per KiB; `basis` what told that it was busy."""
+
+    point: str
+    levels: Mapping[str, Level]
+    labels: Mapping[str, str]
+    host: str
+    table: StackTable = field(repr=False)
+    rows: tuple[Integers, ...] = field(repr=False)
+    busy: Estimate
+    busy_by_trial: tuple[float, ...]
+    basis: str
+    sampling: Sampling
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """Samples of busy CPUs."""
+        return self.sampling.samples
+
+    @property
+    def method(self) -> str:
+        """How the intervals are made."""
+        trials = len(self.rows)
+        if trials > 1:
+            return f"the wider of Wilson's interval over {self.samples} samples and the t interval over {trials} trials"
+        return f"Wilson's interval over {self.samples} samples of one trial"
+
+    @cached_property
+    def exclusive(self) -> SampledCosts:
+        """Samples of every function of the campaign itself."""
+        return self._costs([self.table.exclusive(rows) for rows in self.rows])
+
+    @cached_property
+    def inclusive(self) -> SampledCosts:
+        """Samples of every function of the campaign and all that it calls."""
+        return self._costs([self.table.inclusive(rows) for rows in self.rows])
+
+    def functions(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionCost]:
+        """The functions that were seen, the dearest first."""
+        ordered = np.argsort(-(self.exclusive if by == "exclusive" else self.inclusive).cost, kind="stable")
+        seen = self.inclusive.counts.sum(axis=0)
+        wanted = [number for number in ordered.tolist() if seen[number] > 0][:top]
+        own_share, share = self.exclusive.share_bounds(), self.inclusive.share_bounds()
+        own_cost, cost_of = self.exclusive.cost_bounds(), self.inclusive.cost_bounds()
+        owners = self._owners
+        return [
+            FunctionCost(
+                function=self.table.functions[number],
+                samples=int(seen[number]),
+                exclusive_ratio=self.estimate(own_share, number, "1"),
+                inclusive_ratio=self.estimate(share, number, "1"),
+                exclusive_ns_per_kib=self.estimate(own_cost, number, "ns/KiB"),
+                inclusive_ns_per_kib=self.estimate(cost_of, number, "ns/KiB"),
+                owners={
+                    owner: float(owners[place, number] / seen[number])
+                    for place, owner in enumerate(OWNERS)
+                    if owners[place, number]
+                },
+            )
+            for number in wanted
+        ]
+
+    def classes(self) -> list[ClassCost]:
+        """The host's busy time by whose task was on the CPU and what it executed."""
+        counts = np.zeros((len(self.rows), len(OWNERS) * len(MODES)))
+        for trial, rows in enumerate(self.rows):
+            kind = self.table.owner[rows] * len(MODES) + self.table.mode[rows]
+            np.add.at(counts[trial], kind, self.table.count[rows])
+        sampled = self._sampled(counts)
+        shares, costs = sampled.share_bounds(), sampled.cost_bounds()
+        return [
+            ClassCost(
+                OWNERS[number // len(MODES)],
+                MODES[number % len(MODES)],
+                self.estimate(shares, number, "1"),
+                self.estimate(costs, number, "ns/KiB"),
+            )
+            for number in range(counts.shape[1])
+            if counts[:, number].sum()
+        ]
+
+    def estimate(self, found: Bounds, number: int, unit: str) -> Estimate:
+        """One of many values as an estimate."""
+        return Estimate(
+            float(found.value[number]),
+            float(found.low[number]),
+            float(found.high[number]),
+            len(self.rows),
+            unit,
+            self.method,
+            _ASSUMED,
+            self.busy.warnings,
+        )
+
+    @cached_property
+    def _owners(self) -> Integers:
+        found = np.zeros((len(OWNERS), len(self.table.functions)), dtype=np.int64)
+        for rows in self.rows:
+            for place in range(len(OWNERS)):
+                found[place] += self.table.inclusive(rows[self.table.owner[rows] == place])
+        return found
+
+    def _costs(self, counts: Sequence[Integers]) -> SampledCosts:
+        return self._sampled(np.asarray(counts, dtype=float))
+
+    def _sampled(self, counts: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> SampledCosts:
+        samples = np.asarray([self.table.samples(rows) for rows in self.rows], dtype=float)
+        low, high = (self.busy.low, self.busy.high) if len(self.rows) == 1 else (None, None)
+        return SampledCosts(counts, samples, np.asarray(self.busy_by_trial), low, high)
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """The profiles of a campaign by point and host, and why one is not there."""
+
+    found: Mapping[tuple[str, str], PointProfile]
+    missing: Mapping[tuple[str, str], str]
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+
+def read_profiles(dataset: Dataset, points: Iterable[str] | None = None) -> Profiles:
+    """The profiles of all points, or of some."""
+    table = read_stacks(dataset)
+    finished: dict[str, list[Trial]] = {}
+    for trial in dataset.trials:
+        if trial.finished:
+            finished.setdefault(trial.point, []).append(trial)
+    wanted = list(finished) if points is None else list(points)
+    found: dict[tuple[str, str], PointProfile] = {}
+    absent: dict[tuple[str, str], str] = {}
+    for point in wanted:
+        for host in dataset.hosts:
+            profile = point_profile(dataset, table, finished.get(point, []), host)
+            if isinstance(profile, str):
+                absent[point, host] = profile
+            else:
+                found[point, host] = profile
+    return Profiles(found, absent)
+
+
+def point_profile(
+    dataset: Dataset, table: StackTable, trials: Sequence[Trial], host: str
+) -> PointProfile | str:
+    """The profile of a host over the trials of a point, or why there is none."""
+    taken = []
+    reasons = []
+    for trial in trials:
+        rows = table.rows(trial.name, host)
+        busy, basis = busy_per_kib(trial, host)
+        if not table.samples(rows):
+            reasons.append(why_no_profile(trial, host))
+        elif busy.value is None or busy.value <= 0:
+            reasons.append(busy.missing or f"{host} was not busy")
+        else:
+            taken.append((trial, rows, busy, basis))
+    if not taken:
+        return "; ".join(sorted(set(reasons))) or "the point has no finished trial"
+    labels = labels_of(dataset, trials[0].levels)
+    where = ", ".join(f"{name} {text}" for name, text in labels.items())
+    sampling = _sampling(
+        [trial.hosts[host] for trial, *_ in taken], sum(table.samples(r) for _, r, *_ in taken)
+    )
+    doubts = []
+    if sampling.lost > LOST_MOST * (sampling.samples + sampling.idle_samples + sampling.lost):
+        text = f"{host}: {sampling.lost} samples were lost beside {sampling.samples} that count"
+        doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
+    if reasons:
+        text = f"{host}: {len(reasons)} of {len(trials)} trials have no profile: {'; '.join(sorted(set(reasons)))}"
+        doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
+    return PointProfile(
+        point=trials[0].point,
+        levels=trials[0].levels,
+        labels=labels,
+        host=host,
+        table=table,
+        rows=tuple(rows for _, rows, *_ in taken),
+        busy=estimate([busy for _, _, busy, _ in taken], "ns/KiB", where=where),
+        busy_by_trial=tuple(busy.value or 0.0 for _, _, busy, _ in taken),
+        basis=" and ".join(sorted({basis for *_, basis in taken})),
+        sampling=sampling,
+        doubts=tuple(doubts),
+    )
+
+
+def busy_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:
+    """Busy CPU nanoseconds of a host per KiB delivered, background included, and what told that it was busy."""
+    host, receiver = trial.hosts.get(name), trial.end("receive")
+    if host is None:
+        return missing(f"the trial has no host {name}"), ""
+    if receiver is None or not receiver.measured_bytes:
+        return missing("nothing was delivered in the measured window"), ""
+    found, basis = cpu_classes.spent(host, "bpf"), "idle time from the scheduler's own switches (cpu_exact)"
+    if len(found) < len(host.measured):
+        found, basis = cpu_classes.spent(host, "tick"), "idle time from /proc/stat"
+    if not found:
+        return missing(host.why_missing(cpu_classes.CPU_TIMES)), ""
+    parts = [(one.busy_ns, one.whole_ns) for one in found]
+    busy, whole = (sum(part) for part in zip(*parts, strict=True))
+    rate = receiver.measured_bytes / 1024 / receiver.measured_ns
+    rates = [record.bytes / 1024 / record.span_ns for record in receiver.measured]
+    cpus = len(host.cpus)
+    return (
+        Measured(
+            busy / whole * cpus / rate,
+            tuple(b / w * cpus / r for (b, w), r in zip(parts, rates, strict=False) if r),
+            note=basis,
+        ),
+        basis,
+    )
+
+
+def _sampling(hosts: Sequence[HostData], samples: int) -> Sampling:
+    said = [host.manifest.get("profile") or {} for host in hosts]
+    window = sum(max(0, int(p.get("end_ns", 0)) - int(p.get("begin_ns", 0))) for p in said)
+    return Sampling(
+        hz=max((int(p.get("hz", 0)) for p in said), default=0),
+        event=" and ".join(sorted({str(p["event"]) for p in said if p.get("event")})),
+        samples=samples,
+        idle_samples=sum(int(p.get("idle_samples", 0)) for p in said),
+        lost=sum(int(p.get("lost", 0)) for p in said),
+        reader_ratio=sum(int(p.get("cost_ns", 0)) for p in said) / window if window else None,
+        symbolise_ns=sum(int(p.get("symbolise_ns", 0)) for p in said),
+    )

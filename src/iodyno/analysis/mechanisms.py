@@ -1,0 +1,296 @@
+"""The mechanisms behind a cost: how often the path does its fixed work for the bytes it carries.
+
+The source explains its dearest case by three of them: small segments to the device, more work for the device, and
+more acknowledgements. Each is a ratio of two counts over the measured window, with an interval over trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from iodyno.analysis import flows
+from iodyno.analysis.compare import leaves_out_one, ratio_estimate
+from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.interval import estimate
+from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.core.outcome import Estimate
+
+EXACT = "cpu_exact"
+MIB = 2**20
+
+Measure = Callable[[Trial, str], Measured]
+
+
+@dataclass(frozen=True)
+class MechanismKind:
+    """One mechanism. `role`: the host that it is counted on, `send` or `receive`; both without one."""
+
+    name: str
+    title: str
+    unit: str
+    help: str
+    measure: Measure
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A mechanism on a host at one point."""
+
+    kind: MechanismKind
+    host: str
+    value: Estimate
+
+
+@dataclass(frozen=True)
+class MechanismChange:
+    """A mechanism from the first point to the second; `ratio` is second over first."""
+
+    kind: MechanismKind
+    host: str
+    first: Estimate
+    second: Estimate
+    ratio: Estimate
+
+    @property
+    def changes(self) -> bool:
+        """Whether the interval of its ratio leaves out 1."""
+        return leaves_out_one(self.ratio)
+
+
+def mechanisms(trials: Sequence[Trial], hosts: Iterable[str], *, seed: int = 0) -> list[Mechanism]:
+    """Every mechanism on every host that it belongs to, over the trials of a point."""
+    found = []
+    for kind in MECHANISMS:
+        for host in hosts:
+            mine = [trial for trial in trials if host in trial.hosts]
+            roles = {trial.hosts[host].role for trial in mine}
+            if not kind.role or kind.role in roles:
+                values = [kind.measure(trial, host) for trial in mine]
+                found.append(Mechanism(kind, host, estimate(values, kind.unit, seed=seed)))
+    return found
+
+
+def mechanism_changes(first: Sequence[Mechanism], second: Sequence[Mechanism]) -> list[MechanismChange]:
+    """Each mechanism that both points have, with its ratio."""
+    others = {(each.kind.name, each.host): each for each in second}
+    return [
+        MechanismChange(one.kind, one.host, one.value, other.value, ratio_estimate(one.value, other.value))
+        for one in first
+        if (other := others.get((one.kind.name, one.host)))
+    ]
+
+
+def _of_flows(measure: Callable[[Trial], Measured], trial: Trial, _host: str) -> Measured:
+    return measure(trial)
+
+
+def _bytes_per_call(trial: Trial, name: str) -> Measured:
+    """Payload bytes over calls that moved any: how large the copies are."""
+    host = trial.hosts[name]
+    parts = [(float(record.bytes), float(record.operations)) for record in host.measured]
+    return total_ratio(parts, nothing=f"{name} counted no call")
+
+
+def _per_mib(
+    sensor: str, metric: str, trial: Trial, name: str, *, labels: str = "", of_cpus: bool = True
+) -> Measured:
+    """Growth of a counter, over the trial's CPUs of the host, per MiB delivered to the receiver."""
+    host, receiver = trial.hosts[name], trial.end("receive")
+    if receiver is None or not receiver.measured_bytes:
+        return missing("nothing was delivered in the measured window")
+    readings = host.measured_readings(sensor)
+    wanted = [label for label in host.labels(sensor, metric) if _fits(label, host, labels, of_cpus)]
+    if not wanted:
+        return missing(_why(host, sensor, metric))
+    mib = [record.bytes / MIB / record.span_ns for record in receiver.measured]
+    parts = [
+        (sum(reading.values.get((metric, label), 0) for label in wanted) / reading.span_ns, rate)
+        for reading, rate in zip(readings, mib, strict=False)
+        if reading.span_ns > 0
+    ]
+    return total_ratio(parts, nothing=f"{name} has no reading of {metric} in the measured window")
+
+
+def _softirq_runs(trial: Trial, name: str) -> Measured:
+    """Counted by the exact meter where it runs, which also sees those of a kernel thread; else by /proc/softirqs."""
+    exact = _per_mib(EXACT, "exact.softirq_count", trial, name, labels="vector=NET_RX")
+    if exact.value is not None:
+        return exact
+    return _per_mib("softirqs", "softirqs.count", trial, name, labels="vector=NET_RX")
+
+
+def _own_switches(trial: Trial, name: str) -> Measured:
+    """Of the agent's threads, by their own will and not."""
+    host, receiver = trial.hosts[name], trial.end("receive")
+    metrics = ("process.voluntary_switches", "process.involuntary_switches")
+    grown = [host.growth("process", metric) for metric in metrics]
+    if receiver is None or not receiver.measured_bytes:
+        return missing("nothing was delivered in the measured window")
+    if any(value is None for value in grown):
+        return missing(_why(host, "process", metrics[0]))
+    rates = [record.bytes / MIB / record.span_ns for record in receiver.measured]
+    parts = [
+        (sum(reading.values.get((metric, ""), 0) for metric in metrics) / reading.span_ns, rate)
+        for reading, rate in zip(host.measured_readings("process"), rates, strict=False)
+        if reading.span_ns > 0
+    ]
+    return total_ratio(parts)
+
+
+def _packets_per_poll(trial: Trial, name: str) -> Measured:
+    return _sum_ratio(trial, name, "napi.packets", "napi.polls")
+
+
+def _full_polls(trial: Trial, name: str) -> Measured:
+    return _sum_ratio(trial, name, "napi.full_polls", "napi.polls")
+
+
+def _sum_ratio(trial: Trial, name: str, above: str, below: str) -> Measured:
+    host = trial.hosts[name]
+    readings = host.measured_readings(EXACT)
+    parts = [(_over_cpus(r, host, above), _over_cpus(r, host, below)) for r in readings]
+    if not any(polls for _, polls in parts):
+        return missing(_why(host, EXACT, below))
+    return total_ratio(parts)
+
+
+def _system_calls(trial: Trial, name: str) -> Measured:
+    """The rate of a short slice over the rate of bytes; the agent counts calls only for so long."""
+    host, receiver = trial.hosts[name], trial.end("receive")
+    key = ("syscalls.rate_per_s", "")
+    rates = [r.values[key] for r in host.measured_readings(EXACT) if key in r.values]
+    if not rates:
+        return missing(_why(host, EXACT, key[0]))
+    if receiver is None or not receiver.measured_bytes:
+        return missing("nothing was delivered in the measured window")
+    mib_per_s = receiver.measured_bytes / MIB / receiver.measured_ns * 1e9
+    return Measured(
+        sum(rates) / len(rates) / mib_per_s,
+        tuple(rate / mib_per_s for rate in rates),
+        assumptions=("the slices in which calls are counted are like the rest",),
+    )
+
+
+def _lock_wait(trial: Trial, name: str) -> Measured:
+    return _scaled(_per_mib(EXACT, "lock.contended_ns", trial, name), 1 / 1024)
+
+
+def _scaled(found: Measured, factor: float) -> Measured:
+    if found.value is None:
+        return found
+    scaled = tuple(value * factor for value in found.intervals)
+    return Measured(found.value * factor, scaled, note=found.note, assumptions=found.assumptions)
+
+
+def _over_cpus(reading: Reading, host: HostData, metric: str) -> float:
+    return float(sum(reading.values.get((metric, f"cpu={cpu}"), 0) for cpu in host.cpus))
+
+
+def _fits(label: str, host: HostData, wanted: str, of_cpus: bool) -> bool:
+    parts: Mapping[str, str] = dict(part.split("=", 1) for part in label.split(",") if "=" in part)
+    if of_cpus and "cpu" in parts and parts["cpu"] not in {str(cpu) for cpu in host.cpus}:
+        return False
+    key, _, value = wanted.partition("=")
+    return not wanted or parts.get(key) == value
+
+
+def _why(host: HostData, sensor: str, metric: str) -> str:
+    """Why a metric is not there: what its sensor says is missing, or that it was not read, or did not say."""
+    if not host.readings.get(sensor):
+        return host.why_missing(sensor)
+    said = {r.missing for r in host.readings[sensor].values() if r.missing}
+    return "; ".join(sorted(said)) or f"{metric} was not seen on {host.name} in the measured window"
+
+
+MECHANISMS = (
+    MechanismKind(
+        "device_segment_bytes",
+        "bytes per segment to the device",
+        "B",
+        "How well segmentation offload works: more bytes, fewer walks down the stack.",
+        partial(_of_flows, flows.device_segment_bytes),
+        "send",
+    ),
+    MechanismKind(
+        "segments_per_ack",
+        "segments per acknowledgement",
+        "1",
+        "Data segments sent for each that came back.",
+        partial(_of_flows, flows.segments_per_ack),
+        "send",
+    ),
+    MechanismKind(
+        "bytes_per_call",
+        "bytes per write or read",
+        "B",
+        "The size of a copy: payload over calls that moved any.",
+        _bytes_per_call,
+    ),
+    MechanismKind(
+        "system_calls_per_mib",
+        "system calls per MiB",
+        "1/MiB",
+        "All system calls of the agent, counted on short slices.",
+        _system_calls,
+    ),
+    MechanismKind(
+        "packets_per_poll",
+        "packets per poll",
+        "1",
+        "Packets that a poll of a network device takes: more, fewer rounds.",
+        _packets_per_poll,
+    ),
+    MechanismKind(
+        "full_polls_ratio",
+        "polls that use their budget",
+        "1",
+        "Share of polls that took as many packets as they may.",
+        _full_polls,
+    ),
+    MechanismKind(
+        "net_rx_runs_per_mib",
+        "NET_RX runs per MiB",
+        "1/MiB",
+        "Runs of the soft interrupt that receives packets.",
+        _softirq_runs,
+    ),
+    MechanismKind(
+        "interrupts_per_mib",
+        "interrupts per MiB",
+        "1/MiB",
+        "All interrupts on the host's CPUs, timer and inter-processor ones included.",
+        partial(_per_mib, "interrupts", "interrupts.count"),
+    ),
+    MechanismKind(
+        "context_switches_per_mib",
+        "context switches of the machine per MiB",
+        "1/MiB",
+        "Of all CPUs of the machine, other hosts on it included.",
+        partial(_per_mib, "context_switches", "sched.context_switches"),
+    ),
+    MechanismKind(
+        "agent_switches_per_mib",
+        "context switches of the load per MiB",
+        "1/MiB",
+        "Of the agent's threads, by their own will and not.",
+        _own_switches,
+    ),
+    MechanismKind(
+        "wakeups_per_mib",
+        "wake-ups per MiB",
+        "1/MiB",
+        "Tasks woken on the host's CPUs.",
+        partial(_per_mib, EXACT, "sched.wakeups"),
+    ),
+    MechanismKind(
+        "lock_wait_ns_per_kib",
+        "waiting for kernel locks",
+        "ns/KiB",
+        "Time that the load's threads waited for locks of the kernel; zero is not stored by the sensor.",
+        _lock_wait,
+    ),
+)
+"""Every mechanism, in the order of the path."""

@@ -1,0 +1,47 @@
+"""What the instrument itself takes of a host's CPUs while it measures.
+
+Three parts, all of which lie in the cost that is measured: the programs in the kernel (events x their measured time
+each, as sensor `cpu_exact` says), the readings of the sensors, and the reader of the call stacks. Symbols are looked
+up after the measured window and are not in it.
+"""
+
+from __future__ import annotations
+
+from iodyno.analysis.cpu_classes import CPU_EXACT
+from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.measured import Measured, missing, total_ratio
+
+
+def cost_ratio(trial: Trial, name: str) -> Measured:
+    """CPU time that the instrument took on a host, as a share of one CPU."""
+    host = trial.hosts[name]
+    sampler = _profile_ratio(host)
+    parts = []
+    for record in host.measured:
+        found = [by_index[record.index] for by_index in host.readings.values() if record.index in by_index]
+        exact = host.readings.get(CPU_EXACT, {}).get(record.index)
+        kernel_ns = sum(
+            value for (metric, _), value in (exact.values if exact else {}).items() if metric == "exact.observer_ns"
+        )  # fmt: skip
+        taken = kernel_ns + sum(reading.cost_ns for reading in found) + sampler * record.span_ns
+        parts.append((float(taken), float(record.span_ns)))
+    counted = ["readings of the sensors"]
+    counted += ["programs in the kernel"] if any(host.labels(CPU_EXACT, "exact.observer_ns")) else []
+    counted += ["call stacks"] if sampler else []
+    return total_ratio(parts, note=f"of one CPU: {', '.join(counted)}")
+
+
+def dearest_cost_ratio(trial: Trial) -> Measured:
+    """The same of the host where it is largest."""
+    each = [cost_ratio(trial, name) for name in trial.hosts]
+    known = [(one.value, one) for one in each if one.value is not None]
+    if not known:
+        return missing("the trial has no records")
+    return max(known, key=lambda pair: pair[0])[1]
+
+
+def _profile_ratio(host: HostData) -> float:
+    """CPU time of the reader of call stacks over the time that it ran."""
+    profile = host.manifest.get("profile") or {}
+    span = (profile.get("end_ns") or 0) - (profile.get("begin_ns") or 0)
+    return float(profile.get("cost_ns") or 0) / span if span > 0 else 0.0

@@ -1,0 +1,195 @@
+"""Intervals of sampled shares, of costs made from them, and of the difference and ratio of two such costs.
+
+A share of n samples has a binomial error; from trial to trial it varies besides. Both intervals are made, and what
+is given holds both: the samples' (Wilson 1927) and, where there are two trials or more, Student's t over trials.
+
+Two costs are set against each other by the method of variance estimates recovery, which needs no more than the
+interval of each (Zou and Donner 2008; for shares Newcombe 1998): with costs a, b and bounds la..ua, lb..ub, the
+difference b - a reaches down to b - a - sqrt((b - lb)^2 + (ua - a)^2), and likewise up; the ratio is done on
+logarithms. Where both sides have two trials or more, the interval holds Welch's t interval too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+LEVEL = 0.95
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Values with their bounds, elementwise; NaN where there is no bound."""
+
+    value: Numbers
+    low: Numbers
+    high: Numbers
+
+
+@dataclass(frozen=True)
+class SampledCosts:
+    """What was sampled at one point, for many functions at once.
+
+    `counts`: samples of each function (column) in each trial (row); `samples`: of all functions, by trial;
+    `costs`: what all samples of a trial together stand for (CPU nanoseconds per KiB), by trial; `cost_low` and
+    `cost_high`: bounds of that where there is one trial only.
+    """
+
+    counts: Numbers
+    samples: Numbers
+    costs: Numbers
+    cost_low: float | None = None
+    cost_high: float | None = None
+
+    @property
+    def trials(self) -> int:
+        """How many trials."""
+        return len(self.samples)
+
+    @property
+    def total(self) -> float:
+        """Mean over trials of what all samples stand for."""
+        return float(self.costs.mean())
+
+    @property
+    def effective_samples(self) -> float:
+        """Samples that a single trial would need for the same binomial error of the mean over trials."""
+        return float(self.costs.sum() ** 2 / (self.costs**2 / self.samples).sum())
+
+    @property
+    def cost(self) -> Numbers:
+        """Mean over trials of each function's cost: its share of the samples x what they stand for."""
+        found: Numbers = self._by_trial.mean(axis=0)
+        return found
+
+    @property
+    def cost_variance(self) -> Numbers:
+        """Variance between trials of each function's cost (two trials or more)."""
+        found: Numbers = self._by_trial.var(axis=0, ddof=1)
+        return found
+
+    def share_bounds(self, level: float = LEVEL) -> Bounds:
+        """Each function's share of all samples, weighted as the costs are."""
+        share = self.cost / self.total
+        low, high = wilson(share, self.effective_samples, level)
+        if self.trials > 1:
+            shares = self.counts / self.samples[:, None]
+            half = _t(level, self.trials - 1) * np.sqrt(shares.var(axis=0, ddof=1) / self.trials)
+            low, high = np.minimum(low, share - half), np.maximum(high, share + half)
+        return Bounds(share, np.maximum(low, 0.0), np.minimum(high, 1.0))
+
+    def cost_bounds(self, level: float = LEVEL) -> Bounds:
+        """Each function's cost."""
+        sampled = self.sampling_bounds(level)
+        low, high = sampled.low, sampled.high
+        if self.trials > 1:
+            half = _t(level, self.trials - 1) * np.sqrt(self.cost_variance / self.trials)
+            low, high = np.minimum(low, self.cost - half), np.maximum(high, self.cost + half)
+        return Bounds(self.cost, np.maximum(low, 0.0), high)
+
+    def sampling_bounds(self, level: float = LEVEL) -> Bounds:
+        """Each function's cost with the error of sampling; of a single trial, with that of the whole cost too."""
+        cost = self.cost
+        low, high = (bound * self.total for bound in wilson(cost / self.total, self.effective_samples, level))
+        if self.trials == 1 and self.cost_low is not None and self.cost_high is not None:
+            wider = _t_ratio(level)
+            below = wider * (1 - self.cost_low / self.total) * cost
+            above = wider * (self.cost_high / self.total - 1) * cost
+            low = cost - np.hypot(cost - low, below)
+            high = cost + np.hypot(high - cost, above)
+        return Bounds(cost, np.maximum(low, 0.0), high)
+
+    @property
+    def _by_trial(self) -> Numbers:
+        found: Numbers = self.counts * (self.costs / self.samples)[:, None]
+        return found
+
+
+def wilson(share: Numbers, samples: float, level: float = LEVEL) -> tuple[Numbers, Numbers]:
+    """The score interval of shares of `samples` (Wilson 1927); sound also at shares of 0 and of a few samples."""
+    z = float(stats.norm.ppf((1 + level) / 2))
+    middle = (share + z * z / (2 * samples)) / (1 + z * z / samples)
+    half = (
+        z / (1 + z * z / samples) * np.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
+    )
+    # At the ends rounding must not push a bound past the estimate.
+    return np.minimum(np.maximum(middle - half, 0.0), share), np.maximum(
+        np.minimum(middle + half, 1.0), share
+    )
+
+
+def difference(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bounds:
+    """Cost at the second point minus cost at the first, of each function."""
+    a, b = first.sampling_bounds(level), second.sampling_bounds(level)
+    value = b.value - a.value
+    low = value - np.hypot(b.value - b.low, a.high - a.value)
+    high = value + np.hypot(b.high - b.value, a.value - a.low)
+    if first.trials > 1 and second.trials > 1:
+        half = _welch(
+            first.cost_variance / first.trials, second.cost_variance / second.trials, first, second, level
+        )
+        low, high = np.minimum(low, value - half), np.maximum(high, value + half)
+    return Bounds(value, low, high)
+
+
+def ratio(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bounds:
+    """Cost at the second point over cost at the first, of each function.
+
+    Where one of them was not seen at all, the ratio is 0 or infinite, and the bound on the other side is that of
+    the two intervals set against each other.
+    """
+    a, b = first.sampling_bounds(level), second.sampling_bounds(level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = b.value / a.value
+        down = np.hypot(np.log(b.value / b.low), np.log(a.high / a.value))
+        up = np.hypot(np.log(b.high / b.value), np.log(a.value / a.low))
+        if first.trials > 1 and second.trials > 1:
+            # Delta method: the variance of the logarithm of a mean is its relative variance.
+            half = _welch(
+                first.cost_variance / first.trials / a.value**2,
+                second.cost_variance / second.trials / b.value**2,
+                first,
+                second,
+                level,
+            )
+            down, up = np.fmax(down, half), np.fmax(up, half)
+        low, high = value * np.exp(-down), value * np.exp(up)
+        low = np.where(a.value == 0, b.low / a.high, np.where(b.value == 0, 0.0, low))
+        high = np.where(b.value == 0, b.high / a.low, np.where(a.value == 0, np.inf, high))
+    return Bounds(value, low, high)
+
+
+def ratio_of(
+    first: tuple[float, float, float], second: tuple[float, float, float]
+) -> tuple[float, float, float] | None:
+    """Second over first of two positive (value, low, high) with its bounds; None where a bound is not positive."""
+    if min(*first, *second) <= 0:
+        return None
+    (a, la, ua), (b, lb, ub) = first, second
+    down = np.hypot(np.log(b / lb), np.log(ua / a))
+    up = np.hypot(np.log(ub / b), np.log(a / la))
+    return b / a, float(b / a * np.exp(-down)), float(b / a * np.exp(up))
+
+
+def _welch(va: Numbers, vb: Numbers, first: SampledCosts, second: SampledCosts, level: float) -> Numbers:
+    """Half-width of Welch's t interval from the variances of two means (Welch 1947)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = (va + vb) ** 2 / (va**2 / (first.trials - 1) + vb**2 / (second.trials - 1))
+    least = float(min(first.trials, second.trials) - 1)
+    freedom = np.where(np.isfinite(freedom), np.maximum(freedom, least), least)
+    half: Numbers = stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(va + vb)
+    return half
+
+
+def _t(level: float, freedom: float) -> float:
+    return float(stats.t.ppf((1 + level) / 2, freedom))
+
+
+def _t_ratio(level: float) -> float:
+    """What a 95 % interval is stretched by for another level, as if it were normal."""
+    return float(stats.norm.ppf((1 + level) / 2) / stats.norm.ppf((1 + LEVEL) / 2))

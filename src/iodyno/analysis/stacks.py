@@ -1,0 +1,216 @@
+"""Sampled call stacks of a campaign as arrays: which functions were seen, in which trial, how often.
+
+A stack holds its frames with the outermost caller first. In a kernel stack the frames before the first one of
+module `kernel` are user code that called the kernel; all others are the kernel's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from iodyno.analysis.dataset import Dataset, Trial
+
+OWNERS = ("app", "other", "idle")
+MODES = ("user", "kernel")
+KERNEL = "kernel"
+UNKNOWN = "[unknown]"
+
+Integers = npt.NDArray[np.int64]
+Space = Literal["user", "kernel"]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function: its symbol, the file or kernel module that holds it, and on which side of a system call it is."""
+
+    name: str
+    module: str
+    space: Space = "kernel"
+
+    @property
+    def title(self) -> str:
+        """Its name, with the module where the name says nothing."""
+        return f"{self.name} {self.module}" if self.name == UNKNOWN else self.name
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One call stack: numbers of functions, outermost first, and its samples."""
+
+    owner: str
+    mode: str
+    frames: tuple[int, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class StackTable:
+    """The stacks of many trials. Row i has the frames `frames[starts[i]:starts[i + 1]]`, numbers of `functions`."""
+
+    functions: tuple[Function, ...]
+    trials: tuple[str, ...]
+    hosts: tuple[str, ...]
+    trial: Integers
+    host: Integers
+    owner: Integers
+    mode: Integers
+    count: Integers
+    starts: Integers
+    frames: Integers
+
+    def rows(self, trial: str, host: str) -> Integers:
+        """The rows of one host in one trial."""
+        if trial not in self.trials or host not in self.hosts:
+            return np.empty(0, dtype=np.int64)
+        mine = (self.trial == self.trials.index(trial)) & (self.host == self.hosts.index(host))
+        return np.flatnonzero(mine).astype(np.int64)
+
+    def stacks(self, rows: Integers) -> Iterator[Stack]:
+        """The stacks of these rows."""
+        starts, frames = self.starts.tolist(), self.frames
+        for row in rows.tolist():
+            found = tuple(frames[starts[row] : starts[row + 1]].tolist())
+            yield Stack(OWNERS[self.owner[row]], MODES[self.mode[row]], found, int(self.count[row]))
+
+    def exclusive(self, rows: Integers) -> Integers:
+        """Samples in which a function itself ran, by number of function."""
+        return self._summed(self.frames[self.starts[rows + 1] - 1], self.count[rows])
+
+    def inclusive(self, rows: Integers) -> Integers:
+        """Samples in whose stack a function is, by number of function; recursion is counted once."""
+        lengths = self.starts[rows + 1] - self.starts[rows]
+        row = np.repeat(np.arange(len(rows)), lengths)
+        places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        frames = self.frames[np.repeat(self.starts[rows], lengths) + places]
+        once = np.unique(row * len(self.functions) + frames)
+        return self._summed(once % len(self.functions), self.count[rows][once // len(self.functions)])
+
+    def samples(self, rows: Integers) -> int:
+        """Samples of these rows."""
+        return int(self.count[rows].sum())
+
+    def _summed(self, functions: Integers, counts: Integers) -> Integers:
+        found = np.zeros(len(self.functions), dtype=np.int64)
+        np.add.at(found, functions, counts)
+        return found
+
+
+def read_stacks(dataset: Dataset) -> StackTable:
+    """The stacks of all finished trials of a campaign; none where no profile was taken."""
+    if dataset.stored is None:
+        return stack_table(())
+    with dataset.stored.connect() as connection:
+        # Columns that repeat come as numbers of a dictionary: millions of frames, some hundred names.
+        query = (
+            "SELECT trial, host, owner, mode, count, functions, modules FROM stacks WHERE len(functions) > 0"
+        )
+        found: Any = connection.sql(query).to_arrow_table()
+    column = {name: found.column(name).combine_chunks() for name in found.column_names}
+    functions, modules = column["functions"], column["modules"]
+    names, name_of = _coded(functions.flatten())
+    files, file_of = _coded(modules.flatten())
+    pairs, frames = np.unique(name_of * max(1, len(files)) + file_of, return_inverse=True)
+    known = [Function(names[pair // len(files)], files[pair % len(files)]) for pair in pairs.tolist()]
+    trials, trial = _coded(column["trial"])
+    hosts, host = _coded(column["host"])
+    lengths = np.asarray(functions.value_lengths().to_numpy(zero_copy_only=False), dtype=np.int64)
+    return _with_spaces(
+        StackTable(
+            functions=tuple(known),
+            trials=tuple(trials),
+            hosts=tuple(hosts),
+            trial=trial,
+            host=host,
+            owner=_among(column["owner"], OWNERS),
+            mode=_among(column["mode"], MODES),
+            count=np.asarray(column["count"].to_numpy(zero_copy_only=False), dtype=np.int64),
+            starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+            frames=frames.astype(np.int64),
+        )
+    )
+
+
+def stack_table(
+    rows: Iterable[tuple[str, str, str, str, Sequence[tuple[str, str]], int]],
+) -> StackTable:
+    """A table of (trial, host, owner, mode, frames as (name, module), count)."""
+    numbers: dict[tuple[str, str], int] = {}
+    trials: dict[str, int] = {}
+    hosts: dict[str, int] = {}
+    columns: list[tuple[int, int, int, int, int]] = []
+    starts, frames = [0], []
+    for trial, host, owner, mode, called, count in rows:
+        frames += [numbers.setdefault(function, len(numbers)) for function in called]
+        starts.append(len(frames))
+        columns.append(
+            (
+                trials.setdefault(trial, len(trials)),
+                hosts.setdefault(host, len(hosts)),
+                OWNERS.index(owner),
+                MODES.index(mode),
+                count,
+            )
+        )
+    column = np.asarray(columns, dtype=np.int64).reshape(-1, 5).T
+    return _with_spaces(
+        StackTable(
+            functions=tuple(Function(name, module) for name, module in numbers),
+            trials=tuple(trials),
+            hosts=tuple(hosts),
+            trial=column[0],
+            host=column[1],
+            owner=column[2],
+            mode=column[3],
+            count=column[4],
+            starts=np.asarray(starts, dtype=np.int64),
+            frames=np.asarray(frames, dtype=np.int64),
+        )
+    )
+
+
+def why_no_profile(trial: Trial, host: str) -> str:
+    """Why a host of a trial has no stacks, as the agent said."""
+    data = trial.hosts.get(host)
+    profile = (data.manifest.get("profile") if data else None) or {}
+    if profile.get("missing"):
+        return str(profile["missing"])
+    return f"no call stacks were sampled on {host}" if profile else f"no profile was taken on {host}"
+
+
+def _with_spaces(table: StackTable) -> StackTable:
+    """Says of every function whether it is user code: its module was seen running in user mode, or calling."""
+    modules = sorted({function.module for function in table.functions})
+    module_of = np.asarray([modules.index(function.module) for function in table.functions], dtype=np.int64)
+    row = np.repeat(np.arange(len(table.count)), np.diff(table.starts))
+    in_kernel = np.asarray([function.module == KERNEL for function in table.functions], dtype=bool)
+    # From the first frame of the kernel on, all frames of a kernel stack are the kernel's.
+    seen = np.cumsum(in_kernel[table.frames]) if len(table.frames) else np.empty(0, dtype=np.int64)
+    before = np.concatenate(([0], seen))[table.starts[:-1]] if len(table.count) else seen
+    entered = seen - np.repeat(before, np.diff(table.starts)) > 0
+    has_entry = np.repeat(
+        np.concatenate((seen, [0]))[table.starts[1:] - 1] - before > 0, np.diff(table.starts)
+    )
+    outside = (table.mode[row] == MODES.index("user")) | (has_entry & ~entered)
+    user = {modules[number] for number in np.unique(module_of[table.frames[outside]]).tolist()} - {KERNEL}
+    functions = tuple(
+        Function(f.name, f.module, "user" if f.module in user else "kernel") for f in table.functions
+    )
+    return replace(table, functions=functions)
+
+
+def _coded(column: Any) -> tuple[list[str], Integers]:
+    """The different texts of a column, and the number of each row's."""
+    coded = column.dictionary_encode()
+    numbers = np.asarray(coded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return [str(text) for text in coded.dictionary.to_pylist()], numbers
+
+
+def _among(column: Any, words: Sequence[str]) -> Integers:
+    texts, numbers = _coded(column)
+    places = np.asarray([words.index(text) for text in texts], dtype=np.int64)
+    return places[numbers] if len(numbers) else numbers

@@ -1,0 +1,233 @@
+"""Tables of cost by function: at one point, from one point to another, and the mechanisms beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iodyno.analysis.compare import OutcomeChange, leaves_out_one
+from iodyno.analysis.function_change import FunctionChange, ProfileChange, Verdict
+from iodyno.analysis.functions import FunctionCost, Part, PointProfile
+from iodyno.analysis.mechanisms import Mechanism, MechanismChange
+from iodyno.analysis.stacks import UNKNOWN, Function
+from iodyno.core.outcome import Estimate
+from iodyno.report.numbers import Scale, digits, scale_of, with_interval
+from iodyno.report.tables import Cell, Column, Table, outcome_name
+
+OWNER_WORDS = {"app": "load", "other": "other tasks", "idle": "interrupts on an idle CPU"}
+_SHARE = "share_ratio"
+
+
+def function_table(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> Table:
+    """What a KiB costs by function, the dearest first."""
+    columns = (
+        Column("function"),
+        Column("where", hint="kernel, or the kernel module or program that holds it"),
+        Column("%", "itself", "share of the samples of busy CPUs"),
+        Column("ns/KiB", "itself", "share x exact busy time per KiB delivered"),
+        Column("%", "with all that it calls"),
+        Column("ns/KiB", "with all that it calls"),
+        Column("on whose time", hint="whose task was on the CPU, by inclusive samples"),
+    )
+    return Table(
+        "Cost by function",
+        columns,
+        tuple(_function_row(each) for each in profile.functions(by, top)),
+    )
+
+
+def class_table(profile: PointProfile) -> Table:
+    """Whose task was on the CPU, and whether it ran user code or the kernel."""
+    rows = tuple(
+        (
+            Cell(f"{OWNER_WORDS[each.owner]}, {'user code' if each.mode == 'user' else 'kernel'}"),
+            _cell(each.ratio, _SHARE),
+            _cell(each.ns_per_kib),
+        )
+        for each in profile.classes()
+    )
+    return Table("Whose time", (Column("task, mode"), Column("%"), Column("ns/KiB")), rows)
+
+
+def change_table(change: ProfileChange, top: int | None = None, by: Part = "exclusive") -> Table:
+    """The source's table: which functions explain the difference, with their ratios normalised to bandwidth."""
+    hint = "CPU per KiB at B over that at A: the ratio of CPU shares, normalised to bandwidth"
+    columns = (
+        Column("function"),
+        Column("explains", hint="part of the whole difference, by the function's own code"),
+        Column("verdict", hint="of the ratio by itself; ?: may be chance among so many functions"),
+        Column("A ns/KiB", "itself"),
+        Column("B ns/KiB", "itself"),
+        Column("ratio B/A", "itself", hint),
+        Column("A ns/KiB", "with all that it calls"),
+        Column("B ns/KiB", "with all that it calls"),
+        Column("ratio B/A", "with all that it calls", hint),
+        Column("verdict", "with all that it calls"),
+    )
+    return Table(
+        "Difference by function",
+        columns,
+        tuple(_change_row(each) for each in change.ranked(by, top)),
+    )
+
+
+def mechanism_table(found: Sequence[Mechanism]) -> Table:
+    """The mechanisms of one point, hosts beside each other."""
+    hosts = list(dict.fromkeys(each.host for each in found))
+    kinds = {each.kind.name: each.kind for each in found}
+    values = {(each.kind.name, each.host): each.value for each in found}
+    rows = tuple(
+        (
+            Cell(kind.title, kind.help),
+            *(
+                _cell(values[name, host], name, unit=True) if (name, host) in values else Cell("")
+                for host in hosts
+            ),
+        )
+        for name, kind in kinds.items()
+    )
+    return Table("Mechanisms", (Column("mechanism"), *(Column(host) for host in hosts)), rows)
+
+
+def mechanism_change_table(changes: Sequence[MechanismChange]) -> Table:
+    """The mechanisms of two points, with their ratio."""
+    rows = []
+    for each in changes:
+        largest = max(abs(e.estimate or 0.0) for e in (each.first, each.second))
+        scale = scale_of(largest, each.kind.unit, each.kind.name)
+        rows.append(
+            (
+                Cell(each.kind.title, each.kind.help),
+                Cell(each.host),
+                _cell(each.first, each.kind.name, scale, unit=True),
+                _cell(each.second, each.kind.name, scale, unit=True),
+                _ratio_cell(each.ratio),
+                Cell(direction(each.ratio)),
+            )
+        )
+    columns = [Column(title) for title in ("mechanism", "host", "A", "B", "ratio B/A", "verdict")]
+    return Table("Mechanisms", tuple(columns), tuple(rows))
+
+
+def outcome_change_table(title: str, changes: Sequence[OutcomeChange]) -> Table:
+    """Outcomes at two points, or of one point in two campaigns."""
+    rows = []
+    for each in changes:
+        host, _, outcome = each.outcome.rpartition(".")
+        largest = max(abs(e.estimate or 0.0) for e in (each.first, each.second))
+        scale = scale_of(largest, each.first.unit, each.outcome)
+        name = f"{host + ': ' if host else ''}{outcome_name(outcome)}"
+        unit = f", {scale.unit}" if scale.unit else ""
+        rows.append(
+            (
+                Cell(name + unit, each.outcome),
+                _cell(each.first, each.outcome, scale),
+                _cell(each.second, each.outcome, scale),
+                _ratio_cell(each.ratio),
+                Cell(direction(each.ratio)),
+            )
+        )
+    columns = [Column(text) for text in ("outcome", "A", "B", "ratio B/A", "verdict")]
+    return Table(title, tuple(columns), tuple(rows))
+
+
+def direction(ratio: Estimate) -> str:
+    """`rises` or `falls` where the interval leaves out 1."""
+    if ratio.low is None or ratio.high is None or ratio.estimate is None:
+        return "–"
+    if not leaves_out_one(ratio):
+        return "unchanged"
+    return "rises" if ratio.estimate > 1 else "falls"
+
+
+def comparison_note(change: ProfileChange) -> str:
+    """What the table compares, and how much of it may be chance."""
+    few = f" {change.too_few} functions with fewer than 10 samples are left out." if change.too_few else ""
+    return (
+        f"Ratios are CPU per KiB at B over that at A, which is the ratio of CPU shares normalised to bandwidth. "
+        f"Brackets and ± are 95 % intervals. Unchanged: the interval spans 1. {change.compared} functions were "
+        f"compared, so that one in twenty of the unchanged would seem to change; those marked ? do not stand when "
+        f"the intervals are widened for that (Bonferroni).{few}"
+    )
+
+
+def basis_note(profile: PointProfile) -> str:
+    """How the samples were had and what the costs rest on."""
+    taken = profile.sampling
+    reader = (
+        f"; reading them took {100 * taken.reader_ratio:.2g} % of a CPU"
+        if taken.reader_ratio is not None
+        else ""
+    )
+    lost = f", {taken.lost} lost" if taken.lost else ""
+    return (
+        f"{taken.samples} samples of busy CPUs{lost}, asked for at {taken.hz} Hz ({taken.event}){reader}. Cost = "
+        f"share of the samples x busy time; busy time by {profile.basis}, background included."
+    )
+
+
+def place_of_function(function: Function) -> str:
+    """Where a function lies: the kernel, one of its modules, or a program."""
+    if function.module == "kernel":
+        return "kernel"
+    return f"{function.module} (module)" if function.space == "kernel" else function.module
+
+
+def _function_row(each: FunctionCost) -> tuple[Cell, ...]:
+    owners = sorted(each.owners.items(), key=lambda pair: -pair[1])
+    whose = ", ".join(
+        OWNER_WORDS[owner] + (f" {100 * share:.0f} %" if len(owners) > 1 else "") for owner, share in owners
+    )
+    return (
+        Cell(_name(each.function), f"{each.samples} samples"),
+        Cell(place_of_function(each.function)),
+        _cell(each.exclusive_ratio, _SHARE),
+        _cell(each.exclusive_ns_per_kib),
+        _cell(each.inclusive_ratio, _SHARE),
+        _cell(each.inclusive_ns_per_kib),
+        Cell(whose),
+    )
+
+
+def _change_row(each: FunctionChange) -> tuple[Cell, ...]:
+    return (
+        Cell(_name(each.function), f"{place_of_function(each.function)}; {each.samples[0]} and {each.samples[1]} samples"),
+        _cell(each.explains, _SHARE, unit=True),
+        Cell(_verdict(each.verdict, each.certain)),
+        _cell(each.exclusive[0]),
+        _cell(each.exclusive[1]),
+        _ratio_cell(each.ratio),
+        _cell(each.inclusive[0]),
+        _cell(each.inclusive[1]),
+        _ratio_cell(each.inclusive_ratio),
+        Cell(_verdict(each.inclusive_verdict, each.inclusive_certain)),
+    )  # fmt: skip
+
+
+def _name(function: Function) -> str:
+    return f"{UNKNOWN} in {function.module}" if function.name == UNKNOWN else function.name
+
+
+def _verdict(verdict: Verdict, certain: bool) -> str:
+    return verdict if certain or verdict == "unchanged" else f"{verdict}?"
+
+
+def _cell(found: Estimate, name: str = "", scale: Scale | None = None, *, unit: bool = False) -> Cell:
+    if found.estimate is None:
+        return Cell("–", found.missing or "")
+    # Costs keep their unit in the heading, so that a column can be read down.
+    scale = scale or (Scale(1.0, found.unit) if found.unit == "ns/KiB" else None)
+    return Cell(with_interval(found, name, scale, unit=unit), f"{found.method}, n = {found.n}")
+
+
+def _ratio_cell(found: Estimate) -> Cell:
+    if found.estimate is None:
+        least = f"> {digits(found.low)}" if found.low else "–"
+        return Cell(least if found.missing == "not seen at the first point" else "–", found.missing or "")
+    if found.low is None or found.high is None:
+        return Cell(_times(found.estimate), found.method)
+    return Cell(f"{_times(found.estimate)} [{_times(found.low)}, {_times(found.high)}]", found.method)
+
+
+def _times(ratio: float) -> str:
+    """A ratio: 1.68, 0.042, 640."""
+    return f"{ratio:.2f}" if 0.1 <= ratio < 10 else "0" if ratio == 0 else digits(ratio)

@@ -1,0 +1,168 @@
+"""Known shares of made campaigns are recovered: cost by function, and why one point costs more than another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_calls import cost, receiver, sender
+from made_campaign import Truth, changed, make_campaign
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.function_change import FunctionChange, ProfileChange, profile_change
+from iodyno.analysis.functions import FunctionCost, PointProfile, Profiles, read_profiles
+from iodyno.analysis.stacks import read_stacks
+
+LARGE, SMALL = sender(), sender(calls=60.0, ack=70.0)
+
+
+def truth(calls: tuple, samples: int = 4000, between: float = 0.05) -> Truth:  # type: ignore[type-arg]
+    # The busy time of the host is its work and its background; the calls are what all of it goes into.
+    return changed(
+        Truth(between=0.01, within=0.005, background=0.0, samples=samples, calls_between=between),
+        cost_ns_per_kib={"client": cost(calls), "server": cost(receiver())},
+        calls={"client": calls, "server": receiver()},
+    )
+
+
+@pytest.fixture(scope="module")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> Profiles:
+    points = [
+        ({"connections": 32, "size": size}, truth(calls)) for size, calls in ((65536, LARGE), (1024, SMALL))
+    ]
+    folder = make_campaign(tmp_path_factory.mktemp("functions") / "c", points)
+    return read_profiles(read_dataset(folder))
+
+
+def named(profile: PointProfile) -> dict[str, FunctionCost]:
+    return {cost.function.name: cost for cost in profile.functions()}
+
+
+def holds(found: FunctionCost, exclusive: float, inclusive: float) -> None:
+    """Within a sixth of the truth: 12 000 samples and 5 % between trials. How often intervals hold is tested below."""
+    for estimate, known in ((found.exclusive_ns_per_kib, exclusive), (found.inclusive_ns_per_kib, inclusive)):
+        assert estimate.low is not None and estimate.high is not None and estimate.estimate is not None
+        assert estimate.low <= estimate.estimate <= estimate.high
+        assert estimate.estimate == pytest.approx(known, rel=0.16, abs=1.5)
+
+
+def test_cost_by_function_is_recovered(profiles: Profiles) -> None:
+    found = named(profiles.found["p01", "client"])
+    holds(found["_copy_from_iter"], 100, 100)
+    holds(found["tcp_sendmsg"], 0, 100 + 5 + 40)
+    holds(found["__tcp_transmit_skb"], 25, 40)
+    holds(found["veth_xmit"], 15, 15)
+    assert found["veth_xmit"].function.module == "veth"
+
+
+def test_exclusive_costs_add_up_to_the_busy_time(profiles: Profiles) -> None:
+    for profile in profiles.found.values():
+        total = sum(each.exclusive_ns_per_kib.estimate or 0.0 for each in profile.functions())
+        assert total == pytest.approx(profile.busy.estimate)
+        assert sum(each.exclusive_ratio.estimate or 0.0 for each in profile.functions()) == pytest.approx(1)
+        assert sum(each.ratio.estimate or 0.0 for each in profile.classes()) == pytest.approx(1)
+
+
+def test_recursion_is_counted_once(profiles: Profiles) -> None:
+    found = named(profiles.found["p01", "client"])["__netif_receive_skb"]
+    holds(found, 8, 8)
+    assert found.exclusive_ns_per_kib.estimate == found.inclusive_ns_per_kib.estimate
+
+
+def test_sides_and_owners_are_told_apart(profiles: Profiles) -> None:
+    found = named(profiles.found["p01", "client"])
+    assert {name for name, each in found.items() if each.function.space == "user"} == {
+        "clone3", "run_worker", "write",
+    }  # fmt: skip
+    assert found["tcp_ack"].owners["idle"] == pytest.approx(0.3, abs=0.12)
+    assert found["worker_thread"].owners == {"other": 1.0}
+    classes = {
+        (each.owner, each.mode): each.ratio.estimate for each in profiles.found["p01", "client"].classes()
+    }
+    assert set(classes) == {("app", "user"), ("app", "kernel"), ("other", "kernel"), ("idle", "kernel")}
+    assert classes["app", "user"] == pytest.approx(5 / cost(LARGE), abs=0.02)
+
+
+def test_the_difference_of_two_points_names_its_causes(profiles: Profiles) -> None:
+    change = profile_change(profiles.found["p01", "client"], profiles.found["p02", "client"])
+    whole = cost(SMALL) - cost(LARGE)
+    assert change.moved
+    assert change.total.low is not None and change.total.high is not None
+    assert change.total.low <= whole <= change.total.high
+    by_name = _by_name(change)
+    # Entering the kernel: 10 to 60 in do_syscall_64; acknowledgements: 20 to 70 in tcp_ack.
+    for name, before, after in (("do_syscall_64", 10, 60), ("tcp_ack", 20, 70)):
+        one = by_name[name]
+        assert one.verdict == "rises" and one.certain
+        assert one.ratio.estimate == pytest.approx(after / before, rel=0.2)
+        assert one.explains.estimate == pytest.approx((after - before) / whole, abs=0.1)
+    assert {change.ranked(top=2)[0].function.name, change.ranked(top=2)[1].function.name} == {
+        "do_syscall_64", "tcp_ack",
+    }  # fmt: skip
+    for name in ("_copy_from_iter", "veth_xmit", "__tcp_transmit_skb"):
+        assert by_name[name].verdict == "unchanged", name
+        assert not by_name[name].certain
+    # The caller is not where the time itself goes: unchanged by itself, dearer with all that it calls.
+    assert by_name["handle_softirqs"].inclusive_verdict == "rises"
+    parts = sum(one.explains.estimate or 0.0 for one in change.functions)
+    assert parts + change.rest / (change.total.estimate or 1) == pytest.approx(1)
+
+
+def test_a_point_against_itself_is_unchanged(profiles: Profiles) -> None:
+    mine = profiles.found["p01", "client"]
+    change = profile_change(mine, mine)
+    assert not change.moved
+    assert all(one.verdict == "unchanged" and one.explains.estimate is None for one in change.functions)
+
+
+def test_two_campaigns_are_joined_by_symbol(profiles: Profiles, tmp_path: Path) -> None:
+    folder = make_campaign(tmp_path / "c", [({"connections": 32, "size": 1024}, truth(SMALL[::-1]))], seed=7)
+    other = read_profiles(read_dataset(folder)).found["p01", "client"]
+    one = _by_name(profile_change(profiles.found["p01", "client"], other))["do_syscall_64"]
+    assert one.verdict == "rises"
+    assert one.ratio.estimate == pytest.approx(6, rel=0.35)
+
+
+def test_intervals_hold_and_few_functions_are_called_changed_by_chance(tmp_path: Path) -> None:
+    """Forty points with one truth, each function known: as many intervals hold it as should."""
+    points = [({"connections": number, "size": 65536}, truth(LARGE, 1500, 0.1)) for number in range(1, 41)]
+    found = read_profiles(read_dataset(make_campaign(tmp_path / "c", points, seed=3)))
+    known = {
+        "_copy_from_iter": 100,
+        "__tcp_transmit_skb": 25,
+        "veth_xmit": 15,
+        "tcp_ack": 20,
+        "worker_thread": 4,
+    }
+    held = [
+        (estimate.low or 0.0) <= known[each.function.name] <= (estimate.high or 0.0)
+        for profile in (found.found[f"p{number:02d}", "client"] for number in range(1, 41))
+        for each in profile.functions()
+        if each.function.name in known
+        for estimate in [each.exclusive_ns_per_kib]
+    ]
+    # 95 % less three standard errors of 200 intervals.
+    assert len(held) == 200
+    assert sum(held) / len(held) > 0.90
+    compared = differing = certain = 0
+    for number in range(1, 41, 2):
+        change = profile_change(*(found.found[f"p{n:02d}", "client"] for n in (number, number + 1)))
+        compared += change.compared
+        differing += sum(one.verdict != "unchanged" for one in change.functions)
+        certain += sum(one.certain for one in change.functions)
+    assert compared > 300
+    assert differing / compared < 0.07
+    assert certain / compared < 0.005
+
+
+def test_why_a_profile_is_missing_is_said(tmp_path: Path) -> None:
+    folder = make_campaign(tmp_path / "c", [({"connections": 1, "size": 65536}, Truth())])
+    dataset = read_dataset(folder)
+    assert not read_stacks(dataset).functions
+    profiles = read_profiles(dataset)
+    assert not profiles
+    assert profiles.missing["p01", "client"] == "no profile was taken on client"
+
+
+def _by_name(change: ProfileChange) -> dict[str, FunctionChange]:
+    return {one.function.name: one for one in change.functions}

@@ -1,0 +1,203 @@
+"""CPU time by class: every tier, what it can tell, what it says of its own error, and what stands beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_campaign import HELLO, Layout, Truth, changed, make_campaign
+from made_classes import ExactTruth
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.core.outcome import Estimate
+from iodyno.core.warnings import WarningCode
+
+EXACT = ExactTruth()
+STILL = Truth(between=0.0, within=0.0, exact=EXACT)
+POINT = {"connections": 4, "size": 65536, "window": 262144}
+TICKS = HELLO | {"host": HELLO["host"] | {"irq_time_accounting": None}}
+BUSY = ("usr", "sys", "irq", "softirq", "other")
+# 400 ns of CPU a KiB at 10^9 bytes a second, on two CPUs.
+LOAD = 400 * 1e9 / 1024 / 2e9
+
+
+def campaign(folder: Path, truth: Truth = STILL, layout: Layout | None = None) -> CampaignSummary:
+    return analyse(read_dataset(make_campaign(folder / "c", [(POINT, truth)], layout=layout)))
+
+
+def outcomes(summary: CampaignSummary) -> dict[str, Estimate]:
+    return {
+        name.removeprefix("client."): found
+        for name, found in summary.points[0].outcomes.items()
+        if not name.startswith("server.")
+    }
+
+
+def texts(summary: CampaignSummary, code: WarningCode) -> list[str]:
+    return [doubt.text for doubt in summary.doubts if doubt.code is code]
+
+
+def test_exact_classes_sum_to_one_and_are_the_truth(tmp_path: Path) -> None:
+    summary = campaign(tmp_path)
+    found = outcomes(summary)
+    share = {kind: found[f"cpu_{kind}_ratio"].estimate or 0.0 for kind in (*BUSY, "idle")}
+    assert summary.accounting.tier == "bpf"
+    assert sum(share.values()) == pytest.approx(1, abs=1e-6)
+    assert share["idle"] == pytest.approx(1 - 0.05 - LOAD, abs=1e-6)
+    assert share["softirq"] == pytest.approx(0.35 * LOAD + 0.2 * 0.05, rel=1e-5)
+    assert share["irq"] == pytest.approx(0.02 * LOAD + 0.1 * 0.05, rel=1e-5)
+    assert share["other"] == pytest.approx(0.7 * 0.05, rel=1e-5)
+    assert share["usr"] + share["sys"] == pytest.approx(0.63 * LOAD, rel=1e-5)
+    assert found["cpu_intr_ratio"].estimate == pytest.approx(share["irq"] + share["softirq"])
+    assert found["cpu_busy_ratio"].estimate == pytest.approx(1 - share["idle"])
+    assert found["cpu_steal_ratio"].estimate == 0
+
+
+def test_cost_by_class_has_the_background_of_that_class_subtracted(tmp_path: Path) -> None:
+    found = outcomes(campaign(tmp_path, changed(STILL, background=0.2)))
+    cost = {kind: found[f"cpu_{kind}_ns_per_kib"] for kind in BUSY}
+    assert cost["softirq"].estimate == pytest.approx(0.35 * 400, rel=1e-5)
+    assert cost["irq"].estimate == pytest.approx(0.02 * 400, rel=1e-4)
+    assert cost["other"].estimate == pytest.approx(0, abs=1e-3)
+    assert sum(one.estimate or 0 for one in cost.values()) == pytest.approx(400, rel=1e-6)
+    assert found["cpu_ns_per_kib"].estimate == pytest.approx(400, rel=1e-6)
+    assert "background of 4.00% of 2 CPUs in this class subtracted" in cost["softirq"].method
+    assert "tier bpf" in cost["softirq"].method
+
+
+def test_cost_by_operation_and_by_packet(tmp_path: Path) -> None:
+    found = outcomes(campaign(tmp_path))
+    assert found["cpu_ns_per_operation"].estimate == pytest.approx(400 * 64, rel=1e-4)
+    # A packet of 16 KiB each way, as the made device has it.
+    assert found["cpu_ns_per_packet"].estimate == pytest.approx(400 * 16 / 2, rel=1e-3)
+    assert "packets of eth0" in found["cpu_ns_per_packet"].method
+
+
+def test_the_tier_is_named_in_every_number_of_cpu_time(tmp_path: Path) -> None:
+    for layout, truth, tier in (
+        (Layout(), STILL, "bpf"),
+        (Layout(), changed(STILL, exact=None), "irq_time"),
+        (Layout(hello=TICKS), changed(STILL, exact=None), "tick"),
+    ):
+        summary = campaign(tmp_path / tier, truth, layout)
+        assert summary.accounting.tier == tier
+        for name, found in summary.points[0].outcomes.items():
+            outcome = name.rpartition(".")[2]
+            if outcome.startswith(("cpu_", "cycles")) and "steal" not in outcome and not found.missing:
+                assert f"tier {tier}:" in found.method, name
+
+
+def test_proc_stat_says_that_it_cannot_tell_the_load_from_other_tasks(tmp_path: Path) -> None:
+    found = outcomes(campaign(tmp_path, changed(STILL, exact=None)))
+    for name in ("cpu_other_ratio", "cpu_other_ns_per_kib"):
+        assert found[name].estimate is None
+        assert "hold both" in (found[name].missing or "")
+    assert found["cpu_sys_ns_per_kib"].estimate == pytest.approx(0.6 * 400, rel=1e-5)
+
+
+def test_one_trial_without_exact_classes_takes_them_from_all_and_says_so(tmp_path: Path) -> None:
+    points = [({"connections": 1}, STILL), ({"connections": 4}, changed(STILL, exact=None))]
+    summary = analyse(read_dataset(make_campaign(tmp_path / "c", points)))
+    assert summary.accounting.tier == "irq_time"
+    assert all("tier irq_time" in p.outcomes["client.cpu_ns_per_kib"].method for p in summary.points)
+    said = texts(summary, WarningCode.SENSOR_MISSING)
+    assert len(said) == 1
+    assert "in 3 of 8 trials" in said[0]
+
+
+def test_the_sampled_line_between_user_and_system_has_its_error(tmp_path: Path) -> None:
+    found = outcomes(campaign(tmp_path))
+    # sqrt(p (1 - p) / n) with p = 0.08 / 0.63 and n = 997 Hz x 2 CPUs x 10 s x 0.63 x LOAD, of the app's time.
+    app, samples = 0.63 * LOAD, 997 * 20 * 0.63 * LOAD
+    points = 100 * app * (0.127 * 0.873 / samples) ** 0.5
+    assert f"standard error of sampling up to {points:.1g}" in found["cpu_usr_ratio"].method
+    assert found["cpu_usr_ratio"].estimate == pytest.approx(0.08 * LOAD, abs=5 * points / 100)
+    assert "sampling" not in found["cpu_softirq_ratio"].method
+    assert "sampling" not in found["cpu_ns_per_kib"].method
+
+
+def test_an_exact_line_has_no_error_and_none_has_a_reason(tmp_path: Path) -> None:
+    exact = outcomes(campaign(tmp_path / "a", changed(STILL, exact=replace(EXACT, hz=0.0))))
+    assert exact["cpu_usr_ratio"].estimate == pytest.approx(0.08 * LOAD, rel=1e-6)
+    assert "sampling" not in exact["cpu_usr_ratio"].method
+    blind = outcomes(campaign(tmp_path / "b", changed(STILL, exact=replace(EXACT, user_known=False))))
+    assert "tells user code" in (blind["cpu_usr_ratio"].missing or "")
+    assert blind["cpu_softirq_ratio"].estimate is not None
+    assert blind["cpu_ns_per_kib"].estimate == pytest.approx(400, rel=1e-6)
+
+
+def test_a_cpu_without_samples_takes_the_share_of_the_others(tmp_path: Path) -> None:
+    """So few samples that half of the readings have none: the split still is that of all samples together."""
+    truth = changed(STILL, exact=replace(EXACT, hz=9.0, load={"usr": 0.5, "sys": 0.5}))
+    found = outcomes(campaign(tmp_path, truth, Layout(intervals=400, replicates=1)))
+    assert found["cpu_usr_ratio"].estimate == pytest.approx(0.5 * LOAD, rel=0.15)
+    assert (found["cpu_usr_ratio"].estimate or 0) + (found["cpu_sys_ratio"].estimate or 0) == pytest.approx(
+        LOAD
+    )
+
+
+def test_few_samples_are_a_doubt(tmp_path: Path) -> None:
+    truth = changed(STILL, exact=replace(EXACT, hz=20.0, load={"usr": 0.5, "sys": 0.5}))
+    summary = campaign(tmp_path, truth, Layout(intervals=2))
+    assert any("by few samples" in text for text in texts(summary, WarningCode.SPLIT_SAMPLED))
+
+
+def test_the_error_of_ticks_is_in_the_method(tmp_path: Path) -> None:
+    found = outcomes(campaign(tmp_path, changed(STILL, exact=None), Layout(hello=TICKS)))
+    # A system share of 0.15 at 250 ticks a second, 2 CPUs, 10 s.
+    assert "standard error of sampling up to 0.5 points" in found["cpu_sys_ratio"].method
+    faster = TICKS | {"host": TICKS["host"] | {"tick_hz": 1000}}
+    found = outcomes(campaign(tmp_path / "f", changed(STILL, exact=None), Layout(hello=faster)))
+    assert "standard error of sampling up to 0.25 points" in found["cpu_sys_ratio"].method
+
+
+def test_the_observer_is_an_outcome_of_each_host_and_of_the_dearest(tmp_path: Path) -> None:
+    found = campaign(tmp_path).points[0].outcomes
+    # Six readings of 20 us and two CPUs with 2 ms of programs in the kernel, a second.
+    assert found["client.observer_cost_ratio"].estimate == pytest.approx(4e-3 + 6 * 20e-6, rel=0.01)
+    both = [found[f"{host}.observer_cost_ratio"].estimate or 0 for host in ("client", "server")]
+    assert found["observer_cost_ratio"].estimate == pytest.approx(max(both))
+    assert "programs in the kernel" in found["observer_cost_ratio"].method
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "said"),
+    [
+        ({"exact": replace(EXACT, sum=1.02)}, WarningCode.SPLIT_UNRELIABLE, "exact classes of CPU"),
+        ({"exact": replace(EXACT, idle_off=0.2)}, WarningCode.PHYSICS, "by /proc/stat"),
+        ({"exact": replace(EXACT, observer_ns=30_000_000)}, WarningCode.OBSERVER_COST, "programs in the kernel"),
+        ({"steal": 0.04}, WarningCode.STEAL, "cost includes it"),
+        ({"steal": 0.1}, WarningCode.COST_VOID, "nothing is claimed"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_the_classes_is_told(
+    tmp_path: Path, wrong: dict[str, Any], code: WarningCode, said: str
+) -> None:
+    summary = campaign(tmp_path, changed(STILL, **wrong))
+    assert any(said in text for text in texts(summary, code)), summary.doubts
+
+
+def test_sound_exact_classes_raise_no_doubt_whatever_proc_stat_says_of_its_split(tmp_path: Path) -> None:
+    assert campaign(tmp_path / "a").doubts == ()
+    off = campaign(tmp_path / "b", changed(STILL, split_sum=1.2), Layout(hello=TICKS))
+    assert off.doubts == ()
+
+
+def test_a_background_that_moved_widens_the_interval(tmp_path: Path) -> None:
+    """Before 5 % and after 15 %: the background under load is anything between, which no replicate can average out."""
+    made = make_campaign(tmp_path / "c", [(POINT, STILL)])
+    calm = analyse(read_dataset(made)).points[0].outcomes["client.cpu_ns_per_kib"]
+    other = make_campaign(tmp_path / "d", [(POINT, changed(STILL, background=0.15))])
+    after = made / "background" / "after"
+    for part in after.iterdir():
+        part.write_bytes((other / "background" / "after" / part.name).read_bytes())
+    moved = analyse(read_dataset(made)).points[0].outcomes["client.cpu_ns_per_kib"]
+    assert calm.low == pytest.approx(calm.estimate)
+    assert moved.estimate == pytest.approx(400 - 0.05 * 2e9 / 1e9 * 1024, rel=1e-6)
+    # 1.96 x a tenth of two CPUs / sqrt(12), at 10^9 bytes a second.
+    half = 1.96 * 0.1 / 12**0.5 * 2 * 1024
+    assert (moved.high or 0) - (moved.low or 0) == pytest.approx(2 * half, rel=1e-6)
+    assert (moved.low or 0) < 400 < (moved.high or 0)

@@ -11,6 +11,7 @@ use iodyno_core::frame::encode;
 use iodyno_core::job::{Driver, Job, Role};
 use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record};
 use iodyno_core::phase::Window;
+use iodyno_core::profile::Owner;
 use iodyno_core::units::{Bytes, Nanos};
 use proptest::prelude::*;
 
@@ -76,6 +77,46 @@ fn a_trial_between_two_agents_accounts_for_every_byte() {
         assert!(first >= start, "the load started {} ns early", start.minus(first).0);
         assert!(first.minus(start) < Nanos(200_000_000), "the load started {} ns late", first.minus(start).0);
     }
+}
+
+#[test]
+fn call_stacks_of_the_measured_window_come_before_the_result_where_asked_for() {
+    let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
+    let hello = sender.until(|m| match m {
+        Message::Hello(hello) => Some(hello.clone()),
+        _ => None,
+    });
+    let can = hello.capabilities.iter().find(|capability| capability.name == "profile").expect("told");
+    assert!(can.reason.is_some(), "by which event, or why not");
+    let start = start_trial(&mut sender, &mut receiver, |job| {
+        job.profile_hz = if job.role == Role::Send { 997 } else { 0 };
+    });
+    let mut kinds = Vec::new();
+    let profile = sender.until(|m| {
+        kinds.push(matches!(m, Message::Record(_)));
+        match m {
+            Message::Profile(profile) => Some(profile.clone()),
+            Message::Result(_) => panic!("the result came first"),
+            _ => None,
+        }
+    });
+    assert_eq!(kinds.iter().filter(|record| **record).count(), 5, "every record came first");
+    let (begin, end) = (profile.begin_ns.minus(start), profile.end_ns.minus(start));
+    assert_eq!((profile.trial.as_str(), profile.hz), ("00001-1", 997));
+    assert_eq!(profile.samples, profile.stacks.iter().map(|stack| stack.count).sum::<u64>());
+    if can.available {
+        assert!(begin >= Nanos(50_000_000) && end >= Nanos(350_000_000), "{begin:?} to {end:?}");
+        assert!(["cycles", "cpu-clock"].contains(&profile.event.as_str()), "{}", profile.event);
+        assert!(profile.stacks.iter().any(|stack| stack.owner == Owner::App), "{profile:?}");
+    } else {
+        assert_eq!((profile.samples, profile.missing.is_some()), (0, true));
+    }
+    // The receiver was not asked for one.
+    receiver.until(|m| match m {
+        Message::Profile(profile) => panic!("{profile:?}"),
+        Message::Result(_) => Some(()),
+        _ => None,
+    });
 }
 
 #[test]
@@ -149,10 +190,11 @@ fn broken_streams_end_the_agent_with_one_error_and_its_code() {
 
 #[test]
 fn a_job_that_cannot_be_taken_is_an_error_of_the_job_only() {
-    let wrong: [fn(&mut Job); 5] = [
+    let wrong: [fn(&mut Job); 6] = [
         |job| job.connections = 0,
         |job| job.message_bytes = Bytes(0),
         |job| job.token = "short".to_owned(),
+        |job| job.profile_hz = 1_000_000,
         |job| job.address = Some("somewhere:80".to_owned()),
         |job| (job.role, job.sensors) = (Role::Idle, Some(vec!["crystal_ball".to_owned()])),
     ];

@@ -10,6 +10,8 @@ use crate::units::{Bytes, Nanos};
 pub const MAX_CONNECTIONS: u32 = 60_000;
 /// Largest message: what one write may hand to the kernel.
 pub const MAX_MESSAGE_BYTES: u64 = 1 << 30;
+/// Most samples of call stacks per second and CPU. chosen: ten times what is useful; each takes some microseconds.
+pub const MAX_PROFILE_HZ: u32 = 10_000;
 
 /// Longest computation before a write: longer ones keep the load on long after it is due to stop.
 pub const MAX_COMPUTE: Nanos = Nanos(1_000_000_000);
@@ -159,7 +161,7 @@ pub struct Job {
     /// CPU time that the agent may take, in percent of one CPU, by a control group; absent: no quota.
     #[serde(default)]
     pub cpu_quota_percent: Option<u32>,
-    /// Samples of call stacks per second and CPU; 0: none.
+    /// Samples of call stacks per second and CPU, up to [`MAX_PROFILE_HZ`]; 0: none.
     #[serde(default)]
     pub profile_hz: u32,
 }
@@ -204,6 +206,9 @@ impl Job {
         if self.cpu_quota_percent.is_some_and(|percent| !(1..=MAX_CPU_QUOTA_PERCENT).contains(&percent)) {
             let allowed = format!("1 to {MAX_CPU_QUOTA_PERCENT}, or nothing");
             return error("cpu_quota_percent", &self.cpu_quota_percent.unwrap_or_default(), &allowed);
+        }
+        if self.profile_hz > MAX_PROFILE_HZ {
+            return error("profile_hz", &self.profile_hz, &format!("{MAX_PROFILE_HZ} at most"));
         }
         if self.role == Role::Idle {
             return Ok(());

@@ -5,14 +5,19 @@ use iodyno_core::metric::Metric;
 
 use crate::sensor::{Entry, Roots, SenseError, Subject};
 
+mod cgroup_cpu;
 mod context_switches;
 mod cpu_exact;
 mod cpu_times;
 mod cycles;
+mod disks;
 mod interrupts;
 mod memory;
 mod net_devices;
+mod pressure;
 mod process;
+mod qdisc;
+mod reclaim;
 mod softirqs;
 mod softnet;
 mod tcp_info;
@@ -23,7 +28,7 @@ mod threads;
 ///
 /// Those whose growth is divided by the load's come first, so that they are read closest to when the load
 /// was counted.
-pub(crate) static SENSORS: [Entry; 13] = [
+pub(crate) static SENSORS: [Entry; 18] = [
     cpu_exact::ENTRY,
     cpu_times::ENTRY,
     cycles::ENTRY,
@@ -37,6 +42,11 @@ pub(crate) static SENSORS: [Entry; 13] = [
     interrupts::ENTRY,
     context_switches::ENTRY,
     memory::ENTRY,
+    cgroup_cpu::ENTRY,
+    qdisc::ENTRY,
+    pressure::ENTRY,
+    reclaim::ENTRY,
+    disks::ENTRY,
 ];
 
 /// Every sensor with its metrics, for the reference.
@@ -121,7 +131,10 @@ mod tests {
     fn an_unknown_sensor_is_answered_with_the_nearest_and_with_all() {
         let Err(error) = find("tcp_nfo") else { panic!("it does not exist") };
         let text = error.to_string();
-        assert!(text.contains("did you mean tcp_info?") && text.contains("cpu_times, cycles"), "{text}");
+        assert!(
+            text.contains("did you mean tcp_info?") && text.contains("cpu_exact, cpu_times, cycles"),
+            "{text}"
+        );
         assert_eq!(edits("kitten", "sitting"), 3);
     }
 
@@ -133,8 +146,8 @@ mod tests {
             assert!(capability.available || capability.reason.is_some(), "{capability:?}");
         }
         let nowhere = Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into() };
-        let cpu_times = &available(&nowhere)[0];
-        assert_eq!(cpu_times.name, "sensor.cpu_times");
+        let none = available(&nowhere);
+        let cpu_times = none.iter().find(|capability| capability.name == "sensor.cpu_times").unwrap();
         assert!(cpu_times.reason.as_ref().unwrap().contains("/nonexistent/stat"), "{cpu_times:?}");
     }
 }

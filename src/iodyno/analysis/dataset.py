@@ -66,7 +66,10 @@ class Reading:
 
 @dataclass
 class HostData:
-    """What one host of a trial reported. `readings`: by sensor, then by index of the record."""
+    """What one host of a trial reported. `readings`: by sensor, then by index of the record.
+
+    `derived` keeps what many outcomes are made from, so that it is worked out once.
+    """
 
     name: str
     role: str
@@ -75,6 +78,7 @@ class HostData:
     records: list[Record] = field(default_factory=list)
     histograms: dict[int, Histogram] = field(default_factory=dict)
     readings: dict[str, dict[int, Reading]] = field(default_factory=dict)
+    derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def measured(self) -> list[Record]:

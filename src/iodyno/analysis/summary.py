@@ -223,6 +223,8 @@ def _points(
         }
         cpus = {host.name: len(host.cpus) for trial in mine for host in trial.hosts.values()}
         about = [*outcomes["goodput_bits_per_s"].warnings, *physics.check_point(outcomes, cpus, basis, where)]
+        gave_way = (physics.others_gave_way(outcomes, host, basis, where) for host in dataset.hosts)
+        about += [doubt for doubt in gave_way if doubt]
         if len(mine) < planned[point]:
             text = f"{len(mine)} of {planned[point]} planned trials finished"
             about.append(Doubt(WarningCode.MISSING_TRIALS, text, where))

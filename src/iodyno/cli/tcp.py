@@ -69,11 +69,20 @@ def _level(option: str, name: str, default: str | None = None) -> Callable[[_Fun
 @click.option(
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."
 )
+@click.option("--profile/--no-profile", default=True, show_default=True,
+              help="Sample call stacks, to tell which functions the cost is of.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--into", type=click.Path(path_type=Path), default=Path("campaigns"), show_default=True,
               help="Folder in which the campaign's folder is made.")  # fmt: skip
 def command(
-    seconds: float, nagle: bool, to: str | None, repeat: int, as_json: bool, into: Path, **levels: Any
+    seconds: float,
+    nagle: bool,
+    to: str | None,
+    repeat: int,
+    profile: bool,
+    as_json: bool,
+    into: Path,
+    **levels: Any,
 ) -> None:
     """Measure rate and cost of TCP right now, without a file.
 
@@ -92,13 +101,14 @@ def command(
     if "window" in written and ("send_buffer" in written or "receive_buffer" in written):
         raise click.UsageError("found --window and a buffer, allowed: --window alone, or the two buffers")
     written["nagle"] = nagle
-    asked = experiment_text(experiment_of(written, seconds=seconds, to=to, repeat=repeat))
+    keys = experiment_of(written, seconds=seconds, to=to, repeat=repeat, profile=profile)
+    asked = experiment_text(keys)
     folder = _measure(parse_experiment(asked, file="iodyno tcp", environment={}), into)
     _show(folder, as_json=as_json)
 
 
 def experiment_of(
-    levels: Mapping[str, Any], *, seconds: float, to: str | None, repeat: int
+    levels: Mapping[str, Any], *, seconds: float, to: str | None, repeat: int, profile: bool
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
     factors = {name: [levels[name]] for name in ("connections", "size")}
@@ -126,6 +136,7 @@ def experiment_of(
                 for cost in ("cpu_ns_per_kib", "cycles_per_kbyte")
             ),
         ],
+        "profile": profile,
     }
 
 

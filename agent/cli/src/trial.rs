@@ -13,6 +13,7 @@ use iodyno_profile::Profiler;
 use iodyno_sense::{Panel, Roots, Subject};
 use iodyno_sys::{clock, process, realtime};
 
+use crate::application;
 use crate::stream::Outgoing;
 
 /// An `arm` that leaves less than this is refused: the start would be late or cold.
@@ -46,8 +47,12 @@ pub fn carry_out(
         .as_ref()
         .map_or((Vec::new(), Vec::new()), |prepared| (prepared.sockets(), prepared.thread_ids()));
     let subject = Subject { sockets, thread_ids, cpus: job.cpus.clone(), warm_up: job.windows.warm_up_ns };
+    let sensors: Option<Vec<String>> = job
+        .sensors
+        .as_ref()
+        .map(|names| names.iter().filter(|name| *name != application::NAME).cloned().collect());
     let mut panel =
-        Panel::new(&Roots::default(), &subject, job.sensors.as_deref()).map_err(|error| LoadError {
+        Panel::new(&Roots::default(), &subject, sensors.as_deref()).map_err(|error| LoadError {
             code: ErrorCode::Job,
             what: error.to_string(),
             place: "sensors".to_owned(),
@@ -298,6 +303,11 @@ fn record(
     sensors: Vec<Reading>,
 ) -> Record {
     let moved = grown(&before.totals.connection_bytes, &now.totals.connection_bytes);
+    let mut sensors = sensors;
+    if application::wanted(job) {
+        let span_ns = now.at_ns.minus(before.at_ns);
+        sensors.push(application::reading(&before.totals, &now.totals, now.at_ns, span_ns));
+    }
     Record {
         trial: job.trial.clone(),
         index,

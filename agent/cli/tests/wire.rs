@@ -120,6 +120,30 @@ fn call_stacks_of_the_measured_window_come_before_the_result_where_asked_for() {
 }
 
 #[test]
+fn the_application_of_a_job_is_in_its_records() {
+    let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
+    start_trial(&mut sender, &mut receiver, |job| {
+        job.think_ns = Nanos(5_000_000);
+        if job.role == Role::Send {
+            (job.compute_ns, job.serialised) = (Nanos(100_000), true);
+        }
+        job.sensors = Some(vec!["application".to_owned()]);
+    });
+    let (records, result) = outcome(&mut sender);
+    outcome(&mut receiver);
+    let sum = |metric: &str| {
+        let values = records.iter().flat_map(|record| &record.sensors).flat_map(|reading| &reading.values);
+        values.filter(|value| value.0 == metric).map(|value| value.2).sum::<u64>()
+    };
+    // The first computation of a connection may have no operation yet, and the last pause no end.
+    let (operations, connections) = (result.operations, 3);
+    assert!(operations > connections);
+    assert!(sum("application.compute_ns") >= operations * 100_000);
+    assert!(sum("application.think_ns") >= (operations - connections) * 4_000_000);
+    assert!(records.iter().all(|record| record.sensors.len() == 1));
+}
+
+#[test]
 fn an_idle_job_reads_the_sensors() {
     let mut agent = Agent::start(&[]);
     agent.send(&Command::Prepare { job: Box::new(job(Role::Idle, 0)) });

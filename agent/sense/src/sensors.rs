@@ -6,14 +6,19 @@ use iodyno_core::metric::Metric;
 use crate::facts;
 use crate::sensor::{Entry, Roots, SenseError, Subject};
 
+mod cgroup_cpu;
 mod context_switches;
 mod cpu_exact;
 mod cpu_times;
 mod cycles;
+mod disks;
 mod interrupts;
 mod memory;
 mod net_devices;
+mod pressure;
 mod process;
+mod qdisc;
+mod reclaim;
 mod softirqs;
 mod softnet;
 mod tcp_info;
@@ -24,7 +29,7 @@ mod threads;
 ///
 /// Those whose growth is divided by the load's come first, so that they are read closest to when the load
 /// was counted.
-pub(crate) static SENSORS: [Entry; 13] = [
+pub(crate) static SENSORS: [Entry; 18] = [
     cpu_exact::ENTRY,
     cpu_times::ENTRY,
     cycles::ENTRY,
@@ -38,6 +43,11 @@ pub(crate) static SENSORS: [Entry; 13] = [
     interrupts::ENTRY,
     context_switches::ENTRY,
     memory::ENTRY,
+    cgroup_cpu::ENTRY,
+    qdisc::ENTRY,
+    pressure::ENTRY,
+    reclaim::ENTRY,
+    disks::ENTRY,
 ];
 
 /// Every sensor with its metrics, for the reference.
@@ -71,7 +81,7 @@ pub fn available(roots: &Roots) -> Vec<Capability> {
     let exact = format!("sensor.{}", cpu_exact::ENTRY.name);
     let exact = capabilities.iter().any(|capability| capability.name == exact && capability.available);
     let tier = match (exact, facts::host_facts(roots).irq_time_accounting) {
-        (true, _) => "exact",
+        (true, _) => "bpf",
         (false, Some(true)) => "irq_time",
         (false, Some(false)) => "tick",
         (false, None) => "unknown",

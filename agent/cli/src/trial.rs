@@ -40,7 +40,7 @@ pub fn carry_out(
     let (sockets, thread_ids) = prepared
         .as_ref()
         .map_or((Vec::new(), Vec::new()), |prepared| (prepared.sockets(), prepared.thread_ids()));
-    let subject = Subject { sockets, thread_ids, cpus: job.cpus.clone() };
+    let subject = Subject { sockets, thread_ids, cpus: job.cpus.clone(), warm_up: job.windows.warm_up_ns };
     let mut panel =
         Panel::new(&Roots::default(), &subject, job.sensors.as_deref()).map_err(|error| LoadError {
             code: ErrorCode::Job,

@@ -72,14 +72,13 @@ class ProfileChange:
         return self.total.low is not None and self.total.high is not None and not _spans(self.total, 0.0)
 
     def ranked(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionChange]:
-        """Those that explain most first, in the direction of the whole difference; or by inclusive difference."""
-        sign = -1 if (self.total.estimate or 0.0) < 0 else 1
+        """Those that move most first, whichever way; by themselves, or with all that they call."""
 
-        def moved(change: FunctionChange) -> float:
-            if by == "exclusive":
-                return sign * (change.difference.estimate or 0.0)
+        def moved(change: FunctionChange) -> tuple[float, float]:
             first, second = change.inclusive
-            return sign * ((second.estimate or 0.0) - (first.estimate or 0.0))
+            within = abs((second.estimate or 0.0) - (first.estimate or 0.0))
+            alone = abs(change.difference.estimate or 0.0)
+            return (alone, within) if by == "exclusive" else (within, alone)
 
         return sorted(self.functions, key=moved, reverse=True)[:top]
 

@@ -2,6 +2,8 @@
 
 A share of n samples has a binomial error; from trial to trial it varies besides. Both intervals are made, and what
 is given holds both: the samples' (Wilson 1927) and, where there are two trials or more, Student's t over trials.
+Few trials tell little of one function's variance, but hundreds of functions tell what is usual: the variance of each
+is drawn towards what sampling and a common variation between trials make of it, by as much as they agree (Smyth 2004).
 
 Two costs are set against each other by the method of variance estimates recovery, which needs no more than the
 interval of each (Zou and Donner 2008; for shares Newcombe 1998): with costs a, b and bounds la..ua, lb..ub, the
@@ -12,12 +14,19 @@ logarithms. Where both sides have two trials or more, the interval holds Welch's
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import optimize, special, stats
 
 LEVEL = 0.95
+_COUNT_LEAST = 10
+"""Samples of a function over the trials from which on its variance tells something of all (chosen)."""
+_FUNCTIONS_LEAST = 8
+"""Functions that it takes to know what is usual (chosen: fewer cannot tell how far functions differ)."""
+_FREEDOM_MOST = 60.0
+"""Degrees of freedom that the others lend at most (chosen: Student's t hardly differs from normal there)."""
 
 Numbers = npt.NDArray[np.float64]
 
@@ -29,6 +38,19 @@ class Bounds:
     value: Numbers
     low: Numbers
     high: Numbers
+
+
+@dataclass(frozen=True)
+class Variance:
+    """Variances of means, with the degrees of freedom of each."""
+
+    value: Numbers
+    freedom: Numbers
+
+    def half(self, level: float) -> Numbers:
+        """Half-width of Student's t interval."""
+        found: Numbers = stats.t.ppf((1 + level) / 2, self.freedom) * np.sqrt(self.value)
+        return found
 
 
 @dataclass(frozen=True)
@@ -67,11 +89,10 @@ class SampledCosts:
         found: Numbers = self._by_trial.mean(axis=0)
         return found
 
-    @property
-    def cost_variance(self) -> Numbers:
-        """Variance between trials of each function's cost (two trials or more)."""
-        found: Numbers = self._by_trial.var(axis=0, ddof=1)
-        return found
+    @cached_property
+    def cost_variance(self) -> Variance:
+        """Of the mean over trials of each function's cost (two trials or more)."""
+        return self._variance(self._by_trial, self.costs)
 
     def share_bounds(self, level: float = LEVEL) -> Bounds:
         """Each function's share of all samples, weighted as the costs are."""
@@ -79,7 +100,7 @@ class SampledCosts:
         low, high = wilson(share, self.effective_samples, level)
         if self.trials > 1:
             shares = self.counts / self.samples[:, None]
-            half = _t(level, self.trials - 1) * np.sqrt(shares.var(axis=0, ddof=1) / self.trials)
+            half = self._variance(shares, np.ones(self.trials)).half(level)
             low, high = np.minimum(low, share - half), np.maximum(high, share + half)
         return Bounds(share, np.maximum(low, 0.0), np.minimum(high, 1.0))
 
@@ -88,7 +109,7 @@ class SampledCosts:
         sampled = self.sampling_bounds(level)
         low, high = sampled.low, sampled.high
         if self.trials > 1:
-            half = _t(level, self.trials - 1) * np.sqrt(self.cost_variance / self.trials)
+            half = self.cost_variance.half(level)
             low, high = np.minimum(low, self.cost - half), np.maximum(high, self.cost + half)
         return Bounds(self.cost, np.maximum(low, 0.0), high)
 
@@ -104,7 +125,15 @@ class SampledCosts:
             high = cost + np.hypot(high - cost, above)
         return Bounds(cost, np.maximum(low, 0.0), high)
 
-    @property
+    def _variance(self, values: Numbers, scale: Numbers) -> Variance:
+        """Of the mean over trials of `values`, which are shares of the samples x `scale`."""
+        # A count of a few: Agresti and Coull's two more in either outcome keep its variance from being nothing.
+        share = (self.counts + 2) / (self.samples[:, None] + 4)
+        sampling = (scale[:, None] ** 2 * share * (1 - share) / self.samples[:, None]).mean(axis=0)
+        known = self.counts.sum(axis=0) >= _COUNT_LEAST
+        return moderated(values, sampling, known)
+
+    @cached_property
     def _by_trial(self) -> Numbers:
         found: Numbers = self.counts * (self.costs / self.samples)[:, None]
         return found
@@ -130,9 +159,7 @@ def difference(first: SampledCosts, second: SampledCosts, level: float = LEVEL) 
     low = value - np.hypot(b.value - b.low, a.high - a.value)
     high = value + np.hypot(b.high - b.value, a.value - a.low)
     if first.trials > 1 and second.trials > 1:
-        half = _welch(
-            first.cost_variance / first.trials, second.cost_variance / second.trials, first, second, level
-        )
+        half = _welch(first.cost_variance, second.cost_variance, 1.0, 1.0, level)
         low, high = np.minimum(low, value - half), np.maximum(high, value + half)
     return Bounds(value, low, high)
 
@@ -150,13 +177,7 @@ def ratio(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bo
         up = np.hypot(np.log(b.high / b.value), np.log(a.value / a.low))
         if first.trials > 1 and second.trials > 1:
             # Delta method: the variance of the logarithm of a mean is its relative variance.
-            half = _welch(
-                first.cost_variance / first.trials / a.value**2,
-                second.cost_variance / second.trials / b.value**2,
-                first,
-                second,
-                level,
-            )
+            half = _welch(first.cost_variance, second.cost_variance, a.value, b.value, level)
             down, up = np.fmax(down, half), np.fmax(up, half)
         low, high = value * np.exp(-down), value * np.exp(up)
         low = np.where(a.value == 0, b.low / a.high, np.where(b.value == 0, 0.0, low))
@@ -176,18 +197,50 @@ def ratio_of(
     return b / a, float(b / a * np.exp(-down)), float(b / a * np.exp(up))
 
 
-def _welch(va: Numbers, vb: Numbers, first: SampledCosts, second: SampledCosts, level: float) -> Numbers:
-    """Half-width of Welch's t interval from the variances of two means (Welch 1947)."""
+def moderated(values: Numbers, sampling: Numbers, known: npt.NDArray[np.bool_]) -> Variance:
+    """Variance of the mean of each column of `values` over its rows, drawn towards what is usual.
+
+    Usual is `sampling`, the variance of one value by sampling alone, and besides a variation between rows in
+    proportion to the mean that is common to all columns. How far a column is drawn follows from how much the
+    variances scatter: Smyth 2004, section 6.2, by the moments of their logarithms. Where the columns that are
+    `known` are too few, each stands for itself.
+    """
+    rows, freedom = len(values), len(values) - 1.0
+    own = values.var(axis=0, ddof=1)
+    used = known & (own > 0)
+    if used.sum() < _FUNCTIONS_LEAST:
+        return Variance(own / rows, np.full(len(own), freedom))
+    squares = values.mean(axis=0) ** 2
+
+    def excess(common: float) -> float:
+        """How much larger the variances are than sampling and this common variation make them, in the median."""
+        usual = stats.chi2.ppf(0.5, freedom) / freedom
+        return float(np.median(own[used] / (sampling[used] + common * squares[used]))) - usual
+
+    common = 0.0 if excess(0.0) <= 0 else float(optimize.brentq(excess, 0.0, 100.0))
+    usual = sampling + common * squares
+    scatter = np.log(own[used] / usual[used])
+    centre = float(special.digamma(freedom / 2)) - np.log(freedom / 2)
+    beyond = float(scatter.var(ddof=1) - special.polygamma(1, freedom / 2))
+    lent = _FREEDOM_MOST
+    if beyond > float(special.polygamma(1, _FREEDOM_MOST / 2)):
+        lent = float(optimize.brentq(lambda d: special.polygamma(1, d / 2) - beyond, 1e-3, _FREEDOM_MOST))
+    level = np.exp(scatter.mean() - centre + special.digamma(lent / 2) - np.log(lent / 2))
+    drawn = (lent * level * usual + freedom * own) / (lent + freedom)
+    return Variance(drawn / rows, np.full(len(own), lent + freedom))
+
+
+def _welch(
+    first: Variance, second: Variance, a: Numbers | float, b: Numbers | float, level: float
+) -> Numbers:
+    """Half-width of Welch's t interval (1947) from two variances of means, relative to `a` and `b`."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = (va + vb) ** 2 / (va**2 / (first.trials - 1) + vb**2 / (second.trials - 1))
-    least = float(min(first.trials, second.trials) - 1)
-    freedom = np.where(np.isfinite(freedom), np.maximum(freedom, least), least)
-    half: Numbers = stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(va + vb)
+        va, vb = first.value / np.square(a), second.value / np.square(b)
+        freedom = (va + vb) ** 2 / (va**2 / first.freedom + vb**2 / second.freedom)
+        least = np.minimum(first.freedom, second.freedom)
+        freedom = np.where(np.isfinite(freedom), np.maximum(freedom, least), least)
+        half: Numbers = stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(va + vb)
     return half
-
-
-def _t(level: float, freedom: float) -> float:
-    return float(stats.t.ppf((1 + level) / 2, freedom))
 
 
 def _t_ratio(level: float) -> float:

@@ -38,6 +38,9 @@ COMMANDS = (
     CommandEntry("run", "iodyno.cli.run:command", "Run an experiment, or go on with a campaign."),
     CommandEntry("tcp", "iodyno.cli.tcp:command", "Measure rate and cost of TCP right now, without a file."),
     CommandEntry("report", "iodyno.cli.report:command", "Show what a campaign found."),
+    CommandEntry(
+        "compare", "iodyno.cli.compare:command", "Compare two points or two campaigns, by function too."
+    ),
     CommandEntry("schema", "iodyno.cli.schema:command", "Print the JSON Schema of an experiment file."),
     CommandEntry("completion", "iodyno.cli.completion:command", "Print the completion script of a shell."),
 )

@@ -71,9 +71,9 @@ def change_table(change: ProfileChange, top: int | None = None, by: Part = "excl
 
 
 def mechanism_table(found: Sequence[Mechanism]) -> Table:
-    """The mechanisms of one point, hosts beside each other."""
+    """The mechanisms of one point that were measured, hosts beside each other."""
     hosts = list(dict.fromkeys(each.host for each in found))
-    kinds = {each.kind.name: each.kind for each in found}
+    kinds = {each.kind.name: each.kind for each in found if each.value.estimate is not None}
     values = {(each.kind.name, each.host): each.value for each in found}
     rows = tuple(
         (
@@ -89,10 +89,12 @@ def mechanism_table(found: Sequence[Mechanism]) -> Table:
 
 
 def mechanism_change_table(changes: Sequence[MechanismChange]) -> Table:
-    """The mechanisms of two points, with their ratio."""
+    """The mechanisms of two points that were measured at both, with their ratio."""
     rows = []
     for each in changes:
-        largest = max(abs(e.estimate or 0.0) for e in (each.first, each.second))
+        if each.first.estimate is None or each.second.estimate is None:
+            continue
+        largest = max(abs(each.first.estimate), abs(each.second.estimate))
         scale = scale_of(largest, each.kind.unit, each.kind.name)
         rows.append(
             (
@@ -106,6 +108,17 @@ def mechanism_change_table(changes: Sequence[MechanismChange]) -> Table:
         )
     columns = [Column(title) for title in ("mechanism", "host", "A", "B", "ratio B/A", "verdict")]
     return Table("Mechanisms", tuple(columns), tuple(rows))
+
+
+def not_measured(found: Sequence[Mechanism | MechanismChange]) -> list[str]:
+    """Mechanisms that are missing, by reason: `system calls per MiB, packets per poll: sensor ... was not read`."""
+    titles: dict[str, list[str]] = {}
+    for each in found:
+        values = [each.value] if isinstance(each, Mechanism) else [each.first, each.second]
+        reason = next((value.missing for value in values if value.estimate is None), None)
+        if reason:
+            titles.setdefault(reason.replace(f" on {each.host}", ""), []).append(each.kind.title)
+    return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in titles.items()]
 
 
 def outcome_change_table(title: str, changes: Sequence[OutcomeChange]) -> Table:
@@ -161,7 +174,7 @@ def basis_note(profile: PointProfile) -> str:
     lost = f", {taken.lost} lost" if taken.lost else ""
     return (
         f"{taken.samples} samples of busy CPUs{lost}, asked for at {taken.hz} Hz ({taken.event}){reader}. Cost = "
-        f"share of the samples x busy time; busy time by {profile.basis}, background included."
+        f"share of the samples x busy time, which is all time less {profile.basis}; background is not subtracted."
     )
 
 
@@ -214,6 +227,8 @@ def _verdict(verdict: Verdict, certain: bool) -> str:
 def _cell(found: Estimate, name: str = "", scale: Scale | None = None, *, unit: bool = False) -> Cell:
     if found.estimate is None:
         return Cell("–", found.missing or "")
+    if found.estimate == 0:
+        return Cell("0", f"at most {digits(found.high)} {found.unit}" if found.high else "")
     # Costs keep their unit in the heading, so that a column can be read down.
     scale = scale or (Scale(1.0, found.unit) if found.unit == "ns/KiB" else None)
     return Cell(with_interval(found, name, scale, unit=unit), f"{found.method}, n = {found.n}")

@@ -63,7 +63,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "labels": dict(point.labels),
         "planned": point.planned,
         "finished": point.finished,
-        "outcomes": {name: _estimate(found) for name, found in point.outcomes.items()},
+        "outcomes": {name: estimate_values(found) for name, found in point.outcomes.items()},
         "warnings": [_doubt(doubt) for doubt in point.doubts],
     }
 
@@ -80,7 +80,8 @@ def _trial(trial: TrialSummary) -> dict[str, Any]:
     }
 
 
-def _estimate(found: Estimate) -> dict[str, Any]:
+def estimate_values(found: Estimate) -> dict[str, Any]:
+    """An estimate with its interval, how it was made, and why it is missing."""
     shown: dict[str, Any] = {
         "estimate": _number(found.estimate),
         "low": _number(found.low),

@@ -1,0 +1,276 @@
+"""`iodyno compare`: why does one case cost more than another, and what did a change bring?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from iodyno.analysis.compare import OutcomeChange, outcome_changes
+from iodyno.analysis.dataset import Dataset, read_dataset
+from iodyno.analysis.function_change import ProfileChange, profile_change
+from iodyno.analysis.functions import Part, read_profiles
+from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
+from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
+from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
+from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.report.function_json import (
+    change_values,
+    mechanism_change_values,
+    outcome_change_values,
+    profile_values,
+)
+from iodyno.report.function_sentences import why
+from iodyno.report.function_tables import (
+    basis_note,
+    change_table,
+    comparison_note,
+    mechanism_change_table,
+    not_measured,
+    outcome_change_table,
+)
+from iodyno.report.terminal import show_table
+
+TOP = 20
+"""Functions shown (chosen: a screen; the rest explains little)."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: a campaign and a point of it."""
+
+    dataset: Dataset
+    summary: CampaignSummary
+    point: PointSummary
+
+    @property
+    def title(self) -> str:
+        """The point as it is written."""
+        return name_of(self.summary, self.point)
+
+
+@click.command(name="compare")
+@click.argument(
+    "campaigns", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CAMPAIGN [CAMPAIGN]"
+)
+@click.option(
+    "--points",
+    nargs=2,
+    metavar="A B",
+    shell_complete=complete_point,
+    help="The two points, such as 'connections=32,size=64KiB' 'connections=32,size=1KiB'.",
+)
+@click.option("--functions", is_flag=True, help="Which functions explain the difference in CPU per KiB.")
+@click.option(
+    "--host", shell_complete=complete_host, help="Host whose functions are compared (default: the sender)."
+)
+@click.option("--top", type=click.IntRange(min=1), default=TOP, show_default=True, help="Functions to show.")
+@click.option(
+    "--by",
+    type=click.Choice(["exclusive", "inclusive"]),
+    default="exclusive",
+    show_default=True,
+    help="Rank functions by their own code, or by all that they call too.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    campaigns: tuple[Path, ...],
+    points: tuple[str, str] | None,
+    functions: bool,
+    host: str | None,
+    top: int,
+    by: Part,
+    as_json: bool,
+) -> None:
+    """Compare two points of a CAMPAIGN, or two campaigns.
+
+    With --points: outcomes and mechanisms at A and B, their ratios B/A with 95 % intervals; with --functions also
+    which functions explain the difference. Of two campaigns, A is a point of the first and B one of the second;
+    without --points all points that both have are compared.
+
+    \b
+    Examples:
+      iodyno compare CAMPAIGN --points 'connections=32,size=64KiB' 'connections=32,size=1KiB' --functions
+      iodyno compare CAMPAIGN --points p01 p07 --functions --host server --by inclusive
+      iodyno compare BEFORE AFTER
+      iodyno compare BEFORE AFTER --points size=1KiB size=1KiB --functions --json
+    """
+    if len(campaigns) > 2:
+        raise ExperimentError(f"found {len(campaigns)} campaigns, allowed: 1 or 2", where="CAMPAIGN")
+    datasets = [read_dataset(folder) for folder in campaigns]
+    summaries = [analyse(dataset) for dataset in datasets]
+    if points is None:
+        if len(campaigns) == 1 or functions:
+            example = " ".join(f"'{name_of(summaries[0], p)}'" for p in summaries[0].points[:2])
+            raise ExperimentError(
+                "the two points are missing", where="--points", advice=f"--points {example}"
+            )
+        _compare_campaigns(summaries[0], summaries[1], as_json)
+        return
+    first, second = (
+        Side(datasets[at], summaries[at], choose_point(summaries[at], written, "--points"))
+        for at, written in zip((0, len(campaigns) - 1), points, strict=True)
+    )
+    changes = _mechanism_changes(first, second)
+    outcomes = outcome_changes(first.point.outcomes, second.point.outcomes)
+    if not functions:
+        _show_points(first, second, outcomes, changes, as_json)
+        return
+    change = _profile_change(first, second, choose_host(first.summary, host))
+    factors = [factor.name for factor in first.summary.factors if factor.varies]
+    sentences = why(change, changes, factors)
+    if as_json:
+        found = _sides(first, second) | {
+            "host": change.first.host,
+            "functions": change_values(change, top, by),
+            "first_profile": profile_values(change.first, top, by),
+            "second_profile": profile_values(change.second, top, by),
+            "mechanisms": mechanism_change_values(changes),
+            "outcomes": outcome_change_values(outcomes),
+            "sentences": [sentence.text for sentence in sentences],
+            "note": comparison_note(change),
+        }
+        _print_json(found)
+        return
+    click.echo(_heading(first, second) + f"\nhost {change.first.host}\n")
+    for sentence in sentences:
+        click.echo(sentence.text + "\n")
+    show_table(change_table(change, top, by), sys.stdout)
+    click.echo(comparison_note(change) + "\n")
+    _show_mechanisms(changes)
+    for side, profile in (("A", change.first), ("B", change.second)):
+        click.echo(f"{side}: {basis_note(profile)}")
+        for doubt in profile.doubts:
+            click.echo(f"warning: {doubt.text}")
+
+
+def _compare_campaigns(first: CampaignSummary, second: CampaignSummary, as_json: bool) -> None:
+    """All points that both campaigns have, by their levels; the outcomes that the first asks for."""
+    by_levels = {tuple(sorted(p.labels.items())): p for p in second.points}
+    shared = [(p, other) for p in first.points if (other := by_levels.get(tuple(sorted(p.labels.items()))))]
+    if not shared:
+        raise ExperimentError(
+            "the two campaigns have no point in common",
+            where="CAMPAIGN",
+            advice="name one of each: --points A B",
+        )
+    found = []
+    for mine, other in shared:
+        asked = {name: mine.outcomes[name] for name in first.asked if name in mine.outcomes}
+        found.append((name_of(first, mine), mine, outcome_changes(asked, other.outcomes)))
+    compared = sum(len(changes) for *_, changes in found)
+    alone = len(first.points) + len(second.points) - 2 * len(shared)
+    if as_json:
+        _print_json(
+            {
+                "first": {"campaign": first.folder, "created": first.created},
+                "second": {"campaign": second.folder, "created": second.created},
+                "points": [
+                    {"levels": dict(point.levels), "labels": dict(point.labels), "outcomes": outcome_change_values(c)}
+                    for _, point, c in found
+                ],
+                "points_of_one_only": alone,
+                "note": _outcome_note(compared),
+            }
+        )  # fmt: skip
+        return
+    click.echo(f"A: {first.folder} ({first.created})\nB: {second.folder} ({second.created})\n")
+    for title, _, changes in found:
+        show_table(outcome_change_table(title, changes), sys.stdout)
+    click.echo(_outcome_note(compared))
+    if alone:
+        click.echo(f"{alone} points are in one of the campaigns only, and left out.")
+    if first.tier != second.tier:
+        click.echo(
+            f"warning: cycles are of tier {first.tier} in A and {second.tier} in B: do not compare them"
+        )
+
+
+def _show_points(
+    first: Side,
+    second: Side,
+    outcomes: list[OutcomeChange],
+    changes: list[MechanismChange],
+    as_json: bool,
+) -> None:
+    if as_json:
+        found = _sides(first, second) | {
+            "outcomes": outcome_change_values(outcomes),
+            "mechanisms": mechanism_change_values(changes),
+            "note": _outcome_note(len(outcomes)),
+        }
+        _print_json(found)
+        return
+    click.echo(_heading(first, second) + "\n")
+    show_table(outcome_change_table("Outcomes", outcomes), sys.stdout)
+    _show_mechanisms(changes)
+    click.echo(_outcome_note(len(outcomes) + len(changes)))
+
+
+def _show_mechanisms(changes: list[MechanismChange]) -> None:
+    show_table(mechanism_change_table(changes), sys.stdout)
+    for line in not_measured(changes):
+        click.echo(f"not measured: {line}")
+
+
+def _profile_change(first: Side, second: Side, host: str) -> ProfileChange:
+    same = first.dataset is second.dataset
+    profiles = [
+        read_profiles(
+            first.dataset, dict.fromkeys((first.point.id, second.point.id) if same else (first.point.id,))
+        )
+    ]
+    profiles.append(profiles[0] if same else read_profiles(second.dataset, (second.point.id,)))  # fmt: skip
+    for side, found in zip((first, second), profiles, strict=True):
+        if (side.point.id, host) not in found.found:
+            reason = found.missing.get((side.point.id, host), f"{host} is no host of this campaign")
+            raise StoreError(
+                f"there is no profile of {host} at {side.title}: {reason}",
+                where=side.summary.folder,
+                advice="`iodyno run` samples call stacks unless the experiment says `profile: off`",
+            )
+    return profile_change(profiles[0].found[first.point.id, host], profiles[1].found[second.point.id, host])
+
+
+def _mechanism_changes(first: Side, second: Side) -> list[MechanismChange]:
+    found: list[list[Mechanism]] = []
+    for side in (first, second):
+        trials = [t for t in side.dataset.trials if t.finished and t.point == side.point.id]
+        found.append(mechanisms(trials, side.dataset.hosts))
+    return mechanism_changes(*found)
+
+
+def _heading(first: Side, second: Side) -> str:
+    two = first.summary.folder != second.summary.folder
+    return "\n".join(
+        f"{letter}: {side.title}{f', {side.summary.folder}' if two else ''} ({side.point.finished} trials)"
+        for letter, side in (("A", first), ("B", second))
+    )
+
+
+def _sides(first: Side, second: Side) -> dict[str, Any]:
+    return {
+        name: {
+            "campaign": side.summary.folder,
+            "point": side.point.id,
+            "levels": dict(side.point.levels),
+            "labels": dict(side.point.labels),
+            "trials": side.point.finished,
+        }
+        for name, side in (("first", first), ("second", second))
+    }
+
+
+def _outcome_note(compared: int) -> str:
+    return (
+        f"± and brackets are 95 % intervals over trials; ratios are B over A. Unchanged: the interval spans 1. Of "
+        f"{compared} ratios one in twenty of the unchanged leaves out 1 by chance."
+    )
+
+
+def _print_json(found: dict[str, Any]) -> None:
+    click.echo(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,126 @@
+"""Cost by function, and what `iodyno compare` finds, as values that JSON knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iodyno.analysis.compare import OutcomeChange
+from iodyno.analysis.function_change import FunctionChange, ProfileChange
+from iodyno.analysis.functions import FunctionCost, Part, PointProfile
+from iodyno.analysis.mechanisms import Mechanism, MechanismChange
+from iodyno.analysis.stacks import Function
+from iodyno.report.function_tables import direction
+from iodyno.report.json import estimate_values
+
+
+def profile_values(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> dict[str, Any]:
+    """A profile: how it was had, whose time it is, and its functions, the dearest first."""
+    taken = profile.sampling
+    return {
+        "point": profile.point,
+        "levels": dict(profile.levels),
+        "labels": dict(profile.labels),
+        "host": profile.host,
+        "busy_ns_per_kib": estimate_values(profile.busy),
+        "basis": profile.basis,
+        "profile_hz": taken.hz,
+        "event": taken.event,
+        "samples": taken.samples,
+        "lost": taken.lost,
+        "classes": [
+            {
+                "owner": each.owner,
+                "mode": each.mode,
+                "ratio": estimate_values(each.ratio),
+                "ns_per_kib": estimate_values(each.ns_per_kib),
+            }
+            for each in profile.classes()
+        ],
+        "functions": [_function_cost(each) for each in profile.functions(by, top)],
+    }
+
+
+def change_values(change: ProfileChange, top: int | None = None, by: Part = "exclusive") -> dict[str, Any]:
+    """The change from one profile to another, those functions first that explain most."""
+    return {
+        "difference_ns_per_kib": estimate_values(change.total),
+        "ratio": estimate_values(change.total_ratio),
+        "compared": change.compared,
+        "too_few_samples": change.too_few,
+        "unexplained_ns_per_kib": change.rest,
+        "functions": [_function_change(each) for each in change.ranked(by, top)],
+    }
+
+
+def mechanism_values(found: Sequence[Mechanism]) -> list[dict[str, Any]]:
+    """Mechanisms of one point."""
+    return [_kind(each) | {"value": estimate_values(each.value)} for each in found]
+
+
+def mechanism_change_values(found: Sequence[MechanismChange]) -> list[dict[str, Any]]:
+    """Mechanisms of two points."""
+    return [
+        _kind(each)
+        | {
+            "first": estimate_values(each.first),
+            "second": estimate_values(each.second),
+            "ratio": estimate_values(each.ratio),
+            "verdict": _direction(direction(each.ratio)),
+        }
+        for each in found
+    ]
+
+
+def outcome_change_values(found: Sequence[OutcomeChange]) -> dict[str, Any]:
+    """Outcomes of two points, by name."""
+    return {
+        each.outcome: {
+            "first": estimate_values(each.first),
+            "second": estimate_values(each.second),
+            "ratio": estimate_values(each.ratio),
+            "verdict": _direction(direction(each.ratio)),
+        }
+        for each in found
+    }
+
+
+def _kind(each: Mechanism | MechanismChange) -> dict[str, str]:
+    return {"name": each.kind.name, "host": each.host, "unit": each.kind.unit}
+
+
+def _function(function: Function) -> Mapping[str, str]:
+    return {"name": function.name, "module": function.module, "space": function.space}
+
+
+def _function_cost(each: FunctionCost) -> dict[str, Any]:
+    return {
+        **_function(each.function),
+        "samples": each.samples,
+        "exclusive_ratio": estimate_values(each.exclusive_ratio),
+        "inclusive_ratio": estimate_values(each.inclusive_ratio),
+        "exclusive_ns_per_kib": estimate_values(each.exclusive_ns_per_kib),
+        "inclusive_ns_per_kib": estimate_values(each.inclusive_ns_per_kib),
+        "owners": dict(each.owners),
+    }
+
+
+def _function_change(each: FunctionChange) -> dict[str, Any]:
+    return {
+        **_function(each.function),
+        "samples": list(each.samples),
+        "explains": estimate_values(each.explains),
+        "difference_ns_per_kib": estimate_values(each.difference),
+        "exclusive_ns_per_kib": [estimate_values(e) for e in each.exclusive],
+        "inclusive_ns_per_kib": [estimate_values(e) for e in each.inclusive],
+        "ratio": estimate_values(each.ratio),
+        "verdict": each.verdict,
+        "certain": each.certain,
+        "inclusive_ratio": estimate_values(each.inclusive_ratio),
+        "inclusive_verdict": each.inclusive_verdict,
+        "inclusive_certain": each.inclusive_certain,
+    }
+
+
+def _direction(word: str) -> str | None:
+    return None if word == "–" else word

@@ -1,0 +1,202 @@
+"""Sentences on why one point costs more than another: which functions, and which mechanisms go with it.
+
+Only what lies beyond noise is said: functions that stay changed when the interval is widened for all that were compared,
+and mechanisms whose ratio leaves out 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from iodyno.analysis.compare import leaves_out_one
+from iodyno.analysis.function_change import FunctionChange, ProfileChange
+from iodyno.analysis.mechanisms import MechanismChange
+from iodyno.core.outcome import Estimate
+from iodyno.report.layout import place_of
+from iodyno.report.numbers import digits, quantity
+from iodyno.report.sentences import Sentence
+
+NAMED_MOST = 3
+"""Functions and mechanisms that a sentence names (chosen: more are read in the table)."""
+EXPLAINS_LEAST = 0.05
+"""Part of the difference under which a function is not named (chosen: a twentieth explains little)."""
+MECHANISM_LEAST = 1.2
+"""Ratio under which a mechanism is not named (chosen: a fifth is hardly why costs differ by a factor)."""
+
+
+def why(
+    change: ProfileChange, mechanisms: Sequence[MechanismChange], factors: Sequence[str]
+) -> list[Sentence]:
+    """Why the second point costs more or less than the first, on one host. `factors`: those that vary."""
+    first, second = change.first, change.second
+    host = second.host
+    place = between_places(first.labels, second.labels, factors)
+    a, b = first.busy.estimate or 0.0, second.busy.estimate or 0.0
+    if not change.moved:
+        return [
+            Sentence(
+                f"On {host}, {place}, the CPU time that a KiB takes cannot be told apart: {_cost(first.busy)} and "
+                f"{_cost(second.busy)}."
+            )
+        ]
+    verb = "grows" if b > a else "falls"
+    said = [
+        f"On {host}, {place}, the CPU time that a KiB takes {verb} from {digits(a)} to {digits(b)} ns, "
+        f"{_times_of(change.total_ratio)}."
+    ]
+    named = [one for one in change.ranked() if _explains(one)]
+    details = tuple(_in_full(one) for one in named)
+    if named:
+        shown = named[:NAMED_MOST]
+        # Parts of one sum: their common part is theirs added up.
+        together = sum(one.explains.estimate or 0.0 for one in shown)
+        said.append(
+            f"{_listed([_part(one) for one in shown])} explain{'s' if len(shown) == 1 else ''} "
+            f"{_percent(together)} of that"
+            + (
+                f" ({_listed([_percent(one.explains.estimate or 0.0) for one in shown])})"
+                if len(shown) > 1
+                else ""
+            )
+            + "."
+        )
+    else:
+        said.append("No single function explains it beyond noise.")
+    callers = _callers(change, named)
+    if callers:
+        said.append(f"With all that they call, {_listed(callers)}.")
+    steady = _steady(change)
+    if steady:
+        said.append(f"Unchanged per KiB: {_listed(steady)}.")
+    sentences = [Sentence(" ".join(said), details)]
+    behind = _mechanisms(mechanisms)
+    if behind:
+        opening = "With it," if len(behind) > 1 else "With it"
+        sentences.append(
+            Sentence(f"{opening} {_listed(behind[: NAMED_MOST + 1])}.", tuple(behind[NAMED_MOST + 1 :]))
+        )
+    return sentences
+
+
+def between_places(first: Mapping[str, str], second: Mapping[str, str], factors: Sequence[str]) -> str:
+    """Two points in a sentence: `from 64KiB messages to 1KiB messages at 32 connections`."""
+    moved = [name for name in factors if first.get(name) != second.get(name)]
+    held = [name for name in factors if first.get(name) == second.get(name) and name in first]
+    at = f" at {place_of(first, held)}" if held else ""
+    if not moved:
+        return f"between the two{at}"
+    return f"from {place_of(first, moved)} to {place_of(second, moved)}{at}"
+
+
+def _explains(one: FunctionChange) -> bool:
+    part = one.explains
+    return one.certain and (part.estimate or 0.0) >= EXPLAINS_LEAST and (part.low or 0.0) > 0
+
+
+def _part(one: FunctionChange) -> str:
+    before, after = (digits(e.estimate or 0.0) for e in one.exclusive)
+    return f"{one.function.title} ({before} to {after} ns, {_times_of(one.ratio)})"
+
+
+def _in_full(one: FunctionChange) -> str:
+    part = one.explains
+    bounds = f" [{_percent(part.low or 0.0)}, {_percent(part.high or 0.0)}]" if part.high is not None else ""
+    return f"{_part(one)}: {_percent(part.estimate or 0.0)}{bounds} of the difference"
+
+
+def _callers(change: ProfileChange, named: Sequence[FunctionChange]) -> list[str]:
+    """The functions that grow most with all that they call, by ratio, among those that matter; as the source has it."""
+    whole = abs(change.total.estimate or 0.0)
+    rising = (change.total.estimate or 0.0) > 0
+    known = {one.function for one in named[:NAMED_MOST]}
+    found = [
+        one
+        for one in change.functions
+        if one.inclusive_certain
+        and one.function.space == "kernel"
+        and one.function not in known
+        and one.inclusive_verdict == ("rises" if rising else "falls")
+        and one.inclusive_ratio.estimate
+        and abs((one.inclusive[1].estimate or 0.0) - (one.inclusive[0].estimate or 0.0)) >= 0.1 * whole
+    ]
+    found.sort(key=lambda one: -abs(math.log(one.inclusive_ratio.estimate or 1.0)))
+    # Neighbours in one call chain say the same thing: one of those with equal figures is enough.
+    shown: dict[tuple[str, str], str] = {}
+    for one in found:
+        ends = (digits(one.inclusive[0].estimate or 0.0), digits(one.inclusive[1].estimate or 0.0))
+        shown.setdefault(
+            ends,
+            f"{one.function.title} goes from {ends[0]} to {ends[1]} ns ({_times_of(one.inclusive_ratio)})",
+        )
+    return list(shown.values())[:NAMED_MOST]
+
+
+def _steady(change: ProfileChange) -> list[str]:
+    """The dearest functions that do not change."""
+    steady = [
+        one
+        for one in change.functions
+        if one.verdict == "unchanged"
+        and (one.exclusive[1].estimate or 0.0) >= 0.05 * (change.second.busy.estimate or 0)
+    ]
+    steady.sort(key=lambda one: -(one.exclusive[1].estimate or 0.0))
+    return [
+        f"{one.function.title} ({digits(one.exclusive[0].estimate or 0.0)} and "
+        f"{digits(one.exclusive[1].estimate or 0.0)} ns)"
+        for one in steady[:NAMED_MOST]
+    ]  # fmt: skip
+
+
+def _mechanisms(changes: Sequence[MechanismChange]) -> list[str]:
+    found = [
+        one
+        for one in changes
+        if leaves_out_one(one.ratio)
+        and one.ratio.estimate
+        and max(one.ratio.estimate, 1 / one.ratio.estimate) >= MECHANISM_LEAST
+    ]
+    found.sort(key=lambda one: -abs(math.log(one.ratio.estimate or 1.0)))
+    return [
+        f"{one.kind.title}{'' if one.kind.role else f' on {one.host}'} "
+        f"go{'es' if _is_one(one.kind.title) else ''} from {_amount(one.first, one)} to {_amount(one.second, one)} "
+        f"({_times_of(one.ratio)})"
+        for one in found
+    ]
+
+
+def _is_one(title: str) -> bool:
+    return title.startswith("waiting")
+
+
+def _amount(found: Estimate, one: MechanismChange) -> str:
+    if one.kind.unit in ("1", "1/MiB"):
+        return digits(found.estimate or 0.0)
+    return quantity(found.estimate, one.kind.unit)
+
+
+def _times_of(ratio: Estimate) -> str:
+    """A factor with its interval; a fall to a sixth is told as a sixth of it: × 0.17."""
+    if ratio.estimate is None:
+        return "not seen before" if ratio.low else "no ratio"
+    if ratio.low is None or ratio.high is None:
+        return f"× {_digits(ratio.estimate)}"
+    return f"× {_digits(ratio.estimate)} [{_digits(ratio.low)}, {_digits(ratio.high)}]"
+
+
+def _digits(ratio: float) -> str:
+    return f"{ratio:.2f}" if 0.1 <= ratio < 10 else digits(ratio)
+
+
+def _cost(found: Estimate) -> str:
+    return f"{digits(found.estimate or 0.0)} ns"
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    if len(parts) < 2:
+        return "".join(parts)
+    return ", ".join(parts[:-1]) + " and " + parts[-1]

@@ -1,0 +1,143 @@
+"""`iodyno compare`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+from made_calls import cost, receiver, sender
+from made_campaign import Truth, changed, make_campaign
+
+from iodyno.cli.main import iodyno, run
+
+FACTORS = [
+    {"name": "connections", "levels": [1, 32], "together": {"window": [262144, 32768]}},
+    {"name": "size", "levels": [65536, 1024], "together": {}},
+]
+
+
+def points() -> list[tuple[dict[str, int], Truth]]:
+    found = []
+    for connections, window in ((1, 262144), (32, 32768)):
+        for size, calls in ((65536, sender()), (1024, sender(calls=60.0, ack=70.0))):
+            truth = changed(
+                Truth(background=0.0, samples=3000),
+                cost_ns_per_kib={"client": cost(calls), "server": cost(receiver())},
+                calls={"client": calls, "server": receiver()},
+            )
+            found.append(({"connections": connections, "window": window, "size": size}, truth))
+    return found
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_campaign(tmp_path_factory.mktemp("compare") / "c", points(), factors=FACTORS)
+
+
+TWO = ("--points", "connections=32,size=64KiB", "size=1k,connections=32")
+
+
+def test_the_functions_that_explain_the_difference(
+    campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", str(campaign), *TWO, "--functions", "--top", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "A: connections=32,size=64KiB (3 trials)" in out
+    rows = [
+        line
+        for line in out.splitlines()
+        if line.startswith(("do_syscall_64 ", "tcp_ack ", "_copy_from_iter"))
+    ]
+    assert {row.split()[0] for row in rows[:2]} == {"do_syscall_64", "tcp_ack"}
+    assert all("rises" in row for row in rows[:2])
+    assert "25 functions were compared" in out
+    assert "not measured: system calls per MiB" in out
+    assert "bytes per write or read" in out
+    # Reasons in words, named with figures.
+    assert "from 64KiB messages to 1KiB messages at 32 connections" in out
+    assert "Unchanged per KiB: _copy_from_iter" in out
+
+
+def test_json_has_the_same(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", str(campaign), *TWO, "--functions", "--host", "server", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["host"] == "server"
+    assert found["first"]["labels"]["size"] == "64KiB" and found["second"]["levels"]["size"] == 1024
+    for one in found["functions"]["functions"]:
+        assert one["verdict"] in ("rises", "falls", "unchanged")
+        assert {"estimate", "low", "high", "unit", "method"} <= set(one["difference_ns_per_kib"])
+    assert found["first_profile"]["samples"] == 9000
+    missing = [each for each in found["mechanisms"] if each["ratio"]["estimate"] is None]
+    assert missing and all(each["ratio"]["missing"] for each in missing)
+
+
+def test_a_point_against_itself_says_that_nothing_differs(
+    campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", str(campaign), "--points", "p01", "p01", "--functions"]) == 0
+    out = capsys.readouterr().out
+    assert "cannot be told apart" in out
+    assert "rises" not in out and "falls" not in out.replace("falls evenly", "")
+
+
+def test_outcomes_of_two_points_and_of_two_campaigns(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", str(campaign), *TWO]) == 0
+    assert "client: CPU per KiB, ns/KiB" in capsys.readouterr().out
+    other = make_campaign(tmp_path / "d", points(), factors=FACTORS, seed=5)
+    assert run(["compare", str(campaign), str(other)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("goodput, Gbit/s") == 4
+    assert run(["compare", str(campaign), str(other), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["points"]) == 4
+    for point in found["points"]:
+        ratio = point["outcomes"]["goodput_bits_per_s"]["ratio"]
+        assert ratio["low"] <= ratio["estimate"] <= ratio["high"]
+    assert run(["compare", str(campaign), str(other), "--points", "p02", "p02", "--functions"]) == 0
+    assert "do_syscall_64" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said", "advice"),
+    [
+        (["--points", "size=1KiB", "p01"], 2, "2 points are 'size=1KiB'", "name connections"),
+        (["--points", "connections=40,size=1KiB", "p01"], 2, "no point is", "'connections=32,size=1KiB'"),
+        (["--points", "speed=1", "p01"], 2, "'speed' is no factor", "connections=1,size=64KiB"),
+        (["--points", "size=1kg", "p01"], 2, "size: found '1kg'", "connections=1,size=64KiB"),
+        ([], 2, "the two points are missing", "--points"),
+        (["--points", "p01", "p02", "--functions", "--host", "mars"], 2, "allowed: client, server", "client"),
+    ],
+)
+def test_one_clear_error(
+    campaign: Path, words: list[str], code: int, said: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", str(campaign), *words]) == code
+    error = capsys.readouterr().err
+    assert said in error
+    assert advice in error.split("try:")[1]
+
+
+def test_why_there_is_no_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_campaign(tmp_path / "c", [({"connections": n, "size": 1024}, Truth()) for n in (1, 2)])
+    assert run(["compare", str(folder), "--points", "p01", "p02", "--functions"]) == 6
+    assert "no profile was taken on client" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "incomplete", "offered"),
+    [
+        (["--points"], "connections=1,", ["connections=1,size=64KiB", "connections=1,size=1KiB"]),
+        (["--points"], "size=1KiB", ["connections=1,size=1KiB", "connections=32,size=1KiB"]),
+        (["--host"], "s", ["server"]),
+    ],
+)
+def test_a_shell_completes_points_and_hosts(
+    campaign: Path, typed: list[str], incomplete: str, offered: list[str]
+) -> None:
+    shell = ShellComplete(iodyno, {}, "iodyno", "_IODYNO_COMPLETE")
+    found = shell.get_completions(["compare", str(campaign), *typed], incomplete)
+    assert [item.value for item in found] == offered

@@ -188,9 +188,10 @@ def test_sound_exact_classes_raise_no_doubt_whatever_proc_stat_says_of_its_split
 
 def test_a_background_that_moved_widens_the_interval(tmp_path: Path) -> None:
     """Before 5 % and after 15 %: the background under load is anything between, which no replicate can average out."""
-    made = make_campaign(tmp_path / "c", [(POINT, STILL)])
+    still = changed(STILL, exact=replace(EXACT, idle_machine={"softirq": 1.0}))
+    made = make_campaign(tmp_path / "c", [(POINT, still)])
     calm = analyse(read_dataset(made)).points[0].outcomes["client.cpu_ns_per_kib"]
-    other = make_campaign(tmp_path / "d", [(POINT, changed(STILL, background=0.15))])
+    other = make_campaign(tmp_path / "d", [(POINT, changed(still, background=0.15))])
     after = made / "background" / "after"
     for part in after.iterdir():
         part.write_bytes((other / "background" / "after" / part.name).read_bytes())
@@ -201,3 +202,26 @@ def test_a_background_that_moved_widens_the_interval(tmp_path: Path) -> None:
     half = 1.96 * 0.1 / 12**0.5 * 2 * 1024
     assert (moved.high or 0) - (moved.low or 0) == pytest.approx(2 * half, rel=1e-6)
     assert (moved.low or 0) < 400 < (moved.high or 0)
+
+
+def test_neighbours_that_give_way_are_left_out_of_the_cost(tmp_path: Path) -> None:
+    """A machine that is full of other tasks: idle time is none with and without load, the load's own time is known."""
+    made = make_campaign(tmp_path / "c", [(POINT, changed(STILL, background=0.02))])
+    full = changed(STILL, background=0.9, exact=replace(EXACT, idle_machine={"other": 0.98, "softirq": 0.02}))
+    other = make_campaign(tmp_path / "d", [(POINT, full)])
+    for moment in ("before", "after"):
+        for part in (made / "background" / moment).iterdir():
+            part.write_bytes((other / "background" / moment / part.name).read_bytes())
+    summary = analyse(read_dataset(made))
+    found = outcomes(summary)
+    # Subtracted are the soft interrupts of the idle machine: 1.8 % of two CPUs, at 10^9 bytes a second; the load had
+    # 0.6 % of background in interrupts.
+    expected = 400 + (0.006 - 0.018) * 2 * 1024
+    assert found["cpu_ns_per_kib"].estimate == pytest.approx(expected, rel=1e-4)
+    assert "other tasks left out" in found["cpu_ns_per_kib"].method
+    kinds = ("usr", "sys", "irq", "softirq")
+    parts = [found[f"cpu_{kind}_ns_per_kib"].estimate or 0 for kind in kinds]
+    assert sum(parts) == pytest.approx(expected, rel=1e-4)
+    assert "gave way" in (found["cpu_other_ns_per_kib"].missing or "")
+    assert any("own tasks" in text for text in texts(summary, WarningCode.BACKGROUND))
+    assert not texts(summary, WarningCode.PHYSICS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,18 @@ def test_neighbours_that_give_way_are_left_out_of_the_cost(tmp_path: Path) -> No
     assert "gave way" in (found["cpu_other_ns_per_kib"].missing or "")
     assert any("own tasks" in text for text in texts(summary, WarningCode.BACKGROUND))
     assert not texts(summary, WarningCode.PHYSICS)
+
+
+def test_a_campaign_of_the_first_store_still_reads(tmp_path: Path) -> None:
+    """Written before exact classes and call stacks were known: no such sensor, no such part of a manifest."""
+    made = make_campaign(tmp_path / "c", [(POINT, changed(STILL, exact=None))], layout=Layout(hello=TICKS))
+    for path in (made / "campaign.json", *made.glob("*/*/manifest.json")):
+        manifest = json.loads(path.read_text())
+        for host in (manifest.get("hosts") or {}).values():
+            host.pop("profile", None)
+        path.write_text(json.dumps(manifest | {"schema_version": 1}))
+    summary = analyse(read_dataset(made))
+    assert summary.accounting.tier == "tick"
+    assert "was not read" in summary.accounting.why
+    assert outcomes(summary)["cpu_ns_per_kib"].estimate == pytest.approx(400, rel=1e-6)
+    assert outcomes(summary)["observer_cost_ratio"].estimate is not None

@@ -44,16 +44,16 @@ def what_makes_it(layout: Layout, cheapest: PointSummary, dearest: PointSummary,
     total = f"{host}.cpu_ns_per_kib"
     if change(cheapest.outcomes[total], dearest.outcomes[total]).verdict != "rises":
         at = f" at {places[1]}" if places[1] else ""
-        yield f"On {host}, {WORDS[last]} makes most of what a KiB costs{at}: {_percent(final)}."
+        yield f"On {host}, {_makes(last)} most of what a KiB costs{at}: {_percent(final)}."
         return
     if first == last:
         yield (
-            f"On {host}, {WORDS[first]} makes most of what a KiB costs: {_percent(share)} of it where it is cheapest "
+            f"On {host}, {_makes(first)} most of what a KiB costs: {_percent(share)} of it where it is cheapest "
             f"({places[0]}), {_percent(final)} where it is dearest ({places[1]})."
         )
     else:
         yield (
-            f"On {host}, {WORDS[first]} makes most of what a KiB costs where it is cheapest ({_percent(share)}; {places[0]}), "
+            f"On {host}, {_makes(first)} most of what a KiB costs where it is cheapest ({_percent(share)}; {places[0]}), "
             f"{WORDS[last]} where it is dearest ({_percent(final)}; {places[1]})."
         )
     yield from _what_makes_the_difference(cheapest, dearest, host)
@@ -102,6 +102,10 @@ def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, 
 def void(point: PointSummary, host: str) -> bool:
     """Whether nothing is claimed of what the point costs the host."""
     return any(doubt.code == "cost_void" and doubt.text.startswith(f"{host}:") for doubt in point.doubts)
+
+
+def _makes(kind: str) -> str:
+    return f"{WORDS[kind]} {'makes' if WORDS[kind].endswith('code') else 'make'}"
 
 
 def _ns(found: Estimate) -> str:

@@ -99,7 +99,25 @@ def test_proc_stat_says_that_it_cannot_tell_the_load_from_other_tasks(tmp_path: 
     assert found["cpu_sys_ns_per_kib"].estimate == pytest.approx(0.6 * 400, rel=1e-5)
 
 
-def test_one_trial_without_exact_classes_takes_them_from_all_and_says_so(tmp_path: Path) -> None:
+def test_one_trial_without_exact_classes_has_no_cpu_numbers_and_the_others_keep_theirs(
+    tmp_path: Path,
+) -> None:
+    made = make_campaign(tmp_path / "c", [(POINT, STILL)])
+    other = make_campaign(tmp_path / "d", [(POINT, changed(STILL, exact=None))])
+    for part in (made / "trials" / "00001-1").iterdir():
+        part.write_bytes((other / "trials" / "00001-1" / part.name).read_bytes())
+    summary = analyse(read_dataset(made))
+    assert summary.accounting.tier == "bpf"
+    found = outcomes(summary)
+    assert (found["cpu_ns_per_kib"].n, found["goodput_bits_per_s"].n) == (2, 3)
+    assert found["cpu_ns_per_kib"].estimate == pytest.approx(400, rel=1e-6)
+    assert summary.trials[1].outcomes["client.cpu_ns_per_kib"] is None
+    (said,) = texts(summary, WarningCode.SENSOR_MISSING)
+    assert "no CPU numbers" in said
+    assert "in 1 of 5 trials" in said
+
+
+def test_a_point_without_exact_classes_takes_them_from_all_and_says_so(tmp_path: Path) -> None:
     points = [({"connections": 1}, STILL), ({"connections": 4}, changed(STILL, exact=None))]
     summary = analyse(read_dataset(make_campaign(tmp_path / "c", points)))
     assert summary.accounting.tier == "irq_time"

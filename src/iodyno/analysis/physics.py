@@ -114,10 +114,15 @@ def tick_accounting(host: str, accounting: Accounting, cpus: int, measured_ns: i
 
 
 def partly_exact(accounting: Accounting) -> Doubt | None:
-    """A doubt when exact classes were there but not everywhere, so that a lower tier is used for all."""
+    """A doubt when exact classes were there but not everywhere: some trials are left out, or all use a lower tier."""
     if not accounting.partly:
         return None
-    text = f"exact CPU classes are missing in part, so that tier {accounting.tier} is used for all: {accounting.why}"
+    then = (
+        "those trials have no CPU numbers, and if it was their load that kept the classes away, the others are not like them"
+        if accounting.tier == "bpf"
+        else f"tier {accounting.tier} is used for all"
+    )
+    text = f"exact CPU classes are missing in part: {then}; {accounting.why}"
     return Doubt(WarningCode.SENSOR_MISSING, text)
 
 

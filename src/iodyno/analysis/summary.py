@@ -185,7 +185,7 @@ def unit_of(outcome: str) -> str:
 
 def _basis(dataset: Dataset, finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]]) -> CostBasis:
     rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
-    accounting = cpu_classes.choose(finished, dataset.background.values(), hello)
+    accounting = cpu_classes.choose(finished, tuple(dataset.background.values()), hello)
     background = {name: cost.background(name, dataset.background, accounting) for name in dataset.hosts}
     return CostBasis(
         background=background,

@@ -42,10 +42,14 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Variance:
-    """Variances of means, with the degrees of freedom of each."""
+    """Variances of means, with the degrees of freedom of each.
+
+    `common`: the relative variance between rows that all columns share beyond sampling; 0 where it is not known.
+    """
 
     value: Numbers
     freedom: Numbers
+    common: float = 0.0
 
     def half(self, level: float) -> Numbers:
         """Half-width of Student's t interval."""
@@ -93,6 +97,11 @@ class SampledCosts:
     def cost_variance(self) -> Variance:
         """Of the mean over trials of each function's cost (two trials or more)."""
         return self._variance(self._by_trial, self.costs)
+
+    @property
+    def noise(self) -> float:
+        """Relative standard error of a cost by what varies between trials, common to all functions."""
+        return float(np.sqrt(self.cost_variance.common / self.trials)) if self.trials > 1 else 0.0
 
     def share_bounds(self, level: float = LEVEL) -> Bounds:
         """Each function's share of all samples, weighted as the costs are."""
@@ -227,7 +236,7 @@ def moderated(values: Numbers, sampling: Numbers, known: npt.NDArray[np.bool_]) 
         lent = float(optimize.brentq(lambda d: special.polygamma(1, d / 2) - beyond, 1e-3, _FREEDOM_MOST))
     level = np.exp(scatter.mean() - centre + special.digamma(lent / 2) - np.log(lent / 2))
     drawn = (lent * level * usual + freedom * own) / (lent + freedom)
-    return Variance(drawn / rows, np.full(len(own), lent + freedom))
+    return Variance(drawn / rows, np.full(len(own), lent + freedom), common)
 
 
 def _welch(

@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.report.doubts import grouped
-from iodyno.report.sentences import sentences
+from iodyno.report.sentences import Sentence, sentences
 from iodyno.report.tables import Table, source_tables
 
 
@@ -23,13 +23,13 @@ def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
     show_tables(analyse(read_dataset(folder)), file)
 
 
-def show_tables(summary: CampaignSummary, file: TextIO | None = None) -> None:
-    """Prints a section per level, what can be said of them, and the doubts."""
+def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequence[Sentence] = ()) -> None:
+    """Prints a section per level, what can be said of them and `more`, and the doubts."""
     out = file or sys.stdout
     for table in source_tables(summary):
         show_table(table, out)
     out.write(f"± is half the 95 % interval over trials. Throughput is goodput. {tier_note(summary)}\n\n")
-    for sentence in sentences(summary):
+    for sentence in (*sentences(summary), *more):
         out.write(f"{sentence.text}\n")
     groups = grouped(summary)
     if groups:

@@ -36,6 +36,9 @@ from iodyno.core.workload import Level
 LOST_MOST = 0.05
 """Share of lost samples over which a profile is doubted (chosen: as much as a small function's whole share)."""
 
+NEIGHBOURS_MOST = 0.05
+"""Share of busy time in user code of other tasks over which it is doubted (chosen: as much as the idle machine may do)."""
+
 Part = Literal["exclusive", "inclusive"]
 _ASSUMED = ("samples fall evenly over busy time", "samples are independent")
 
@@ -249,6 +252,11 @@ def point_profile(
     if reasons:
         text = f"{host}: {len(reasons)} of {len(trials)} trials have no profile: {'; '.join(sorted(set(reasons)))}"
         doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
+    if (part := _neighbours(table, [rows for _, rows, *_ in taken])) > NEIGHBOURS_MOST:
+        text = (
+            f"{host}: {part:.0%} of its busy time is user code of other tasks, which is no cost of the load"
+        )
+        doubts.append(Doubt(WarningCode.HOST_BUSY, text, where))
     return PointProfile(
         point=trials[0].point,
         levels=trials[0].levels,
@@ -262,6 +270,13 @@ def point_profile(
         sampling=sampling,
         doubts=tuple(doubts),
     )
+
+
+def _neighbours(table: StackTable, rows: Sequence[Integers]) -> float:
+    """Share of the samples that are user code of tasks that are not the load's."""
+    every = np.concatenate(rows)
+    theirs = (table.owner[every] == OWNERS.index("other")) & (table.mode[every] == MODES.index("user"))
+    return table.samples(every[theirs]) / table.samples(every)
 
 
 def busy_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:

@@ -192,7 +192,7 @@ def _function_row(each: FunctionCost) -> tuple[Cell, ...]:
         OWNER_WORDS[owner] + (f" {100 * share:.0f} %" if len(owners) > 1 else "") for owner, share in owners
     )
     return (
-        Cell(_name(each.function)),
+        _function_cell(each.function),
         Cell(place_of_function(each.function)),
         _cell(each.exclusive_ratio, _SHARE),
         _cell(each.exclusive_ns_per_kib),
@@ -204,7 +204,7 @@ def _function_row(each: FunctionCost) -> tuple[Cell, ...]:
 
 def _change_row(each: FunctionChange) -> tuple[Cell, ...]:
     return (
-        Cell(_name(each.function), f"{place_of_function(each.function)}; {each.samples[0]} and {each.samples[1]} samples"),
+        _function_cell(each.function),
         _cell(each.explains, _SHARE, unit=True),
         Cell(_verdict(each.verdict, each.certain)),
         _cell(each.exclusive[0]),
@@ -217,8 +217,10 @@ def _change_row(each: FunctionChange) -> tuple[Cell, ...]:
     )  # fmt: skip
 
 
-def _name(function: Function) -> str:
-    return f"{UNKNOWN} in {function.module}" if function.name == UNKNOWN else function.name
+def _function_cell(function: Function) -> Cell:
+    """Names of generic code are long: a page cuts them, and tells the rest to a pointer."""
+    name = f"{UNKNOWN} in {function.module}" if function.name == UNKNOWN else function.name
+    return Cell(name, name if len(name) > 24 else "")
 
 
 def _verdict(verdict: Verdict, certain: bool) -> str:

@@ -18,7 +18,7 @@
     if (parent) parent.append(made);
     return made;
   };
-  const number = (value) => value === 0 ? "0" : value.toPrecision(3).replace(/\.?0+$/, "").replace(/e\+?(-?\d+)$/, "e$1");
+  const number = (value) => String(Number(value.toPrecision(3)));
   const percent = (part) => (100 * part).toFixed(part < 0.0995 ? 1 : 0) + " %";
 
   // A diverging scale without red and green (PuOr of ColorBrewer): orange rises, purple falls.

@@ -129,14 +129,14 @@ def _depth_first(table: StackTable, levels: Sequence[tuple[Integers, Integers, N
         _, keys, costs = levels[level]
         function = None if level == 0 else table.functions[int(keys[number])]
         owner = OWNERS[int(keys[number])] if level == 0 else owner
-        kind = _kind(function, caller)
+        kind = kind_of(function, caller)
         found.append(Node(function, owner, kind, level + 1, *map(float, costs[number])))
         if level + 1 < len(levels):
             waiting += [(level + 1, n, owner, kind) for n in reversed(children[level + 1].get(number, []))]
     return found
 
 
-def _kind(function: Function | None, caller: Kind) -> Kind:
+def kind_of(function: Function | None, caller: Kind) -> Kind:
     """What the CPU did there: interrupts are what runs below the functions that the kernel enters them by."""
     if function is None:
         return "root"
@@ -147,3 +147,32 @@ def _kind(function: Function | None, caller: Kind) -> Kind:
     if function.name.startswith(_HARDIRQ) and caller != "softirq":
         return "hardirq"
     return caller if caller in ("softirq", "hardirq") else "system"
+
+
+@dataclass(frozen=True)
+class MergedStack:
+    """A call stack over all trials of a point, outermost caller first."""
+
+    owner: str
+    functions: tuple[Function, ...]
+    samples: int
+    ns_per_kib: float
+
+
+def merged_stacks(profile: PointProfile) -> list[MergedStack]:
+    """Every stack of a profile once, the dearest first."""
+    samples: dict[tuple[str, tuple[int, ...]], int] = {}
+    costs: dict[tuple[str, tuple[int, ...]], float] = {}
+    for rows, busy in zip(profile.rows, profile.busy_by_trial, strict=True):
+        scale = busy / profile.table.samples(rows) / len(profile.rows)
+        for stack in profile.table.stacks(rows):
+            key = (stack.owner, stack.frames)
+            samples[key] = samples.get(key, 0) + stack.count
+            costs[key] = costs.get(key, 0.0) + stack.count * scale
+    functions = profile.table.functions
+    found = [
+        MergedStack(owner, tuple(functions[number] for number in frames), count, costs[owner, frames])
+        for (owner, frames), count in samples.items()
+    ]
+    found.sort(key=lambda one: (-one.ns_per_kib, one.owner, [f.name for f in one.functions]))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -93,3 +94,50 @@ def test_classes_of_both_hosts_are_what_the_truth_says(bpf: bool, tmp_path: Path
                 assert f"tier {summary.accounting.tier}:" in found.method
             other = point.outcomes[f"{host}.cpu_other_ratio"]
             assert other.estimate == (pytest.approx(0.8 * 0.04, rel=1e-3) if bpf else None)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_functions_have_the_shares_that_the_truth_says(exact: bool, tmp_path: Path) -> None:
+    truth = Truth(**TRUTH, exact=exact)  # type: ignore[arg-type]
+    hosts = {
+        name: HostSpec(name, "simulated", {"truth": {**TRUTH, "exact": exact}})
+        for name in ("client", "server")
+    }
+    sizes = (1024, 65536)
+    asked = experiment(
+        hosts=hosts,
+        factors=(Factor("connections", (10,)), Factor("size", sizes)),
+        windows=Windows(0, 10_000 * MS, 0, 1_000 * MS),
+    )
+    program = AgentProgram(Path("/nowhere"), "0" * 64, "b")
+    folder = asyncio.run(run(asked, tmp_path, program=program)).folder
+    rows = duckdb.sql(
+        f"""
+        select regexp_extract(stacks.filename, 'trials/([^/]+)', 1), host, functions[-1], sum("count")
+        from read_parquet('{folder}/trials/*/stacks.parquet', filename = true) as stacks
+        where owner != 'other' group by all
+        """
+    ).fetchall()
+    manifests = {
+        path.parent.name: json.loads(path.read_text()) for path in folder.glob("trials/*/manifest.json")
+    }
+    copied: dict[int, float] = {}
+    for trial, manifest in manifests.items():
+        size = manifest["settings"]["size"]
+        for role, host in (("send", "client"), ("receive", "server")):
+            costs = truth.function_ns_per_kib(10, size, role)
+            assert sum(costs.values()) == pytest.approx(truth.cpu_ns_per_kib(10, size, role))
+            counts = {name: count for t, h, name, count in rows if (t, h) == (trial, host)}
+            samples = sum(counts.values())
+            facts = manifest["hosts"][host]["profile"]
+            assert facts["samples"] >= samples > 0
+            # Noise may ask more of a host than it has.
+            assert facts["idle_samples"] + facts["samples"] >= 9960
+            for name, cost in costs.items():
+                share = cost / sum(costs.values())
+                # Rounded, or five standard errors of a binomial share.
+                error = 1 if exact else 1 + 5 * (share * (1 - share) * samples) ** 0.5
+                assert counts.get(name, 0) == pytest.approx(share * samples, abs=error), (trial, host, name)
+            if role == "send":
+                copied[size] = costs["_copy_from_iter"]
+    assert copied[1024] == copied[65536]

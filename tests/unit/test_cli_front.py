@@ -203,7 +203,7 @@ def test_tcp_refuses_a_wrong_option_by_its_name(words: list[str], said: str, tmp
 
 def test_tcp_asks_for_what_its_options_say() -> None:
     levels = {"connections": "4", "size": "64KiB", "driver": "epoll", "nagle": False, "window": "256k"}
-    mapping = tcp.experiment_of(levels, seconds=5, to="ssh:me@there:2222", repeat=3)
+    mapping = tcp.experiment_of(levels, seconds=5, to="ssh:me@there:2222", repeat=3, profile=False)
     experiment = parse_experiment(experiment_text(mapping), environment={})
     assert [(factor.name, factor.levels) for factor in experiment.factors] == [
         ("connections", (4,)),
@@ -215,6 +215,8 @@ def test_tcp_asks_for_what_its_options_say() -> None:
     assert experiment.design.replicates == 3
     assert experiment.hosts["client"].access == "local"
     assert experiment.hosts["server"].options == {"to": "me@there", "port": 2222}
-    local = tcp.experiment_of({"connections": "1", "size": "1k"}, seconds=0.1, to=None, repeat=1)
+    local = tcp.experiment_of(
+        {"connections": "1", "size": "1k"}, seconds=0.1, to=None, repeat=1, profile=True
+    )
     assert {host["access"] for host in local["hosts"].values()} == {"netns"}
     assert parse_experiment(experiment_text(local), environment={}).windows.interval_ns == 10_000_000

@@ -20,7 +20,7 @@ pub fn hello() -> Hello {
     host.descriptors_limit = descriptors.or(host.descriptors_limit);
     let mut capabilities = iodyno_sense::available(&roots);
     capabilities.push(realtime_capability());
-    capabilities.push(profile_capability(&host.cpus_online));
+    capabilities.push(profile_capability(host.cpus_online.first().copied()));
     Hello {
         wire_version: WIRE_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -45,9 +45,9 @@ fn realtime_capability() -> Capability {
     Capability { name: "realtime".to_owned(), available: reason.is_none(), reason }
 }
 
-/// Whether call stacks can be sampled, and by which event.
-fn profile_capability(cpus: &[u32]) -> Capability {
-    let (available, how) = match iodyno_profile::available(cpus) {
+/// Whether call stacks can be sampled, and by which event. One CPU is as good as all to know.
+fn profile_capability(cpu: Option<u32>) -> Capability {
+    let (available, how) = match iodyno_profile::available(cpu.as_slice()) {
         Ok(how) => (true, how),
         Err(why_not) => (false, why_not),
     };

@@ -1,132 +1,19 @@
 //! The agent as the lab sees it: real processes, real frames on real pipes.
 
-use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio};
+mod agent;
+
+use std::io::Read;
+use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use iodyno_core::frame::{encode, Decoder};
-use iodyno_core::job::{Driver, Job, Role, SocketOptions, Transport, Workload};
+use agent::{job, Agent, AGENT};
+use iodyno_core::frame::encode;
+use iodyno_core::job::{Driver, Job, Role};
 use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record};
-use iodyno_core::phase::{Window, Windows};
+use iodyno_core::phase::Window;
+use iodyno_core::profile::Owner;
 use iodyno_core::units::{Bytes, Nanos};
 use proptest::prelude::*;
-
-const AGENT: &str = env!("CARGO_BIN_EXE_iodyno-agent");
-
-/// One agent, spoken to as the lab does.
-struct Agent {
-    process: Child,
-    stdin: Option<ChildStdin>,
-    stdout: ChildStdout,
-    decoder: Decoder,
-    sequence: u32,
-}
-
-impl Agent {
-    fn start(extra: &[&str]) -> Agent {
-        let mut process = Process::new(AGENT)
-            .arg("serve")
-            .args(extra)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the agent starts");
-        let (stdin, stdout) = (process.stdin.take(), process.stdout.take().expect("piped"));
-        Agent { process, stdin, stdout, decoder: Decoder::new(), sequence: 0 }
-    }
-
-    fn send_bytes(&mut self, bytes: &[u8]) {
-        // The agent may have ended already; what it said on the way out is what counts.
-        let _ = self.stdin.as_mut().expect("open").write_all(bytes);
-    }
-
-    fn send(&mut self, command: &Command) {
-        let frame = encode(self.sequence, &serde_json::to_vec(command).unwrap()).unwrap();
-        self.sequence += 1;
-        self.send_bytes(&frame);
-    }
-
-    fn next(&mut self) -> Option<Message> {
-        loop {
-            if let Some(payload) = self.decoder.next_payload().expect("whole frames") {
-                return Some(serde_json::from_slice(&payload).expect("a message"));
-            }
-            let mut chunk = [0; 4096];
-            match self.stdout.read(&mut chunk).expect("a pipe") {
-                0 => return None,
-                count => self.decoder.feed(&chunk[..count]),
-            }
-        }
-    }
-
-    /// The next message that `wanted` takes; everything before it is thrown away.
-    fn until<T>(&mut self, mut wanted: impl FnMut(&Message) -> Option<T>) -> T {
-        loop {
-            let message = self.next().expect("the agent is still there");
-            if let Some(found) = wanted(&message) {
-                return found;
-            }
-            assert!(!matches!(message, Message::Error(_)), "{message:?}");
-        }
-    }
-
-    /// Everything it still says, and its exit code.
-    fn end(mut self) -> (Vec<Message>, i32) {
-        drop(self.stdin.take());
-        let mut said = Vec::new();
-        while let Some(message) = self.next() {
-            said.push(message);
-        }
-        (said, self.process.wait().unwrap().code().expect("not killed"))
-    }
-
-    /// Bytes after the hello, then the end of the stream: errors and exit code.
-    fn told(bytes: &[u8]) -> (Vec<ErrorCode>, i32) {
-        let mut agent = Agent::start(&[]);
-        agent.send_bytes(bytes);
-        let (said, code) = agent.end();
-        let errors = said.iter().filter_map(|message| match message {
-            Message::Error(error) => Some(error.code),
-            _ => None,
-        });
-        (errors.collect(), code)
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn job(role: Role, port: u16) -> Job {
-    Job {
-        trial: "00001-1".to_owned(),
-        token: "0f".repeat(16),
-        role,
-        workload: Workload::Stream,
-        transport: Transport::Tcp,
-        driver: Driver::Threads,
-        connections: 3,
-        message_bytes: Bytes(8192),
-        address: Some(format!("127.0.0.1:{port}")),
-        socket: SocketOptions::default(),
-        windows: Windows {
-            warm_up_ns: Nanos(50_000_000),
-            measured_ns: Nanos(300_000_000),
-            drain_ns: Nanos(50_000_000),
-            interval_ns: Nanos(100_000_000),
-        },
-        cpus: vec![],
-        sensors: None,
-        compute_ns: Nanos(0),
-        think_ns: Nanos(0),
-        serialised: false,
-        cpu_quota_percent: None,
-        profile_hz: 0,
-    }
-}
 
 /// Brings both ends of a job up and arms them; the start.
 fn start_trial(sender: &mut Agent, receiver: &mut Agent, change: impl Fn(&mut Job)) -> Nanos {
@@ -190,6 +77,46 @@ fn a_trial_between_two_agents_accounts_for_every_byte() {
         assert!(first >= start, "the load started {} ns early", start.minus(first).0);
         assert!(first.minus(start) < Nanos(200_000_000), "the load started {} ns late", first.minus(start).0);
     }
+}
+
+#[test]
+fn call_stacks_of_the_measured_window_come_before_the_result_where_asked_for() {
+    let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
+    let hello = sender.until(|m| match m {
+        Message::Hello(hello) => Some(hello.clone()),
+        _ => None,
+    });
+    let can = hello.capabilities.iter().find(|capability| capability.name == "profile").expect("told");
+    assert!(can.reason.is_some(), "by which event, or why not");
+    let start = start_trial(&mut sender, &mut receiver, |job| {
+        job.profile_hz = if job.role == Role::Send { 997 } else { 0 };
+    });
+    let mut kinds = Vec::new();
+    let profile = sender.until(|m| {
+        kinds.push(matches!(m, Message::Record(_)));
+        match m {
+            Message::Profile(profile) => Some(profile.clone()),
+            Message::Result(_) => panic!("the result came first"),
+            _ => None,
+        }
+    });
+    assert_eq!(kinds.iter().filter(|record| **record).count(), 5, "every record came first");
+    let (begin, end) = (profile.begin_ns.minus(start), profile.end_ns.minus(start));
+    assert_eq!((profile.trial.as_str(), profile.hz), ("00001-1", 997));
+    assert_eq!(profile.samples, profile.stacks.iter().map(|stack| stack.count).sum::<u64>());
+    if can.available {
+        assert!(begin >= Nanos(50_000_000) && end >= Nanos(350_000_000), "{begin:?} to {end:?}");
+        assert!(["cycles", "cpu-clock"].contains(&profile.event.as_str()), "{}", profile.event);
+        assert!(profile.stacks.iter().any(|stack| stack.owner == Owner::App), "{profile:?}");
+    } else {
+        assert_eq!((profile.samples, profile.missing.is_some()), (0, true));
+    }
+    // The receiver was not asked for one.
+    receiver.until(|m| match m {
+        Message::Profile(profile) => panic!("{profile:?}"),
+        Message::Result(_) => Some(()),
+        _ => None,
+    });
 }
 
 #[test]
@@ -263,10 +190,11 @@ fn broken_streams_end_the_agent_with_one_error_and_its_code() {
 
 #[test]
 fn a_job_that_cannot_be_taken_is_an_error_of_the_job_only() {
-    let wrong: [fn(&mut Job); 5] = [
+    let wrong: [fn(&mut Job); 6] = [
         |job| job.connections = 0,
         |job| job.message_bytes = Bytes(0),
         |job| job.token = "short".to_owned(),
+        |job| job.profile_hz = 1_000_000,
         |job| job.address = Some("somewhere:80".to_owned()),
         |job| (job.role, job.sensors) = (Role::Idle, Some(vec!["crystal_ball".to_owned()])),
     ];

@@ -31,9 +31,11 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Function {
-    /// Its symbol, demangled; `[unknown]` where there is none.
+    /// Its symbol, demangled; `[unknown]` where there is none, `[hidden]` where the kernel does not tell it,
+    /// `[dropped]` for stacks that did not fit into the message.
     pub name: String,
-    /// Where it lies: `kernel`, the name of a kernel module, or of a program or library file.
+    /// Where it lies: `kernel`, the name of a kernel module (`bpf` for BPF programs), or of a program or library
+    /// file; `[anonymous]` for memory without a file.
     pub module: String,
 }
 
@@ -59,7 +61,8 @@ pub struct Profile {
     pub trial: String,
     /// Samples asked for per second and CPU.
     pub hz: u32,
-    /// What made the samples: `cycles` (hardware) or `cpu-clock` (a timer of the kernel).
+    /// What made the samples: `cycles` (hardware), `cpu-clock` (a timer of the kernel, which cannot interrupt code
+    /// that runs with interrupts off: its time is booked to where they come on again), or `none`.
     pub event: String,
     /// From when, on the host's monotonic axis.
     pub begin_ns: Nanos,
@@ -67,15 +70,15 @@ pub struct Profile {
     pub end_ns: Nanos,
     /// Samples of busy CPUs: the sum over `stacks`.
     pub samples: u64,
-    /// Samples of idle CPUs, which have no stack here.
+    /// Samples of idle CPUs, which have no stack here. An interrupt on an idle CPU is not idle.
     pub idle_samples: u64,
-    /// Samples that were lost or could not be read.
+    /// Samples that did not fit into a ring or into the agent's memory, or could not be read.
     pub lost: u64,
     /// Functions that the stacks are made of.
     pub functions: Vec<Function>,
     /// Stacks, the most frequent first.
     pub stacks: Vec<Stack>,
-    /// CPU time that the agent took to read the samples.
+    /// CPU time that the agent took to read the samples; what the kernel took to make them is not in it.
     pub cost_ns: Nanos,
     /// CPU time that the agent took, after the load, to find the symbols.
     pub symbolise_ns: Nanos,

@@ -169,3 +169,126 @@ impl Composed {
             .sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.frames.cmp(&other.frames)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const IN_KERNEL: u64 = -128i64 as u64;
+    const IN_USER: u64 = -512i64 as u64;
+    const OWN: u32 = 4711;
+
+    fn head(process: u32, mode: Mode) -> Head {
+        Head { process, mode }
+    }
+
+    /// Names addresses by their hundreds, so that several addresses lie in one function.
+    fn name((space, address): Place) -> Function {
+        let kernel = ["tcp_sendmsg", "do_idle", "handle_softirqs", "default_idle", "__schedule"];
+        let (name, module) = match space {
+            Space::Kernel => (kernel[(address / 100) as usize % kernel.len()].to_owned(), "kernel"),
+            Space::User(_) if address >= 9000 => (UNKNOWN.to_owned(), "[anonymous]"),
+            Space::User(_) => (format!("f{}", address / 100), "prog"),
+            Space::Foreign => (UNKNOWN.to_owned(), UNKNOWN),
+        };
+        Function { name, module: module.to_owned() }
+    }
+
+    fn composed(stacks: &[(Head, Vec<u64>, u64)], hidden: bool, room: usize) -> Composed {
+        let stacks = stacks.iter().map(|(head, chain, count)| (*head, chain.as_slice(), *count));
+        compose(stacks, name, OWN, hidden, room)
+    }
+
+    fn names(composed: &Composed, stack: usize) -> Vec<&str> {
+        let frames = composed.stacks[stack].frames.iter();
+        frames.map(|frame| composed.functions[*frame as usize].name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_chain_becomes_functions_from_the_outermost_to_the_last() {
+        let kernel = head(OWN, Mode::Kernel);
+        let stacks = [
+            (kernel, vec![IN_KERNEL, 7, 401, IN_USER, 150, 301], 3),
+            // Other addresses of the same functions; 400 is where `f3` goes on after its last instruction.
+            (kernel, vec![IN_KERNEL, 9, 410, IN_USER, 160, 400], 4),
+            (head(5, Mode::User), vec![250], 1),
+        ];
+        let composed = composed(&stacks, false, ROOM_BYTES);
+        assert_eq!(names(&composed, 0), ["f3", "f1", "__schedule", "tcp_sendmsg"]);
+        let told: Vec<_> =
+            composed.stacks.iter().map(|stack| (stack.owner, stack.mode, stack.count)).collect();
+        assert_eq!(told, [(Owner::App, Mode::Kernel, 7), (Owner::Other, Mode::User, 1)]);
+        assert_eq!((composed.idle_samples, composed.dropped_samples), (0, 0));
+    }
+
+    #[test]
+    fn an_idle_cpu_is_idle_unless_an_interrupt_runs_on_it() {
+        let idle = head(0, Mode::Kernel);
+        let stacks = [
+            (idle, vec![IN_KERNEL, 300, 101], 50),
+            (idle, vec![IN_KERNEL, 1, 201, 301, 101], 6),
+            // Not the idle task: a process of another name space.
+            (idle, vec![IN_KERNEL, 1, 401], 5),
+            (head(0, Mode::User), vec![IN_USER, 100], 4),
+        ];
+        let told = composed(&stacks, false, ROOM_BYTES);
+        let owners: Vec<_> = told.stacks.iter().map(|stack| (stack.owner, stack.count)).collect();
+        assert_eq!(owners, [(Owner::Idle, 6), (Owner::Other, 5), (Owner::Other, 4)]);
+        assert_eq!(told.idle_samples, 50);
+        // Without names nothing of it can be told apart.
+        assert_eq!(composed(&stacks, true, ROOM_BYTES).idle_samples, 61);
+    }
+
+    #[test]
+    fn frames_without_a_name_count_once() {
+        let user = head(5, Mode::User);
+        let composed = composed(
+            &[(user, vec![9001, 9002, 101, 9003], 1), (user, vec![9007, 110, 9004, 9005, 9006], 1)],
+            false,
+            ROOM_BYTES,
+        );
+        assert_eq!(names(&composed, 0), [UNKNOWN, "f1", UNKNOWN]);
+        assert_eq!(composed.stacks.len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_one_stack_of_its_owner_and_mode() {
+        let deep = |base: u64| (0..50).map(|depth| base + depth * 100).collect::<Vec<_>>();
+        let stacks = [
+            (head(OWN, Mode::User), vec![100], 90),
+            (head(OWN, Mode::User), deep(0), 5),
+            (head(OWN, Mode::User), deep(100), 4),
+            (head(6, Mode::User), deep(0), 3),
+        ];
+        let composed = composed(&stacks, false, 400);
+        assert_eq!(composed.dropped_samples, 12);
+        let told: Vec<_> = composed.stacks.iter().map(|stack| (stack.owner, stack.count)).collect();
+        assert_eq!(told, [(Owner::App, 90), (Owner::App, 9), (Owner::Other, 3)]);
+        assert_eq!(names(&composed, 1), [DROPPED]);
+        assert_eq!(composed.functions.len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn no_sample_is_lost_and_the_message_has_room(
+            stacks in proptest::collection::vec(
+                (0u32..3, any::<bool>(), proptest::collection::vec(0u64..9999, 0..30), 1u64..9), 0..40),
+            room in 0usize..8000,
+        ) {
+            let stacks: Vec<_> = stacks.into_iter().map(|(process, user, chain, count)| {
+                (head(process, if user { Mode::User } else { Mode::Kernel }), chain, count)
+            }).collect();
+            let composed = composed(&stacks, false, room);
+            let samples: u64 = composed.stacks.iter().map(|stack| stack.count).sum();
+            prop_assert_eq!(samples + composed.idle_samples, stacks.iter().map(|(_, _, count)| count).sum::<u64>());
+            let frames = composed.stacks.iter().flat_map(|stack| &stack.frames);
+            prop_assert!(frames.clone().all(|frame| (*frame as usize) < composed.functions.len()));
+            let functions = serde_json::to_vec(&composed.functions).unwrap();
+            let written = serde_json::to_vec(&composed.stacks).unwrap();
+            // Beside what was kept there are six stacks at most that say what was dropped.
+            prop_assert!(functions.len() + written.len() <= room + 1000);
+        }
+    }
+}

@@ -93,6 +93,18 @@ static __always_inline __u32 task(void)
 	return id >> 32 == agent ? APP : OTHER;
 }
 
+// Whether an interrupt came in user mode, by the registers that it saved.
+static __always_inline int user_mode(struct bpf_perf_event_data *ctx)
+{
+#if defined(__TARGET_ARCH_x86)
+	return (ctx->regs.cs & 3) == 3;
+#elif defined(__TARGET_ARCH_arm64)
+	return (ctx->regs.pstate & 0xf) == 0;
+#else
+#error "user mode is not known on this architecture"
+#endif
+}
+
 // Begins to handle an event that closes the stretch which the CPU was in.
 //
 // A soft interrupt begins and ends with interrupts open, so an interrupt can come while its event is handled.
@@ -263,6 +275,115 @@ int control(struct bpf_raw_tracepoint_args *ctx)
 		return DONE;
 	}
 	return FAILED;
+}
+
+// A timer's sample, inside of the interrupt that it came with: was user code of the agent interrupted?
+//
+// This is how user and system time of the agent are told apart. The exact way, an event at each entry to and exit
+// from the kernel, would put every system call of the machine on its slow path.
+SEC("perf_event")
+int sample(struct bpf_perf_event_data *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+
+	if (!cpu || cpu->busy)
+		return 0;
+	cpu->sampled = 1;
+	if (cpu->softirq || task() != APP)
+		return 0;
+	cpu->account.samples++;
+	cpu->account.user_samples += user_mode(ctx);
+	return 0;
+}
+
+// What follows counts, and may be left out.
+
+// napi_poll(struct napi_struct *napi, int work, int budget)
+SEC("raw_tp")
+int poll_end(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+	int work, budget;
+
+	if (!cpu)
+		return 0;
+	work = ctx->args[1];
+	budget = ctx->args[2];
+	cpu->account.events++;
+	cpu->account.polls++;
+	cpu->account.packets += work;
+	cpu->account.full_polls += work >= budget;
+	return 0;
+}
+
+// sched_wakeup(struct task_struct *task)
+SEC("raw_tp")
+int wakeup(void *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+
+	if (!cpu)
+		return 0;
+	cpu->account.events++;
+	cpu->account.wakeups++;
+	return 0;
+}
+
+// contention_begin(void *lock, unsigned int flags). A wait may come in parts (a mutex is first spun for) and may
+// meet another lock on its way; it lasts until the end of the lock that it began with.
+SEC("raw_tp")
+int wait_begin(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+	struct wait wait = {};
+	__u32 thread;
+
+	if (!cpu)
+		return 0;
+	cpu->account.events++;
+	if (cpu->irq || cpu->softirq || task() != APP)
+		return 0;
+	thread = bpf_get_current_pid_tgid();
+	wait.lock = ctx->args[0];
+	wait.since_ns = bpf_ktime_get_ns();
+	bpf_map_update_elem(&waits, &thread, &wait, BPF_NOEXIST);
+	return 0;
+}
+
+// contention_end(void *lock, int outcome)
+SEC("raw_tp")
+int wait_end(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+	struct wait *wait;
+	__u32 thread;
+
+	if (!cpu)
+		return 0;
+	cpu->account.events++;
+	if (cpu->irq || cpu->softirq || task() != APP)
+		return 0;
+	thread = bpf_get_current_pid_tgid();
+	wait = bpf_map_lookup_elem(&waits, &thread);
+	if (!wait || wait->lock != ctx->args[0])
+		return 0;
+	cpu->account.contentions++;
+	cpu->account.contended_ns += bpf_ktime_get_ns() - wait->since_ns;
+	bpf_map_delete_elem(&waits, &thread);
+	return 0;
+}
+
+// sys_enter: attached for a short time only.
+SEC("raw_tp")
+int syscall_begin(void *ctx)
+{
+	struct cpu *cpu = trial_cpu();
+
+	if (!cpu)
+		return 0;
+	cpu->account.events++;
+	cpu->account.syscalls += task() == APP;
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

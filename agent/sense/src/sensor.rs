@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use iodyno_core::metric::{Kind, Metric, Value};
+use iodyno_core::units::Nanos;
 
 /// Reads one source of counters.
 pub trait Sensor: Send {
@@ -46,6 +47,9 @@ pub struct Subject {
     pub thread_ids: Vec<i32>,
     /// CPUs that the trial's cost is counted on; empty: every CPU online.
     pub cpus: Vec<u32>,
+    /// Length of the warm-up window, which begins right after the first reading. A sensor may do in it what
+    /// would disturb a measurement.
+    pub warm_up: Nanos,
 }
 
 /// Why a sensor gave nothing: what, where, and what to try.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import hypot
 from typing import Literal
 
 from iodyno.analysis.shares import ratio_of
@@ -62,6 +63,18 @@ def change(first: Estimate, second: Estimate) -> Change:
         if first.low > 0 and second.low > 0:
             low, high = second.low / first.high, second.high / first.low
     return Change(first, second, ratio, low, high, verdict)
+
+
+def difference(first: Estimate, second: Estimate) -> Estimate:
+    """Second less first. Half-widths of independent intervals add in quadrature."""
+    if first.estimate is None or second.estimate is None:
+        reason = first.missing or second.missing
+        return Estimate(None, None, None, 0, first.unit, "none", missing=reason)
+    step, n = second.estimate - first.estimate, min(first.n, second.n)
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return Estimate(step, None, None, n, first.unit, "difference of two estimates without intervals")
+    half = hypot(first.high - first.low, second.high - second.low) / 2
+    return Estimate(step, step - half, step + half, n, first.unit, "difference of two estimates")
 
 
 def effects(

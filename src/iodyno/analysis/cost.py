@@ -78,11 +78,7 @@ class CostBasis:
         known = self.background.get(host)
         if known is None or known.ratio is None:
             return "the machine does nothing else: its background was not measured"
-        moved = known.before is not None and known.after is not None
-        return (
-            f"the background under load is that of the idle machine, known to {200 * known.busy.uncertainty:.1f} points"
-            f"{', which the interval holds' if moved else ''}"
-        )
+        return f"the background under load is that of the idle machine, ±{200 * known.busy.uncertainty:.2g} points"
 
     def background_of(self, host: str, classes: Sequence[str] = ()) -> Share:
         """Share to subtract: of what is busy, or of these classes."""

@@ -47,9 +47,9 @@ STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 TICK_HZ = 250
 """Timer ticks per second where the host does not tell its own (chosen: Debian's and Ubuntu's kernels)."""
 TIER_NOTES: Mapping[ClassTier, str] = {
-    "bpf": "tier bpf: CPU time by class from every switch in the kernel",
-    "irq_time": "tier irq_time: CPU time of /proc/stat, interrupts timed, tasks sampled at the tick",
-    "tick": "tier tick: CPU time of /proc/stat, sampled at the tick",
+    "bpf": "tier bpf: every switch timed",
+    "irq_time": "tier irq_time: /proc/stat, interrupts timed",
+    "tick": "tier tick: /proc/stat",
 }
 """What a method says of its tier."""
 _OF_STATES: Mapping[str, tuple[str, ...]] = {
@@ -113,7 +113,7 @@ def choose(
         return Accounting("bpf", tick_hz=tick_hz)
     trials_by_reason: dict[str, set[str]] = {}
     for name, host in without:
-        trials_by_reason.setdefault(f"{host.name}: {host.why_missing(CPU_EXACT)}", set()).add(name)
+        trials_by_reason.setdefault(f"{host.name}: {_why_not_exact(host)}", set()).add(name)
     every = len({name for name, _ in hosts})
     why = "; ".join(
         reason if len(names) == every else f"{reason} (in {len(names)} of {every} trials)"
@@ -125,6 +125,14 @@ def choose(
 
 def spent(host: HostData, tier: ClassTier, *, every: bool = False) -> list[Spent]:
     """CPU time by class in each measured record (with `every`: each record) whose reading is complete."""
+    key = ("spent", tier, every)
+    if key not in host.derived:
+        host.derived[key] = _spent(host, tier, every)
+    found: list[Spent] = host.derived[key]
+    return found
+
+
+def _spent(host: HostData, tier: ClassTier, every: bool) -> list[Spent]:
     readings = host.readings.get(CPU_EXACT if tier == "bpf" else CPU_TIMES, {})
     records = host.records if every else host.measured
     known = [(r.index, readings[r.index]) for r in records if r.index in readings]
@@ -300,6 +308,13 @@ def _of_states(index: int, reading: Reading, cpus: Sequence[int]) -> Spent | Non
         return None
     known = {name: value for name, value in sums.items() if value is not None}
     return Spent(index, reading.span_ns, float(reading.span_ns * len(cpus)), known)
+
+
+def _why_not_exact(host: HostData) -> str:
+    said = host.readings.get(CPU_EXACT, {}).values()
+    if said and not any(reading.missing for reading in said):
+        return f"sensor {CPU_EXACT} did not tell all of the trial's CPUs in every interval"
+    return host.why_missing(CPU_EXACT) if host.cpus else _no_cpus(host)
 
 
 def _no_cpus(host: HostData) -> str:

@@ -25,6 +25,8 @@ defect)."""
 IDLE_POINTS = 0.05
 """Idle time by the kernel's switches and by /proc/stat agree within this (chosen: they differed by 1.3 points with a
 standard deviation of 3.9 under a load in step with the tick, and by less under all others)."""
+OTHERS_POINTS = 0.02
+"""Points by which other tasks may have less CPU time under load (chosen: as much as the background may move)."""
 STEAL_LEAST = 0.002
 STEAL_VOID = 0.01
 """From here on the cost is not the host's own (chosen: as much as two careful trials of one point differ)."""
@@ -86,6 +88,21 @@ def check_point(
             )
             found.append(Doubt(WarningCode.PHYSICS, text, where))
     return found
+
+
+def others_gave_way(
+    outcomes: Mapping[str, Estimate], host: str, basis: CostBasis, where: str
+) -> Doubt | None:
+    """Other tasks had less CPU time under load than on the idle machine: what was subtracted was not there."""
+    background = basis.background_of(host, ("other",)).value
+    found = outcomes.get(f"{host}.cpu_other_ratio")
+    if found is None or found.estimate is None or background - found.estimate <= OTHERS_POINTS:
+        return None
+    text = (
+        f"{host}: other tasks took {found.estimate:.1%} of its CPUs under load, {background:.1%} without: they gave way "
+        f"to the load, so that the cost in all is too low by the difference; that of the other classes is not"
+    )
+    return Doubt(WarningCode.BACKGROUND, text, where)
 
 
 def _half_width(found: Estimate) -> float:
@@ -162,13 +179,19 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Do
     if times.time_biased_mean > LITTLE_EDGE * sender.measured_ns:
         return
     clock = (hello.get(sender.name) or {}).get("clock") or {}
-    between_ns = 2 * float(clock.get("read_cost_ns") or 0.0)
+    job = sender.manifest.get("job") or {}
+    application_ns = int(job.get("compute_ns") or 0) + int(job.get("think_ns") or 0)
+    between_ns = 2 * float(clock.get("read_cost_ns") or 0.0) + application_ns
     in_system = (times.sum_ns + between_ns * times.count) / sender.measured_ns
     ratio = in_system / connections
-    # Threads that take turns wait for theirs between two writes (agent/load/src/driver/threads.rs): then the law
-    # holds only as a bound, N >= X R.
+    # Threads that take turns wait for theirs between two writes (agent/load/src/driver/threads.rs), and those of an
+    # application that computes, pauses or locks wait for more than it was told: then the law holds only as a
+    # bound, N >= X R.
     turns = (
-        connections > TURNS_THREADS * len(sender.cpus) or int(trial.settings.get("size", 0)) >= TURNS_BYTES
+        connections > TURNS_THREADS * len(sender.cpus)
+        or int(trial.settings.get("size", 0)) >= TURNS_BYTES
+        or application_ns > 0
+        or bool(job.get("serialised"))
     )
     if ratio > 1 + LITTLE_TOLERANCE or (ratio < 1 - LITTLE_TOLERANCE and not turns):
         text = (

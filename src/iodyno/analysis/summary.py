@@ -14,10 +14,13 @@ from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of
 from iodyno.analysis.interval import estimate
+from iodyno.analysis.limiter import verdict
+from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import OF_HOST, OF_TRIAL, measure
 from iodyno.analysis.steady_state import steady_state
 from iodyno.analysis.timeline import Timeline, timeline
+from iodyno.core.limiter import UNKNOWN, Finding, Verdict
 from iodyno.core.outcome import OUTCOMES, Estimate
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
@@ -81,7 +84,7 @@ class TrialSummary:
 
 @dataclass(frozen=True)
 class PointSummary:
-    """A point of the design: its levels, and an estimate of every outcome over its trials."""
+    """A point of the design: its levels, an estimate of every outcome over its trials, and what limits there."""
 
     id: str
     levels: Mapping[str, Level]
@@ -90,6 +93,7 @@ class PointSummary:
     doubts: tuple[Doubt, ...]
     planned: int
     finished: int
+    limiter: Finding = field(default_factory=lambda: Finding(Verdict(UNKNOWN, trials=0)))
 
 
 @dataclass(frozen=True)
@@ -223,15 +227,28 @@ def _points(
         }
         cpus = {host.name: len(host.cpus) for trial in mine for host in trial.hosts.values()}
         about = [*outcomes["goodput_bits_per_s"].warnings, *physics.check_point(outcomes, cpus, basis, where)]
+        gave_way = (physics.others_gave_way(outcomes, host, basis, where) for host in dataset.hosts)
+        about += [doubt for doubt in gave_way if doubt]
         if len(mine) < planned[point]:
             text = f"{len(mine)} of {planned[point]} planned trials finished"
             about.append(Doubt(WarningCode.MISSING_TRIALS, text, where))
         mine_and_failed = [trial for trial in dataset.trials if trial.point == point]
         about += [doubt for trial in mine_and_failed for doubt in doubts[trial.name]]
+        limiter = _limiter(dataset, point, mine)
+        about = list(dict.fromkeys(about))
         found.append(
-            PointSummary(point, at, labels, outcomes, tuple(dict.fromkeys(about)), planned[point], len(mine))
+            PointSummary(point, at, labels, outcomes, tuple(about), planned[point], len(mine), limiter)
         )
     return found
+
+
+def _limiter(dataset: Dataset, point: str, mine: Sequence[Trial]) -> Finding:
+    """What limits at the point: by the evidence of its trials, and by those that tested it."""
+    untestable = ((dataset.header.get("proof") or {}).get("untestable") or {}).get(point) or {}
+    tests = [trial for trial in dataset.proofs if trial.point == point]
+    return Finding(
+        verdict.of_point([verdict.of_trial(trial) for trial in mine]), proofs_of(tests, untestable)
+    )
 
 
 def _trial_doubts(

@@ -22,12 +22,13 @@ from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, 
 from iodyno.core.errors import StoreError
 from iodyno.report.csv import as_csv, table_csv
 from iodyno.report.doubts import grouped
-from iodyno.report.figures import FIGURES, axes, trial_series
+from iodyno.report.figures import FIGURES, cut, draw, trial_series
 from iodyno.report.flame_graph import script_source
 from iodyno.report.function_section import contrast_sentences, function_section
 from iodyno.report.json import as_json
 from iodyno.report.layout import layout_of, place_name
 from iodyno.report.numbers import digits, quantity, with_interval
+from iodyno.report.observer import observer_note
 from iodyno.report.sentences import extremes, sentences
 from iodyno.report.tables import Table, cost_outcome, outcome_table, source_tables
 from iodyno.report.terminal import tier_note
@@ -100,6 +101,7 @@ def page(summary: CampaignSummary, functions: FunctionStudy | None = None) -> st
         every=every,
         every_csv=_download(table_csv(every), "text/csv"),
         tier_note=tier_note(summary),
+        observer=observer_note(summary),
         trials=[_trial_row(summary, trial) for trial in summary.trials],
         failed=[trial for trial in summary.trials if trial.status != "finished"],
         hosts=[(host, host_facts(host)) for host in summary.hosts],
@@ -161,7 +163,7 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
         ("Operations timed with", _clock(clock)),
         ("Time-stamp counter", _hertz(clock.get("tsc_hz"))),
         ("Own time for one write", _overhead(host.write_overhead_ns)),
-        ("Sensors' own cost", _percent(host.observer_ratio, 2) + " of a CPU at most"),
+        ("The instrument's own cost", _percent(host.observer_ratio, 2) + " of a CPU at most"),
     ]
     if host.receive_shares:
         shares = ", ".join(f"CPU {cpu}: {_percent(share)}" for cpu, share in host.receive_shares.items())
@@ -180,9 +182,9 @@ def _figures(summary: CampaignSummary) -> list[dict[str, Any]]:
         {
             "name": name,
             "title": figure.title,
-            "caption": figure.caption + (_CUT if axes.cut(figure) else ""),
+            "caption": f"{figure.caption}{_CUT if cut(figure) else ''} {observer_note(summary)}",
             # Drawn by us from escaped text: the only markup that is not the template's.
-            "panels": [Markup(svg) for svg in axes.draw(figure)],
+            "panels": [Markup(svg) for svg in draw(figure)],
         }
         for name, figure in made
         if figure is not None

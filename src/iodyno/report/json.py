@@ -1,4 +1,4 @@
-"""A campaign as one JSON object: `{"points": [{"levels", "labels", "outcomes", "warnings"}], ...}`.
+"""A campaign as one JSON object: `{"points": [{"levels", "labels", "outcomes", "limiter", "warnings"}], ...}`.
 
 Levels are in base units (bytes, nanoseconds), with `labels` as people write them. Outcomes of a host are prefixed
 with its name. An estimate of null has `missing` saying why.
@@ -12,11 +12,15 @@ from typing import Any
 from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt
+from iodyno.report.limiter import finding_json
 
 
 def as_json(summary: CampaignSummary, *, indent: int | None = 2) -> str:
     """The campaign as JSON text."""
-    return json.dumps(campaign(summary), indent=indent, ensure_ascii=False, allow_nan=False)
+    separators = (",", ":") if indent is None else None
+    return json.dumps(
+        campaign(summary), indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
+    )
 
 
 def campaign(summary: CampaignSummary) -> dict[str, Any]:
@@ -31,6 +35,8 @@ def campaign(summary: CampaignSummary) -> dict[str, Any]:
         "tool_version": summary.tool_version,
         "build_hash": summary.build_hash,
         "cycles_tier": summary.tier,
+        "cpu_tier": summary.accounting.tier,
+        "cpu_tier_reason": summary.accounting.why or None,
         "factors": [
             {"name": f.name, "levels": list(f.levels), "labels": list(summary.factor_labels[f.name])}
             for f in summary.factors
@@ -43,6 +49,7 @@ def campaign(summary: CampaignSummary) -> dict[str, Any]:
                 "before": host.background.before,
                 "after": host.background.after,
                 "missing": host.background.missing,
+                "classes": {kind: share.value for kind, share in host.background.classes.items()},
             }
             for host in summary.hosts
         },
@@ -58,6 +65,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "planned": point.planned,
         "finished": point.finished,
         "outcomes": {name: estimate_values(found) for name, found in point.outcomes.items()},
+        "limiter": finding_json(point.limiter),
         "warnings": [_doubt(doubt) for doubt in point.doubts],
     }
 
@@ -70,16 +78,16 @@ def _trial(trial: TrialSummary) -> dict[str, Any]:
         "replicate": trial.replicate,
         "status": trial.status,
         "reason": trial.reason,
-        "outcomes": dict(trial.outcomes),
+        "outcomes": {name: _number(value) for name, value in trial.outcomes.items()},
     }
 
 
 def estimate_values(found: Estimate) -> dict[str, Any]:
     """An estimate with its interval, how it was made, and why it is missing."""
     shown: dict[str, Any] = {
-        "estimate": found.estimate,
-        "low": found.low,
-        "high": found.high,
+        "estimate": _number(found.estimate),
+        "low": _number(found.low),
+        "high": _number(found.high),
         "n": found.n,
         "unit": found.unit,
         "method": found.method,
@@ -89,6 +97,11 @@ def estimate_values(found: Estimate) -> dict[str, Any]:
     if found.missing:
         shown["missing"] = found.missing
     return shown
+
+
+def _number(value: float | None) -> float | None:
+    """To ten digits: more than any measurement carries, and half as long."""
+    return None if value is None else float(f"{value:.10g}")
 
 
 def _doubt(doubt: Doubt) -> dict[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iodyno.analysis.compare import Change, change, effects
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
+from iodyno.report.class_sentences import busy_by_class, points_not_void, what_makes_it
 from iodyno.report.layout import Layout, layout_of, line_name, place_name
 from iodyno.report.numbers import between, digits, quantity
 from iodyno.report.tables import SPLIT, cost_outcome
@@ -32,18 +33,23 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     layout = layout_of(summary)
     cost = cost_outcome(summary)
     found: list[Sentence] = []
+    own = {host.name: replace(summary, points=points_not_void(summary, host.name)) for host in summary.hosts}
     for host in summary.hosts:
-        found += _range(summary, layout, f"{host.name}.{cost}", f"On {host.name}, a KiB costs")
+        found += _range(own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a KiB costs")
+        found += _void(own[host.name], summary, host.name)
     sender = summary.host("send")
     if sender is not None:
         outcome = f"{sender.name}.{cost}"
         for factor in layout.lines:
-            found += _across(summary, layout, factor, outcome, f"the cost of a KiB on {sender.name}")
+            found += _across(own[sender.name], layout, factor, outcome, f"the cost of a KiB on {sender.name}")
         if layout.along is not None:
-            found += _along(summary, layout, outcome, f"the cost of a KiB on {sender.name}")
+            found += _along(own[sender.name], layout, outcome, f"the cost of a KiB on {sender.name}")
     found += _range(summary, layout, "goodput_bits_per_s", "Goodput is")
     if sender is not None:
-        found += _where_time_goes(summary, layout, sender.name, f"{sender.name}.{cost}")
+        found += _where_time_goes(own[sender.name], layout, sender.name, f"{sender.name}.{cost}")
+    for host in summary.hosts:
+        ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
+        found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
     if not found:
         found.append(Sentence("No trial finished, so nothing can be said."))
     return found
@@ -51,11 +57,25 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
 
 def extremes(summary: CampaignSummary, outcome: str) -> tuple[PointSummary, PointSummary] | None:
     """The points with the smallest and with the largest estimate of an outcome."""
-    known = [point for point in summary.points if point.outcomes[outcome].estimate is not None]
+    known = [
+        point
+        for point in summary.points
+        if (estimate := point.outcomes.get(outcome)) and estimate.estimate is not None
+    ]
     if not known:
         return None
     known.sort(key=lambda point: point.outcomes[outcome].estimate or 0.0)
     return known[0], known[-1]
+
+
+def _void(own: CampaignSummary, summary: CampaignSummary, host: str) -> Iterator[Sentence]:
+    """Costs of which nothing is claimed."""
+    without = len(summary.points) - len(own.points)
+    if without:
+        of = f" at {without} of {len(summary.points)} points" if len(summary.points) > 1 else ""
+        yield Sentence(
+            f"Nothing is claimed of the cost on {host}{of}: the hypervisor took more than 1 % of its CPUs."
+        )
 
 
 def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str) -> Iterator[Sentence]:
@@ -145,6 +165,11 @@ def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcom
     place = place_name(dearest, layout.factors)
     opening = f"Where it is dearest ({place}), " if stands_out else f"At {place}, " if place else ""
     unsure = any(d.code == "split_unreliable" and d.text.startswith(host) for d in dearest.doubts)
+    if summary.accounting.tier == "bpf":
+        yield Sentence(
+            f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs: {busy_by_class(dearest, host)}."
+        )
+        return
     most = max((("user code", usr), ("the kernel", sys), ("interrupts", intr)), key=lambda part: part[1])
     yield Sentence(
         f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs, most of it in {most[0]}: {usr:.0f} % user, "

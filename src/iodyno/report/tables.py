@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.outcome import Estimate
+from iodyno.report.class_sentences import void
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
+from iodyno.report.limiter import sentence, short
 from iodyno.report.numbers import Scale, scale_of, with_interval
 
 SPLIT = ("cpu_usr_ratio", "cpu_sys_ratio", "cpu_intr_ratio", "cpu_idle_ratio")
@@ -60,8 +62,13 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
     columns = [Column(SHORT.get(name, name.replace("_", " ")), hint=name) for name in factors]
     for host in summary.hosts:
         columns.append(Column("(usr/sys/intr/idle)", host.name, "% of the host's CPUs"))
+        if _tells_other(summary, host.name):
+            columns.append(
+                Column("other", host.name, "% of the host's CPUs in tasks that are not the load's")
+            )
         columns.append(Column(title, host.name, f"{unit_of(cost)} delivered, background subtracted"))
     columns.append(Column("Throughput", hint="goodput: payload delivered to the receiving application"))
+    columns.append(Column("Limiter", hint="what stops the rate from rising"))
     found = []
     for level, points in sections(summary, layout):
         rows = []
@@ -69,8 +76,11 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
             row = [Cell(point.labels.get(name, "")) for name in factors]
             for host in summary.hosts:
                 row.append(_split(point, host.name))
-                row.append(_cell(point.outcomes[f"{host.name}.{cost}"], cost, unit=False))
+                if _tells_other(summary, host.name):
+                    row.append(_other(point, host.name))
+                row.append(_cost(point, host.name, cost))
             row.append(_cell(point.outcomes["goodput_bits_per_s"], "goodput_bits_per_s"))
+            row.append(Cell(short(point.limiter), sentence(point.limiter)))
             rows.append(tuple(row))
         found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows)))
     return found
@@ -100,11 +110,15 @@ def outcome_table(summary: CampaignSummary) -> Table:
 
 def outcome_name(outcome: str) -> str:
     """An outcome's name for a heading: without its unit."""
-    for suffix in ("_bits_per_s", "_per_s", "_ns_per_kib", "_ns", "_ratio", "_bytes"):
+    for unit in ("kib", "operation", "packet"):
+        if outcome.endswith(f"_ns_per_{unit}"):
+            outcome = f"{outcome.removesuffix(f'_ns_per_{unit}')} per {unit}"
+    for suffix in ("_bits_per_s", "_per_s", "_ns", "_ratio", "_bytes"):
         if outcome.endswith(suffix) and outcome != "writes_per_s":
-            outcome = outcome.removesuffix(suffix) + (" per KiB" if suffix == "_ns_per_kib" else "")
+            outcome = outcome.removesuffix(suffix)
             break
-    return outcome.replace("_", " ").replace("kbyte", "KByte").replace("cpu", "CPU")
+    words = {"kbyte": "KByte", "kib": "KiB", "cpu": "CPU"}
+    return " ".join(words.get(word, word) for word in outcome.replace("_", " ").split())
 
 
 def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: bool = False) -> list[str]:
@@ -124,6 +138,27 @@ def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> s
     labels = dict(zip(layout.section.levels, summary.factor_labels[layout.section.name], strict=True))
     name = "message size" if layout.section.name == "size" else layout.section.name.replace("_", " ")
     return f"{what}, {name} = {labels[level]}"  # type: ignore[index]
+
+
+def _tells_other(summary: CampaignSummary, host: str) -> bool:
+    """Whether other tasks are told from the load's, so that the four columns of 2008 do not sum to 100."""
+    return any(_has(point, f"{host}.cpu_other_ratio") for point in summary.points)
+
+
+def _other(point: PointSummary, host: str) -> Cell:
+    found = point.outcomes[f"{host}.cpu_other_ratio"]
+    if found.estimate is None:
+        return Cell("–", found.missing or "")
+    hint = f"{with_interval(found, 'cpu_other_ratio')}, {found.method}, n = {found.n}"
+    return Cell(f"{100 * found.estimate:.0f}", hint)
+
+
+def _cost(point: PointSummary, host: str, cost: str) -> Cell:
+    """With a question mark where the hypervisor took so much that the cost is not the host's own."""
+    cell = _cell(point.outcomes[f"{host}.{cost}"], cost, unit=False)
+    if not void(point, host) or cell.text == "–":
+        return cell
+    return Cell(f"{cell.text}?", f"{cell.hint}; CPU time was stolen: nothing is claimed of this cost")
 
 
 def _split(point: PointSummary, host: str) -> Cell:

@@ -14,8 +14,16 @@ from rich.table import Table as RichTable
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.report.doubts import grouped
+from iodyno.report.observer import observer_note
 from iodyno.report.sentences import Sentence, sentences
 from iodyno.report.tables import Table, source_tables
+
+CPU_TIERS = {
+    "bpf": "usr and sys are the load's own CPU time, timed at every switch in the kernel (tier bpf).",
+    "irq_time": "usr and sys are those of all tasks, sampled at the timer tick; interrupts are timed (tier irq_time).",
+    "tick": "usr, sys and intr are those of all tasks, sampled at the timer tick (tier tick).",
+}
+"""What told CPU time apart."""
 
 
 def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
@@ -31,6 +39,7 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequ
     out.write(f"± is half the 95 % interval over trials. Throughput is goodput. {tier_note(summary)}\n\n")
     for sentence in (*sentences(summary), *more):
         out.write(f"{sentence.text}\n")
+    out.write(f"{observer_note(summary)}\n")
     groups = grouped(summary)
     if groups:
         out.write("\n")
@@ -47,10 +56,12 @@ def show_table(table: Table, out: TextIO) -> None:
 
 
 def tier_note(summary: CampaignSummary) -> str:
-    """What counted the cycles, as every number of cycles must say."""
-    if summary.tier == "pmu":
-        return "Cycles are hardware cycles (tier pmu)."
-    return "Cycles are reference cycles: busy time × clock of the time-stamp counter (tier tsc)."
+    """What counted the cycles and told CPU time apart, as every number of them must say."""
+    cycles = {
+        "pmu": "Cycles are hardware cycles (tier pmu).",
+        "tsc": "Cycles are reference cycles: busy time × clock of the time-stamp counter (tier tsc).",
+    }
+    return f"{cycles[summary.tier]} {CPU_TIERS[summary.accounting.tier]}"
 
 
 def plain(table: Table) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached
-from iodyno.session import wire
+from iodyno.session import simulated_profile, wire
 
 _TICK_NS = 10_000_000
 _PORT = 5201
@@ -63,6 +63,27 @@ class Truth:
         """The truth of a point, without noise and background."""
         cost = self.per_kib_ns + self.per_message_ns * 1024 / size + self.per_connection_ns * connections
         return cost * (self.receiver_ratio if role == "receive" else 1.0)
+
+    def function_ns_per_kib(self, connections: int, size: int, role: str = "send") -> dict[str, float]:
+        """The truth of a point by function, without noise and background: the CPU that each has of its own.
+
+        System time is split as the cost is: copying belongs to the KiB, system calls to the messages, switches
+        between threads to the connections. So copying costs the same at every message size, and a system call
+        costs by the message.
+        """
+        total = self.cpu_ns_per_kib(connections, size, role)
+        # A timer cannot sample where interrupts are off: what they take shows as system code.
+        system = (LOAD_SHARES["sys"] + LOAD_SHARES["irq"]) * (
+            self.receiver_ratio if role == "receive" else 1.0
+        )
+        return simulated_profile.function_costs(
+            role,
+            user=LOAD_SHARES["usr"] * total,
+            softirq=LOAD_SHARES["softirq"] * total,
+            per_byte=system * self.per_kib_ns,
+            per_call=system * self.per_message_ns * 1024 / size,
+            per_connection=system * self.per_connection_ns * connections,
+        )
 
     def rate_bits_per_s(self, connections: int, size: int, cpus: int) -> float:
         """Goodput of a point, without noise, on hosts of that many CPUs."""
@@ -204,6 +225,8 @@ class _Agent:
             following = records[number + 1]["window"] if number + 1 < len(records) else ""
             if record["window"] == "measured" != following:
                 self._say("drain", trial=job["trial"], at_ns=record["end_ns"])
+        if job.get("profile_hz"):
+            self._say("profile", **trial.profile())
         self._say("result", **trial.result(records))
 
 
@@ -229,6 +252,9 @@ class _Trial:
         self._cost = truth.cpu_ns_per_kib(job["connections"], job["message_bytes"], self._role) * max(
             0.1, self._own.gauss(1.0, truth.noise_between_trials)
         )
+        # CPU time of load and background in the measured window.
+        self._measured_ns = {"load": 0.0, "background": 0.0}
+        self._host = host
         # The kernel's ticks fall anywhere in the windows: counted from their begin, time would be cut off.
         step = 0 if truth.exact else _TICK_NS
         self._credit = {(cpu, state): self._own.uniform(0, step) for cpu in self._cpus for state in _STATES}
@@ -254,7 +280,7 @@ class _Trial:
                     "connections_active": connections,
                     "connections_lost": 0,
                 },
-                "sensors": list(self._readings(moved, self._start_ns + end, end - begin)),
+                "sensors": list(self._readings(window, moved, self._start_ns + end, end - begin)),
             }
             begin = end
 
@@ -283,6 +309,27 @@ class _Trial:
             "agent_rss_peak_bytes": 4 << 20,
         }
 
+    def profile(self) -> dict[str, Any]:
+        """Call stacks of the measured window; to be asked for when every record was made."""
+        job, windows = self._job, self._job["windows"]
+        costs: dict[str, float] = {}
+        if self._role != "idle":
+            costs = self._truth.function_ns_per_kib(job["connections"], job["message_bytes"], self._role)
+        scale = self._measured_ns["load"] / (sum(costs.values()) or 1.0)
+        begin_ns = self._start_ns + windows["warm_up_ns"]
+        seed = f"{self._truth.seed}/{job['trial']}/{self._host}/profile"
+        content = simulated_profile.profile(
+            self._role,
+            job["profile_hz"],
+            len(self._cpus),
+            windows["measured_ns"],
+            {name: cost * scale for name, cost in costs.items()},
+            self._measured_ns["background"],
+            None if self._truth.exact else seed,
+        )
+        times = {"begin_ns": begin_ns, "end_ns": begin_ns + windows["measured_ns"]}
+        return {"trial": job["trial"], **times, **content}
+
     def _times(self, operations: int, span_ns: int, connections: int) -> dict[str, Any]:
         """Service times of a closed loop: every connection always has one operation under way."""
         if operations == 0:
@@ -301,9 +348,12 @@ class _Trial:
             "counts": [count for _, count in kept],
         }
 
-    def _readings(self, moved: int, read_ns: int, span_ns: int) -> Iterator[dict[str, Any]]:
+    def _readings(self, window: str, moved: int, read_ns: int, span_ns: int) -> Iterator[dict[str, Any]]:
         busy_ns = self._cost * moved / 1024 * max(0.0, self._own.gauss(1.0, self._truth.noise_within_trial))
         idle_machine_ns = self._truth.background_ratio * span_ns * len(self._cpus)
+        if window == "measured":
+            self._measured_ns["load"] += busy_ns
+            self._measured_ns["background"] += idle_machine_ns
         classes = {
             name: (busy_ns * LOAD_SHARES.get(name, 0.0) + idle_machine_ns * BACKGROUND_SHARES.get(name, 0.0))
             / len(self._cpus)
@@ -469,7 +519,10 @@ def _hello(host: SimulatedAccess, program: AgentProgram) -> dict[str, Any]:
             "step_ns": 1.0,
             "read_cost_ns": 10.0,
         },
-        "capabilities": [{"name": "realtime", "available": True, "reason": None}],
+        "capabilities": [
+            {"name": "realtime", "available": True, "reason": None},
+            {"name": "profile", "available": True, "reason": "cpu-clock"},
+        ],
         "now_ns": host.now_ns(),
         "wall_ns": time.time_ns(),
     }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use aya::programs::ProgramError;
+use aya::sys::SyscallError;
 use aya::EbpfError;
 
 /// A reason.
@@ -54,6 +55,13 @@ impl From<EbpfError> for Refusal {
             EbpfError::ProgramError(error) => error.into(),
             error => of(&error),
         }
+    }
+}
+
+impl Refusal {
+    /// A call failed that is not about a program.
+    pub fn of_call(error: SyscallError) -> Refusal {
+        of(&error)
     }
 }
 

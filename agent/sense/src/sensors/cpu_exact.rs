@@ -35,7 +35,10 @@ pub(super) const SPLIT_SAMPLES: Metric =
     count("exact.split_samples", "Samples that the share of user mode rests on; 0 or absent: it is exact.");
 pub(super) const EVENTS: Metric = count("exact.events", "Events of the kernel that this sensor handled.");
 pub(super) const OBSERVER: Metric =
-    time("exact.observer_ns", "What handling them took: their number times the measured time of one.");
+    time(
+    "exact.observer_ns",
+    "What this sensor took: events times the time of one, measured in the warm-up, and interrupts for samples.",
+);
 pub(super) const POLLS: Metric = count("napi.polls", "Polls of network devices.");
 pub(super) const PACKETS: Metric = count("napi.packets", "Packets that these polls took.");
 pub(super) const FULL_POLLS: Metric = count("napi.full_polls", "Polls that used their whole budget.");

@@ -128,8 +128,8 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
     return tuple(panels)
 
 
-def interval_note(summary: CampaignSummary, outcomes: Iterable[str]) -> str:
-    """Which intervals the bars of a figure are."""
+def interval_note(summary: CampaignSummary, outcomes: Iterable[str], marks: str = "Bars are") -> str:
+    """Which intervals the `marks` of a figure are."""
     methods = dict.fromkeys(
         estimate.method.split(";")[0].split(", lag-1")[0]
         for point in summary.points
@@ -138,7 +138,7 @@ def interval_note(summary: CampaignSummary, outcomes: Iterable[str]) -> str:
     )
     if not methods:
         return "No intervals: too few trials."
-    return f"Bars are 95 % intervals ({'; '.join(methods)})."
+    return f"{marks} 95 % intervals ({'; '.join(methods)})."
 
 
 def _changes(
@@ -170,8 +170,13 @@ def _position(along: FactorLevels, level: int | bool | str, kind: Kind) -> float
     return float(along.levels.index(level)) if kind == "category" else float(level)
 
 
+def factor_title(along: FactorLevels) -> str:
+    """A factor as the title of an axis."""
+    return "message size" if along.name == "size" else along.name.replace("_", " ")
+
+
 def _x_title(along: FactorLevels) -> str:
-    name = "message size" if along.name == "size" else along.name.replace("_", " ")
+    name = factor_title(along)
     return f"{name} (logarithmic)" if _x_kind(along) == "log" else name
 
 

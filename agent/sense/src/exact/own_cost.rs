@@ -1,0 +1,240 @@
+//! What the observer itself costs, measured on a short slice of the warm-up window of each trial.
+//!
+//! In the slice the kernel takes the time of every run of a BPF program (`BPF_ENABLE_STATS`), which gives
+//! nanoseconds per event under this very load. The time that this takes by itself stands for the way to the
+//! program, which the kernel does not count: side by side, a pair of soft interrupt events took 216 ns by the
+//! CPU time of the sender and 209 ns by the kernel's count. Where the observer takes too much, it gives way.
+
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use iodyno_core::units::Nanos;
+use iodyno_sys::{clock, realtime};
+
+use super::account::Account;
+use super::observer::{Observer, Spent};
+use super::refusal::Refusal;
+
+/// From the first reading to the slice. Chosen: the load begins 10 ms after the first reading, and is going
+/// after 20 ms more.
+const LEAD: Duration = Duration::from_millis(30);
+/// Most that the kernel times programs. Chosen: 2000 events at a modest 20 000 a second.
+const TIMED_MAX: Duration = Duration::from_millis(100);
+/// Most that system calls are counted. Chosen: 200 calls at 10 000 a second, a standard error of 7 %.
+const SYSCALLS_MAX: Duration = Duration::from_millis(20);
+/// A warm-up window that leaves less than this has no slice. Chosen: some ten scheduling ticks.
+const LEAST: Duration = Duration::from_millis(40);
+/// Share of a CPU that the observer may take. Chosen: what a reader would call undisturbed; the project's
+/// bound for the observer.
+const SHARE_MAX: f64 = 0.02;
+/// Time of an event on a CPU that does not belong to the trial, as a part of that on one that does. Chosen:
+/// 55 and 105 ns were measured.
+const FOREIGN: f64 = 0.5;
+
+/// What the slice found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Found {
+    /// CPU time of one event.
+    pub event_ns: Option<f64>,
+    /// System calls of the agent per second.
+    pub syscalls_per_s: Option<u64>,
+    /// What is missing and why: not measured, or left out for its cost.
+    pub missing: Option<String>,
+    /// Why the observer has ended altogether.
+    pub withdrawn: Option<String>,
+}
+
+/// A slice under way; dropped, it ends at once.
+pub(crate) struct Slice {
+    found: Arc<Mutex<Found>>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Slice {
+    /// Begins, at the first reading of a trial.
+    pub fn begin(observer: &Arc<Mutex<Observer>>, cpus: Vec<u32>, warm_up: Nanos) -> Slice {
+        let found = Arc::new(Mutex::new(Found::default()));
+        let room = Duration::from_nanos(warm_up.0).saturating_sub(LEAD);
+        if room < LEAST {
+            let least = (LEAD + LEAST).as_millis();
+            let missing = format!("cost of the observer not measured: no warm-up window of {least} ms");
+            locked(&found).missing = Some(missing);
+            return Slice { found, stop: None, thread: None };
+        }
+        let (stop, stopped) = channel();
+        let (observer, told) = (observer.clone(), found.clone());
+        let thread = std::thread::spawn(move || {
+            // A reading may wait for this thread: it must not wait for the load.
+            let _ = realtime::raise();
+            let measured = measure(&observer, &cpus, room, &stopped, &told);
+            if let Err(refusal) = measured {
+                locked(&told).missing = Some(format!("cost of the observer not measured: {refusal}"));
+            }
+        });
+        Slice { found, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// What was found so far.
+    pub fn found(&self) -> Found {
+        locked(&self.found).clone()
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The value; a thread that panicked while it had it leaves it as good as any.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sleeps; `false` when the slice is to end.
+fn sleep(stopped: &Receiver<()>, time: Duration) -> bool {
+    stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+}
+
+fn measure(
+    observer: &Mutex<Observer>,
+    cpus: &[u32],
+    room: Duration,
+    stopped: &Receiver<()>,
+    told: &Mutex<Found>,
+) -> Result<(), Refusal> {
+    let begin = clock::monotonic();
+    if !sleep(stopped, LEAD) {
+        return Ok(());
+    }
+    // The kernel stops to take times when the descriptor is closed, also by the end of this process.
+    let timed = aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(Refusal::of_call)?;
+    let before = look(observer, cpus)?;
+    if !sleep(stopped, TIMED_MAX.min(room * 3 / 4)) {
+        return Ok(());
+    }
+    let after = look(observer, cpus)?;
+    drop(timed);
+
+    let growth: Vec<Account> =
+        after.accounts.iter().zip(&before.accounts).map(|(now, before)| now.since(before)).collect();
+    let cost = Cost::new(after.spent.since(before.spent), &growth);
+    locked(told).event_ns = cost.event_ns;
+    if let Some((cpu, share)) = cost.busiest.filter(|(_, share)| *share > SHARE_MAX) {
+        let mut observer = locked(observer);
+        let without = share * cost.core;
+        let (percent, cpu) = (share * 100.0, cpus.get(cpu).copied().unwrap_or_default());
+        if without > SHARE_MAX {
+            observer.detach();
+            let why = format!(
+                "withdrawn: the accounting itself would take {:.1} % of CPU {cpu}, more than {} %",
+                without * 100.0,
+                SHARE_MAX * 100.0
+            );
+            locked(told).withdrawn = Some(why);
+            return Ok(());
+        }
+        observer.detach_counters();
+        locked(told).missing = Some(format!(
+            "polls, wake-ups and waits for locks left out: with them the accounting would take {percent:.1} % of CPU {cpu}"
+        ));
+    }
+    // A thread that woke late leaves the measured window alone.
+    let left =
+        room.saturating_sub(Duration::from_nanos(clock::monotonic().minus(begin).0).saturating_sub(LEAD));
+    match left < SYSCALLS_MAX / 2 {
+        true => Ok(()),
+        false => count_syscalls(observer, cpus, SYSCALLS_MAX.min(left / 2), stopped, told),
+    }
+}
+
+/// Counts system calls for some time.
+fn count_syscalls(
+    observer: &Mutex<Observer>,
+    cpus: &[u32],
+    time: Duration,
+    stopped: &Receiver<()>,
+    told: &Mutex<Found>,
+) -> Result<(), Refusal> {
+    let calls = |look: &Look| look.accounts.iter().map(|account| account.syscalls).sum::<u64>();
+    locked(observer).attach_syscalls()?;
+    let before = look(observer, cpus)?;
+    let go_on = sleep(stopped, time);
+    let after = look(observer, cpus)?;
+    locked(observer).detach_syscalls();
+    let span_ns = after.at.minus(before.at).0;
+    if go_on && span_ns > 0 {
+        let calls = (calls(&after) - calls(&before)) as f64;
+        locked(told).syscalls_per_s = Some((calls * 1e9 / span_ns as f64).round() as u64);
+    }
+    Ok(())
+}
+
+/// The observer at an instant.
+struct Look {
+    at: Nanos,
+    spent: Spent,
+    /// One a CPU, in the order asked for; that of a CPU which is not online does not grow.
+    accounts: Vec<Account>,
+}
+
+fn look(observer: &Mutex<Observer>, cpus: &[u32]) -> Result<Look, Refusal> {
+    let mut observer = locked(observer);
+    let accounts = observer.read(cpus)?.into_iter().map(Result::unwrap_or_default).collect();
+    Ok(Look { at: clock::monotonic(), spent: observer.spent()?, accounts })
+}
+
+/// What the slice says about the cost.
+#[derive(Debug, PartialEq)]
+struct Cost {
+    /// Time of one event on a CPU of the trial; `None` when there was none.
+    event_ns: Option<f64>,
+    /// The CPU that it took the largest share of, by its place, and the share.
+    busiest: Option<(usize, f64)>,
+    /// Part of the time that was not the counters'.
+    core: f64,
+}
+
+impl Cost {
+    fn new(spent: Spent, growth: &[Account]) -> Cost {
+        let events: u64 = growth.iter().map(|account| account.events).sum();
+        // Runs on other CPUs return at once, but are among those that the kernel counted.
+        let foreign = spent.runs.saturating_sub(events);
+        let event_ns = (events > 0).then(|| spent.ns as f64 / (events as f64 + foreign as f64 * FOREIGN));
+        let share = |account: &Account| {
+            event_ns.unwrap_or(0.0) * account.events as f64 / account.until_ns.max(1) as f64
+        };
+        let busiest =
+            growth.iter().map(share).enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other));
+        let core = 1.0 - spent.counters_ns as f64 / spent.ns.max(1) as f64;
+        Cost { event_ns, busiest, core }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_on_cpus_of_others_count_half() {
+        let account = |events| Account { events, until_ns: 100_000_000, ..Account::default() };
+        let spent = Spent { runs: 30_000, ns: 2_500_000, counters_ns: 500_000 };
+        let cost = Cost::new(spent, &[account(5_000), account(15_000)]);
+        assert_eq!(cost.event_ns, Some(100.0), "20 000 own events and 10 000 of others at the half");
+        assert_eq!(cost.busiest, Some((1, 0.015)), "15 000 of 100 ns in 100 ms");
+        assert!((cost.core - 0.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_events_there_is_no_cost_of_one() {
+        let cost = Cost::new(Spent::default(), &[Account::default()]);
+        assert_eq!((cost.event_ns, cost.busiest), (None, Some((0, 0.0))));
+        assert_eq!(Cost::new(Spent::default(), &[]).busiest, None);
+    }
+}

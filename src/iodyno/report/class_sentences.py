@@ -1,0 +1,100 @@
+"""Sentences about where the CPU time of a KiB goes, by class: what makes most of it, and what makes it dearer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from iodyno.analysis.compare import change, difference
+from iodyno.analysis.cpu_classes import BUSY_CLASSES
+from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.report.layout import Layout, place_name
+from iodyno.report.numbers import between
+
+WORDS = {
+    "usr": "user code",
+    "sys": "system code",
+    "irq": "hard interrupts",
+    "softirq": "soft interrupts",
+    "other": "other tasks",
+}
+
+
+def busy_by_class(point: PointSummary, host: str) -> str:
+    """`1 % user code, 40 % system code, 12 % soft interrupts`: what the host's CPUs are busy with, zeros left out."""
+    parts = []
+    for kind in BUSY_CLASSES:
+        found = point.outcomes.get(f"{host}.cpu_{kind}_ratio")
+        if found and found.estimate is not None and found.estimate >= 0.005:
+            parts.append((found.estimate, f"{100 * found.estimate:.0f} % {WORDS[kind]}"))
+    return ", ".join(text for _, text in sorted(parts, reverse=True))
+
+
+def what_makes_it(layout: Layout, cheapest: PointSummary, dearest: PointSummary, host: str) -> Iterator[str]:
+    """Which class makes most of a KiB's cost at both ends of its range, and which make the difference."""
+    at_first, at_last = _largest(cheapest, host), _largest(dearest, host)
+    if at_first is None or at_last is None:
+        return
+    (first, share), (last, final) = at_first, at_last
+    places = [place_name(point, layout.factors) for point in (cheapest, dearest)]
+    if cheapest is dearest:
+        yield f"On {host}, {WORDS[first]} makes most of what a KiB costs: {share:.0%}."
+        return
+    if first == last:
+        yield (
+            f"On {host}, {WORDS[first]} makes most of what a KiB costs: {share:.0%} of it where it is cheapest "
+            f"({places[0]}), {final:.0%} where it is dearest ({places[1]})."
+        )
+    else:
+        yield (
+            f"On {host}, {WORDS[first]} makes most of what a KiB costs where it is cheapest ({share:.0%}; {places[0]}), "
+            f"{WORDS[last]} where it is dearest ({final:.0%}; {places[1]})."
+        )
+    yield from _what_makes_the_difference(cheapest, dearest, host)
+
+
+def _what_makes_the_difference(cheapest: PointSummary, dearest: PointSummary, host: str) -> Iterator[str]:
+    total = f"{host}.cpu_ns_per_kib"
+    if change(cheapest.outcomes[total], dearest.outcomes[total]).verdict != "rises":
+        return
+    grown, unclear = [], []
+    for kind in BUSY_CLASSES:
+        name = f"{host}.cpu_{kind}_ns_per_kib"
+        first, last = cheapest.outcomes[name], dearest.outcomes[name]
+        step = difference(first, last)
+        if step.estimate is None:
+            continue
+        if step.low is not None and step.high is not None and (step.low > 0 or step.high < 0):
+            grown.append((step.estimate, f"{between(step)} in {WORDS[kind]}"))
+        else:
+            unclear.append(WORDS[kind])
+    if not grown:
+        return
+    parts = _listed([text for _, text in sorted(grown, reverse=True)])
+    rest = f"; {_listed(unclear)} may not have changed" if unclear else ""
+    whole = difference(cheapest.outcomes[total], dearest.outcomes[total])
+    yield (f"Between these two, a KiB on {host} gets dearer by {between(whole)} of CPU time: {parts}{rest}.")
+
+
+def _largest(point: PointSummary, host: str) -> tuple[str, float] | None:
+    """The class that makes most of the cost, and its share of it; None where classes are missing."""
+    total = point.outcomes.get(f"{host}.cpu_ns_per_kib")
+    parts = {kind: point.outcomes.get(f"{host}.cpu_{kind}_ns_per_kib") for kind in BUSY_CLASSES}
+    known = {kind: found.estimate for kind, found in parts.items() if found and found.estimate is not None}
+    if not total or not total.estimate or total.estimate < 0 or not {"usr", "sys", "softirq"} <= set(known):
+        return None
+    kind = max(known, key=lambda name: known[name])
+    return kind, known[kind] / total.estimate
+
+
+def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, ...]:
+    """The points whose cost on the host is the host's own."""
+    return tuple(point for point in summary.points if not void(point, host))
+
+
+def void(point: PointSummary, host: str) -> bool:
+    """Whether nothing is claimed of what the point costs the host."""
+    return any(doubt.code == "cost_void" and doubt.text.startswith(f"{host}:") for doubt in point.doubts)
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]

@@ -241,7 +241,7 @@ def test_every_tag_is_closed(report: Path) -> None:
 def test_the_experiment_and_the_data_are_in_it(report: Path) -> None:
     text = report.read_text()
     assert "iodyno run experiment.yaml" in text
-    assert text.count("data:application/json;base64,") == 1
+    assert text.count("data:application/gzip;base64,") == 1
     assert "name: made #" in text
 
 

@@ -60,6 +60,7 @@ def _below(name: str, signal: SignalOf, threshold: float, cite: str) -> Criterio
 
 _FULL = _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.10, _MEASURED)
 _AWAKE = _below("asleep_ratio", signals.asleep, 0.15, _MEASURED)
+_FLOWS_REST = _below("busy_ratio_of_flows", signals.flows_busy, 0.70, _MEASURED)
 _OTHERS = 0.20
 _A_FIFTH = "chosen: a fifth of the CPU"
 
@@ -111,13 +112,26 @@ RULES: tuple[Rule, ...] = (
         (
             _below("off_one_at_a_time", signals.off_exclusion, 0.20, _MEASURED),
             _above("pausing_ratio", signals.pausing, 0.30, _MEASURED),
+            _FLOWS_REST,
             _below(
                 "load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.90, "chosen: a tenth of the CPU is free"
             ),
         ),
         ends=("send",),
     ),
-    Rule("application", (_above("pausing_ratio", signals.pausing, 0.50, _MEASURED),)),
+    Rule(
+        "application",
+        (_above("pausing_ratio", signals.pausing, 0.40, _MEASURED), _FLOWS_REST),
+        ends=("send",),
+    ),
+    Rule(
+        "application",
+        (
+            _above("pausing_ratio", signals.pausing, 0.40, _MEASURED),
+            _above("rwnd_limited_ratio", signals.rwnd_limited, 0.30, _MEASURED),
+        ),
+        ends=("receive",),
+    ),
     Rule("memory", (_above("memory_pressure_ratio", signals.memory_pressure, 0.05, _GREGG),)),
     Rule("disk", (_above("io_pressure_ratio", signals.io_pressure, 0.20, _GREGG),)),
     Rule("softirq", (_above("interrupt_ratio_of_busiest_cpu", signals.interrupts_most, 0.90, _GREGG),)),

@@ -54,6 +54,7 @@ pub fn serve(parent: i32, lab_timeout_s: f64) -> ExitCode {
         Ok(false) => return ExitCode::from(ErrorCode::LabLost.exit_code().unwrap_or(75)),
         Err(error) => return crate::exit::of(&Err(error)),
     }
+    iodyno_load::remove_leftovers();
     let (outgoing, writer) = Outgoing::start(std::io::stdout());
     let (sink, events) = channel();
     read_commands(std::io::stdin(), sink.clone(), Event::FromLab);

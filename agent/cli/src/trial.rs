@@ -8,7 +8,7 @@ use iodyno_core::message::{ErrorCode, JobResult, LoadCounts, Message, Ready, Rec
 use iodyno_core::metric::Reading;
 use iodyno_core::phase::Window;
 use iodyno_core::units::{Bytes, Nanos};
-use iodyno_load::{Cancel, Finished, LoadError, Meter, Prepared, Running, Totals};
+use iodyno_load::{Cancel, Finished, LoadError, Meter, Prepared, Quota, Running, Totals};
 use iodyno_profile::Profiler;
 use iodyno_sense::{Panel, Roots, Subject};
 use iodyno_sys::{clock, process, realtime};
@@ -36,7 +36,12 @@ pub fn carry_out(
     let _ = process::forget_resident_peak();
     // Before there is any worker: it may be allowed to sample those only that are started later.
     let mut profiler = Profiler::open(job.profile_hz, &cpus(job));
+    // Made before the connections, so that a refusal costs none; entered after, so that they come up at full speed.
+    let quota = job.cpu_quota_percent.map(Quota::new).transpose()?;
     let prepared = prepare(job, cancel, outgoing)?;
+    if let Some(quota) = &quota {
+        quota.enter()?;
+    }
     let (sockets, thread_ids) = prepared
         .as_ref()
         .map_or((Vec::new(), Vec::new()), |prepared| (prepared.sockets(), prepared.thread_ids()));
@@ -55,6 +60,7 @@ pub fn carry_out(
         socket: prepared.as_ref().map(|prepared| prepared.obtained().clone()).unwrap_or_default(),
         setup_ns: clock::monotonic().minus(began),
         foreign_refused: prepared.as_ref().map_or(0, Prepared::foreign_refused),
+        cpu_quota: quota.as_ref().map(|quota| quota.obtained().clone()),
     }));
 
     let start_ns = wait_for_start(start, cancel)?;

@@ -13,6 +13,13 @@ pub const MAX_MESSAGE_BYTES: u64 = 1 << 30;
 /// Most samples of call stacks per second and CPU. chosen: ten times what is useful; each takes some microseconds.
 pub const MAX_PROFILE_HZ: u32 = 10_000;
 
+/// Longest computation before a write: longer ones keep the load on long after it is due to stop.
+pub const MAX_COMPUTE: Nanos = Nanos(1_000_000_000);
+/// Longest pause of a connection. It ends early when the load is due to stop.
+pub const MAX_THINK: Nanos = Nanos(10_000_000_000);
+/// Largest quota, in percent of one CPU: a thousand CPUs.
+pub const MAX_CPU_QUOTA_PERCENT: u32 = 100_000;
+
 /// Which end of the workload this agent is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -31,6 +38,8 @@ pub enum Role {
 pub enum Workload {
     /// Bulk transmit: messages of one size, one after the other, as fast as they are accepted.
     Stream,
+    /// Requests of one size, each answered: one outstanding on each connection.
+    RequestResponse,
 }
 
 /// What the bytes travel on.
@@ -90,6 +99,18 @@ pub struct SocketOptionsObtained {
     pub differing: u32,
 }
 
+/// The control group of a job with a CPU quota, as read back from the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CpuQuotaObtained {
+    /// CPU time that the agent may take in each period, over all CPUs.
+    pub quota_ns: Nanos,
+    /// The period.
+    pub period_ns: Nanos,
+    /// Directory of the control group.
+    pub group: String,
+}
+
 /// The part of a trial that one agent carries out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -108,8 +129,11 @@ pub struct Job {
     pub driver: Driver,
     /// Number of connections, 1 to [`MAX_CONNECTIONS`].
     pub connections: u32,
-    /// Payload of one write, 1 to [`MAX_MESSAGE_BYTES`].
+    /// Payload of one write or request, 1 to [`MAX_MESSAGE_BYTES`].
     pub message_bytes: Bytes,
+    /// Payload of an answer ([`Workload::RequestResponse`]), 1 to [`MAX_MESSAGE_BYTES`].
+    #[serde(default = "one_byte")]
+    pub answer_bytes: Bytes,
     /// Where to connect (`Send`) or what to listen on (`Receive`): a numeric address with port; port 0
     /// lets the kernel choose. Names are resolved by the lab.
     #[serde(default)]
@@ -131,7 +155,7 @@ pub struct Job {
     /// Pause of each connection after each of its operations: an application that waits.
     #[serde(default)]
     pub think_ns: Nanos,
-    /// Whether all workers of this job take one lock around each operation.
+    /// Whether all workers of this job take one lock around each call of an operation.
     #[serde(default)]
     pub serialised: bool,
     /// CPU time that the agent may take, in percent of one CPU, by a control group; absent: no quota.
@@ -140,6 +164,10 @@ pub struct Job {
     /// Samples of call stacks per second and CPU, up to [`MAX_PROFILE_HZ`]; 0: none.
     #[serde(default)]
     pub profile_hz: u32,
+}
+
+fn one_byte() -> Bytes {
+    Bytes(1)
 }
 
 /// Why a job cannot be taken: which key, what was found, what is allowed.
@@ -178,14 +206,31 @@ impl Job {
         if self.profile_hz > MAX_PROFILE_HZ {
             return error("profile_hz", &self.profile_hz, &format!("{MAX_PROFILE_HZ} at most"));
         }
+        if self.cpu_quota_percent.is_some_and(|percent| !(1..=MAX_CPU_QUOTA_PERCENT).contains(&percent)) {
+            let allowed = format!("1 to {MAX_CPU_QUOTA_PERCENT}, or nothing");
+            return error("cpu_quota_percent", &self.cpu_quota_percent.unwrap_or_default(), &allowed);
+        }
         if self.role == Role::Idle {
             return Ok(());
+        }
+        if self.compute_ns > if self.role == Role::Send { MAX_COMPUTE } else { Nanos(0) } {
+            let allowed = format!("0 to {} for a sender, 0 for others", MAX_COMPUTE.0);
+            return error("compute_ns", &self.compute_ns.0, &allowed);
+        }
+        if self.think_ns > MAX_THINK {
+            return error("think_ns", &self.think_ns.0, &format!("0 to {}", MAX_THINK.0));
         }
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return error("connections", &self.connections, &format!("1 to {MAX_CONNECTIONS}"));
         }
         if !(1..=MAX_MESSAGE_BYTES).contains(&self.message_bytes.0) {
             return error("message_bytes", &self.message_bytes.0, &format!("1 to {MAX_MESSAGE_BYTES}"));
+        }
+        if !(1..=MAX_MESSAGE_BYTES).contains(&self.answer_bytes.0) {
+            return error("answer_bytes", &self.answer_bytes.0, &format!("1 to {MAX_MESSAGE_BYTES}"));
+        }
+        if self.transport == Transport::Null && self.workload == Workload::RequestResponse {
+            return error("transport", &"null", "tcp: nobody answers on the null transport");
         }
         if self.transport == Transport::Tcp {
             let address = self.address.as_deref().unwrap_or("nothing");
@@ -197,6 +242,12 @@ impl Job {
             }
         }
         Ok(())
+    }
+
+    /// Whether the load behaves like an application with work, pauses or a lock of its own.
+    #[must_use]
+    pub fn plays_application(&self) -> bool {
+        self.compute_ns.0 > 0 || self.think_ns.0 > 0 || self.serialised
     }
 
     /// The token as bytes, or `None` when it is not 32 hexadecimal digits.

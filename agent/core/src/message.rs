@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
-use crate::job::{Job, SocketOptionsObtained};
+use crate::job::{CpuQuotaObtained, Job, SocketOptionsObtained};
 use crate::metric::Reading;
 use crate::phase::Window;
 use crate::profile::Profile;
@@ -230,6 +230,9 @@ pub struct Ready {
     pub setup_ns: Nanos,
     /// Connections turned away because they did not show the token.
     pub foreign_refused: u32,
+    /// The CPU quota in force; absent: the job asks for none.
+    #[serde(default)]
+    pub cpu_quota: Option<CpuQuotaObtained>,
 }
 
 /// What was done in an interval. Bytes and operations are counted when the kernel has accepted (sender) or

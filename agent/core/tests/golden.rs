@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use iodyno_core::frame::{encode, Decoder};
 use iodyno_core::histogram::Histogram;
-use iodyno_core::job::{Driver, Job, Role, SocketOptions, SocketOptionsObtained, Transport, Workload};
+use iodyno_core::job::{
+    CpuQuotaObtained, Driver, Job, Role, SocketOptions, SocketOptionsObtained, Transport, Workload,
+};
 use iodyno_core::message::{
     Capability, ClockFacts, Command, ErrorCode, Hello, HostFacts, JobResult, LoadCounts, Message, Ready,
     Record, WireError, WIRE_VERSION,
@@ -31,6 +33,7 @@ fn job() -> Job {
         driver: Driver::Threads,
         connections: 100,
         message_bytes: Bytes(65_536),
+        answer_bytes: Bytes(1),
         address: Some("10.0.0.2:5201".to_owned()),
         socket: SocketOptions {
             send_buffer_bytes: Some(Bytes(262_144)),
@@ -150,6 +153,11 @@ fn messages() -> Vec<Message> {
             socket: SocketOptionsObtained { send_buffer_bytes: Some(Bytes(524_288)), ..Default::default() },
             setup_ns: Nanos(30_000_000),
             foreign_refused: 0,
+            cpu_quota: Some(CpuQuotaObtained {
+                quota_ns: Nanos(5_000_000),
+                period_ns: Nanos(10_000_000),
+                group: "/sys/fs/cgroup/cpu/iodyno-agent-812-4711".to_owned(),
+            }),
         }),
         Message::Armed { trial: trial(), slack_ns: Nanos(90_000_000), realtime: true },
         Message::Record(Box::new(record())),

@@ -20,6 +20,7 @@ pub fn null_cost(driver: Driver, duration: Nanos) -> f64 {
         driver,
         connections: 1,
         message_bytes: Bytes(1024),
+        answer_bytes: Bytes(1),
         address: None,
         socket: SocketOptions::default(),
         windows: Windows {

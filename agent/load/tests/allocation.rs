@@ -36,21 +36,24 @@ static ALLOCATOR: Counting = Counting;
 fn the_load_allocates_nothing() {
     for sending in DRIVERS {
         for receiving in DRIVERS {
-            let (sender, receiver) = prepare(
-                &job(Role::Send, sending, 20, 3_000, 400),
-                &job(Role::Receive, receiving, 20, 3_000, 400),
-                &Cancel::default(),
-            )
-            .unwrap();
-            let start = clock::monotonic().plus(Nanos(200 * MS));
-            let (receiving, sending) = (receiver.arm(start), sender.arm(start));
-            // From before the first operation to the stop of the load; this thread sleeps meanwhile.
-            clock::sleep_until(start.minus(Nanos(10 * MS))).unwrap();
-            let before = ALLOCATIONS.load(SeqCst);
-            clock::sleep_until(start.plus(Nanos(390 * MS))).unwrap();
-            assert_eq!(ALLOCATIONS.load(SeqCst) - before, 0);
-            assert!(sending.join().totals.operations > 0);
-            assert!(receiving.join().totals.operations > 0);
+            for application in [false, true] {
+                let mut sender = job(Role::Send, sending, 20, 3_000, 400);
+                let mut receiver = job(Role::Receive, receiving, 20, 3_000, 400);
+                if application {
+                    (sender.compute_ns, sender.think_ns, sender.serialised) = (Nanos(1_000), Nanos(MS), true);
+                    receiver.think_ns = Nanos(MS);
+                }
+                let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
+                let start = clock::monotonic().plus(Nanos(200 * MS));
+                let (receiving, sending) = (receiver.arm(start), sender.arm(start));
+                // From before the first operation to the stop of the load; this thread sleeps meanwhile.
+                clock::sleep_until(start.minus(Nanos(10 * MS))).unwrap();
+                let before = ALLOCATIONS.load(SeqCst);
+                clock::sleep_until(start.plus(Nanos(390 * MS))).unwrap();
+                assert_eq!(ALLOCATIONS.load(SeqCst) - before, 0);
+                assert!(sending.join().totals.operations > 0);
+                assert!(receiving.join().totals.operations > 0);
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use iodyno_sys::control_group;
+
 use crate::sensor::Roots;
 
 /// CPU quota in CPUs: the smallest of the group and those above it. `None`: no limit, or not known.
@@ -26,27 +28,8 @@ pub(crate) fn threads_max(roots: &Roots) -> Option<u64> {
     limits.filter_map(|place| std::fs::read_to_string(place.join("pids.max")).ok()?.trim().parse().ok()).min()
 }
 
-/// Directories of the agent's group and of those above it, in each hierarchy that may have the controller.
+/// Directories of the agent's group and of those above it, in each hierarchy that has the controller.
 fn directories(roots: &Roots, controller: &str) -> Vec<PathBuf> {
-    let mount = roots.sys.join("fs/cgroup");
-    let groups = std::fs::read_to_string(roots.proc.join("self/cgroup")).unwrap_or_default();
-    let mut directories = Vec::new();
-    for line in groups.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let top = match controllers {
-            "" if mount.join("unified").is_dir() => mount.join("unified"),
-            "" => mount.clone(),
-            _ if controllers.split(',').any(|name| name == controller) => mount.join(controllers),
-            _ => continue,
-        };
-        // In a container the path may name groups that are not mounted: those are skipped, the top is not.
-        let mut directory = top.clone();
-        directories.push(directory.clone());
-        for name in path.split('/').filter(|name| !name.is_empty() && *name != "..") {
-            directory.push(name);
-            directories.push(directory.clone());
-        }
-    }
-    directories
+    let hierarchies = control_group::hierarchies(&roots.proc, &roots.sys, controller);
+    hierarchies.into_iter().flat_map(|hierarchy| hierarchy.groups).collect()
 }

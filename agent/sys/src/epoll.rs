@@ -1,15 +1,20 @@
 //! Readiness of many descriptors at once.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What to wait for. All are level-triggered; a hang-up or an error is reported always.
+use iodyno_core::units::Nanos;
+
+/// What to wait for. All are level-triggered; a hang-up (of both directions) or an error is reported always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Something to read, or the end of the stream.
     Readable,
     /// Room to write.
     Writable,
+    /// A hang-up or an error only.
+    Nothing,
 }
 
 impl Interest {
@@ -17,13 +22,18 @@ impl Interest {
         match self {
             Interest::Readable => libc::EPOLLIN as u32,
             Interest::Writable => libc::EPOLLOUT as u32,
+            Interest::Nothing => 0,
         }
     }
 }
 
 /// An epoll instance.
 #[derive(Debug)]
-pub struct Epoll(OwnedFd);
+pub struct Epoll {
+    fd: OwnedFd,
+    /// Whether the kernel takes a timeout in nanoseconds (Linux 5.11).
+    precise: Cell<bool>,
+}
 
 /// Room for what one wait reports.
 pub struct Events {
@@ -54,6 +64,15 @@ impl Events {
         self.entries[at].u64
     }
 
+    /// Takes the outcome of a wait; an interruption reported nothing.
+    fn fill(&mut self, count: i64) -> io::Result<()> {
+        self.filled = usize::try_from(count).unwrap_or(0);
+        match io::Error::last_os_error() {
+            error if count < 0 && error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// The keys that the last wait reported.
     pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
         self.entries[..self.filled].iter().map(|entry| entry.u64)
@@ -72,13 +91,13 @@ impl Epoll {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `fd` is open and nobody else owns it.
-        Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Epoll { fd: unsafe { OwnedFd::from_raw_fd(fd) }, precise: Cell::new(true) })
     }
 
     fn control(&self, operation: libc::c_int, fd: BorrowedFd<'_>, events: u32, key: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events, u64: key };
         // SAFETY: both descriptors are open as long as their borrows live; `event` is a valid epoll_event.
-        if unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) } != 0 {
+        if unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(())
@@ -117,20 +136,47 @@ impl Epoll {
         // SAFETY: the kernel writes at most as many entries as there are.
         let count = unsafe {
             libc::epoll_wait(
-                self.0.as_raw_fd(),
+                self.fd.as_raw_fd(),
                 events.entries.as_mut_ptr(),
                 i32::try_from(events.entries.len()).unwrap_or(i32::MAX),
                 timeout_ms,
             )
         };
-        events.filled = usize::try_from(count).unwrap_or(0);
-        if count < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
+        events.fill(i64::from(count))
+    }
+
+    /// Like [`Epoll::wait`], for a time that is not rounded to milliseconds where the kernel can (Linux 5.11)
+    /// and up to a whole one where it cannot; `None`: for ever.
+    ///
+    /// # Errors
+    /// What the kernel said, other than an interruption.
+    pub fn wait_for(&self, events: &mut Events, timeout: Option<Nanos>) -> io::Result<()> {
+        if self.precise.get() {
+            let given = timeout.map(|timeout| libc::timespec {
+                tv_sec: (timeout.0 / 1_000_000_000) as libc::time_t,
+                tv_nsec: (timeout.0 % 1_000_000_000) as libc::c_long,
+            });
+            let given = given.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+            // SAFETY: the kernel writes at most as many entries as there are; the timeout is null or a timespec
+            // that lives until after the call; a null signal mask leaves the mask alone.
+            let count = unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    self.fd.as_raw_fd(),
+                    events.entries.as_mut_ptr(),
+                    i32::try_from(events.entries.len()).unwrap_or(i32::MAX),
+                    given,
+                    std::ptr::null::<libc::sigset_t>(),
+                    0_usize,
+                )
+            };
+            match events.fill(count) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => self.precise.set(false),
+                outcome => return outcome,
             }
         }
-        Ok(())
+        let rounded = |time: Nanos| i32::try_from(time.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        self.wait(events, timeout.map_or(-1, rounded))
     }
 }
 
@@ -150,9 +196,17 @@ mod tests {
         near.write_all(b"x").unwrap();
         epoll.wait(&mut events, 1_000).unwrap();
         assert_eq!(events.keys().collect::<Vec<_>>(), [77]);
+        epoll.change(far.as_fd(), Interest::Nothing, 77).unwrap();
+        epoll.wait_for(&mut events, Some(Nanos(1))).unwrap();
+        assert_eq!(events.count(), 0);
         epoll.change(far.as_fd(), Interest::Writable, 78).unwrap();
         epoll.wait(&mut events, 1_000).unwrap();
         assert_eq!(events.keys().collect::<Vec<_>>(), [78]);
+        for precise in [true, false] {
+            epoll.precise.set(precise);
+            epoll.wait_for(&mut events, None).unwrap();
+            assert_eq!(events.count(), 1);
+        }
         epoll.remove(far.as_fd()).unwrap();
         epoll.wait(&mut events, 0).unwrap();
         assert_eq!(events.keys().count(), 0);

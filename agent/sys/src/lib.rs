@@ -5,6 +5,7 @@
 pub mod affinity;
 pub mod buffer;
 pub mod clock;
+pub mod control_group;
 pub mod epoll;
 pub mod errno;
 pub mod limits;

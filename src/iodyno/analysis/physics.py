@@ -179,13 +179,19 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Do
     if times.time_biased_mean > LITTLE_EDGE * sender.measured_ns:
         return
     clock = (hello.get(sender.name) or {}).get("clock") or {}
-    between_ns = 2 * float(clock.get("read_cost_ns") or 0.0)
+    job = sender.manifest.get("job") or {}
+    application_ns = int(job.get("compute_ns") or 0) + int(job.get("think_ns") or 0)
+    between_ns = 2 * float(clock.get("read_cost_ns") or 0.0) + application_ns
     in_system = (times.sum_ns + between_ns * times.count) / sender.measured_ns
     ratio = in_system / connections
-    # Threads that take turns wait for theirs between two writes (agent/load/src/driver/threads.rs): then the law
-    # holds only as a bound, N >= X R.
+    # Threads that take turns wait for theirs between two writes (agent/load/src/driver/threads.rs), and those of an
+    # application that computes, pauses or locks wait for more than it was told: then the law holds only as a
+    # bound, N >= X R.
     turns = (
-        connections > TURNS_THREADS * len(sender.cpus) or int(trial.settings.get("size", 0)) >= TURNS_BYTES
+        connections > TURNS_THREADS * len(sender.cpus)
+        or int(trial.settings.get("size", 0)) >= TURNS_BYTES
+        or application_ns > 0
+        or bool(job.get("serialised"))
     )
     if ratio > 1 + LITTLE_TOLERANCE or (ratio < 1 - LITTLE_TOLERANCE and not turns):
         text = (

@@ -156,6 +156,7 @@ def _job(
         "driver": settings.get("driver", "threads"),
         "connections": settings["connections"],
         "message_bytes": settings["size"],
+        "answer_bytes": settings.get("answer", 1),
         "address": address,
         "socket": {
             "send_buffer_bytes": settings.get("send_buffer", window) if role == "send" else window,

@@ -36,13 +36,14 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "writes_per_s",
             "1/s",
-            "Messages whose last byte the sender's kernel accepted, per second.",
+            "Messages whose last byte the sender's kernel accepted (requests whose whole answer came), per second.",
             better="higher",
         ),
         OutcomeKind(
             "write_service_time_mean_ns",
             "ns",
-            "Mean time from the first attempt to write a message to the acceptance of its last byte.",
+            "Mean time from the first attempt to write a message to the acceptance of its last byte"
+            " (request_response: to the last byte of the answer).",
             better="lower",
         ),
         OutcomeKind("write_service_time_p50_ns", "ns", "Median of the same.", better="lower"),

@@ -78,50 +78,76 @@ def _switch(written: object) -> bool:
     raise ValueError(f"found {written!r}, allowed: on, off")
 
 
+_CONNECTIONS = (
+    Parameter("transport", "word", "What the bytes travel on.", words=("tcp",), default="tcp"),
+    Parameter(
+        "driver",
+        "word",
+        "How operations are submitted: one blocking thread a connection, or pinned workers with epoll.",
+        words=("threads", "epoll"),
+        default="threads",
+    ),
+    Parameter("connections", "count", "Connections at a time.", high=60_000, default=1),
+)
+"""How the load reaches the other end."""
+
+_SOCKETS = (
+    Parameter(
+        "window", "size", "Socket buffers of both ends (SO_SNDBUF and SO_RCVBUF).", low=1024, high=2**30
+    ),
+    Parameter("send_buffer", "size", "SO_SNDBUF of the sender.", low=1024, high=2**30),
+    Parameter("receive_buffer", "size", "SO_RCVBUF of the receiver.", low=1024, high=2**30),
+    Parameter("congestion_control", "word", "TCP congestion control, such as cubic, reno or bbr."),
+)
+"""Options of the sockets."""
+
+_LIMITS = (
+    Parameter(
+        "compute", "duration", "CPU time of the sender's own code before each write.", low=0, high=10**9
+    ),
+    Parameter("think", "duration", "Pause of a sending connection after each write.", low=0, high=10**10),
+    Parameter(
+        "reader_think", "duration", "Pause of a receiving connection after each read.", low=0, high=10**10
+    ),
+    Parameter("serialised", "switch", "All sending workers take one lock around each write."),
+    Parameter("sender_quota", "count", "CPU time of the sending agent, in percent of one CPU.", high=100_000),
+    Parameter(
+        "receiver_quota", "count", "CPU time of the receiving agent, in percent of one CPU.", high=100_000
+    ),
+    Parameter("link_rate", "count", "Rate of the path in bit/s, by a token bucket (path veth).", low=10_000),
+    Parameter("link_queue", "size", "Bytes that the shaped path queues (path veth).", low=1024, high=2**30),
+    Parameter("link_delay", "duration", "Delay added each way by a relay (path veth).", high=10**9),
+)
+"""What slows it down on purpose: an application that computes, waits or locks, a quota, a path."""
+
 STREAM = Workload(
     name="stream",
     help="Bulk transmit: messages of one size, one after the other, as fast as they are accepted.",
     parameters=(
-        Parameter("transport", "word", "What the bytes travel on.", words=("tcp",), default="tcp"),
-        Parameter(
-            "driver",
-            "word",
-            "How operations are submitted: one blocking thread a connection, or pinned workers with epoll.",
-            words=("threads", "epoll"),
-            default="threads",
-        ),
-        Parameter("connections", "count", "Connections at a time.", high=60_000, default=1),
+        *_CONNECTIONS,
         Parameter("size", "size", "Message size: bytes handed over in one write.", high=2**30, default=65536),
-        Parameter(
-            "window", "size", "Socket buffers of both ends (SO_SNDBUF and SO_RCVBUF).", low=1024, high=2**30
-        ),
-        Parameter("send_buffer", "size", "SO_SNDBUF of the sender.", low=1024, high=2**30),
-        Parameter("receive_buffer", "size", "SO_RCVBUF of the receiver.", low=1024, high=2**30),
+        *_SOCKETS,
         Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=True),
-        Parameter("congestion_control", "word", "TCP congestion control, such as cubic, reno or bbr."),
-        Parameter(
-            "compute", "duration", "CPU time of the sender's own code before each write.", low=0, high=10**9
-        ),
-        Parameter("think", "duration", "Pause of a sending connection after each write.", low=0, high=10**10),
-        Parameter(
-            "reader_think", "duration", "Pause of a receiving connection after each read.", low=0, high=10**10
-        ),
-        Parameter("serialised", "switch", "All sending workers take one lock around each write."),
-        Parameter(
-            "sender_quota", "count", "CPU time of the sending agent, in percent of one CPU.", high=100_000
-        ),
-        Parameter(
-            "receiver_quota", "count", "CPU time of the receiving agent, in percent of one CPU.", high=100_000
-        ),
-        Parameter(
-            "link_rate", "count", "Rate of the path in bit/s, by a token bucket (path veth).", low=10_000
-        ),
-        Parameter(
-            "link_queue", "size", "Bytes that the shaped path queues (path veth).", low=1024, high=2**30
-        ),
-        Parameter("link_delay", "duration", "Delay added each way by a relay (path veth).", high=10**9),
+        *_LIMITS,
     ),
 )
 
-WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in (STREAM,)}
+REQUEST_RESPONSE = Workload(
+    name="request_response",
+    help="Requests of one size, each answered: one outstanding on each connection. Goodput is that of the"
+    " requests; a `write` of the outcomes is a request with its whole answer.",
+    parameters=(
+        *_CONNECTIONS,
+        Parameter("size", "size", "Request size: bytes that the sender writes.", high=2**30, default=1),
+        Parameter(
+            "answer", "size", "Answer size: bytes that the receiver writes back.", high=2**30, default=1
+        ),
+        *_SOCKETS,
+        # Off: with it, the last part of a message waits for an acknowledgement that the other end delays.
+        Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=False),
+        *_LIMITS,
+    ),
+)
+
+WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in (STREAM, REQUEST_RESPONSE)}
 """Every workload, by name."""

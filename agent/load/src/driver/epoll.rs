@@ -1,9 +1,12 @@
 //! One pinned worker a CPU, many connections each, non-blocking calls.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 
-use iodyno_sys::affinity;
-use iodyno_sys::epoll::{Epoll, Events};
+use iodyno_core::units::Nanos;
+use iodyno_sys::epoll::{Epoll, Events, Interest};
+use iodyno_sys::{affinity, clock};
 
 use crate::error::LoadError;
 use crate::transport::Link;
@@ -21,6 +24,10 @@ struct Slot<A, L> {
     link: L,
     connection: usize,
     open: bool,
+    /// What the kernel was told to wait for.
+    watched: Interest,
+    /// End of its pause; 0: it does not pause.
+    paused_until: u64,
 }
 
 pub(crate) fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
@@ -28,19 +35,22 @@ pub(crate) fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: 
     if let Err(error) = affinity::restrict(&[cpu]) {
         return shared.report(LoadError::refused(&error, &format!("run on CPU {cpu}"), "cpus"));
     }
-    let mut slots: Vec<Slot<A, L>> = shared
+    let slots: Vec<Slot<A, L>> = shared
         .share_of(number)
         .map(|connection| {
             let (activity, link) = make(connection);
-            Slot { activity, link, connection, open: true }
+            let watched = activity.interest();
+            Slot { activity, link, connection, open: true, watched, paused_until: 0 }
         })
         .collect();
     let waiting = match Waiting::on(&slots) {
         Ok(waiting) => waiting,
         Err(error) => return shared.report(LoadError::refused(&error, "wait on the sockets", "connections")),
     };
-    let Some(mut worker) = Worker::await_start(shared, number) else { return };
-    run(&mut slots, waiting, &mut worker, shared);
+    let pauses = BinaryHeap::with_capacity(if A::PAUSES { slots.len() } else { 0 });
+    let open = slots.len();
+    let Some(worker) = Worker::await_start(shared, number) else { return };
+    Round { slots, open, waiting, pauses, worker, shared }.run();
 }
 
 /// Whose turn it is.
@@ -48,7 +58,6 @@ struct Waiting {
     /// Absent for a transport that is always ready.
     epoll: Option<Epoll>,
     events: Events,
-    slots: usize,
 }
 
 impl Waiting {
@@ -60,22 +69,15 @@ impl Waiting {
                     epoll = Some(Epoll::new()?);
                 }
                 if let Some(epoll) = &epoll {
-                    epoll.add(descriptor, A::INTEREST, key)?;
+                    epoll.add(descriptor, slot.watched, key)?;
                 }
             }
         }
         let events = Events::with_capacity(slots.len().min(MOST_EVENTS));
-        Ok(Waiting { epoll, events, slots: slots.len() })
+        Ok(Waiting { epoll, events })
     }
 
-    /// Waits; gives how many are ready.
-    fn wait(&mut self, timeout_ms: i32) -> io::Result<usize> {
-        let Some(epoll) = &self.epoll else { return Ok(self.slots) };
-        epoll.wait(&mut self.events, timeout_ms)?;
-        Ok(self.events.count())
-    }
-
-    /// Which slot one of them is.
+    /// Which slot one of the ready ones is.
     #[inline]
     fn ready(&self, at: usize) -> usize {
         if self.epoll.is_some() {
@@ -84,75 +86,151 @@ impl Waiting {
             at
         }
     }
+}
+
+/// A worker's connections while the load is on.
+struct Round<'a, A, L> {
+    slots: Vec<Slot<A, L>>,
+    /// How many of them are open.
+    open: usize,
+    waiting: Waiting,
+    /// End of each pause, and whose it is. An entry whose slot pauses no longer, or longer, means nothing.
+    pauses: BinaryHeap<Reverse<(u64, usize)>>,
+    worker: Worker<'a>,
+    shared: &'a Shared,
+}
+
+impl<A: Activity, L: Link> Round<'_, A, L> {
+    fn run(mut self) {
+        let calls = self.slots.first().map_or(1, |slot| slot.activity.calls_per_visit(self.slots.len()));
+        while self.open > 0 {
+            if A::UNTIL_DUE && self.worker.is_due() && self.finish() {
+                return;
+            }
+            let ready = match self.wait() {
+                Ok(ready) => ready,
+                Err(error) => return self.fail(&error),
+            };
+            self.worker.tick();
+            while let Some(at) = self.rested().filter(|_| !(A::UNTIL_DUE && self.worker.is_due())) {
+                self.visit(at, calls);
+            }
+            for at in 0..ready {
+                let at = self.waiting.ready(at);
+                let slot = &self.slots[at];
+                if A::UNTIL_DUE && self.worker.is_due() && !slot.activity.in_hand() {
+                    continue;
+                }
+                // Of one that pauses, the kernel reports that it broke, and it cannot be told not to.
+                if slot.open && (slot.paused_until == 0 || self.waiting.epoll.is_some()) {
+                    self.visit(at, calls);
+                }
+            }
+        }
+    }
+
+    /// Ends every connection that has nothing in hand; `true`: none is left.
+    #[cold]
+    fn finish(&mut self) -> bool {
+        for at in 0..self.slots.len() {
+            if self.slots[at].open && !self.slots[at].activity.in_hand() {
+                self.slots[at].link.finish();
+                self.worker.concluded(self.slots[at].connection);
+                self.forget(at);
+            }
+        }
+        self.open == 0
+    }
+
+    /// Waits until connections are ready, a pause ends or the load is due to stop; gives how many are ready.
+    fn wait(&mut self) -> io::Result<usize> {
+        // Receivers wait as long as it takes: when a job ends, its sockets are shut, which wakes them. So do
+        // those who are past the stop and have something in hand.
+        let due = if A::UNTIL_DUE && !self.worker.is_due() { self.worker.due() } else { u64::MAX };
+        let until = self.pauses.peek().map_or(due, |Reverse((end, _))| due.min(*end));
+        match &self.waiting.epoll {
+            Some(epoll) => {
+                let left = (until < u64::MAX).then(|| Nanos(until).minus(Nanos(self.worker.now)));
+                epoll.wait_for(&mut self.waiting.events, left)?;
+                Ok(self.waiting.events.count())
+            }
+            None => {
+                if A::PAUSES && self.slots.iter().all(|slot| slot.paused_until > 0) {
+                    clock::sleep_until(Nanos(until))?;
+                }
+                Ok(self.slots.len())
+            }
+        }
+    }
+
+    /// A connection whose pause is over.
+    #[inline]
+    fn rested(&mut self) -> Option<usize> {
+        while let Some(&Reverse((end, at))) = self.pauses.peek() {
+            if end > self.worker.now {
+                return None;
+            }
+            self.pauses.pop();
+            if self.slots[at].open && self.slots[at].paused_until == end {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Gives one connection its turn.
+    #[inline]
+    fn visit(&mut self, at: usize, calls: u32) {
+        let slot = &mut self.slots[at];
+        slot.paused_until = 0;
+        let cell = self.shared.counters.cell(slot.connection);
+        let mut wanted = None;
+        for _ in 0..calls {
+            match slot.activity.step(&slot.link, &mut self.worker, cell) {
+                Step::On => {}
+                Step::Waiting => break,
+                Step::Pausing(until) => {
+                    slot.paused_until = until;
+                    self.pauses.push(Reverse((until, at)));
+                    wanted = Some(Interest::Nothing);
+                    break;
+                }
+                Step::Ended => {
+                    self.worker.ended(slot.connection);
+                    return self.forget(at);
+                }
+                Step::Failed(number) => {
+                    self.worker.failed(slot.connection, number);
+                    return self.forget(at);
+                }
+            }
+        }
+        let wanted = wanted.unwrap_or_else(|| slot.activity.interest());
+        if wanted != slot.watched {
+            slot.watched = wanted;
+            if let (Some(epoll), Some(descriptor)) = (&self.waiting.epoll, slot.link.descriptor()) {
+                // It was added before and not removed since.
+                let _ = epoll.change(descriptor, wanted, at as u64);
+            }
+        }
+    }
 
     /// Waits no longer for one.
-    fn forget(&self, link: &impl Link) {
-        if let (Some(epoll), Some(descriptor)) = (&self.epoll, link.descriptor()) {
+    fn forget(&mut self, at: usize) {
+        let slot = &mut self.slots[at];
+        if let (Some(epoll), Some(descriptor)) = (&self.waiting.epoll, slot.link.descriptor()) {
             // It was added before and not removed since.
             let _ = epoll.remove(descriptor);
         }
+        slot.open = false;
+        self.open -= 1;
     }
-}
 
-fn run<A: Activity, L: Link>(
-    slots: &mut [Slot<A, L>],
-    mut waiting: Waiting,
-    worker: &mut Worker<'_>,
-    shared: &Shared,
-) {
-    let mut open = slots.len();
-    let calls = slots.first().map_or(1, |slot| slot.activity.calls_per_visit(slots.len()));
-    while open > 0 {
-        if A::UNTIL_DUE && worker.is_due() {
-            slots.iter().filter(|slot| slot.open).for_each(|slot| slot.link.finish());
-            return;
-        }
-        // Receivers wait as long as it takes: when a job ends, its sockets are shut, which wakes them.
-        let ready = match waiting.wait(if A::UNTIL_DUE { worker.until_due_ms() } else { -1 }) {
-            Ok(ready) => ready,
-            Err(error) => {
-                let number = error.raw_os_error().unwrap_or(0);
-                slots.iter().filter(|slot| slot.open).for_each(|slot| worker.failed(slot.connection, number));
-                return;
-            }
-        };
-        worker.tick();
-        for at in 0..ready {
-            if A::UNTIL_DUE && worker.is_due() {
-                break;
-            }
-            let slot = &mut slots[waiting.ready(at)];
-            if slot.open && !visit(slot, calls, worker, shared) {
-                waiting.forget(&slot.link);
-                slot.open = false;
-                open -= 1;
-            }
-        }
+    fn fail(&self, error: &io::Error) {
+        let number = error.raw_os_error().unwrap_or(0);
+        self.slots
+            .iter()
+            .filter(|slot| slot.open)
+            .for_each(|slot| self.worker.failed(slot.connection, number));
     }
-}
-
-/// Gives one connection its turn; `false`: it has ended.
-#[inline]
-fn visit<A: Activity, L: Link>(
-    slot: &mut Slot<A, L>,
-    calls: u32,
-    worker: &mut Worker<'_>,
-    shared: &Shared,
-) -> bool {
-    let cell = shared.counters.cell(slot.connection);
-    for _ in 0..calls {
-        match slot.activity.step(&slot.link, worker, cell) {
-            Step::On => {}
-            Step::Waiting => return true,
-            Step::Ended => {
-                worker.ended(slot.connection);
-                return false;
-            }
-            Step::Failed(number) => {
-                worker.failed(slot.connection, number);
-                return false;
-            }
-        }
-    }
-    true
 }

@@ -11,6 +11,8 @@ use crate::transport::null::Null;
 use crate::transport::tcp::Tcp;
 use crate::transport::Link;
 use crate::worker::shared::Shared;
+use crate::workload::application::Application;
+use crate::workload::request_response::{Answer, Request};
 use crate::workload::stream::{Receive, Transmit};
 use crate::workload::Activity;
 
@@ -24,13 +26,33 @@ pub(crate) fn work(shared: &Shared, number: usize) {
         (Workload::Stream, Role::Send, Transport::Tcp) => drive(shared, number, |at| (transmit(), tcp(at))),
         (Workload::Stream, Role::Receive, Transport::Tcp) => drive(shared, number, |at| (Receive, tcp(at))),
         (Workload::Stream, Role::Send, Transport::Null) => drive(shared, number, |_| (transmit(), Null)),
-        // Nothing comes from nowhere, and idle jobs have no workers.
-        (Workload::Stream, Role::Receive, Transport::Null) | (_, Role::Idle, _) => {}
+        (Workload::RequestResponse, Role::Send, Transport::Tcp) => {
+            drive(shared, number, |at| (Request::of(job), tcp(at)));
+        }
+        (Workload::RequestResponse, Role::Receive, Transport::Tcp) => {
+            drive(shared, number, |at| (Answer::of(job), tcp(at)));
+        }
+        // Nothing comes from nowhere (a job is checked for that), and idle jobs have no workers.
+        (Workload::RequestResponse, _, Transport::Null)
+        | (Workload::Stream, Role::Receive, Transport::Null)
+        | (_, Role::Idle, _) => {}
     }
 }
 
-/// The registry of drivers.
+/// Puts the job's application around the activity, where it asks for one.
 fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
+    let job = &shared.job;
+    if !job.plays_application() {
+        return submit(shared, number, make);
+    }
+    submit(shared, number, |at| {
+        let (activity, link) = make(at);
+        (Application::around(activity, job, &shared.lock), link)
+    });
+}
+
+/// The registry of drivers.
+fn submit<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
     match shared.job.driver {
         Driver::Threads => threads::drive(shared, number, make),
         Driver::Epoll => epoll::drive(shared, number, make),

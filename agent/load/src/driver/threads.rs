@@ -41,8 +41,16 @@ fn run<A: Activity>(
     let mut turn_begun = worker.now;
     loop {
         match activity.step(link, worker, cell) {
-            Step::On | Step::Waiting => {
+            Step::Pausing(until) => {
+                worker.pause(until);
+                turn_begun = worker.now;
                 if A::UNTIL_DUE && worker.is_due() {
+                    link.finish();
+                    return worker.concluded(connection);
+                }
+            }
+            Step::On | Step::Waiting => {
+                if A::UNTIL_DUE && worker.is_due() && !activity.in_hand() {
                     link.finish();
                     return worker.concluded(connection);
                 }

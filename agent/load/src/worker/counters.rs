@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use iodyno_core::histogram::{Recorder, Snapshot};
+use iodyno_core::units::Nanos;
 
 /// chosen: more recorders than this add memory and reading time (37 KB each) and no speed, because no more
 /// than a few threads run at a time.
@@ -16,19 +17,44 @@ const MOST_RECORDERS: usize = 64;
 pub(crate) struct Cell {
     bytes: AtomicU64,
     operations: AtomicU64,
+    compute_ns: AtomicU64,
+    think_ns: AtomicU64,
+    lock_wait_ns: AtomicU64,
+}
+
+/// Adds without a locked instruction, which one writer does not need.
+#[inline]
+fn add(counter: &AtomicU64, grown: u64) {
+    counter.store(counter.load(Relaxed) + grown, Relaxed);
 }
 
 impl Cell {
-    /// Adds without a locked instruction, which one writer does not need.
     #[inline]
     pub(crate) fn add_bytes(&self, bytes: u64) {
-        self.bytes.store(self.bytes.load(Relaxed) + bytes, Relaxed);
+        add(&self.bytes, bytes);
     }
 
-    /// Likewise.
     #[inline]
     pub(crate) fn add_operation(&self) {
-        self.operations.store(self.operations.load(Relaxed) + 1, Relaxed);
+        add(&self.operations, 1);
+    }
+
+    /// What only the connection's own worker may ask.
+    #[inline]
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations.load(Relaxed)
+    }
+
+    pub(crate) fn add_compute(&self, ns: u64) {
+        add(&self.compute_ns, ns);
+    }
+
+    pub(crate) fn add_think(&self, ns: u64) {
+        add(&self.think_ns, ns);
+    }
+
+    pub(crate) fn add_lock_wait(&self, ns: u64) {
+        add(&self.lock_wait_ns, ns);
     }
 }
 
@@ -99,13 +125,19 @@ impl Counters {
     pub(crate) fn read(&self) -> Totals {
         // The histogram first: an operation that is in it is in the sums, too.
         let service_time = Snapshot::of(self.recorders.iter());
-        let operations = self.cells.iter().map(|cell| cell.operations.load(Relaxed)).sum();
+        let sum = |counter: fn(&Cell) -> &AtomicU64| {
+            self.cells.iter().map(|cell| counter(cell).load(Relaxed)).sum::<u64>()
+        };
+        let operations = sum(|cell| &cell.operations);
         let connection_bytes: Vec<u64> = self.cells.iter().map(|cell| cell.bytes.load(Relaxed)).collect();
         Totals {
             bytes: connection_bytes.iter().sum(),
             operations,
             service_time,
             connection_bytes,
+            compute_ns: Nanos(sum(|cell| &cell.compute_ns)),
+            think_ns: Nanos(sum(|cell| &cell.think_ns)),
+            lock_wait_ns: Nanos(sum(|cell| &cell.lock_wait_ns)),
             connections_lost: self.lost.load(Relaxed),
             lost_reason: self.lost_reason(),
         }
@@ -124,6 +156,12 @@ pub struct Totals {
     pub service_time: Snapshot,
     /// Payload bytes of each connection, by its index.
     pub connection_bytes: Vec<u64>,
+    /// CPU time that the job's `compute_ns` took, over all connections.
+    pub compute_ns: Nanos,
+    /// Time that connections paused by the job's `think_ns`; a pause counts at its end.
+    pub think_ns: Nanos,
+    /// Time that workers waited for the lock of a serialised job.
+    pub lock_wait_ns: Nanos,
     /// Connections lost.
     pub connections_lost: u32,
     /// Why the first of them was lost.

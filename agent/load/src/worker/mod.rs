@@ -21,6 +21,9 @@ const SPIN: Nanos = Nanos(100_000);
 /// hosts' starts differ by what is left of their clocks' difference, which is milliseconds at worst.
 const EARLY_TOLERANCE: Nanos = Nanos(50_000_000);
 
+/// chosen: how often a thread that pauses looks whether the job was stopped.
+const LOOK: Nanos = Nanos(50_000_000);
+
 /// A worker while the load is on.
 pub(crate) struct Worker<'a> {
     shared: &'a Shared,
@@ -78,13 +81,22 @@ impl<'a> Worker<'a> {
     /// Whether the load is to stop.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.now >= self.shared.due.load(Relaxed)
+        self.now >= self.due()
     }
 
-    /// Milliseconds until then, rounded up.
-    pub(crate) fn until_due_ms(&self) -> i32 {
-        let left = self.shared.due.load(Relaxed).saturating_sub(self.now);
-        i32::try_from(left.div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    /// When the load is to stop; 0 once the job was stopped.
+    #[inline]
+    pub(crate) fn due(&self) -> u64 {
+        self.shared.due.load(Relaxed)
+    }
+
+    /// Sleeps until `until`, or until shortly after the job was stopped.
+    pub(crate) fn pause(&mut self, until: u64) {
+        while self.now < until && self.due() > 0 {
+            // An absolute sleep fails for a malformed time only, which this is not.
+            let _ = clock::sleep_until(Nanos(until.min(self.now + LOOK.0)));
+            self.tick();
+        }
     }
 
     /// What is sent: the same bytes in every call.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use iodyno_core::job::{Driver, Job, Role};
+use iodyno_core::job::{Driver, Job, Role, Workload};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::{ReceiveScratch, SendSource};
 use iodyno_sys::socket::{self, Direction};
@@ -14,7 +14,7 @@ use iodyno_sys::{affinity, realtime};
 use super::counters::Counters;
 use crate::cancel::Cancel;
 use crate::error::LoadError;
-use crate::workload::stream::{LONGEST_CALL_BYTES, READ_BYTES};
+use crate::workload::{LONGEST_CALL_BYTES, READ_BYTES};
 
 /// chosen: workers share receive scratches beyond this many; a read that goes where another CPU's read goes
 /// costs time, and of a few running threads hardly two meet in one of these.
@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub cancel: Cancel,
     /// Whether workers start under `SCHED_FIFO`.
     pub realtime: Result<(), String>,
+    /// The lock of a serialised job.
+    pub lock: Mutex<()>,
     pub source: SendSource,
     scratches: Vec<ReceiveScratch>,
     /// When the load begins; 0: not armed.
@@ -85,10 +87,15 @@ impl Shared {
         } else {
             Err(format!("{workers} workers start on {} CPUs; only as many can start at once", cpus.len()))
         };
-        let sends = job.role == Role::Send;
-        let source_bytes = if sends { job.message_bytes.0.min(LONGEST_CALL_BYTES) } else { 1 };
+        let (sent, reads) = match (job.workload, job.role) {
+            (Workload::Stream, Role::Send) => (job.message_bytes.0, false),
+            (Workload::RequestResponse, Role::Send) => (job.message_bytes.0, true),
+            (Workload::RequestResponse, Role::Receive) => (job.answer_bytes.0, true),
+            (Workload::Stream, Role::Receive) | (_, Role::Idle) => (1, true),
+        };
+        let source_bytes = sent.min(LONGEST_CALL_BYTES);
         let (scratches, scratch_bytes) =
-            if sends { (1, 1) } else { (workers.clamp(1, MOST_SCRATCHES), READ_BYTES) };
+            if reads { (workers.clamp(1, MOST_SCRATCHES), READ_BYTES) } else { (1, 1) };
         Ok(Shared {
             job: job.clone(),
             sockets,
@@ -97,6 +104,7 @@ impl Shared {
             cpus,
             cancel: cancel.clone(),
             realtime,
+            lock: Mutex::new(()),
             source: SendSource::new(source_bytes as usize).map_err(|error| memory(&error))?,
             scratches: (0..scratches)
                 .map(|_| ReceiveScratch::new(scratch_bytes))

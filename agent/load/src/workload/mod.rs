@@ -1,8 +1,13 @@
 //! What is done on a connection: one file each.
 
+pub(crate) mod application;
+pub(crate) mod request_response;
 pub(crate) mod stream;
 
+use std::io;
+
 use iodyno_sys::epoll::Interest;
+use iodyno_sys::errno;
 
 use crate::transport::Link;
 use crate::worker::counters::Cell;
@@ -15,6 +20,8 @@ pub(crate) enum Step {
     On,
     /// Nothing more can be done until the connection is ready again.
     Waiting,
+    /// It completed an operation, and the connection rests until this instant.
+    Pausing(u64),
     /// The peer sends no more.
     Ended,
     /// The connection broke; the error number.
@@ -23,14 +30,35 @@ pub(crate) enum Step {
 
 /// One end of a workload on one connection, a call at a time. The driver decides whose turn it is.
 pub(crate) trait Activity {
-    /// What it waits for.
-    const INTEREST: Interest;
     /// Whether it goes on until the load is due to stop; otherwise until the peer ends.
     const UNTIL_DUE: bool;
+    /// Whether a step may be [`Step::Pausing`].
+    const PAUSES: bool = false;
+    /// What it waits for when a call could do nothing.
+    fn interest(&self) -> Interest;
+    /// Whether something is in hand that must come to its end although the load is due to stop.
+    fn in_hand(&self) -> bool {
+        false
+    }
     /// Calls that a driver makes on one of its `connections` before it turns to the next.
     fn calls_per_visit(&self, connections: usize) -> u32;
     /// Whether, after the last call, a thread should let the others have the CPU.
     fn gives_way(&self) -> bool;
     /// Makes one call and counts what it did. Begins at `worker.now` and moves it to the end of the call.
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step;
+}
+
+/// chosen: most bytes that one send call hands over. Longer messages take several calls, so that a message
+/// of a gigabyte neither needs a gigabyte of memory nor keeps the load on long after it is due to stop.
+pub(crate) const LONGEST_CALL_BYTES: u64 = 1 << 20;
+/// chosen: length of a read. Measured: 64 to 256 KiB are alike.
+pub(crate) const READ_BYTES: usize = 128 << 10;
+
+/// What became of a call that the kernel refused.
+fn refused(error: &io::Error) -> Step {
+    match error.raw_os_error().unwrap_or(0) {
+        errno::EAGAIN => Step::Waiting,
+        errno::EINTR => Step::On,
+        number => Step::Failed(number),
+    }
 }

@@ -1,19 +1,13 @@
 //! Bulk transmit: messages of one size, one after the other, as fast as they are accepted; the other end
 //! reads whatever there is.
 
-use std::io;
-
 use iodyno_sys::epoll::Interest;
-use iodyno_sys::errno;
 
-use super::{Activity, Step};
+use super::{refused, Activity, Step};
 use crate::transport::Link;
 use crate::worker::counters::Cell;
 use crate::worker::Worker;
 
-/// chosen: most bytes that one send call hands over. Longer messages take several calls, so that a message
-/// of a gigabyte neither needs a gigabyte of memory nor keeps the load on long after it is due to stop.
-pub(crate) const LONGEST_CALL_BYTES: u64 = 1 << 20;
 /// chosen: a message from this size on is a turn of its own. Measured, 64 KiB x 32 between two CPUs against
 /// iperf3: 1.0 to 1.2 with the connections taking turns, 0.6 when each goes on until its socket is full, because
 /// megabytes in 32 socket buffers do not stay in the cache between the sender's copy and the receiver's.
@@ -27,8 +21,6 @@ const LEAST_VISIT_BYTES: u64 = 64 << 10;
 const ROUND_BYTES: u64 = 64 << 20;
 /// chosen: most calls of a visit: a millisecond or so, also with the smallest messages.
 const MOST_CALLS: u64 = 1024;
-/// chosen: length of a read. Measured: 64 to 256 KiB are alike.
-pub(crate) const READ_BYTES: usize = 128 << 10;
 /// chosen: reads of one visit. Measured: 2 and 8 are alike.
 const VISIT_READS: u32 = 2;
 
@@ -49,8 +41,12 @@ impl Transmit {
 }
 
 impl Activity for Transmit {
-    const INTEREST: Interest = Interest::Writable;
     const UNTIL_DUE: bool = true;
+
+    #[inline]
+    fn interest(&self) -> Interest {
+        Interest::Writable
+    }
 
     fn calls_per_visit(&self, connections: usize) -> u32 {
         if self.message_bytes >= LARGE_BYTES {
@@ -98,8 +94,12 @@ impl Activity for Transmit {
 pub(crate) struct Receive;
 
 impl Activity for Receive {
-    const INTEREST: Interest = Interest::Readable;
     const UNTIL_DUE: bool = false;
+
+    #[inline]
+    fn interest(&self) -> Interest {
+        Interest::Readable
+    }
 
     fn calls_per_visit(&self, _: usize) -> u32 {
         VISIT_READS
@@ -129,13 +129,5 @@ impl Activity for Receive {
             }
             Err(error) => refused(&error),
         }
-    }
-}
-
-fn refused(error: &io::Error) -> Step {
-    match error.raw_os_error().unwrap_or(0) {
-        errno::EAGAIN => Step::Waiting,
-        errno::EINTR => Step::On,
-        number => Step::Failed(number),
     }
 }

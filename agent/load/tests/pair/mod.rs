@@ -29,6 +29,7 @@ pub fn job(role: Role, driver: Driver, connections: u32, message: u64, load_ms: 
         driver,
         connections,
         message_bytes: Bytes(message),
+        answer_bytes: Bytes(1),
         address: Some("127.0.0.1:0".to_owned()),
         socket: SocketOptions::default(),
         windows: Windows {

@@ -1,0 +1,126 @@
+//! The application around a workload: work of its own before an operation, a lock around each call, a pause
+//! after an operation. It is how a limiter that lies in the application is planted on purpose.
+//!
+//! A job that asks for none of this is driven without it, so that the plain load loop does not even look.
+
+use std::hint::black_box;
+use std::sync::{Mutex, PoisonError};
+
+use iodyno_core::job::Job;
+use iodyno_sys::epoll::Interest;
+
+use super::{Activity, Step};
+use crate::transport::Link;
+use crate::worker::counters::Cell;
+use crate::worker::Worker;
+
+/// chosen: two looks at the clock that are further apart had somebody else between them: an interrupt, another
+/// thread, another guest of the hypervisor. Two looks of a thread that runs are some tens of nanoseconds apart.
+const LONGEST_STEP_NS: u64 = 5_000;
+
+/// An activity with the application of its job around it.
+pub(crate) struct Application<'a, A> {
+    activity: A,
+    compute_ns: u64,
+    think_ns: u64,
+    lock: Option<&'a Mutex<()>>,
+    /// Whether the next call begins an operation.
+    fresh: bool,
+    /// Begin of the pause that the driver was told to make; 0: none.
+    paused: u64,
+}
+
+impl<'a, A: Activity> Application<'a, A> {
+    /// `lock` is that of the job.
+    pub(crate) fn around(activity: A, job: &Job, lock: &'a Mutex<()>) -> Self {
+        Application {
+            activity,
+            compute_ns: job.compute_ns.0,
+            think_ns: job.think_ns.0,
+            lock: job.serialised.then_some(lock),
+            fresh: true,
+            paused: 0,
+        }
+    }
+}
+
+impl<A: Activity> Activity for Application<'_, A> {
+    const UNTIL_DUE: bool = A::UNTIL_DUE;
+    const PAUSES: bool = true;
+
+    fn interest(&self) -> Interest {
+        self.activity.interest()
+    }
+
+    fn in_hand(&self) -> bool {
+        self.activity.in_hand()
+    }
+
+    fn calls_per_visit(&self, connections: usize) -> u32 {
+        self.activity.calls_per_visit(connections)
+    }
+
+    fn gives_way(&self) -> bool {
+        self.activity.gives_way()
+    }
+
+    fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
+        if self.paused > 0 {
+            cell.add_think(worker.now.saturating_sub(self.paused));
+            self.paused = 0;
+        }
+        if self.fresh {
+            self.fresh = false;
+            if self.compute_ns > 0 {
+                cell.add_compute(compute(self.compute_ns, worker));
+            }
+        }
+        let operations = cell.operations();
+        let step = match self.lock {
+            Some(lock) => {
+                let asked = worker.now;
+                let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                worker.tick();
+                cell.add_lock_wait(worker.now - asked);
+                let step = self.activity.step(link, worker, cell);
+                drop(held);
+                step
+            }
+            None => self.activity.step(link, worker, cell),
+        };
+        if cell.operations() == operations {
+            return step;
+        }
+        self.fresh = true;
+        // No pause once the load is due to stop: what is still on its way is to be read without delay.
+        let until = worker.now.saturating_add(self.think_ns).min(worker.due());
+        if matches!(step, Step::On | Step::Waiting) && until > worker.now {
+            self.paused = worker.now;
+            return Step::Pausing(until);
+        }
+        step
+    }
+}
+
+/// Takes `ns` of CPU time and gives what it took. A function of its own, under this name, so that a profile
+/// shows it.
+///
+/// Counts by the clock that costs no call, without the gaps in which the thread did not run: asking the kernel
+/// for the thread's CPU time would spend most of that time in the kernel.
+#[inline(never)]
+fn compute(ns: u64, worker: &mut Worker<'_>) -> u64 {
+    worker.tick();
+    let (mut taken, mut value) = (0, 1_u64);
+    while taken < ns {
+        let last = worker.now;
+        for _ in 0..16 {
+            value = black_box(value.wrapping_mul(6_364_136_223_846_793_005).rotate_left(17));
+        }
+        worker.tick();
+        let step = worker.now - last;
+        if step <= LONGEST_STEP_NS {
+            taken += step;
+        }
+    }
+    taken
+}

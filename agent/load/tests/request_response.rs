@@ -1,0 +1,82 @@
+//! Requests and answers over real sockets, in every combination of drivers.
+
+mod pair;
+
+use iodyno_core::histogram::Snapshot;
+use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use iodyno_core::units::{Bytes, Nanos};
+use pair::{check_consistent, job, run, DRIVERS, MS};
+
+fn exchange(role: Role, driver: Driver, connections: u32, request: u64, answer: u64) -> Job {
+    let plain = job(role, driver, connections, request, 300);
+    Job { workload: Workload::RequestResponse, answer_bytes: Bytes(answer), ..plain }
+}
+
+#[test]
+fn every_request_has_its_answer_between_any_two_drivers() {
+    for sending in DRIVERS {
+        for receiving in DRIVERS {
+            for (connections, request, answer) in
+                [(1, 1, 1), (7, 1_000, 100_003), (40, 200_000, 13), (2, 3_000_000, 2_500_000)]
+            {
+                let sender = exchange(Role::Send, sending, connections, request, answer);
+                let receiver = exchange(Role::Receive, receiving, connections, request, answer);
+                let (sent, received) = run(&sender, &receiver);
+                let case = format!("{sending:?} to {receiving:?}, {connections} x {request}/{answer}");
+                for finished in [&sent, &received] {
+                    check_consistent(&finished.totals, connections);
+                    let totals = &finished.totals;
+                    assert_eq!(totals.connections_lost, 0, "{case}: {:?}", totals.lost_reason);
+                }
+                assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes, "{case}");
+                assert_eq!(sent.totals.operations, received.totals.operations, "{case}");
+                assert!(sent.totals.operations > 0, "{case}");
+                // A request that was not wholly out at the stop has no answer.
+                let whole = sent.totals.operations * request;
+                assert!(whole <= sent.totals.bytes, "{case}");
+                assert!(sent.totals.bytes - whole < u64::from(connections) * request, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_request_is_outstanding_on_each_connection() {
+    // Little's law (1961): connections = rate x service time, as no time passes between two requests.
+    for driver in DRIVERS {
+        let sender = exchange(Role::Send, driver, 4, 1_000, 1_000);
+        let (sent, received) = run(&sender, &exchange(Role::Receive, driver, 4, 1_000, 1_000));
+        let busy = |finished: &iodyno_load::Finished| {
+            finished.totals.service_time.since(&Snapshot::default()).sum_ns
+        };
+        let elapsed = sent.stopped_ns.unwrap().minus(sent.first_operation_ns.unwrap()).0;
+        assert!(busy(&sent) <= 4 * elapsed, "{driver:?}: {} of 4 x {elapsed}", busy(&sent));
+        // The rest is what a thread needs between an answer and the next request; it may have to wait for a CPU.
+        assert!(busy(&sent) >= 2 * elapsed, "{driver:?}: {} of 4 x {elapsed}", busy(&sent));
+        // What the receiver does lies within what the sender waits for.
+        assert!(busy(&received) < busy(&sent), "{driver:?}");
+    }
+}
+
+#[test]
+fn thinking_ends_answer_at_the_rate_of_their_pauses() {
+    for driver in DRIVERS {
+        let mut sender = exchange(Role::Send, driver, 3, 500, 500);
+        sender.think_ns = Nanos(10 * MS);
+        let mut receiver = exchange(Role::Receive, driver, 3, 500, 500);
+        receiver.think_ns = Nanos(15 * MS);
+        let (sent, received) = run(&sender, &receiver);
+        assert_eq!(sent.totals.operations, received.totals.operations, "{driver:?}");
+        // The pauses of both ends overlap: the longer one counts, and the first request waits for none.
+        assert!((1..=3 * (300 / 15 + 1)).contains(&sent.totals.operations), "{driver:?}");
+    }
+}
+
+#[test]
+fn requests_to_nowhere_are_refused() {
+    let mut sender = exchange(Role::Send, Driver::Threads, 1, 1, 1);
+    sender.transport = Transport::Null;
+    assert_eq!(sender.check().unwrap_err().key, "transport");
+    sender = exchange(Role::Send, Driver::Threads, 1, 1, 0);
+    assert_eq!(sender.check().unwrap_err().key, "answer_bytes");
+}

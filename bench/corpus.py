@@ -143,7 +143,6 @@ PLANTS: tuple[Plant, ...] = (
             {"connections": 1, "link_rate": 600_000_000, "link_queue": 16_000, "link_delay": 6 * MS},
             {"connections": 3, "link_rate": 800_000_000, "link_queue": 10_000, "link_delay": 8 * MS},
         ],
-        accepted=frozenset({"queue", "loss"}),
     ),
     _plant("client.application", {}, _levels("think", MS, 200_000), _levels("think", 3 * MS, 400_000)),
     _plant(

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from bench import connections, goodput, own_cost
+from bench import connections, exact, goodput, limiter, own_cost, profile
 
 Rows = list[dict[str, object]]
 
@@ -20,8 +20,15 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "loop": own_cost.loop,
     "records": own_cost.records,
     "overhead": own_cost.overhead,
+    "profile": profile.naming,
+    "profile_goodput": profile.goodput,
+    "limiter": limiter.run,
+    "exact": exact.pair,
+    "observer": exact.observer,
 }
 """Every comparison, by name; a new one is one file and one line."""
+LONG = frozenset({"limiter"})
+"""Comparisons that run only when they are named: a quarter of an hour."""
 
 
 def table(rows: Rows) -> str:
@@ -37,14 +44,16 @@ def table(rows: Rows) -> str:
 def main() -> None:
     """Runs what was named, or everything."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}; default: all")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}; default: all short ones"
+    )
     parser.add_argument("--pairs", type=int, default=5, help="measurements of each side (default 5)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in BENCHES]:
         parser.error(f"no comparison is called {unknown[0]}; there are {', '.join(BENCHES)}")
     found: dict[str, Rows] = {}
-    for name in arguments.names or BENCHES:
+    for name in arguments.names or [name for name in BENCHES if name not in LONG]:
         began = time.monotonic()
         print(f"{name}: {(BENCHES[name].__doc__ or '').strip().splitlines()[0]}", file=sys.stderr)
         found[name] = asyncio.run(BENCHES[name](arguments.pairs))  # type: ignore[arg-type]

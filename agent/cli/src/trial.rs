@@ -87,11 +87,14 @@ pub fn carry_out(
         }
         running.join()
     });
-    let observed = observed?;
+    // It was the load's; what follows is not.
+    drop(quota);
+    // Before the names of functions are looked up: that takes memory, and is no part of the load.
+    let result = account(job, start_ns, &observed?, finished.unwrap_or_default());
     if let Some(profile) = profiler.report(&job.trial) {
         outgoing.send(Message::Profile(Box::new(profile)));
     }
-    Ok(account(job, start_ns, &observed, finished.unwrap_or_default()))
+    Ok(result)
 }
 
 /// CPUs that the job's cost is counted on.

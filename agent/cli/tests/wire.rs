@@ -2,7 +2,7 @@
 
 mod agent;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
@@ -158,6 +158,36 @@ fn an_idle_job_reads_the_sensors() {
     assert_eq!((result.bytes.0, result.first_operation_ns), (0, None));
     let cpu = records[1].sensors.iter().find(|reading| reading.sensor == "cpu_times").expect("CPU times");
     assert!(!cpu.values.is_empty() && cpu.span_ns.0 > 0);
+}
+
+/// Names of the sensors in a record that could be read, and why the others could not.
+fn read_and_missing(record: &Record) -> (Vec<&str>, Vec<(&str, &str)>) {
+    let read = record.sensors.iter().filter(|reading| !reading.values.is_empty());
+    let missing = record.sensors.iter().filter(|reading| reading.values.is_empty());
+    (
+        read.map(|reading| reading.sensor.as_str()).collect(),
+        missing.map(|reading| (reading.sensor.as_str(), reading.missing.as_deref().unwrap_or(""))).collect(),
+    )
+}
+
+#[test]
+fn without_the_right_to_load_programs_a_trial_goes_on_with_the_next_tier() {
+    if iodyno_sys::process::effective_user() != 0 {
+        let skipped = b"SKIPPED: only root can take rights away from an agent\n";
+        return std::io::stderr().write_all(skipped).unwrap();
+    }
+    let without = ["setpriv", "--bounding-set", "-bpf,-perfmon,-sys_admin"];
+    let (mut sender, mut receiver) = (Agent::behind(&without, &[]), Agent::behind(&without, &[]));
+    let wanted = || Some(vec!["cpu_exact".to_owned(), "cpu_times".to_owned()]);
+    start_trial(&mut sender, &mut receiver, |job| job.sensors = wanted());
+    for agent in [&mut sender, &mut receiver] {
+        let (records, result) = outcome(agent);
+        assert!(result.bytes.0 > 0);
+        let (read, missing) = read_and_missing(&records[1]);
+        assert_eq!(read, ["cpu_times"]);
+        let [("cpu_exact", why)] = missing[..] else { panic!("{missing:?}") };
+        assert!(why.contains("CAP_BPF and CAP_PERFMON") || why.contains("built without"), "{why}");
+    }
 }
 
 #[test]

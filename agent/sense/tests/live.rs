@@ -156,7 +156,8 @@ fn without_a_wish_every_available_sensor_is_read() {
 fn an_unknown_sensor_is_an_error_and_an_unavailable_one_is_not() {
     let unknown = Panel::new(&Roots::default(), &Subject::default(), Some(&["cpu_time".to_owned()]));
     assert!(matches!(unknown.err(), Some(SenseError::Unknown { nearest: "cpu_times", .. })));
-    let nowhere = Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into() };
+    let nowhere =
+        Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into(), boot: "/nonexistent".into() };
     let wanted = ["softirqs".to_owned(), "softirqs".to_owned()];
     let readings = Panel::new(&nowhere, &Subject::default(), Some(&wanted)).unwrap().read();
     assert_eq!(readings.len(), 1);

@@ -98,7 +98,8 @@ fn many_workers_are_summed_and_the_busiest_is_told() {
 #[test]
 fn facts_of_a_recent_kernel() {
     let tree = fixture("linux-6.18").join("before");
-    let facts = host_facts(&Roots { proc: tree.join("proc"), sys: tree.join("sys") });
+    let facts =
+        host_facts(&Roots { proc: tree.join("proc"), sys: tree.join("sys"), boot: tree.join("boot") });
     assert_eq!(facts.hostname.as_deref(), Some("lab-a"));
     assert_eq!(facts.kernel.as_deref(), Some("6.18.44"));
     assert_eq!(facts.cpu_model.as_deref(), Some("AMD EPYC"));
@@ -116,7 +117,8 @@ fn facts_of_a_recent_kernel() {
 #[test]
 fn facts_of_an_old_kernel() {
     let tree = fixture("linux-4.18").join("before");
-    let facts = host_facts(&Roots { proc: tree.join("proc"), sys: tree.join("sys") });
+    let facts =
+        host_facts(&Roots { proc: tree.join("proc"), sys: tree.join("sys"), boot: tree.join("boot") });
     assert_eq!((facts.cpus_online, facts.user_id), (vec![0, 2], 0));
     assert_eq!(facts.descriptors_limit, None, "unlimited");
     assert_eq!(facts.threads_limit, Some(15_730), "the kernel's");
@@ -129,7 +131,11 @@ fn facts_of_an_old_kernel() {
 
 #[test]
 fn facts_of_nothing_are_absent() {
-    let facts = host_facts(&Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into() });
+    let facts = host_facts(&Roots {
+        proc: "/nonexistent".into(),
+        sys: "/nonexistent".into(),
+        boot: "/nonexistent".into(),
+    });
     assert_eq!((facts.kernel, facts.threads_limit, facts.cpu_quota_cpus), (None, None, None));
     assert_eq!(facts.user_id, 65_534, "nobody");
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.analysis.histogram import Histogram
+from iodyno.core.limiter import Perturbation
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.store.reader import Campaign, StoredTrial, read_campaign
@@ -19,20 +20,13 @@ MEASURED = "measured"
 
 # What the analysis uses of the series: a long campaign has many more rows than these.
 _METRICS = (
-    "cpu.%",
-    "cycles.%",
-    "tcp.%",
-    "net.%",
-    "sched.%",
-    "softnet.processed",
-    "process.%",
-    "exact.%",
-    "napi.%",
-    "lock.%",
-    "syscalls.%",
-    "interrupts.count",
+    *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
+    *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),
 )
 _MORE = "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
+# Times of each worker are of use only in all, and there may be thousands of workers.
+_FOLDED = ("thread.run_ns", "thread.wait_ns")
+_ALL_WORKERS = "worker=all"
 
 
 @dataclass(frozen=True)
@@ -119,7 +113,10 @@ class HostData:
 
 @dataclass
 class Trial:
-    """One execution of a point. `hosts` is empty when the trial failed or its files are damaged."""
+    """One execution of a point. `hosts` is empty when the trial failed or its files are damaged.
+
+    `perturbation`: what a trial of a proof changed; None in a trial of the design.
+    """
 
     name: str
     order: int
@@ -135,6 +132,7 @@ class Trial:
     manifest: Mapping[str, Any]
     doubts: tuple[Doubt, ...] = ()
     hosts: dict[str, HostData] = field(default_factory=dict)
+    perturbation: Perturbation | None = None
 
     @property
     def finished(self) -> bool:
@@ -150,6 +148,7 @@ class Trial:
 class Dataset:
     """A campaign: its header (`campaign.json`), its trials in order, and its idle measurements by name.
 
+    `proofs` are the trials that test a limiter; they are no trials of the design and enter no estimate of a point.
     `stored` is the campaign as it lies on the disk, for what is read only when it is asked for: call stacks.
     """
 
@@ -159,6 +158,7 @@ class Dataset:
     trials: list[Trial]
     background: dict[str, Trial]
     doubts: tuple[Doubt, ...] = ()
+    proofs: list[Trial] = field(default_factory=list)
     stored: Campaign | None = field(default=None, repr=False)
 
     @property
@@ -198,9 +198,10 @@ def read_dataset(folder: Path | str) -> Dataset:
         folder=campaign.folder,
         header=campaign.header,
         experiment_text=campaign.experiment_text,
-        trials=trials,
+        trials=[trial for trial in trials if trial.perturbation is None],
         background=background,
         doubts=_doubts(campaign.header.get("doubts", ())),
+        proofs=[trial for trial in trials if trial.perturbation is not None],
         stored=campaign,
     )
 
@@ -234,7 +235,16 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
         }
         if stored.counts
         else {},
+        perturbation=_perturbation(manifest.get("perturbation")),
     )
+
+
+def _perturbation(stored: Mapping[str, Any] | None) -> Perturbation | None:
+    """As the manifest has it; fields of a later version are passed over."""
+    if not stored:
+        return None
+    known = {key: stored[key] for key in Perturbation.__dataclass_fields__ if key in stored}
+    return Perturbation(**known)
 
 
 def _cpus(name: str, host: Mapping[str, Any], header: Mapping[str, Any]) -> tuple[int, ...]:
@@ -290,3 +300,9 @@ def _fill(connection: Any, prefix: str, trials: Mapping[str, Trial]) -> None:
         "series", "sensor, metric, label, value", wanted
     ):
         trials[trial].hosts[host].readings[sensor][index].values[metric, label] = value
+    folded = connection.execute(
+        f'SELECT trial, host, "index", sensor, metric, sum(value)::BIGINT FROM {prefix}series '
+        f"WHERE metric IN {_FOLDED} GROUP BY ALL"
+    )
+    for trial, host, index, sensor, metric, value in folded.fetchall():
+        trials[trial].hosts[host].readings[sensor][index].values[metric, _ALL_WORKERS] = value

@@ -14,10 +14,13 @@ from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of
 from iodyno.analysis.interval import estimate
+from iodyno.analysis.limiter import verdict
+from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import OF_HOST, OF_TRIAL, measure
 from iodyno.analysis.steady_state import steady_state
 from iodyno.analysis.timeline import Timeline, timeline
+from iodyno.core.limiter import UNKNOWN, Finding, Verdict
 from iodyno.core.outcome import OUTCOMES, Estimate
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
@@ -81,7 +84,7 @@ class TrialSummary:
 
 @dataclass(frozen=True)
 class PointSummary:
-    """A point of the design: its levels, and an estimate of every outcome over its trials."""
+    """A point of the design: its levels, an estimate of every outcome over its trials, and what limits there."""
 
     id: str
     levels: Mapping[str, Level]
@@ -90,6 +93,7 @@ class PointSummary:
     doubts: tuple[Doubt, ...]
     planned: int
     finished: int
+    limiter: Finding = field(default_factory=lambda: Finding(Verdict(UNKNOWN, trials=0)))
 
 
 @dataclass(frozen=True)
@@ -181,12 +185,14 @@ def unit_of(outcome: str) -> str:
 
 def _basis(dataset: Dataset, finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]]) -> CostBasis:
     rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
-    accounting = cpu_classes.choose(finished, dataset.background.values(), hello)
+    accounting = cpu_classes.choose(finished, tuple(dataset.background.values()), hello)
+    background = {name: cost.background(name, dataset.background, accounting) for name in dataset.hosts}
     return CostBasis(
-        background={name: cost.background(name, dataset.background, accounting) for name in dataset.hosts},
+        background=background,
         tier=cost.choose_tier(finished, dataset.background.values()),
         tsc_hz={name: hz for name, hz in rates.items() if hz},
         accounting=accounting,
+        without_others=cost.others_gave_way(finished, background, accounting),
     )
 
 
@@ -223,17 +229,26 @@ def _points(
         }
         cpus = {host.name: len(host.cpus) for trial in mine for host in trial.hosts.values()}
         about = [*outcomes["goodput_bits_per_s"].warnings, *physics.check_point(outcomes, cpus, basis, where)]
-        gave_way = (physics.others_gave_way(outcomes, host, basis, where) for host in dataset.hosts)
-        about += [doubt for doubt in gave_way if doubt]
         if len(mine) < planned[point]:
             text = f"{len(mine)} of {planned[point]} planned trials finished"
             about.append(Doubt(WarningCode.MISSING_TRIALS, text, where))
         mine_and_failed = [trial for trial in dataset.trials if trial.point == point]
         about += [doubt for trial in mine_and_failed for doubt in doubts[trial.name]]
+        limiter = _limiter(dataset, point, mine)
+        about = list(dict.fromkeys(about))
         found.append(
-            PointSummary(point, at, labels, outcomes, tuple(dict.fromkeys(about)), planned[point], len(mine))
+            PointSummary(point, at, labels, outcomes, tuple(about), planned[point], len(mine), limiter)
         )
     return found
+
+
+def _limiter(dataset: Dataset, point: str, mine: Sequence[Trial]) -> Finding:
+    """What limits at the point: by the evidence of its trials, and by those that tested it."""
+    untestable = ((dataset.header.get("proof") or {}).get("untestable") or {}).get(point) or {}
+    tests = [trial for trial in dataset.proofs if trial.point == point]
+    return Finding(
+        verdict.of_point([verdict.of_trial(trial) for trial in mine]), proofs_of(tests, untestable)
+    )
 
 
 def _trial_doubts(
@@ -266,6 +281,9 @@ def _host_doubts(
                 listed = ", ".join(map(str, both))
                 text = f"{one} and {other} share CPU {listed}: the cost of each is the cost of both ends"
                 found.append(Doubt(WarningCode.SHARED_CPUS, text, f"{one}, {other}"))
+    if basis.without_others:
+        text = f"{basis.without_others}; cost is that of the load's own tasks and of interrupts"
+        found.append(Doubt(WarningCode.BACKGROUND, text))
     partly = physics.partly_exact(basis.accounting)
     found += [partly] if partly else []
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)

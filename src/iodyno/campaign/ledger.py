@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from iodyno.core.design import PlannedTrial
 from iodyno.core.errors import StoreError
 
 FILE = "campaign.sqlite"
@@ -99,10 +100,18 @@ class Ledger:
                 "insert into trial values (?, ?, ?, ?, 'planned', 0, null, null)",
                 [
                     (trial["order"], trial["block"], trial["replicate"], trial["point"])
-                    for trial in design["trials"]
+                    for trial in (*design["trials"], *(campaign.get("proof") or {}).get("trials", ()))
                 ],
             )
             self._base.execute("commit")
+
+    def add(self, trials: Iterable[PlannedTrial]) -> None:
+        """Adds trials to the plan."""
+        with self._errors():
+            self._base.executemany(
+                "insert into trial values (?, ?, ?, ?, 'planned', 0, null, null)",
+                [(trial.order, trial.block, trial.replicate, trial.point.id) for trial in trials],
+            )
 
     def mark(
         self,

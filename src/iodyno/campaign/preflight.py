@@ -17,6 +17,7 @@ from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
+from iodyno.paths import shaping
 
 _SPARE_DESCRIPTORS = 64
 _SPARE_THREADS = 32
@@ -36,6 +37,7 @@ async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> 
         *_limits(rig, settings),
         *_memory(rig, settings),
         *_congestion(rig, settings),
+        *_shaping(rig, settings),
         *_clocks(rig, note),
     ]
     failed = [(line, advice) for line, advice in checks if not line["ok"]]
@@ -128,6 +130,12 @@ def _congestion(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Li
             f"host {host}: asked for {', '.join(asked)}, it has {', '.join(have) or 'none that it tells of'}",
             f"load it there as root: modprobe tcp_{absent[0]}" if absent else "",
         )
+
+
+def _shaping(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+    asked = {text: None for point in settings if (text := shaping.refused(point, bool(rig.hosts.paths)))}
+    for text in asked:
+        yield _check("path", False, text, shaping.ADVICE)
 
 
 def _clocks(rig: Rig, note: Callable[[Doubt], None]) -> Iterator[tuple[Line, str]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from iodyno.campaign import prove
 from iodyno.campaign.background import measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.folder import CampaignFile, doubt_json
@@ -18,8 +20,9 @@ from iodyno.campaign.rig import Rig
 from iodyno.campaign.trial import OPERATIONS, Account, carry_out, recover
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import StoreError, TrialError
-from iodyno.core.experiment import Experiment
+from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
 from iodyno.store.schema import BACKGROUND, CAMPAIGN, TRIALS
@@ -53,7 +56,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class CampaignOutcome:
-    """How a campaign ended: trials finished, and trials that failed for good with their reasons."""
+    """How a campaign ended: trials finished, and trials of the design that failed for good with their reasons."""
 
     folder: Path
     finished: int
@@ -68,9 +71,11 @@ async def run_campaign(
     resume: bool,
     watcher: Watcher,
     program: AgentProgram | None = None,
+    strategy: prove.Strategy | None = None,
 ) -> CampaignOutcome:
     """Executes what of the design is not finished yet, into `folder`, which exists.
 
+    With a `strategy`, it is asked for the trials of a proof when those of the design are done, once.
     Raises AccessError, PreflightError and StoreError; a trial that fails is kept, retried within the limit and then
     left, and comes up in the outcome. When it is cancelled, everything is removed and the folder can be resumed.
     """
@@ -79,7 +84,8 @@ async def run_campaign(
     campaign = campaign or _Campaign.create(experiment, design, folder, program)
     with campaign:
         to_do = campaign.to_do()
-        if to_do or campaign.lacks("after"):
+        unproved = strategy if not campaign.has_proof() else None
+        if to_do or unproved or campaign.lacks("after"):
             watcher.on_stage("opening the hosts")
             async with Rig(experiment, program) as rig:
                 campaign.meet(rig, watcher)
@@ -92,9 +98,11 @@ async def run_campaign(
                 if busy is not None:
                     checks.append(idle_line(rig, busy, campaign.doubter(watcher)))
                     campaign.note(preflight=checks)
-                for number, planned in enumerate(to_do):
-                    watcher.on_time_left(campaign.time_left_ns(to_do[number:]))
-                    await campaign.execute(rig, planned, watcher)
+                await campaign.execute_all(rig, to_do, watcher)
+                if unproved:
+                    watcher.on_stage("asking what limits")
+                    await campaign.plan_proof(unproved)
+                    await campaign.execute_all(rig, campaign.to_do(proof=True), watcher)
                 watcher.on_stage("measuring the background again")
                 await measure_background(rig, folder, "after")
         return campaign.finish()
@@ -110,6 +118,8 @@ class _Campaign:
         self._file = file
         self._ledger = ledger
         self._overheads_ns = [OVERHEAD_NS]
+        stored = file.content.get("proof")
+        self._proof = prove.from_json(stored, design) if stored else None
 
     @classmethod
     def create(cls, experiment: Experiment, design: Design, folder: Path, program: AgentProgram) -> _Campaign:
@@ -139,10 +149,25 @@ class _Campaign:
     def __exit__(self, *_: object) -> None:
         self._ledger.close()
 
-    def to_do(self) -> list[PlannedTrial]:
-        """Trials that are not finished, in the order of the design; those that failed are tried again."""
+    def to_do(self, *, proof: bool = False) -> list[PlannedTrial]:
+        """Trials that are not finished, in the order of the design; those that failed are tried again.
+
+        Those of the proof come last; with `proof`, only they.
+        """
         entries = self._ledger.entries()
-        return [planned for planned in self._design.trials if entries[planned.order].status != "finished"]
+        trials = [*(() if proof else self._design.trials), *(self._proof.trials if self._proof else ())]
+        return [planned for planned in trials if entries[planned.order].status != "finished"]
+
+    def has_proof(self) -> bool:
+        """Whether it is planned already what tests the limiters."""
+        return self._proof is not None
+
+    async def plan_proof(self, strategy: prove.Strategy) -> None:
+        """Asks for the trials of the proof, and writes them down before the first of them runs."""
+        # It reads what was stored, which takes a while; the agents must hear of the lab meanwhile.
+        self._proof = await asyncio.to_thread(strategy.plan, self._experiment, self._design, self._folder)
+        self._ledger.add(self._proof.trials)
+        self.note(proof=prove.as_json(self._proof))
 
     def lacks(self, when: str) -> bool:
         """Whether that background is not measured yet."""
@@ -171,8 +196,18 @@ class _Campaign:
     def time_left_ns(self, to_do: list[PlannedTrial]) -> int:
         """Windows and overhead of the trials to do, and the background after them."""
         overhead_ns = sum(self._overheads_ns) // len(self._overheads_ns)
-        each_ns = self._experiment.windows.load_ns + overhead_ns
-        return len(to_do) * each_ns + self._experiment.limits.background_ns
+        load_ns = sum(self._windows(planned).load_ns for planned in to_do)
+        return load_ns + len(to_do) * overhead_ns + self._experiment.limits.background_ns
+
+    def _windows(self, planned: PlannedTrial) -> Windows:
+        windows = self._experiment.windows
+        return perturbation.windows(windows) if planned.perturbation else windows
+
+    async def execute_all(self, rig: Rig, to_do: list[PlannedTrial], watcher: Watcher) -> None:
+        """The trials, one after the other."""
+        for number, planned in enumerate(to_do):
+            watcher.on_time_left(self.time_left_ns(to_do[number:]))
+            await self.execute(rig, planned, watcher)
 
     async def execute(self, rig: Rig, planned: PlannedTrial, watcher: Watcher) -> None:
         """One trial with its retries; a failure that stays is in the ledger."""
@@ -195,6 +230,9 @@ class _Campaign:
         """Executes and stores one attempt; gives the reason when it failed."""
         name = f"{planned.order:05d}-{attempt}"
         settings = self._experiment.settings(planned.point.levels)
+        change, windows = planned.perturbation, self._windows(planned)
+        if change and change.setting and change.after is not None:
+            settings[change.setting] = change.after
         account, failure = Account(), None
         if attempt > first:
             account.doubt(WarningCode.RETRIED, f"attempt {attempt}: the one before failed, see its manifest")
@@ -207,9 +245,7 @@ class _Campaign:
 
         try:
             try:
-                await carry_out(
-                    rig, name, settings, self._experiment.windows, account, keep, writer.add_profile
-                )
+                await carry_out(rig, name, settings, windows, account, keep, writer.add_profile)
             except TrialError as error:
                 failure = error
             manifest = {
@@ -224,11 +260,14 @@ class _Campaign:
                 "status": "failed" if failure else "finished",
                 "reason": _reason(failure),
                 "started_wall": started.isoformat(timespec="milliseconds"),
-                "windows": vars(self._experiment.windows),
+                "windows": vars(windows),
                 "start": account.start,
                 "hosts": account.hosts,
                 "doubts": [doubt_json(doubt) for doubt in account.doubts],
                 "overhead_ns": account.overhead_ns,
+                "purpose": "proof" if change else "design",
+                "perturbation": asdict(change) if change else None,
+                "path": account.path,
             }
             folder = writer.seal(manifest)
         except BaseException:
@@ -243,16 +282,17 @@ class _Campaign:
         )
         if not failure:
             took_ns = time.monotonic_ns() - began_ns
-            self._overheads_ns.append(max(0, took_ns - self._experiment.windows.load_ns))
+            self._overheads_ns.append(max(0, took_ns - windows.load_ns))
         watcher.on_trial_end(planned, manifest)
         return failure
 
     def finish(self) -> CampaignOutcome:
         """Closes the books."""
-        entries = self._ledger.entries().values()
+        of_design = {planned.order for planned in self._design.trials}
+        entries = [entry for entry in self._ledger.entries().values() if entry.order in of_design]
         failed = tuple(entry for entry in entries if entry.status == "failed")
         finished = sum(entry.status == "finished" for entry in entries)
-        self.note(finished=finished == len(self._design.trials))
+        self.note(finished=finished == len(of_design))
         return CampaignOutcome(self._folder, finished, failed)
 
 

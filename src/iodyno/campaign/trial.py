@@ -30,12 +30,16 @@ _DRIFT_RATIO = 200e-6
 
 @dataclass
 class Account:
-    """What is known of a trial beside its records; filled as it goes, so that a failed one tells how far it came."""
+    """What is known of a trial beside its records; filled as it goes, so that a failed one tells how far it came.
+
+    `path`: how the path was shaped for the trial, as asked and as obtained; None: it was left as it is.
+    """
 
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
     start: dict[str, Any] | None = None
     doubts: list[Doubt] = field(default_factory=list)
     overhead_ns: int | None = None
+    path: dict[str, Any] | None = None
 
     def doubt(self, code: WarningCode, text: str, where: str = "") -> None:
         """Notes a doubt."""
@@ -59,6 +63,22 @@ async def carry_out(
     for host, role in roles.items():
         job = _job(rig, name, token, host, role, settings, windows)
         account.hosts[host] = _unknown(role, job, rig.cpus[host])
+    async with rig.hosts.shaped(settings, workload.sender, workload.receiver) as account.path:
+        await _load(rig, settings, windows, account, on_record, on_profile)
+    # Not below 0: a simulated host does not wait for its windows.
+    account.overhead_ns = max(0, time.monotonic_ns() - began_ns - windows.load_ns)
+
+
+async def _load(
+    rig: Rig,
+    settings: Mapping[str, Level],
+    windows: Windows,
+    account: Account,
+    on_record: Callable[[str, Message], None],
+    on_profile: Callable[[str, Message], None],
+) -> None:
+    """Connections, start, load, results; and what the clocks, the start and the sockets make doubtful."""
+    roles = tuple(account.hosts)
     before = await _probe_clocks(rig, account, "before")
     await _get_ready(rig, account, int(settings["connections"]))
     slack_ns = _SLACK_NS + _SLACK_PER_CONNECTION_NS * int(settings["connections"])
@@ -85,8 +105,6 @@ async def carry_out(
     _check_start(rig, account, before)
     _check_sockets(rig, account)
     _check_connections(rig, account)
-    # Not below 0: a simulated host does not wait for its windows.
-    account.overhead_ns = max(0, time.monotonic_ns() - began_ns - windows.load_ns)
 
 
 async def measure_idle(

@@ -7,22 +7,25 @@ import io
 import itertools
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 
 import click
 
 from iodyno import designs
 from iodyno.core.design import Design, Point
 from iodyno.core.experiment import Experiment
-from iodyno.designs.duration import Duration, estimate
+from iodyno.designs import perturbation
+from iodyno.designs.duration import TRIAL_OVERHEAD_NS, Duration, estimate
 from iodyno.formats.experiment_file import read_experiment
 
 
 @click.command(name="plan")
 @click.argument("file")
 @click.option("--quick", is_flag=True, help="Plan the quick form.")
+@click.option("--prove", is_flag=True, help="Plan the proof of what limits too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, levels in base units.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one line per trial, levels in base units.")
-def command(file: str, quick: bool, as_json: bool, as_csv: bool) -> None:
+def command(file: str, quick: bool, prove: bool, as_json: bool, as_csv: bool) -> None:
     """Show points, order and duration of the experiment in FILE. Runs nothing.
 
     The order is random inside each block, drawn from the seed: the same file gives the same order.
@@ -36,6 +39,7 @@ def command(file: str, quick: bool, as_json: bool, as_csv: bool) -> None:
     if as_json and as_csv:
         raise click.UsageError("found --json and --csv, allowed: one of them")
     experiment = read_experiment(file, quick=quick)
+    experiment = replace(experiment, prove=experiment.prove or prove)
     design = designs.plan(experiment)
     for note in experiment.notes:
         click.echo(f"iodyno: note: {note}", err=True)
@@ -68,7 +72,17 @@ def _as_text(experiment: Experiment, design: Design) -> str:
             f"{_many(len(design.points), 'point')} x {_many(experiment.design.replicates, 'replicate')}"
             f" = {_many(len(design.trials), 'trial')}",
             _time(duration),
+            *([_proof(experiment, design)] if experiment.prove else []),
         ]
+    )
+
+
+def _proof(experiment: Experiment, design: Design) -> str:
+    most = perturbation.most_trials(design)
+    each_ns = perturbation.windows(experiment.windows).load_ns + TRIAL_OVERHEAD_NS
+    return (
+        f"and a proof of what limits: at most {_many(most, 'trial')} more, {clock(most * each_ns)}; "
+        "which ones is known when these have run"
     )
 
 
@@ -125,6 +139,7 @@ def _as_json(experiment: Experiment, design: Design) -> dict[str, object]:
             "background_ns": duration.background_ns,
             "total_ns": duration.total_ns,
         },
+        "proof": {"most_trials": perturbation.most_trials(design)} if experiment.prove else None,
         "notes": list(experiment.notes),
     }
 

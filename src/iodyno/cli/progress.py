@@ -76,7 +76,9 @@ class PlainWatcher(Watcher):
         click.echo(text, err=True)
 
     def place(self, planned: PlannedTrial) -> str:
-        """Such as `3 of 36`."""
+        """Such as `3 of 36`; of a proof, which may take more or fewer trials, `5 of the proof`."""
+        if planned.perturbation:
+            return f"{planned.order + 1 - self._trials} of the proof"
         return f"{planned.order + 1} of {self._trials}"
 
     def levels(self, planned: PlannedTrial) -> str:
@@ -86,6 +88,9 @@ class PlainWatcher(Watcher):
         for name, level in planned.point.levels.items():
             parameter = workload.parameter(name)
             shown.append(f"{name} {parameter.show(level) if parameter else level}")
+        if (change := planned.perturbation) and change.setting and change.after is not None:
+            parameter = workload.parameter(change.setting)
+            shown.append(f"{change.setting} {parameter.show(change.after) if parameter else change.after}")
         return ", ".join(shown) or planned.point.id
 
 

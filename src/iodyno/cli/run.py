@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from iodyno import designs
 from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
 from iodyno.cli.progress import watcher as progress
+from iodyno.cli.prove import strategy
 from iodyno.core.design import Design
 from iodyno.core.errors import Interrupted, StoreError, TrialError
 from iodyno.core.experiment import Experiment
@@ -35,23 +37,31 @@ _ASK_FROM_NS = 30 * 60 * 10**9
 @click.option(
     "--into", metavar="DIR", type=click.Path(path_type=Path), help="Make the campaign's folder there."
 )
+@click.option("--prove", is_flag=True, help="Test what limits each point by extra trials.")
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the report.")
-def command(file: str, quick: bool, resume: Path | None, into: Path | None, yes: bool, as_json: bool) -> None:
+def command(
+    file: str, quick: bool, resume: Path | None, into: Path | None, prove: bool, yes: bool, as_json: bool
+) -> None:
     """Run the experiment in FILE and name the campaign's folder on the last line.
 
     Ctrl-C stops cleanly; finished trials stay, and --resume goes on from there. Failed trials are retried within
     the experiment's limit, and once more by --resume.
 
+    With --prove, or `prove: on` in FILE, extra trials change the resource that is suspected to limit each point a little,
+    and the report says by how much the rate followed. A finished campaign can be proved later: --resume with --prove.
+
     \b
     Examples:
       iodyno run studies/tcp-transmit.yaml --quick
+      iodyno run studies/tcp-transmit.yaml --quick --prove
       iodyno run studies/tcp-transmit.yaml --resume campaigns/NAME
     """
     if resume and into:
         raise click.UsageError("found --resume and --into, allowed: one of them")
     # A campaign goes on in the form that it was begun in.
     experiment = read_experiment(file, quick=quick or (resume is not None and was_quick(resume)))
+    experiment = replace(experiment, prove=experiment.prove or prove)
     design = designs.plan(experiment)
     program = find_agent()
     for note in experiment.notes:
@@ -103,7 +113,15 @@ def execute(
             # A signal that was ignored from the start, as nohup does it, stays ignored.
             if signal.getsignal(number) != signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        return await run_campaign(experiment, design, folder, resume=resume, watcher=watcher, program=program)
+        return await run_campaign(
+            experiment,
+            design,
+            folder,
+            resume=resume,
+            watcher=watcher,
+            program=program,
+            strategy=strategy(experiment),
+        )
 
     try:
         return asyncio.run(until_stopped())

@@ -69,6 +69,7 @@ def _level(option: str, name: str, default: str | None = None) -> Callable[[_Fun
 @click.option(
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."
 )
+@click.option("--prove", is_flag=True, help="Test what limits the rate by extra trials.")
 @click.option("--profile/--no-profile", default=True, show_default=True,
               help="Sample call stacks, to tell which functions the cost is of.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -79,6 +80,7 @@ def command(
     nagle: bool,
     to: str | None,
     repeat: int,
+    prove: bool,
     profile: bool,
     as_json: bool,
     into: Path,
@@ -88,27 +90,35 @@ def command(
 
     Sends from this machine to the host that --to names; without --to, between two network namespaces of this
     machine (as root) or over loopback (otherwise). Prints rate and cost with their 95 % intervals: over the
-    trials with --repeat, else over the intervals of the one trial. What was measured stays in a campaign's
+    trials with --repeat, else over the intervals of the one trial. Names what limits the rate; with --prove it
+    changes that a little in extra trials, and says by how much the rate follows. What was measured stays in a campaign's
     folder, with the experiment file that runs it again.
 
     \b
     Examples:
       iodyno tcp --connections 4 --size 64KiB --seconds 5
       iodyno tcp --connections 32 --size 1KiB --driver epoll --no-nagle --repeat 5
+      iodyno tcp --receive-buffer 16KiB --prove
       iodyno tcp --to ssh:me@server --connections 8 --window 256k --json
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "window" in written and ("send_buffer" in written or "receive_buffer" in written):
         raise click.UsageError("found --window and a buffer, allowed: --window alone, or the two buffers")
     written["nagle"] = nagle
-    keys = experiment_of(written, seconds=seconds, to=to, repeat=repeat, profile=profile)
+    keys = experiment_of(written, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile)
     asked = experiment_text(keys)
     folder = _measure(parse_experiment(asked, file="iodyno tcp", environment={}), into)
     _show(folder, as_json=as_json)
 
 
 def experiment_of(
-    levels: Mapping[str, Any], *, seconds: float, to: str | None, repeat: int, profile: bool
+    levels: Mapping[str, Any],
+    *,
+    seconds: float,
+    to: str | None,
+    repeat: int,
+    prove: bool = False,
+    profile: bool = True,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
     factors = {name: [levels[name]] for name in ("connections", "size")}
@@ -121,6 +131,7 @@ def experiment_of(
         "workload": {"kind": "stream", "sender": "client", "receiver": "server", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
+        **({"prove": True} if prove else {}),
         "windows": {
             "warm_up": WARM_UP,
             "measured": f"{measured_ms}ms",
@@ -173,6 +184,7 @@ def _show(folder: Path, *, as_json: bool) -> None:
     # Imported here: slow, and not needed while the load is on.
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse
+    from iodyno.report.limiter import finding_json, sentence
 
     dataset = read_dataset(folder)
     summary = analyse(dataset)
@@ -180,7 +192,12 @@ def _show(folder: Path, *, as_json: bool) -> None:
     if as_json:
         outcomes = {name: _as_json(point.outcomes[name]) for name in summary.asked}
         warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.doubts]
-        found = {"levels": dict(point.levels), "outcomes": outcomes, "warnings": warnings}
+        found = {
+            "levels": dict(point.levels),
+            "outcomes": outcomes,
+            "limiter": finding_json(point.limiter),
+            "warnings": warnings,
+        }
         click.echo(json.dumps({"campaign": str(folder), "points": [found]}, indent=2))
         return
     levels = ", ".join(f"{name} {text}" for name, text in point.labels.items())
@@ -189,6 +206,7 @@ def _show(folder: Path, *, as_json: bool) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for name, value, interval in rows:
         click.echo(f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())
+    click.echo(f"  {sentence(point.limiter)}")
     for line in _methods({name: point.outcomes[name].method for name in summary.asked}):
         click.echo(f"  {line}")
     # What came up while the load was on was said then.

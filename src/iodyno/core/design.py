@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from iodyno.core.limiter import Perturbation
 from iodyno.core.workload import Level
 
 
@@ -18,12 +19,16 @@ class Point:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One execution of a point: its place in time, its block and its replicate, all counted from 0."""
+    """One execution of a point: its place in time, its block and its replicate, all counted from 0.
+
+    `perturbation`: what a trial of a proof changes; None in a trial of the design.
+    """
 
     order: int
     block: int
     replicate: int
     point: Point
+    perturbation: Perturbation | None = None
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,17 @@ class Design:
     seed: int
     points: tuple[Point, ...]
     trials: tuple[PlannedTrial, ...]
+
+
+@dataclass(frozen=True)
+class ProofPlan:
+    """The trials that test what limits, after those of the design.
+
+    `untestable`: by point, the suspected limiters that no setting of the lab can test, and why.
+    """
+
+    trials: tuple[PlannedTrial, ...]
+    untestable: Mapping[str, Mapping[str, str]]
 
 
 DESIGN_KINDS: Mapping[str, str] = {

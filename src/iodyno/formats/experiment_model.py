@@ -322,6 +322,9 @@ class TopSection(Section):
         description="Outcomes to show; `HOST.` before those that each host has. Left out: rate and cost.",
     )
     limits: Any = Field(None, description="What a trial may take before it is retried or marked.")
+    prove: Annotated[Any, _switch()] = Field(
+        False, description="Whether extra trials test what limits the rate at each point."
+    )
     profile: Annotated[Any, _switch()] = Field(
         True, description="Whether call stacks are sampled, to tell which functions the cost is of."
     )

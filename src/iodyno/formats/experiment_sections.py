@@ -74,6 +74,7 @@ class Reading:
             windows=Windows(windows.warm_up, windows.measured, windows.drain, windows.interval),
             limits=Limits(limits.retries, limits.start_skew, limits.background, limits.background_window),
             outcomes=outcomes,
+            prove=top.prove,
             profile_hz=Experiment.profile_hz if top.profile else 0,
             text=text,
             quick=quick,

@@ -26,7 +26,8 @@ ADDRESSES = ("198.18.0.1", "198.18.0.2")
 
 _NAMES = re.compile(r"iodyno-(\d+)-(\d+)-[A-Za-z0-9_.-]+")
 _FOLDER = Path("/run/netns")
-_DEVICE = "veth0"
+DEVICE = "veth0"
+"""Name of the device in each of the two namespaces."""
 _BUFFER_MAX = 64 << 20
 """Chosen: more than any window that a study asks for. A socket still gets what it asks for, not more."""
 
@@ -56,8 +57,8 @@ class VethEnd:
     @property
     def steered(self) -> bool:
         """Whether what this end receives is worked on by its own CPUs."""
-        steering = self.settings.get(_steering())
-        return steering is not None and steering["obtained"] == steering["asked"]
+        found = self.settings.get(steering())
+        return found is not None and found["obtained"] == found["asked"]
 
     def facts(self) -> dict[str, Any]:
         """What is recorded of it."""
@@ -92,16 +93,16 @@ class VethPath:
             for name in names:
                 await _ip("netns", "add", name)
             await _ip(
-                *("-n", names[0], "link", "add", _DEVICE, "type", "veth"),
-                *("peer", "name", _DEVICE, "netns", names[1]),
+                *("-n", names[0], "link", "add", DEVICE, "type", "veth"),
+                *("peer", "name", DEVICE, "netns", names[1]),
             )
             for end in path.ends.values():
                 inside = ("-n", end.namespace)
-                await _ip(*inside, "address", "add", f"{end.address}/30", "dev", _DEVICE)
+                await _ip(*inside, "address", "add", f"{end.address}/30", "dev", DEVICE)
                 await _ip(*inside, "link", "set", "lo", "up")
                 if mtu:
-                    await _ip(*inside, "link", "set", _DEVICE, "mtu", str(mtu))
-                await _ip(*inside, "link", "set", _DEVICE, "up")
+                    await _ip(*inside, "link", "set", DEVICE, "mtu", str(mtu))
+                await _ip(*inside, "link", "set", DEVICE, "up")
                 await _settle(end)
         except BaseException:
             path.remove()
@@ -115,7 +116,7 @@ class VethPath:
 
     async def set_link(self, role: str, *, up: bool) -> None:
         """Cuts or mends the link at one end."""
-        await _ip("-n", self.ends[role].namespace, "link", "set", _DEVICE, "up" if up else "down")
+        await _ip("-n", self.ends[role].namespace, "link", "set", DEVICE, "up" if up else "down")
 
 
 def may_make_namespaces() -> str | None:
@@ -157,8 +158,16 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def _steering() -> str:
-    return f"/sys/class/net/{_DEVICE}/queues/rx-0/rps_cpus"
+def steering(device: str = DEVICE) -> str:
+    """The file that says which CPUs work on what the device receives."""
+    return f"/sys/class/net/{device}/queues/rx-0/rps_cpus"
+
+
+async def receive_on(end: VethEnd, device: str) -> bool:
+    """Has what another device of this end receives worked on by its own CPUs; whether the kernel took that."""
+    asked, file = _mask(end.cpus), steering(device)
+    found = await _inside(end.namespace, f"echo '{asked}' > {file} 2>/dev/null; {_read_back(file)}")
+    return found.get(file, "").replace("00000000,", "").lstrip("0,") == asked
 
 
 def _plain(role: str) -> str:
@@ -177,14 +186,14 @@ async def _settle(end: VethEnd) -> None:
     files = {f"/proc/sys/{key.replace('.', '/')}": key for key in SYSCTLS}
     found = await _inside(end.namespace, "\n".join(_read_back(path) for path in files))
     asked = {path: _asked(SYSCTLS[key], found.get(path)) for path, key in files.items()}
-    asked[_steering()] = _mask(end.cpus)
+    asked[steering()] = _mask(end.cpus)
     script = "\n".join(
         f"echo '{value}' > {path} 2>/dev/null; {_read_back(path)}" for path, value in asked.items() if value
     )
     obtained = await _inside(end.namespace, script)
     for path, value in asked.items():
         got = obtained.get(path)
-        if path == _steering() and got is not None:
+        if path == steering() and got is not None:
             got = got.replace("00000000,", "").lstrip("0,") or "0"
         end.settings[files.get(path, path)] = {"asked": value, "obtained": got}
 

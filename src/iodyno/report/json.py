@@ -1,4 +1,4 @@
-"""A campaign as one JSON object: `{"points": [{"levels", "labels", "outcomes", "warnings"}], ...}`.
+"""A campaign as one JSON object: `{"points": [{"levels", "labels", "outcomes", "limiter", "warnings"}], ...}`.
 
 Levels are in base units (bytes, nanoseconds), with `labels` as people write them. Outcomes of a host are prefixed
 with its name. An estimate of null has `missing` saying why.
@@ -12,6 +12,7 @@ from typing import Any
 from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt
+from iodyno.report.limiter import finding_json
 
 
 def as_json(summary: CampaignSummary, *, indent: int | None = 2) -> str:
@@ -64,6 +65,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "planned": point.planned,
         "finished": point.finished,
         "outcomes": {name: estimate_values(found) for name, found in point.outcomes.items()},
+        "limiter": finding_json(point.limiter),
         "warnings": [_doubt(doubt) for doubt in point.doubts],
     }
 

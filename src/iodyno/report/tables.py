@@ -9,6 +9,7 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.outcome import Estimate
 from iodyno.report.class_sentences import void
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
+from iodyno.report.limiter import sentence, short
 from iodyno.report.numbers import Scale, scale_of, with_interval
 
 SPLIT = ("cpu_usr_ratio", "cpu_sys_ratio", "cpu_intr_ratio", "cpu_idle_ratio")
@@ -67,6 +68,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
             )
         columns.append(Column(title, host.name, f"{unit_of(cost)} delivered, background subtracted"))
     columns.append(Column("Throughput", hint="goodput: payload delivered to the receiving application"))
+    columns.append(Column("Limiter", hint="what stops the rate from rising"))
     found = []
     for level, points in sections(summary, layout):
         rows = []
@@ -78,6 +80,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
                     row.append(_other(point, host.name))
                 row.append(_cost(point, host.name, cost))
             row.append(_cell(point.outcomes["goodput_bits_per_s"], "goodput_bits_per_s"))
+            row.append(Cell(short(point.limiter), sentence(point.limiter)))
             rows.append(tuple(row))
         found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows)))
     return found

@@ -7,17 +7,20 @@ add an access: its entry in `iodyno.core.access`, a file in `iodyno.hosts`, a li
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from iodyno.core.errors import ExperimentError
+from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
 from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.workload import Level
 from iodyno.hosts.access import LAB_CPUS, Access
 from iodyno.hosts.local import LocalAccess
 from iodyno.hosts.netns import NamespaceAccess
 from iodyno.hosts.ssh import SshAccess
-from iodyno.paths import veth
+from iodyno.paths import shaping, veth
 from iodyno.session.simulated import SimulatedAccess
 
 Cpus = Mapping[str, Sequence[int]]
@@ -39,6 +42,22 @@ class OpenHosts:
         finally:
             for path in self.paths:
                 path.remove()
+
+    @contextlib.asynccontextmanager
+    async def shaped(
+        self, settings: Mapping[str, Level], sender: str, receiver: str
+    ) -> AsyncIterator[dict[str, Any] | None]:
+        """Shapes the path as the settings ask while the body runs; gives what was asked and obtained. None: nothing
+        is asked. Raises AccessError.
+        """
+        asked = shaping.shape_of(settings)
+        if asked is None:
+            yield None
+            return
+        if not self.paths:
+            raise AccessError(shaping.NO_PATH, where="the path", advice=shaping.ADVICE)
+        async with shaping.shaped(self.paths[0], sender, receiver, asked) as facts:
+            yield facts
 
     def data_address(self, of: str, seen_from: str) -> str | None:
         """Where `seen_from` reaches `of` with data."""

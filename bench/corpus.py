@@ -1,0 +1,266 @@
+"""The labelled corpus: trials with a limiter planted on purpose, at several strengths, and healthy ones.
+
+Each plant is an ordinary experiment. Its strengths fall into two halves: thresholds may be chosen on the calibration
+half; what is printed as right and wrong is the test half, whose strengths are others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from iodyno.core.design import Design, Point
+from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
+from iodyno.core.workload import Level
+from iodyno.designs import order
+
+Half = Literal["calibration", "test"]
+MS = 1_000_000
+WINDOWS = Windows(warm_up_ns=300 * MS, measured_ns=1_200 * MS, drain_ns=50 * MS, interval_ns=200 * MS)
+HEALTHY = frozenset(
+    {"unknown", *(f"{host}.{what}" for host in ("client", "server") for what in ("cpu", "thread", "softirq"))}
+)
+"""What may be said of a healthy run: that a CPU is full, or nothing."""
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A limiter that is planted: the settings that plant it, and the strengths of each half.
+
+    `accepted`: verdicts that are right. `spinners`: processes that spin on the CPUs of that host meanwhile.
+    """
+
+    label: str
+    accepted: frozenset[str]
+    settings: Mapping[str, Level]
+    calibration: Sequence[Mapping[str, Level]]
+    test: Sequence[Mapping[str, Level]]
+    workload: str = "stream"
+    spinners: Mapping[str, int] = field(default_factory=dict)
+
+    def strengths(self, half: Half) -> Sequence[Mapping[str, Level]]:
+        """Settings of each strength."""
+        return self.calibration if half == "calibration" else self.test
+
+
+def _levels(name: str, *values: Level) -> list[dict[str, Level]]:
+    return [{name: value} for value in values]
+
+
+def _plant(
+    label: str, settings: Mapping[str, Level], calibration: object, test: object, **more: object
+) -> Plant:
+    accepted = more.pop("accepted", frozenset({label}))
+    return Plant(label, accepted, settings, calibration, test, **more)  # type: ignore[arg-type]
+
+
+PLANTS: tuple[Plant, ...] = (
+    _plant(
+        "healthy",
+        {},
+        [
+            {"connections": 1},
+            {"connections": 4},
+            {"connections": 2, "size": 16384},
+            {"connections": 32, "size": 8192},
+            {"connections": 8, "driver": "epoll"},
+        ],
+        [
+            {"connections": 2},
+            {"connections": 8},
+            {"connections": 1, "size": 32768},
+            {"connections": 16, "size": 4096},
+            {"connections": 4, "driver": "epoll"},
+            {"connections": 3, "window": 4 << 20},
+        ],
+        accepted=HEALTHY,
+    ),
+    _plant(
+        "client.cpu",
+        {"connections": 8},
+        _levels("size", 512, 1024),
+        _levels("size", 256, 768),
+        accepted=frozenset({"client.cpu", "client.thread"}),
+    ),
+    _plant(
+        "receive_window",
+        {},
+        [
+            {"receive_buffer": 8 << 10},
+            {"receive_buffer": 16 << 10},
+            {"receive_buffer": 64 << 10, "link_delay": 2 * MS},
+        ],
+        [
+            {"receive_buffer": 6 << 10},
+            {"receive_buffer": 12 << 10},
+            {"receive_buffer": 128 << 10, "link_delay": 4 * MS},
+        ],
+    ),
+    _plant(
+        "send_buffer",
+        {},
+        [
+            {"send_buffer": 8 << 10},
+            {"send_buffer": 32 << 10, "link_delay": 2 * MS},
+            {"send_buffer": 128 << 10, "link_delay": 5 * MS},
+        ],
+        [
+            {"send_buffer": 4 << 10},
+            {"send_buffer": 64 << 10, "link_delay": 3 * MS},
+            {"send_buffer": 16 << 10, "link_delay": MS},
+        ],
+    ),
+    _plant(
+        "link_rate",
+        {},
+        [
+            {"link_rate": 100_000_000},
+            {"link_rate": 800_000_000, "connections": 4},
+            {"link_rate": 200_000_000, "link_delay": 2 * MS},
+        ],
+        [
+            {"link_rate": 50_000_000},
+            {"link_rate": 400_000_000, "connections": 2},
+            {"link_rate": 1_000_000_000},
+            {"link_rate": 150_000_000, "link_delay": MS},
+        ],
+    ),
+    _plant(
+        "queue",
+        {},
+        [
+            {"connections": 2, "link_rate": 500_000_000, "link_queue": 8_000, "link_delay": 4 * MS},
+            {"connections": 1, "link_rate": 300_000_000, "link_queue": 12_000, "link_delay": 8 * MS},
+        ],
+        [
+            {"connections": 2, "link_rate": 400_000_000, "link_queue": 6_000, "link_delay": 5 * MS},
+            {"connections": 1, "link_rate": 600_000_000, "link_queue": 16_000, "link_delay": 6 * MS},
+            {"connections": 3, "link_rate": 800_000_000, "link_queue": 10_000, "link_delay": 8 * MS},
+        ],
+    ),
+    _plant("client.application", {}, _levels("think", MS, 200_000), _levels("think", 3 * MS, 400_000)),
+    _plant(
+        "server.application",
+        {},
+        _levels("reader_think", MS, 5 * MS),
+        _levels("reader_think", 2 * MS, 8 * MS),
+    ),
+    _plant(
+        "client.generator", {}, _levels("compute", 50_000, 500_000), _levels("compute", 100_000, 1_000_000)
+    ),
+    _plant("client.cpu_quota", {}, _levels("sender_quota", 20, 50), _levels("sender_quota", 10, 35)),
+    _plant("server.cpu_quota", {}, _levels("receiver_quota", 5, 15), _levels("receiver_quota", 8, 12)),
+    _plant(
+        "client.run_queue",
+        {"connections": 2},
+        _levels("size", 65536, 16384),
+        _levels("size", 32768, 8192),
+        spinners={"client": 2},
+    ),
+    _plant(
+        "server.run_queue",
+        {"connections": 2},
+        _levels("size", 65536),
+        _levels("size", 32768, 131072),
+        spinners={"server": 4},
+    ),
+    _plant(
+        "client.lock",
+        {"serialised": True, "link_delay": 2 * MS, "send_buffer": 64 << 10},
+        _levels("connections", 4, 8),
+        _levels("connections", 3, 6, 12),
+    ),
+    _plant(
+        "concurrency",
+        {"connections": 1},
+        _levels("link_delay", 2 * MS, 10 * MS),
+        _levels("link_delay", MS, 5 * MS, 20 * MS),
+        workload="request_response",
+    ),
+)
+"""Every plant."""
+
+
+def experiment(plant: Plant) -> Experiment:
+    """The experiment of a plant, without its points."""
+    hosts = {name: HostSpec(name, "netns") for name in ("client", "server")}
+    return Experiment(
+        name=f"corpus-{plant.label.replace('.', '-')}",
+        question=f"Is {plant.label} found?",
+        hosts=hosts,
+        workload=WorkloadSpec(plant.workload, "client", "server", plant.settings),
+        factors=(),
+        windows=WINDOWS,
+        limits=Limits(retries=1, background_ns=100 * MS, background_ratio=1.0),
+        profile_hz=0,
+        text=f"name: corpus-{plant.label}\n",
+    )
+
+
+def design(plant: Plant, halves: Sequence[Half], replicates: int, seed: int) -> Design:
+    """Every strength of the halves as a point, in random order. Strengths set different things: no factors."""
+    points = [
+        Point(f"{half}-{number}", strength)
+        for half in halves
+        for number, strength in enumerate(plant.strengths(half), start=1)
+    ]
+    spec = DesignSpec(replicates=replicates, seed=seed)
+    return Design(spec.kind, seed, tuple(points), order.trials(points, spec))
+
+
+_GROUPS = Path("/sys/fs/cgroup/cpu")
+_SPIN = "while True: pass"
+
+
+@contextlib.contextmanager
+def spinning(cpus: Sequence[int]) -> Iterator[None]:
+    """Processes that do nothing but spin, one on each of the CPUs named, which may be named more than once."""
+    started = [
+        subprocess.Popen(
+            ["taskset", "-c", str(cpu), sys.executable, "-I", "-S", "-c", _SPIN], start_new_session=True
+        )
+        for cpu in cpus
+    ]
+    try:
+        for process in started:
+            favour(process.pid)
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def favour(pid: int, nice: int = -20) -> None:
+    """Puts the session of a process before those of the machine's other users (sched_autogroup, sched(7)), so that
+    what is planted is what limits, and not whoever else is there.
+    """
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(nice))
+
+
+def favour_groups() -> None:
+    """The same for agents in control groups of their own, which leave their session's group (cgroup-v1 cpu.shares)."""
+    for shares in _GROUPS.glob("iodyno*/cpu.shares"):
+        with contextlib.suppress(OSError):
+            shares.write_text("262144")
+
+
+def children() -> list[int]:
+    """Processes that this one started."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+    return found
+
+
+def may_run() -> str | None:
+    """Why the corpus cannot run here; None: it can."""
+    return None if os.geteuid() == 0 else "it needs root, to make network namespaces and control groups"

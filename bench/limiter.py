@@ -1,0 +1,158 @@
+"""How often the limiter is named rightly: the labelled corpus, and its confusion matrix."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import corpus
+from bench.corpus import PLANTS, Half, Plant
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.limiter.verdict import of_trial
+from iodyno.campaign.runner import run_campaign
+from iodyno.core.limiter import Verdict
+
+KEEP = "IODYNO_CORPUS"
+"""Names a folder in which the trials are kept; without it they are gone when the matrix is printed."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A trial of the corpus and what was said of it."""
+
+    plant: Plant
+    half: Half
+    strength: Mapping[str, Any]
+    verdict: Verdict
+
+    @property
+    def right(self) -> bool:
+        """Whether a verdict was named that is right."""
+        return self.verdict.name in self.plant.accepted
+
+
+class _Quiet:
+    """A watcher that says nothing, and puts agents before the machine's other users."""
+
+    def on_stage(self, text: str) -> None:
+        self._favour()
+
+    def on_trial_start(self, planned: object, attempt: int) -> None:
+        self._favour()
+
+    def on_record(self, host: str, record: object) -> None:
+        corpus.favour_groups()
+
+    def on_trial_end(self, planned: object, manifest: Mapping[str, Any]) -> None:
+        if manifest["reason"]:
+            print(f"  {manifest['levels']}: {manifest['reason']['what']}", file=sys.stderr)
+
+    def on_doubt(self, doubt: object) -> None:
+        pass
+
+    def on_time_left(self, time_left_ns: int) -> None:
+        pass
+
+    @staticmethod
+    def _favour() -> None:
+        for pid in corpus.children():
+            corpus.favour(pid)
+
+
+async def run(pairs: int) -> list[dict[str, object]]:
+    """Verdicts on planted limiters and healthy runs; `pairs` trials of each strength (5: about 12 minutes)."""
+    if refused := corpus.may_run():
+        raise SystemExit(f"bench limiter: {refused}")
+    with tempfile.TemporaryDirectory() as temporary:
+        into = Path(os.environ.get(KEEP) or temporary)
+        named = [
+            one
+            for plant in random.Random(pairs).sample(PLANTS, len(PLANTS))
+            for one in await plant_and_look(plant, into, ("calibration", "test"), pairs)
+        ]
+    for wrong in (one for one in named if not one.right):
+        print(f"  wrong: {_line(wrong)}", file=sys.stderr)
+    print(matrix([one for one in named if one.half == "test"]), file=sys.stderr)
+    return rows(named)
+
+
+async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], replicates: int) -> list[Named]:
+    """Runs a plant and gives the verdicts on its trials. Those that failed are left out, and said."""
+    asked = corpus.experiment(plant)
+    design = corpus.design(plant, halves, replicates, seed=1)
+    folder = into / asked.name
+    folder.mkdir(parents=True)
+    cpus = {"client": 0, "server": 1}
+    allowed = sorted(os.sched_getaffinity(0))
+    spins = [
+        allowed[cpus[host] * (len(allowed) // 2)] for host, n in plant.spinners.items() for _ in range(n)
+    ]
+    with corpus.spinning(spins):
+        await run_campaign(asked, design, folder, resume=False, watcher=_Quiet())
+    return look(plant, folder)
+
+
+def look(plant: Plant, folder: Path) -> list[Named]:
+    """The verdicts on the stored trials of a plant."""
+    return [
+        Named(
+            plant, "test" if trial.point.startswith("test") else "calibration", trial.levels, of_trial(trial)
+        )
+        for trial in read_dataset(folder).trials
+        if trial.finished
+    ]
+
+
+def rows(named: Sequence[Named]) -> list[dict[str, object]]:
+    """Right verdicts by label and half."""
+    found = []
+    for half in ("calibration", "test"):
+        for plant in PLANTS:
+            mine = [one for one in named if one.plant.label == plant.label and one.half == half]
+            if mine:
+                found.append(_row(half, plant.label, mine))
+        planted = [one for one in named if one.half == half and one.plant.label != "healthy"]
+        if planted:
+            found.append(_row(half, "all planted", planted))
+    return found
+
+
+def _row(half: str, label: str, named: Sequence[Named]) -> dict[str, object]:
+    right = sum(one.right for one in named)
+    said = Counter(one.verdict.name for one in named if not one.right)
+    return {
+        "half": half,
+        "planted": label,
+        "trials": len(named),
+        "right": f"{right / len(named):.0%}",
+        "wrong": ", ".join(f"{name} x{count}" for name, count in said.most_common()) or "-",
+    }
+
+
+def matrix(named: Iterable[Named]) -> str:
+    """The confusion matrix: a line a label, what was said of its trials and how often."""
+    counts: dict[str, Counter[str]] = {}
+    for one in named:
+        counts.setdefault(one.plant.label, Counter())[one.verdict.name] += 1
+    columns = sorted({name for counter in counts.values() for name in counter})
+    lines = ["planted \\ said", *(f"  {number}: {name}" for number, name in enumerate(columns))]
+    lines.append(" " * 20 + "".join(f"{number:>5}" for number in range(len(columns))))
+    for label, counter in counts.items():
+        lines.append(f"{label:<20}" + "".join(f"{counter[name] or '.':>5}" for name in columns))
+    return "\n".join(lines)
+
+
+def _line(one: Named) -> str:
+    seen = [
+        f"{suspect.name} {suspect.held:.2f} "
+        + " ".join(f"{e.signal}={e.value:.3g}" for e in suspect.evidence if e.value is not None)
+        for suspect in one.verdict.ranked[:4]
+    ]
+    return f"{one.plant.label} {one.half} {dict(one.strength)}: {one.verdict.name}; " + "; ".join(seen)

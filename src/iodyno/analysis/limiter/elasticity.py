@@ -1,0 +1,111 @@
+"""Elasticity: per cent of rate per per cent of resource, from trials in which one resource was changed.
+
+Each block of a proof holds a trial without change and one of every change, near in time. The log ratio of the rates in
+a block, over the log ratio of the resource, is one observation of d ln rate / d ln resource (Varian, Microeconomic
+Analysis); what drifts from block to block falls out of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from iodyno.analysis.dataset import Trial
+from iodyno.analysis.goodput import goodput
+from iodyno.analysis.interval import t_interval
+from iodyno.core.limiter import Elasticity, Perturbation, Proof, kind_of
+
+LEAST = 0.2
+"""Elasticity from which on a resource counts as one that the rate follows (chosen: a fifth of what a sole limiter has,
+and more than trials that differ by some percent make of four pairs)."""
+PAIRS_LEAST = 2
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Rates of a trial without a change and of one with it, from one block."""
+
+    perturbation: Perturbation
+    unchanged: float
+    changed: float
+
+
+def elasticity(pairs: Sequence[Pair]) -> Elasticity | None:
+    """The elasticity from pairs of one or more changes of a resource; None without a pair."""
+    found = [
+        math.log(pair.changed / pair.unchanged) / math.log(pair.perturbation.resource_ratio)
+        for pair in pairs
+        if pair.changed > 0 and pair.unchanged > 0 and pair.perturbation.resource_ratio not in (0.0, 1.0)
+    ]
+    if not found:
+        return None
+    n = len(found)
+    low, high = t_interval(found) if n >= PAIRS_LEAST else (None, None)
+    return Elasticity(fmean(found), low, high, n, f"t interval over {n} paired log ratios")
+
+
+def judge(limiter: str, pairs: Sequence[Pair]) -> Proof:
+    """What the pairs say of the limiter.
+
+    Where the resource could be relaxed, that counts: a resource with slack makes itself felt when it is tightened
+    enough, but not when there is more of it. Where it could not, the change is small, and what idles counts as
+    resource too, so that one with slack is not felt.
+    """
+    by_direction = {
+        direction: found
+        for direction in ("relax", "tighten")
+        if (found := elasticity([pair for pair in pairs if pair.perturbation.direction == direction]))
+    }
+    counts = by_direction.get("relax") or by_direction.get("tighten")
+    if counts is None or counts.low is None or counts.high is None:
+        return Proof(
+            limiter, "undecided", "too few of the trials of the proof finished", counts, by_direction
+        )
+    direction = "more" if "relax" in by_direction else "less"
+    shown = (
+        f"{counts.estimate:.2f} % of rate per % of it [{counts.low:.2f}, {counts.high:.2f}], {counts.n} pairs"
+    )
+    what = limiter.replace("_", " ")
+    if counts.low > LEAST:
+        return Proof(limiter, "proved", f"{direction} of {what}: {shown}", counts, by_direction)
+    if counts.high < LEAST:
+        why = f"{direction} of {what} changes nothing: {shown}"
+        return Proof(limiter, "contradicted", why, counts, by_direction)
+    return Proof(
+        limiter, "undecided", f"{direction} of {what}: {shown}, which spans {LEAST}", counts, by_direction
+    )
+
+
+def proofs_of(trials: Sequence[Trial], untestable: Mapping[str, str]) -> tuple[Proof, ...]:
+    """What the trials of a proof at one point say of each limiter, in the order in which they were planned.
+
+    `untestable`: limiters of which the plan says that no setting tests them, and why.
+    """
+    unchanged = {
+        trial.block: rate for trial in trials if _change(trial).direction == "none" and (rate := _rate(trial))
+    }
+    pairs: dict[str, list[Pair]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.order):
+        change, rate = _change(trial), _rate(trial)
+        if change.direction == "none":
+            continue
+        found = pairs.setdefault(change.limiter, [])
+        if rate and trial.block in unchanged:
+            found.append(Pair(change, unchanged[trial.block], rate))
+    tested = tuple(judge(limiter, found) for limiter, found in pairs.items())
+    return (*tested, *(Proof(limiter, "not_testable", why) for limiter, why in untestable.items()))
+
+
+def refutation(limiter: str) -> str:
+    """What would speak against the limiter, in words."""
+    return kind_of(limiter).refuted_by
+
+
+def _change(trial: Trial) -> Perturbation:
+    return trial.perturbation or Perturbation("", "none")
+
+
+def _rate(trial: Trial) -> float | None:
+    return goodput(trial).value if trial.finished else None

@@ -1,0 +1,241 @@
+"""The rules: which signals speak for which limiter, and from which value on.
+
+A rule holds in an interval when every one of its criteria does; it names its limiter when it holds in
+`WINDOWS_LEAST` of the intervals (Gregg, Active Benchmarking: while the load is steady, at both ends). Rules stand in
+the order of causes, as `iodyno.core.limiter.LIMITERS` has them. To add one: a line here, and its signal in `signals`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iodyno.analysis.limiter import signals
+from iodyno.analysis.limiter.signals import SignalOf
+
+WINDOWS_LEAST = 0.8
+"""Share of the interval records in which a rule must hold (chosen: one in five may be disturbed)."""
+NEAR_ABOVE, NEAR_BELOW = 0.5, 4.0
+"""A value within these multiples of its threshold makes a suspect of the lower rank (chosen: wide enough that what comes
+second is asked about in a proof)."""
+
+_GREGG = "Gregg, Systems Performance, 2nd edition, 2.5 (USE method)"
+_MEASURED = "chosen: between what planted and healthy trials of the calibration half showed (docs/limiter.md)"
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A signal and the value from which on it counts. `above` False: it counts below the value."""
+
+    name: str
+    signal: SignalOf
+    threshold: float
+    cite: str
+    above: bool = True
+
+    def holds(self, value: float) -> bool:
+        """Whether the value passed the threshold."""
+        return value >= self.threshold if self.above else value <= self.threshold
+
+    def nears(self, value: float) -> bool:
+        """Whether the value comes near."""
+        return value >= NEAR_ABOVE * self.threshold if self.above else value <= NEAR_BELOW * self.threshold
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Criteria that together speak for a limiter, and the ends (roles) that the rule looks at."""
+
+    limiter: str
+    criteria: tuple[Criterion, ...]
+    ends: tuple[str, ...] = ("send", "receive")
+
+
+def _above(name: str, signal: SignalOf, threshold: float, cite: str) -> Criterion:
+    return Criterion(name, signal, threshold, cite)
+
+
+def _below(name: str, signal: SignalOf, threshold: float, cite: str) -> Criterion:
+    return Criterion(name, signal, threshold, cite, above=False)
+
+
+_FULL = _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.10, _MEASURED)
+_AWAKE = _below("asleep_ratio", signals.asleep, 0.30, _MEASURED)
+_NOTHING_WAITS = _below(
+    "unsent_messages", signals.unsent_messages, 1.0, "tcp(7): what waits to be sent is not what stops it"
+)
+_OTHERS = 0.20
+_A_FIFTH = "chosen: a fifth of the CPU"
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "generator",
+        (
+            _above(
+                "own_code_ratio",
+                signals.own_code,
+                0.40,
+                _MEASURED,
+            ),
+            _AWAKE,
+        ),
+        ends=("send",),
+    ),
+    Rule(
+        "observer",
+        (_above("observer_cpus", signals.observer, 0.10, "chosen: twice what marks a trial"), _FULL),
+    ),
+    Rule(
+        "steal",
+        (_above("steal_ratio", signals.steal_most, 0.05, "chosen: five times what voids a cost"), _FULL),
+    ),
+    Rule(
+        "cpu_quota",
+        (_above("throttled_periods_ratio", signals.throttled, 0.25, _MEASURED),),
+    ),
+    Rule(
+        "cpu_quota",
+        (
+            _above(
+                "quota_used_ratio",
+                signals.quota_used,
+                0.85,
+                "chosen: a period may end before all of it is used",
+            ),
+        ),
+    ),
+    Rule(
+        "run_queue",
+        (
+            _above("run_delay_ratio", signals.run_delay, 0.20, "chosen: a fifth of the ready time is lost"),
+            _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
+            _below("asleep_ratio", signals.asleep, 0.30, _MEASURED),
+            _FULL,
+        ),
+    ),
+    Rule(
+        "lock",
+        (
+            _above(
+                "kernel_lock_wait_cpus", signals.lock_wait, 0.20, "chosen: a fifth of a CPU's time is waited"
+            ),
+        ),
+    ),
+    Rule(
+        "lock",
+        (
+            _below("off_one_at_a_time", signals.off_exclusion, 0.20, _MEASURED),
+            _above("pausing_ratio", signals.pausing, 0.30, _MEASURED),
+            _NOTHING_WAITS,
+            _below(
+                "load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.90, "chosen: a tenth of the CPU is free"
+            ),
+        ),
+        ends=("send",),
+    ),
+    Rule(
+        "application",
+        (_above("pausing_ratio", signals.pausing, 0.40, _MEASURED), _NOTHING_WAITS),
+        ends=("send",),
+    ),
+    Rule(
+        "application",
+        (
+            _above("pausing_ratio", signals.pausing, 0.40, _MEASURED),
+            _above("rwnd_limited_ratio", signals.rwnd_limited, 0.30, _MEASURED),
+        ),
+        ends=("receive",),
+    ),
+    Rule("memory", (_above("memory_pressure_ratio", signals.memory_pressure, 0.05, _GREGG),)),
+    Rule("disk", (_above("io_pressure_ratio", signals.io_pressure, 0.20, _GREGG),)),
+    Rule("softirq", (_above("interrupt_ratio_of_busiest_cpu", signals.interrupts_most, 0.90, _GREGG),)),
+    Rule(
+        "thread",
+        (
+            _above("busiest_thread_ratio", signals.thread_busiest, 0.90, _GREGG),
+            _above(
+                "idle_ratio_of_idlest_cpu", signals.cpu_idle_most, 0.20, "chosen: a fifth of a CPU is free"
+            ),
+        ),
+    ),
+    Rule(
+        "cpu",
+        (
+            _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.05, _GREGG),
+            # What others take is not the load's: that they fill what idles says nothing of it.
+            _above("load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.93, _MEASURED),
+        ),
+    ),
+    Rule(
+        "queue",
+        (
+            _above("queue_drops_per_segment", signals.queue_drops, 0.001, _MEASURED),
+            _below("link_used_ratio", signals.link_used, 0.85, _MEASURED),
+        ),
+        ends=("send",),
+    ),
+    Rule("link_rate", (_above("link_used_ratio", signals.link_used, 0.85, _MEASURED),), ends=("send",)),
+    Rule(
+        "loss",
+        (
+            _above(
+                "retransmits_per_segment",
+                signals.retransmitted,
+                0.001,
+                "RFC 2544 asks for none; chosen: 0.1 %",
+            ),
+        ),
+        ends=("send",),
+    ),
+    Rule(
+        "receive_window",
+        (_above("rwnd_limited_ratio", signals.rwnd_limited, 0.30, _MEASURED),),
+        ends=("send",),
+    ),
+    Rule(
+        "send_buffer",
+        (_above("sndbuf_limited_ratio", signals.sndbuf_limited, 0.30, _MEASURED),),
+        ends=("send",),
+    ),
+    Rule(
+        "send_buffer",
+        (
+            _above("blocked_ratio", signals.blocked, 0.20, _MEASURED),
+            _above(
+                "window_over_send_buffer",
+                signals.send_buffer_used,
+                1.0,
+                "RFC 4898, the smaller of the two windows",
+            ),
+            _below("rwnd_limited_ratio", signals.rwnd_limited, 0.20, _MEASURED),
+        ),
+        ends=("send",),
+    ),
+    Rule(
+        "congestion_window",
+        (
+            _above(
+                "window_used_ratio", signals.cwnd_used, 0.80, "chosen: the round-trip time is a smoothed one"
+            ),
+            _above("blocked_ratio", signals.blocked, 0.50, _MEASURED),
+        ),
+        ends=("send",),
+    ),
+    Rule(
+        "concurrency",
+        (_above("waiting_ratio", signals.waits_for_answers, 0.80, "Denning and Buzen 1978: X R = N"),),
+        ends=("send",),
+    ),
+    Rule(
+        "offered_load",
+        (
+            _above(
+                "achieved_over_offered",
+                signals.offered_reached,
+                0.98,
+                "chosen: 2 % for the ends of the window",
+            ),
+        ),
+        ends=("send",),
+    ),
+)
+"""Every rule."""

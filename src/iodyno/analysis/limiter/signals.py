@@ -1,0 +1,541 @@
+"""Signals of a trial: one number per interval record of the measured window, for the rules to hold against thresholds.
+
+Ratios are shares of the interval, 0 to 1, unless they say otherwise. A signal that cannot be had says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.flows import data_device
+from iodyno.analysis.histogram import merge
+
+_TICK_NS = 10_000_000
+_TICKS_LEAST = 100
+"""A window of fewer ticks of /proc/stat knows a share to no better than 1 %; then the whole measured window counts."""
+_FRAME_OVERHEAD_BYTES = 66
+"""Ethernet 14, IPv4 20, TCP 20 and its time-stamp option 12: what a segment carries beside its payload."""
+_LONG = 0.1
+"""Operations that last longer than this share of the window straddle its ends too often (chosen: an error of a tenth)."""
+ALL_WORKERS = "worker=all"
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Values by index of the record; empty with `missing` saying why. `source`: the sensor."""
+
+    values: Mapping[int, float]
+    unit: str
+    source: str
+    missing: str | None = None
+
+
+def absent(source: str, why: str) -> Signal:
+    """A signal that cannot be had."""
+    return Signal({}, "1", source, why)
+
+
+@dataclass(frozen=True)
+class View:
+    """One trial, as seen from one of its ends."""
+
+    trial: Trial
+    host: HostData
+    sender: HostData
+    receiver: HostData
+    cpus: int = field(default=0)
+
+    @classmethod
+    def of(cls, trial: Trial, role: str) -> View | None:
+        """The view of the end with that role; None when the trial lacks an end."""
+        sender, receiver = trial.end("send"), trial.end("receive")
+        if sender is None or receiver is None or not sender.measured or not receiver.measured:
+            return None
+        host = sender if role == "send" else receiver
+        return cls(trial, host, sender, receiver, len(host.cpus))
+
+    @property
+    def connections(self) -> int:
+        """Connections of the trial."""
+        return int(self.trial.settings.get("connections", 1))
+
+    @property
+    def workers(self) -> int:
+        """Worker threads of the host that the view is of."""
+        return int((self.host.manifest.get("ready") or {}).get("workers") or self.connections)
+
+
+SignalOf = Callable[[View], Signal]
+
+
+def _grown(
+    host: HostData, sensor: str, compute: Callable[[Reading], float | None], *, unit: str = "1"
+) -> Signal:
+    """The signal that `compute` makes of every reading of the sensor in the measured window."""
+    readings = host.readings.get(sensor, {})
+    values = {}
+    for record in host.measured:
+        reading = readings.get(record.index)
+        value = compute(reading) if reading is not None and reading.span_ns > 0 else None
+        if value is not None:
+            values[record.index] = value
+    return Signal(values, unit, sensor) if values else absent(sensor, host.why_missing(sensor))
+
+
+def _whole(host: HostData, value: float | None, sensor: str, why: str = "", *, unit: str = "1") -> Signal:
+    """A value of the whole measured window, for every record of it."""
+    if value is None:
+        return absent(sensor, why or host.why_missing(sensor))
+    return Signal({record.index: value for record in host.measured}, unit, sensor)
+
+
+def _total(reading: Reading, metric: str, labels: Iterable[str] | None = None) -> float | None:
+    """Sum of a metric over its labels; None when it has none."""
+    wanted = None if labels is None else set(labels)
+    found = [
+        v
+        for (name, label), v in reading.values.items()
+        if name == metric and (wanted is None or label in wanted)
+    ]
+    return float(sum(found)) if found else None
+
+
+# CPU time
+
+
+def _exact_by_cpu(reading: Reading, cpu: int, metrics: Sequence[str]) -> float | None:
+    """Nanoseconds of a CPU in classes of `cpu_exact`, vectors summed; None when the CPU was not accounted."""
+    label = f"cpu={cpu}"
+    if ("exact.idle_ns", label) not in reading.values:
+        return None
+    return float(
+        sum(
+            value
+            for (name, at), value in reading.values.items()
+            if name in metrics and (at == label or at.startswith(f"{label},"))
+        )
+    )
+
+
+def _has_exact(view: View) -> bool:
+    return any(
+        ("exact.idle_ns", f"cpu={cpu}") in reading.values
+        for reading in view.host.measured_readings("cpu_exact")
+        for cpu in view.host.cpus
+    )
+
+
+def _cpu_share(
+    view: View,
+    exact: Sequence[str],
+    states: Sequence[str],
+    pick: Callable[[Sequence[float]], float],
+) -> Signal:
+    """Share of time in classes of `cpu_exact`, else in states of /proc/stat, per CPU; `pick` chooses among the CPUs."""
+    host = view.host
+    if not host.cpus:
+        return absent("cpu_times", f"the CPUs of {host.name} are not known")
+    if _has_exact(view):
+
+        def of_exact(reading: Reading) -> float | None:
+            spent = [_exact_by_cpu(reading, cpu, exact) for cpu in host.cpus]
+            known = [part / reading.span_ns for part in spent if part is not None]
+            return pick(known) if known else None
+
+        return _grown(host, "cpu_exact", of_exact)
+
+    def of_ticks(readings: Sequence[Reading]) -> float | None:
+        shares = []
+        for cpu in host.cpus:
+            keys = [(f"cpu.{state}_ns", f"cpu={cpu}") for state in states]
+            whole = [r for r in readings if all(key in r.values for key in keys)]
+            span = sum(r.span_ns for r in whole)
+            if span:
+                shares.append(sum(r.values[key] for r in whole for key in keys) / span)
+        return pick(shares) if shares else None
+
+    readings = host.measured_readings("cpu_times")
+    if readings and min(r.span_ns for r in readings) < _TICKS_LEAST * _TICK_NS:
+        return _whole(host, of_ticks(readings), "cpu_times")
+    return _grown(host, "cpu_times", lambda reading: of_ticks([reading]))
+
+
+def cpu_idle_least(view: View) -> Signal:
+    """Idle share of the host's busiest CPU."""
+    return _cpu_share(view, ("exact.idle_ns",), ("idle", "iowait"), min)
+
+
+def cpu_idle_mean(view: View) -> Signal:
+    """Idle share of the host's CPUs."""
+    return _cpu_share(view, ("exact.idle_ns",), ("idle", "iowait"), lambda found: sum(found) / len(found))
+
+
+def cpu_idle_most(view: View) -> Signal:
+    """Idle share of the host's idlest CPU."""
+    return _cpu_share(view, ("exact.idle_ns",), ("idle", "iowait"), max)
+
+
+def interrupts_most(view: View) -> Signal:
+    """Share of hard and soft interrupts on the CPU that has most of them."""
+    return _cpu_share(view, ("exact.hardirq_ns", "exact.softirq_ns"), ("irq", "softirq"), max)
+
+
+def steal_most(view: View) -> Signal:
+    """Stolen share of the CPU that lost most."""
+    host = view.host
+
+    def of(reading: Reading) -> float | None:
+        keys = [("cpu.steal_ns", f"cpu={cpu}") for cpu in host.cpus]
+        known = [reading.values[key] / reading.span_ns for key in keys if key in reading.values]
+        return max(known) if known else None
+
+    return _grown(host, "cpu_times", of)
+
+
+def others_cpu(view: View) -> Signal:
+    """Share of the host's CPUs that tasks of others have."""
+    host = view.host
+    if _has_exact(view):
+        return _cpu_share(view, ("exact.other_ns",), (), lambda found: sum(found) / len(found))
+    # Without exact accounting: what is busy, is no interrupt, and is not the agent's.
+    busy = [
+        sum(r.values.get((f"cpu.{state}_ns", f"cpu={cpu}"), 0) for state in ("user", "nice", "system"))
+        for r in host.measured_readings("cpu_times")
+        for cpu in host.cpus
+    ]
+    own = host.growth("process", "process.cpu_ns")
+    if not busy or own is None or not host.measured_ns or not host.cpus:
+        return absent("cpu_times", host.why_missing("cpu_times" if not busy else "process"))
+    return _whole(host, max(0.0, sum(busy) - own) / (host.measured_ns * len(host.cpus)), "cpu_times, process")
+
+
+def load_cpu_most(view: View) -> Signal:
+    """Share that the load takes of the CPU that it takes most of: its tasks and all interrupts."""
+    if _has_exact(view):
+        return _cpu_share(view, ("exact.app_ns", "exact.hardirq_ns", "exact.softirq_ns"), (), max)
+    # /proc/stat does not tell whose time it is on each CPU: what others take is spread over all of them.
+    idle, others = cpu_idle_least(view), others_cpu(view)
+    if not idle.values or not others.values:
+        return idle if not idle.values else others
+    values = {i: 1 - v - others.values[i] for i, v in idle.values.items() if i in others.values}
+    return Signal(values, "1", others.source)
+
+
+def agent_cpu(view: View) -> Signal:
+    """CPUs' worth of time that the agent takes; 1 is one CPU."""
+    return _grown(view.host, "process", lambda r: _per(_total(r, "process.cpu_ns"), r.span_ns), unit="CPU")
+
+
+def own_code(view: View) -> Signal:
+    """Share of the agent's CPU time that it spends in its own code, not in the kernel."""
+    host = view.host
+    if _has_exact(view) and any(
+        name == "exact.app_user_ns" for r in host.measured_readings("cpu_exact") for name, _ in r.values
+    ):
+        return _grown(
+            host, "cpu_exact", lambda r: _ratio(_total(r, "exact.app_user_ns"), _total(r, "exact.app_ns"))
+        )
+    user, system = host.growth("process", "process.user_ns"), host.growth("process", "process.system_ns")
+    both = (user or 0) + (system or 0)
+    return _whole(host, user / both if user is not None and both else None, "process")
+
+
+def observer(view: View) -> Signal:
+    """Share of one CPU that sensors and kernel programs of the measurement take."""
+    host = view.host
+    values = {}
+    for record in host.measured:
+        if record.span_ns <= 0:
+            continue
+        spent = 0.0
+        for readings in host.readings.values():
+            if reading := readings.get(record.index):
+                spent += reading.cost_ns
+        if reading := host.readings.get("cpu_exact", {}).get(record.index):
+            spent += _total(reading, "exact.observer_ns") or 0.0
+        values[record.index] = spent / record.span_ns
+    return Signal(values, "CPU", "every sensor") if values else absent("every sensor", "no record")
+
+
+# Threads
+
+
+def _threads(view: View, metric: str) -> Signal:
+    """Mean over the workers of a time from the scheduler, over the interval."""
+    workers = view.workers
+    return _grown(
+        view.host, "threads", lambda r: _per(_total(r, metric, (ALL_WORKERS,)), r.span_ns * workers)
+    )
+
+
+def thread_busiest(view: View) -> Signal:
+    """Share of the interval in which the busiest worker was on a CPU."""
+    return _grown(view.host, "threads", lambda r: _per(_total(r, "thread.busiest_run_ns"), r.span_ns))
+
+
+def run_delay(view: View) -> Signal:
+    """Of the time in which the workers were ready to run, the share in which they waited for a CPU."""
+
+    def of(reading: Reading) -> float | None:
+        wait, run = (_total(reading, f"thread.{what}_ns", (ALL_WORKERS,)) for what in ("wait", "run"))
+        return None if wait is None or run is None else _ratio(wait, wait + run)
+
+    return _grown(view.host, "threads", of)
+
+
+def asleep(view: View) -> Signal:
+    """Mean share of the interval in which a worker slept: it neither ran nor was ready to."""
+    run, wait = _threads(view, "thread.run_ns"), _threads(view, "thread.wait_ns")
+    if not wait.values:
+        return wait
+    return Signal(
+        {i: min(1.0, max(0.0, 1 - run.values[i] - wait.values[i])) for i in wait.values if i in run.values},
+        "1",
+        "threads",
+    )
+
+
+def in_call(view: View) -> Signal:
+    """Share of the measured window in which a connection had an operation under way (Little's law, X R / N)."""
+    host = view.host
+    times = merge(
+        host.histograms[record.index] for record in host.measured if record.index in host.histograms
+    )
+    if not times.count or not host.measured_ns:
+        return absent("records", f"no service times of {host.name}")
+    if times.time_biased_mean > _LONG * host.measured_ns:
+        return absent(
+            "records", f"operations of {host.name} are long against the window: those at its ends count wrong"
+        )
+    return _whole(host, times.sum_ns / host.measured_ns / view.connections, "records")
+
+
+def pausing(view: View) -> Signal:
+    """Least share of the interval in which the application slept outside its calls: asleep less time in calls."""
+    if view.host.role == "receive" and view.trial.settings.get("driver") == "epoll":
+        return absent("threads", "a reader with epoll sleeps for data outside its calls too")
+    slept, calling = asleep(view), in_call(view)
+    if not slept.values or not calling.values:
+        return slept if not slept.values else calling
+    return Signal(
+        {i: max(0.0, value - calling.values[i]) for i, value in slept.values.items() if i in calling.values},
+        "1",
+        "threads, records",
+    )
+
+
+def blocked(view: View) -> Signal:
+    """Share of the interval in which a worker slept inside its calls at least: asleep less what is outside calls."""
+    slept, calling = asleep(view), in_call(view)
+    if not slept.values or not calling.values:
+        return slept if not slept.values else calling
+    return Signal(
+        {
+            i: max(0.0, value - max(0.0, 1 - calling.values[i]))
+            for i, value in slept.values.items()
+            if i in calling.values
+        },
+        "1",
+        "threads, records",
+    )
+
+
+# Flows
+
+
+def _flows(view: View, above: str, below: str) -> Signal:
+    return _grown(view.sender, "tcp_info", lambda r: _ratio(_total(r, above, ("",)), _total(r, below, ("",))))
+
+
+def unsent_messages(view: View) -> Signal:
+    """Bytes that the application wrote and the kernel has not sent yet, mean over the flows, in messages."""
+    size = int(view.trial.settings.get("size", 1))
+    return _grown(
+        view.sender, "tcp_info", lambda r: _per(_gauge(r, "tcp.notsent_bytes"), size), unit="message"
+    )
+
+
+def rwnd_limited(view: View) -> Signal:
+    """Share of the flows' busy time in which the receive window was full."""
+    return _flows(view, "tcp.rwnd_limited_ns", "tcp.busy_ns")
+
+
+def sndbuf_limited(view: View) -> Signal:
+    """Share of the flows' busy time in which the send buffer was too small, as the kernel counts it."""
+    return _flows(view, "tcp.sndbuf_limited_ns", "tcp.busy_ns")
+
+
+def retransmitted(view: View) -> Signal:
+    """Retransmitted share of the data segments, over the whole measured window."""
+    again = view.sender.growth("tcp_info", "tcp.retransmitted_segments")
+    sent = view.sender.growth("tcp_info", "tcp.data_segments_out")
+    return _whole(view.sender, again / sent if again is not None and sent else None, "tcp_info")
+
+
+def _gauge(reading: Reading, metric: str) -> float | None:
+    return _total(reading, metric, ("of=mean",))
+
+
+def cwnd_used(view: View) -> Signal:
+    """What the flows deliver in a round trip over their congestion window (of those that are there)."""
+    spans = {record.index: record for record in view.sender.measured}
+    values = {}
+    for index, record in spans.items():
+        reading = view.sender.readings.get("tcp_info", {}).get(index)
+        if reading is None or record.span_ns <= 0:
+            continue
+        rtt, cwnd, mss = (
+            _gauge(reading, f"tcp.{name}") for name in ("rtt_ns", "cwnd_segments", "snd_mss_bytes")
+        )
+        acked = _total(reading, "tcp.acked_bytes", ("",))
+        if rtt and cwnd and mss and acked is not None:
+            values[index] = acked / record.span_ns * rtt / (cwnd * mss * view.connections)
+    return (
+        Signal(values, "1", "tcp_info") if values else absent("tcp_info", view.sender.why_missing("tcp_info"))
+    )
+
+
+def send_buffer_used(view: View) -> Signal:
+    """Congestion window over the send buffer that was asked for: above 1, the buffer is the smaller of the two."""
+    asked = ((view.sender.manifest.get("job") or {}).get("socket") or {}).get("send_buffer_bytes")
+    obtained = ((view.sender.manifest.get("ready") or {}).get("socket") or {}).get("send_buffer_bytes")
+    if asked is None or not obtained:
+        return absent(
+            "socket options", "the kernel sizes the send buffer by itself, as large as the window needs"
+        )
+
+    def of(reading: Reading) -> float | None:
+        cwnd, mss = _gauge(reading, "tcp.cwnd_segments"), _gauge(reading, "tcp.snd_mss_bytes")
+        return cwnd * mss / obtained if cwnd and mss else None
+
+    return _grown(view.sender, "tcp_info", of)
+
+
+# The path
+
+
+def _wire_bits_per_s(view: View, reading: Reading) -> float | None:
+    """Bits on the wire of what arrived: payload that was acknowledged, in full segments. What is sent again was lost
+    before, where a queue of the sender's dropped it, and took no time on the wire.
+    """
+    arrived, mss = _total(reading, "tcp.acked_bytes", ("",)), _gauge(reading, "tcp.snd_mss_bytes")
+    if arrived is None or not mss:
+        return None
+    return arrived * (1 + _FRAME_OVERHEAD_BYTES / mss) * 8e9 / reading.span_ns
+
+
+def link_rate(view: View) -> float | None:
+    """Rate in bit/s of the slowest known part of the path: the shaper, else the device that carries the data."""
+    shaped = (view.trial.manifest.get("path") or {}).get("link_rate") or {}
+    if shaped.get("obtained"):
+        return float(shaped["obtained"])
+    device = data_device(view.sender)
+    speeds = [
+        value
+        for reading in view.sender.measured_readings("net_devices")
+        for (metric, label), value in reading.values.items()
+        if metric == "net.speed_bits_per_s" and label == device
+    ]
+    return float(min(speeds)) if speeds else None
+
+
+def link_used(view: View) -> Signal:
+    """Bits on the wire over the rate of the link."""
+    rate = link_rate(view)
+    if not rate:
+        return absent("net_devices", "the path has no known rate")
+    return _grown(view.sender, "tcp_info", lambda r: _per(_wire_bits_per_s(view, r), rate))
+
+
+def queue_drops(view: View) -> Signal:
+    """Packets that queues on the sender's side dropped, over the data segments sent, in the whole window.
+
+    Of the sender's own devices; without that sensor, of the shaper, which counts the whole trial.
+    """
+    host = view.sender
+    sent = host.growth("tcp_info", "tcp.data_segments_out")
+    labels = host.labels("qdisc", "qdisc.drops")
+    if labels and sent:
+        return _whole(
+            host, sum(host.growth("qdisc", "qdisc.drops", label) or 0 for label in labels) / sent, "qdisc"
+        )
+    shaper = (view.trial.manifest.get("path") or {}).get("shaper") or {}
+    if shaper.get("drops") is not None and shaper.get("packets"):
+        return _whole(host, shaper["drops"] / (shaper["packets"] + shaper["drops"]), "tc -s")
+    return absent("qdisc", host.why_missing("qdisc"))
+
+
+# The host
+
+
+def throttled(view: View) -> Signal:
+    """Share of the control group's periods in which its CPU time ran out, over the whole measured window."""
+    host = view.host
+    periods = host.growth("cgroup_cpu", "cgroup.periods")
+    stopped = host.growth("cgroup_cpu", "cgroup.throttled_periods")
+    if periods is None or stopped is None:
+        return absent("cgroup_cpu", host.why_missing("cgroup_cpu"))
+    return _whole(host, stopped / periods if periods else 0.0, "cgroup_cpu")
+
+
+def quota_used(view: View) -> Signal:
+    """CPU time that the agent took over the quota of its control group: the job's, else that of the host."""
+    quota = (view.host.manifest.get("ready") or {}).get("cpu_quota") or {}
+    cpus = _ratio(quota.get("quota_ns"), quota.get("period_ns"))
+    if cpus is None:
+        return absent("experiment", "the job has no CPU quota")
+    return _grown(view.host, "process", lambda r: _per(_total(r, "process.cpu_ns"), r.span_ns * cpus))
+
+
+def _pressure(resource: str) -> SignalOf:
+    def of(view: View) -> Signal:
+        metric = f"pressure.{resource}_some_ns"
+        return _grown(view.host, "pressure", lambda r: _per(_total(r, metric), r.span_ns))
+
+    return of
+
+
+memory_pressure = _pressure("memory")
+io_pressure = _pressure("io")
+
+
+def lock_wait(view: View) -> Signal:
+    """Time that tasks of the agent waited for kernel locks, in CPUs' worth of time."""
+    return _grown(
+        view.host, "cpu_exact", lambda r: _per(_total(r, "lock.contended_ns"), r.span_ns), unit="CPU"
+    )
+
+
+def off_exclusion(view: View) -> Signal:
+    """How far the operations under way on average are from one (Little's law): 0 where workers exclude each other."""
+    if view.workers < 2:
+        return absent("experiment", "one worker has nobody to exclude")
+    calling = in_call(view)
+    values = {i: abs(value * view.connections - 1) for i, value in calling.values.items()}
+    return Signal(values, "1", "records", calling.missing)
+
+
+def offered_reached(view: View) -> Signal:
+    """Achieved over offered operations per second, where the experiment offers a rate."""
+    offered = view.trial.settings.get("offered_rate")
+    if not isinstance(offered, int) or isinstance(offered, bool) or not offered:
+        return absent("experiment", "the load is closed: no rate is offered")
+    done = sum(record.operations for record in view.sender.measured) / view.sender.measured_ns * 1e9
+    return _whole(view.sender, done / offered, "records")
+
+
+def waits_for_answers(view: View) -> Signal:
+    """Share of time in which a connection waits for the answer to its one request; only where requests are answered."""
+    if (view.sender.manifest.get("job") or {}).get("workload") != "request_response":
+        return absent("experiment", "no operation waits for an answer: concurrency is no limit")
+    return in_call(view)
+
+
+def _per(value: float | None, span: float) -> float | None:
+    return None if value is None or not span else value / span
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return None if above is None or not below else above / below

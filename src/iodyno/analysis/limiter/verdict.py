@@ -1,0 +1,175 @@
+"""Verdicts: the rules held against a trial, and the trials of a point taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, median
+
+from iodyno.analysis.dataset import Trial
+from iodyno.analysis.limiter import signals
+from iodyno.analysis.limiter.rules import RULES, WINDOWS_LEAST, Criterion, Rule
+from iodyno.analysis.limiter.signals import Signal, View
+from iodyno.core.limiter import LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
+
+NEAR_SCORE = 0.5
+"""What a window counts in which the criteria are only near their thresholds."""
+_ORDER = {name: place for place, name in enumerate(LIMITERS)}
+
+
+def of_trial(trial: Trial) -> Verdict:
+    """What limits the rate in a finished trial, by the evidence of both ends."""
+    suspects: list[Suspect] = []
+    unseen: dict[str, None] = {}
+    for rule in RULES:
+        for role in rule.ends:
+            view = View.of(trial, role)
+            if view is None:
+                return Verdict(UNKNOWN, unseen=("the trial has not two ends with records",))
+            suspect, lacks = _look(rule, view)
+            unseen |= dict.fromkeys(lacks)
+            if suspect is not None:
+                suspects.append(suspect)
+    ranked = _ranked(suspects)
+    return Verdict(_name(ranked), ranked, tuple(unseen))
+
+
+def of_point(verdicts: Sequence[Verdict]) -> Verdict:
+    """What limits at a point, by the verdicts of its trials: scores are their means, evidence that of all windows."""
+    if not verdicts:
+        return Verdict(UNKNOWN, unseen=("the point has no finished trial",), trials=0)
+    by_name: dict[str, list[Suspect]] = {}
+    for verdict in verdicts:
+        for suspect in verdict.ranked:
+            by_name.setdefault(suspect.name, []).append(suspect)
+    suspects = [
+        Suspect(
+            name,
+            sum(suspect.score for suspect in found) / len(verdicts),
+            sum(suspect.held for suspect in found) / len(verdicts),
+            _merged(found),
+        )
+        for name, found in by_name.items()
+    ]
+    ranked = _ranked(suspects)
+    unseen = dict.fromkeys(text for verdict in verdicts for text in verdict.unseen)
+    return Verdict(_name(ranked), ranked, tuple(unseen), len(verdicts))
+
+
+def _look(rule: Rule, view: View) -> tuple[Suspect | None, Iterator[str]]:
+    """The suspect that a rule makes of one end; None when nothing speaks for it."""
+    name = f"{view.host.name}.{rule.limiter}" if LIMITERS[rule.limiter].per_host else rule.limiter
+    found = [(criterion, criterion.signal(view)) for criterion in rule.criteria]
+    lacks = (
+        f"{name}: {signal.missing}"
+        for _, signal in found
+        if not signal.values and signal.source != "experiment"
+    )
+    if any(not signal.values for _, signal in found):
+        return None, lacks
+    windows = sorted(set.intersection(*(set(signal.values) for _, signal in found)))
+    if not windows:
+        return None, iter((f"{name}: its signals have no interval in common",))
+    weights = [_weight(found, window) for window in windows]
+    score = fmean(weights)
+    if score < NEAR_SCORE * WINDOWS_LEAST:
+        return None, iter(())
+    evidence = tuple(
+        Evidence(
+            signal=_signal_name(criterion, view),
+            value=median(signal.values[window] for window in windows),
+            unit=signal.unit,
+            threshold=criterion.threshold,
+            above=criterion.above,
+            over=sum(criterion.holds(signal.values[window]) for window in windows),
+            windows=len(windows),
+            source=signal.source,
+            cite=criterion.cite,
+        )
+        for criterion, signal in found
+    )
+    return Suspect(name, score, weights.count(1.0) / len(weights), evidence), iter(())
+
+
+def _weight(found: Sequence[tuple[Criterion, Signal]], window: int) -> float:
+    values = [(criterion, signal.values[window]) for criterion, signal in found]
+    if all(criterion.holds(value) for criterion, value in values):
+        return 1.0
+    return NEAR_SCORE if all(criterion.nears(value) for criterion, value in values) else 0.0
+
+
+def _signal_name(criterion: Criterion, view: View) -> str:
+    return f"{view.host.name}.{criterion.name}"
+
+
+def _ranked(suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
+    """Those whose evidence suffices in the order of causes, then the others by score. Of two rules for one limiter
+    the stronger counts; of one limiter at both ends, that of the end whose evidence is stronger comes first.
+    """
+    best: dict[str, Suspect] = {}
+    for suspect in suspects:
+        if suspect.name not in best or best[suspect.name].score < suspect.score:
+            best[suspect.name] = suspect
+
+    def place(suspect: Suspect) -> tuple[bool, float, float]:
+        enough = _enough(suspect)
+        cause = _ORDER[suspect.name.rpartition(".")[2]]
+        return (not enough, cause if enough else -suspect.score, -_strength(suspect) if enough else cause)
+
+    return tuple(sorted(best.values(), key=place))
+
+
+def _strength(suspect: Suspect) -> float:
+    """How far the evidence is beyond its thresholds: the least over the signals."""
+    beyond = []
+    for evidence in suspect.evidence:
+        value = evidence.value or 0.0
+        beyond.append(value / evidence.threshold if evidence.above else 2.0 - value / evidence.threshold)
+    return min(beyond, default=0.0)
+
+
+def _enough(suspect: Suspect) -> bool:
+    return suspect.held >= WINDOWS_LEAST
+
+
+def _name(ranked: Sequence[Suspect]) -> str:
+    return ranked[0].name if ranked and _enough(ranked[0]) else UNKNOWN
+
+
+def _merged(found: Sequence[Suspect]) -> tuple[Evidence, ...]:
+    """The evidence of several trials: medians of medians, windows added."""
+    by_signal: dict[str, list[Evidence]] = {}
+    for suspect in found:
+        for evidence in suspect.evidence:
+            by_signal.setdefault(evidence.signal, []).append(evidence)
+    merged = []
+    for several in by_signal.values():
+        first = several[0]
+        merged.append(
+            Evidence(
+                signal=first.signal,
+                value=median(evidence.value for evidence in several if evidence.value is not None),
+                unit=first.unit,
+                threshold=first.threshold,
+                above=first.above,
+                over=sum(evidence.over for evidence in several),
+                windows=sum(evidence.windows for evidence in several),
+                source=first.source,
+                cite=first.cite,
+            )
+        )
+    return tuple(merged)
+
+
+def capacities(trials: Sequence[Trial]) -> Mapping[str, float]:
+    """CPU time that the agent of each host could have, in CPUs: what it takes and what idles, means over the trials."""
+    found: dict[str, list[float]] = {}
+    for trial in trials:
+        for role in ("send", "receive"):
+            view = View.of(trial, role)
+            if view is None:
+                continue
+            own, idle = signals.agent_cpu(view), signals.cpu_idle_mean(view)
+            if own.values and idle.values:
+                taken = fmean(own.values.values()) + fmean(idle.values.values()) * view.cpus
+                found.setdefault(view.host.name, []).append(taken)
+    return {host: fmean(values) for host, values in found.items()}

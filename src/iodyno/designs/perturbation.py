@@ -1,0 +1,237 @@
+"""The trials of a proof: small changes of the resource that is suspected to limit, near unchanged trials in time.
+
+Every block visits each suspected point without a change and with every change, in a random order, so that whatever
+drifts falls on all of them alike (as `designs.order` has it). To make another limiter testable: a line in `_CHANGES`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from iodyno.core.design import Design, PlannedTrial, Point, ProofPlan
+from iodyno.core.experiment import Experiment, Windows
+from iodyno.core.limiter import Perturbation
+from iodyno.core.workload import Level
+
+BLOCKS = 4
+"""Chosen: three degrees of freedom make an interval of 1.6 standard deviations; one block more is not worth its time."""
+SUSPECTS = 2
+"""Of each point, the first suspect and the runner-up are tested. One whose test would be the same setting is passed
+over: what waits for a CPU and what fills one are told apart by evidence only.
+"""
+WINDOWS = Windows(warm_up_ns=500_000_000, measured_ns=1_500_000_000, interval_ns=250_000_000)
+"""Longest windows of a trial of a proof (chosen: pairs near in time tell more than long trials)."""
+
+_CPU_SHARE = 0.7
+"""Chosen: trials that differ by 5 % then leave the elasticity known to 0.3 after four pairs."""
+_BUFFER_LEAST = 2048
+_AUTOMATIC = "the kernel sizes that buffer by itself: set {setting} to have it tested"
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """What may limit at a point: limiters, the likeliest first.
+
+    `cpus`: the CPU time that the agent of each host could have there, in CPUs: what it took and what idled.
+    """
+
+    point: Point
+    limiters: tuple[str, ...]
+    cpus: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A limiter at a point, and everything that a change of its resource is made from."""
+
+    limiter: str
+    settings: Mapping[str, Level]
+    sends: bool
+    cpus: float | None
+
+    def number(self, *names: str) -> tuple[str, int] | None:
+        """The first of the settings that is set to a number above 0, as the name to set and the number."""
+        for name in names:
+            level = self.settings.get(name)
+            if isinstance(level, int) and not isinstance(level, bool) and level > 0:
+                return names[0], level
+        return None
+
+    def scaled(self, found: tuple[str, int], ratio: float, *, inverse: bool = False) -> Perturbation:
+        """The setting times `ratio`; with `inverse`, the resource is one over it."""
+        setting, level = found
+        after = max(1, round(level * ratio))
+        resource = level / after if inverse else after / level
+        before = self.settings.get(setting)
+        direction: Literal["relax", "tighten"] = "relax" if resource > 1 else "tighten"
+        return Perturbation(self.limiter, direction, setting, before, after, resource)
+
+
+_Changes = Callable[[_Case], tuple[Perturbation, ...] | str]
+
+
+def _buffer(setting: str, ratio: float) -> _Changes:
+    def changes(case: _Case) -> tuple[Perturbation, ...] | str:
+        found = case.number(setting, "window")
+        if found is None:
+            return _AUTOMATIC.format(setting=setting)
+        smaller = (case.scaled(found, 1 / ratio),) if found[1] / ratio >= _BUFFER_LEAST else ()
+        return (case.scaled(found, ratio), *smaller)
+
+    return changes
+
+
+def _pace(case: _Case, name: str) -> tuple[Perturbation, ...] | str:
+    found = case.number(name)
+    if found is None:
+        return "its pauses are its own: no setting changes them"
+    return case.scaled(found, 0.5, inverse=True), case.scaled(found, 2.0, inverse=True)
+
+
+def _application(case: _Case) -> tuple[Perturbation, ...] | str:
+    return _pace(case, "think" if case.sends else "reader_think")
+
+
+def _cpu(case: _Case) -> tuple[Perturbation, ...] | str:
+    if case.cpus is None:
+        return "it is not known how much CPU time the agent could have"
+    setting = "sender_quota" if case.sends else "receiver_quota"
+    if case.number(setting) is not None:
+        return "the agent has a CPU quota already: its CPU time cannot be told from that"
+    percent = max(1, round(100 * _CPU_SHARE * case.cpus))
+    return (Perturbation(case.limiter, "tighten", setting, None, percent, percent / 100 / case.cpus),)
+
+
+def _quota(case: _Case) -> tuple[Perturbation, ...] | str:
+    found = case.number("sender_quota" if case.sends else "receiver_quota")
+    if found is None:
+        return "the quota is not the lab's: no setting changes it"
+    return case.scaled(found, 1.25), case.scaled(found, 0.8)
+
+
+def _generator(case: _Case) -> tuple[Perturbation, ...] | str:
+    found = case.number("compute")
+    return (
+        (case.scaled(found, 0.5, inverse=True), case.scaled(found, 2.0, inverse=True))
+        if found
+        else _cpu(case)
+    )
+
+
+def _lock(case: _Case) -> tuple[Perturbation, ...] | str:
+    connections = int(case.settings.get("connections", 1))
+    if case.settings.get("serialised") is not True or connections < 2:
+        return "the lock is not the lab's: no setting takes it away"
+    return (Perturbation(case.limiter, "relax", "serialised", True, False, float(connections)),)
+
+
+def _link(case: _Case) -> tuple[Perturbation, ...] | str:
+    found = case.number("link_rate")
+    if found is None:
+        return "the lab does not shape this link: set link_rate on a path of its own to have it tested"
+    return case.scaled(found, 1.25), case.scaled(found, 0.8)
+
+
+def _queue(case: _Case) -> tuple[Perturbation, ...] | str:
+    found = case.number("link_queue")
+    if found is None:
+        return "no queue of the lab's is on the path: set link_queue on a path of its own to have it tested"
+    return (case.scaled(found, 4.0),)
+
+
+def _connections(case: _Case) -> tuple[Perturbation, ...] | str:
+    found = case.number("connections")
+    assert found is not None, "every workload has connections"
+    fewer = (case.scaled(found, 0.5),) if found[1] % 2 == 0 else ()
+    return (case.scaled(found, 2.0), *fewer)
+
+
+_CHANGES: Mapping[str, _Changes] = {
+    "receive_window": _buffer("receive_buffer", 2.0),
+    # The kernel takes a whole segment of up to 64 KiB into a buffer that has any room (sk_stream_memory_free), so that
+    # a small buffer twice as large makes no difference (measured: 4 and 16 KiB alike, 64 KiB twice as fast).
+    "send_buffer": _buffer("send_buffer", 4.0),
+    "application": _application,
+    "generator": _generator,
+    "cpu": _cpu,
+    "thread": _cpu,
+    "softirq": _cpu,
+    "run_queue": _cpu,
+    "steal": _cpu,
+    "cpu_quota": _quota,
+    "lock": _lock,
+    "link_rate": _link,
+    "queue": _queue,
+    "loss": _queue,
+    "concurrency": _connections,
+    "congestion_window": _connections,
+}
+
+
+def changes(
+    limiter: str, settings: Mapping[str, Level], *, sends: bool, cpus: float | None
+) -> tuple[Perturbation, ...] | str:
+    """What tests the limiter at these settings; a text: why nothing does.
+
+    `sends`: whether it is one of the sending host.
+    """
+    make = _CHANGES.get(limiter.rpartition(".")[2])
+    if make is None:
+        return "no setting of the lab changes that resource"
+    return make(_Case(limiter, settings, sends, cpus))
+
+
+def windows(of: Windows) -> Windows:
+    """The windows of a trial of a proof, of an experiment with those windows."""
+    return replace(
+        of,
+        warm_up_ns=min(of.warm_up_ns, WINDOWS.warm_up_ns),
+        measured_ns=min(of.measured_ns, WINDOWS.measured_ns),
+        interval_ns=min(of.interval_ns, WINDOWS.interval_ns, of.measured_ns),
+    )
+
+
+def most_trials(design: Design) -> int:
+    """Most trials that a proof of this design can take: two changes of two suspects, beside an unchanged trial."""
+    return len(design.points) * BLOCKS * (1 + 2 * SUSPECTS)
+
+
+def plan(experiment: Experiment, design: Design, suspicions: Sequence[Suspicion]) -> ProofPlan:
+    """The trials that test the suspicions, after those of the design. The same suspicions give the same plan."""
+    untestable: dict[str, dict[str, str]] = {}
+    visits: list[tuple[Point, Perturbation]] = []
+    for suspicion in suspicions:
+        point, tested = suspicion.point, list[Perturbation]()
+        for limiter in suspicion.limiters:
+            if len({change.limiter for change in tested}) == SUSPECTS:
+                break
+            host = limiter.rpartition(".")[0]
+            sends = host != experiment.workload.receiver
+            settings = experiment.settings(point.levels)
+            found = changes(limiter, settings, sends=sends, cpus=suspicion.cpus.get(host))
+            if isinstance(found, str):
+                untestable.setdefault(point.id, {})[limiter] = found
+            elif found[0].setting not in {change.setting for change in tested}:
+                tested += found
+        if tested:
+            visits += [(point, Perturbation("", "none")), *((point, change) for change in tested)]
+    return ProofPlan(_in_order(visits, design), untestable)
+
+
+def _in_order(visits: Sequence[tuple[Point, Perturbation]], design: Design) -> tuple[PlannedTrial, ...]:
+    """Every visit once a block. A point's visits stay together, in a random order: near in time is what pairs need."""
+    source = random.Random(f"{design.seed}/proof")
+    order = max((trial.order for trial in design.trials), default=-1) + 1
+    block = max((trial.block for trial in design.trials), default=-1) + 1
+    points = list(dict.fromkeys(point.id for point, _ in visits))
+    planned = []
+    for number in range(BLOCKS if visits else 0):
+        for at in sorted(points, key=lambda _: source.random()):
+            mine = [visit for visit in visits if visit[0].id == at]
+            for point, change in sorted(mine, key=lambda _: source.random()):
+                planned.append(PlannedTrial(order, block + number, number, point, change))
+                order += 1
+    return tuple(planned)

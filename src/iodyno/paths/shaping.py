@@ -1,0 +1,156 @@
+"""Shapes the path between two namespaces for one trial: a rate, a queue, a delay; and takes it back afterwards.
+
+Rate and queue are a token bucket (tc-tbf(8)) on the device by which the sender's data leaves. It lets a burst pass at
+once; what waits for tokens waits in a queue of bytes that drops at its end. There is no delay in a device, so the delay
+is a small program (`iodyno.paths.relay`) that holds every packet, both ways, between two tunnel devices; routes to the
+single addresses lead the trial's data there while it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from iodyno.core.errors import AccessError
+from iodyno.core.workload import Level
+from iodyno.paths import relay
+from iodyno.paths.veth import DEVICE, VethPath, receive_on
+
+NO_PATH = "link_rate, link_queue and link_delay need a path that the lab makes, and there is none"
+ADVICE = "give both hosts access: netns, as root; or leave the link as it is"
+
+_BURST_NS = 1_000_000
+_BURST_LEAST_BYTES = 2_000
+"""Tokens of one millisecond, and a full frame at least: a smaller bucket cannot reach the rate where the kernel
+looks at it late (tc-tbf(8)); a larger one lets the first of a trial's windows see another rate."""
+_QUEUE_NS = 20_000_000
+_QUEUE_LEAST_BYTES = 16_000
+"""Queue where none is asked for: 20 ms at the rate (chosen: more than a flow leaves in a queue below it; tcp(7))."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a trial asks of the path; None: left as it is."""
+
+    rate_bits_per_s: int | None = None
+    queue_bytes: int | None = None
+    delay_ns: int | None = None
+
+
+def shape_of(settings: Mapping[str, Level]) -> Shape | None:
+    """What the settings ask of the path; None when they ask nothing."""
+    rate, queue, delay = (settings.get(name) for name in ("link_rate", "link_queue", "link_delay"))
+    if rate is None and queue is None and not delay:
+        return None
+    return Shape(*(None if level is None else int(level) for level in (rate, queue, delay)))
+
+
+def refused(settings: Mapping[str, Level], has_path: bool) -> str | None:
+    """Why the path cannot be shaped as the settings ask; None: it can, or nothing is asked."""
+    asked = shape_of(settings)
+    if asked is None:
+        return None
+    if not has_path:
+        return NO_PATH
+    if asked.queue_bytes is not None and asked.rate_bits_per_s is None:
+        return "link_queue is set without link_rate: where nothing waits for a rate, there is no queue"
+    if asked.delay_ns and (why := relay.unavailable()):
+        return f"link_delay cannot be had: {why}"
+    return None
+
+
+@contextlib.asynccontextmanager
+async def shaped(path: VethPath, sender: str, receiver: str, shape: Shape) -> AsyncIterator[dict[str, Any]]:
+    """Shapes the path while the body runs. Gives what was asked and obtained, completed with what the shaper counted
+    when the body has ended. Raises AccessError.
+    """
+    facts: dict[str, Any] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        device = DEVICE
+        if shape.delay_ns:
+            device = await stack.enter_async_context(_delayed(path, sender, receiver, shape.delay_ns, facts))
+        if shape.rate_bits_per_s is not None:
+            end = path.ends[sender].namespace
+            await stack.enter_async_context(_limited(end, device, shape, facts))
+        yield facts
+
+
+@contextlib.asynccontextmanager
+async def _limited(namespace: str, device: str, shape: Shape, facts: dict[str, Any]) -> AsyncIterator[None]:
+    rate = shape.rate_bits_per_s or 0
+    queue = shape.queue_bytes or max(_QUEUE_LEAST_BYTES, rate * _QUEUE_NS // (8 * 10**9))
+    # What is larger than the bucket is cut into frames. What were smaller than the bucket and larger than the queue
+    # would be dropped whole, again and again (net/sched/sch_tbf.c).
+    burst = max(_BURST_LEAST_BYTES, min(rate * _BURST_NS // (8 * 10**9), queue // 2))
+    wanted = ("rate", f"{rate}bit", "burst", str(burst), "limit", str(queue))
+    await _run("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "tbf", *wanted)
+    try:
+        got = (await _counted(namespace, device)).get("options", {})
+        facts |= {
+            "device": device,
+            "link_rate": {"asked": rate, "obtained": got.get("rate", 0) * 8},
+            "link_queue": {"asked": shape.queue_bytes, "obtained": got.get("limit")},
+            "burst_bytes": got.get("burst"),
+        }
+        yield
+        counted = await _counted(namespace, device)
+        facts["shaper"] = {key: counted.get(key) for key in ("bytes", "packets", "drops", "overlimits")}
+    finally:
+        await _run("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", fails=False)
+
+
+async def _counted(namespace: str, device: str) -> dict[str, Any]:
+    said = await _run("tc", "-n", namespace, "-s", "-r", "-j", "qdisc", "show", "dev", device)
+    found: list[dict[str, Any]] = json.loads(said)
+    return next((entry for entry in found if entry.get("kind") == "tbf"), {})
+
+
+@contextlib.asynccontextmanager
+async def _delayed(
+    path: VethPath, sender: str, receiver: str, delay_ns: int, facts: dict[str, Any]
+) -> AsyncIterator[str]:
+    """Leads the data of both ends over a relay; gives the name of the devices."""
+    ends = [path.ends[sender], path.ends[receiver]]
+    try:
+        process = await relay.start([end.namespace for end in ends], delay_ns)
+    except OSError as error:
+        raise AccessError(
+            f"the delay cannot be made: {error}", where="the path", advice="leave link_delay out"
+        ) from error
+    try:
+        for end, other in (ends, reversed(ends)):
+            inside = ("ip", "-n", end.namespace)
+            await _run(*inside, "link", "set", relay.DEVICE, "up", "txqueuelen", "10000")
+            await _run(
+                *inside, "route", "replace", f"{other.address}/32", "dev", relay.DEVICE, "src", end.address
+            )
+            await receive_on(end, relay.DEVICE)
+        facts["link_delay"] = {"asked": delay_ns, "obtained": None}
+        yield relay.DEVICE
+    finally:
+        # The devices, and the routes over them, end with the relay.
+        found = await relay.stop(process)
+        facts["link_delay"] = {"asked": delay_ns, "obtained": found.get("held_mean_ns")}
+        facts["relay"] = found
+
+
+async def _run(*words: str, fails: bool = True) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    said, complaint = await process.communicate()
+    if process.returncode != 0 and fails:
+        raise AccessError(
+            f"the kernel refused: {complaint.decode(errors='replace').strip() or process.returncode}",
+            where=f"`{' '.join(words[:9])}`",
+            advice="look whether this kernel has the queueing discipline tbf (modprobe sch_tbf), or leave the link as it is",
+        )
+    return said.decode(errors="replace")

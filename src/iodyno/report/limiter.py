@@ -1,0 +1,144 @@
+"""The limiter of a point, as a cell, a sentence, a list of evidence and JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from iodyno.core.limiter import UNKNOWN, Elasticity, Evidence, Finding, Proof, kind_of
+
+_SAID = {
+    "proved": "proved",
+    "contradicted": "contradicted",
+    "not_testable": "not testable",
+    "undecided": "undecided",
+    "suspected": "by evidence",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of evidence: a suspect's name once, what was seen, and what would speak against it."""
+
+    suspect: str
+    signal: str
+    seen: str
+    threshold: str
+    source: str
+    refuted_by: str
+
+
+def name_of(limiter: str) -> str:
+    """As people read it: `receive window`, `client: CPU quota`."""
+    host, _, name = limiter.rpartition(".")
+    words = " ".join("CPU" if word == "cpu" else word for word in name.split("_"))
+    return f"{host}: {words}" if host else words
+
+
+def short(finding: Finding) -> str:
+    """For a cell of a table."""
+    if finding.name == UNKNOWN:
+        return "unknown"
+    mark = "" if finding.status == "suspected" else f" ({_SAID[finding.status]})"
+    return name_of(finding.name) + mark
+
+
+def sentence(finding: Finding) -> str:
+    """What limits, how that is known, and how far the rate follows it."""
+    if not finding.verdict.trials:
+        return "limiter: not known, no trial finished"
+    if finding.name == UNKNOWN:
+        first = finding.verdict.ranked[0] if finding.verdict.ranked else None
+        nearest = f"; nearest: {name_of(first.name)} in {first.held:.0%} of the intervals" if first else ""
+        return f"limiter: unknown, no evidence holds in 80 % of the intervals{nearest}"
+    said = f"limiter: {name_of(finding.name)}, {_SAID[finding.status]}"
+    proof = next((proof for proof in finding.proofs if proof.limiter == finding.name), None)
+    suspect = finding.verdict.suspect or next(iter(finding.verdict.ranked), None)
+    shown = [proof.why] if proof else []
+    if suspect is not None and suspect.name == finding.name:
+        shown += [f"{evidence.signal} {_value(evidence)}" for evidence in suspect.evidence]
+    return f"{said} ({'; '.join(shown)})" if shown else said
+
+
+def lines(finding: Finding) -> list[Line]:
+    """The evidence for every suspect, the first suspect first."""
+    return [
+        Line(
+            suspect=name_of(suspect.name) if number == 0 else "",
+            signal=evidence.signal.replace("_", " "),
+            seen=f"{_value(evidence)} in {evidence.over} of {evidence.windows} intervals",
+            threshold=f"{'at least' if evidence.above else 'at most'} {evidence.threshold:g} ({evidence.cite})",
+            source=evidence.source,
+            refuted_by=suspect.refuted_by if number == 0 else "",
+        )
+        for suspect in finding.verdict.ranked
+        for number, evidence in enumerate(suspect.evidence)
+    ]
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """As JSON has it: what the verdict rests on first, then every suspect and every test."""
+    suspect = finding.verdict.suspect
+    named = next((s for s in finding.verdict.ranked if s.name == finding.name), suspect)
+    return {
+        "name": finding.name,
+        "verdict": finding.status,
+        "elasticity": _elasticity(finding.elasticity),
+        "evidence": [_evidence(evidence) for evidence in named.evidence] if named else [],
+        "refuted_by": kind_of(finding.name).refuted_by,
+        "ranked": [
+            {
+                "name": ranked.name,
+                "score": round(ranked.score, 4),
+                "held": round(ranked.held, 4),
+                "refuted_by": ranked.refuted_by,
+                "evidence": [_evidence(evidence) for evidence in ranked.evidence],
+            }
+            for ranked in finding.verdict.ranked
+        ],
+        "proofs": [_proof(proof) for proof in finding.proofs],
+        "unseen": list(finding.verdict.unseen),
+    }
+
+
+def _proof(proof: Proof) -> dict[str, Any]:
+    return {
+        "limiter": proof.limiter,
+        "verdict": proof.verdict,
+        "why": proof.why,
+        "elasticity": _elasticity(proof.elasticity),
+        "by_direction": {name: _elasticity(found) for name, found in proof.by_direction.items()},
+    }
+
+
+def _elasticity(found: Elasticity | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "estimate": found.estimate,
+        "low": found.low,
+        "high": found.high,
+        "n": found.n,
+        "method": found.method,
+    }
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "signal": evidence.signal,
+        "value": evidence.value,
+        "unit": evidence.unit,
+        "threshold": evidence.threshold,
+        "above": evidence.above,
+        "over": evidence.over,
+        "windows": evidence.windows,
+        "source": evidence.source,
+        "cite": evidence.cite,
+    }
+
+
+def _value(evidence: Evidence) -> str:
+    if evidence.value is None:
+        return "not measured"
+    shown = f"{evidence.value:.3g}"
+    return shown if evidence.unit == "1" else f"{shown} {evidence.unit}"

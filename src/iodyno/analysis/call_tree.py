@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iodyno.analysis.functions import PointProfile
-from iodyno.analysis.stacks import OWNERS, Function, Integers, StackTable
+from iodyno.analysis.stacks import HARDIRQ, OWNERS, SOFTIRQ, Function, Integers, StackTable
 
 LEAST_RATIO = 0.001
 """Part of the whole under which a path is left out (chosen: a pixel at a width of 1000)."""
@@ -24,8 +24,6 @@ PATHS_MOST = 1000
 
 Kind = Literal["root", "user", "system", "softirq", "hardirq"]
 KINDS: tuple[Kind, ...] = ("root", "user", "system", "softirq", "hardirq")
-_SOFTIRQ = ("handle_softirqs", "__do_softirq", "do_softirq")
-_HARDIRQ = ("asm_common_interrupt", "common_interrupt", "asm_sysvec_", "sysvec_", "__sysvec_", "el1h_64_irq")
 
 Numbers = npt.NDArray[np.float64]
 
@@ -69,13 +67,13 @@ def call_tree(
     weights = np.zeros((len(rows), 2))
     begin = 0
     for column, part in enumerate(parts):
-        for mine, busy in zip(part.rows, part.busy_by_trial, strict=True):
-            scale = busy / table.samples(mine) / len(part.rows)
+        for mine, samples, busy in zip(part.rows, part.samples_by_trial, part.busy_by_trial, strict=True):
+            scale = busy / samples / len(part.rows)
             weights[begin : begin + len(mine), column] = table.count[mine] * scale
             begin += len(mine)
-    samples = (profile.samples, before.samples if before else 0)
+    seen = (profile.seen, before.seen if before else 0)
     noise = (profile.exclusive.noise, before.exclusive.noise if before else 0.0)
-    return CallTree(tuple(_dearest(_nodes(table, rows, weights, least))), samples, noise)
+    return CallTree(tuple(_dearest(_nodes(table, rows, weights, least))), seen, noise)
 
 
 def _nodes(table: StackTable, rows: Integers, weights: Numbers, least: float) -> list[Node]:
@@ -142,9 +140,9 @@ def kind_of(function: Function | None, caller: Kind) -> Kind:
         return "root"
     if function.space == "user":
         return "user"
-    if function.name.startswith(_SOFTIRQ):
+    if function.name.startswith(SOFTIRQ):
         return "softirq"
-    if function.name.startswith(_HARDIRQ) and caller != "softirq":
+    if function.name.startswith(HARDIRQ) and caller != "softirq":
         return "hardirq"
     return caller if caller in ("softirq", "hardirq") else "system"
 
@@ -163,8 +161,8 @@ def merged_stacks(profile: PointProfile) -> list[MergedStack]:
     """Every stack of a profile once, the dearest first."""
     samples: dict[tuple[str, tuple[int, ...]], int] = {}
     costs: dict[tuple[str, tuple[int, ...]], float] = {}
-    for rows, busy in zip(profile.rows, profile.busy_by_trial, strict=True):
-        scale = busy / profile.table.samples(rows) / len(profile.rows)
+    for rows, seen, busy in zip(profile.rows, profile.samples_by_trial, profile.busy_by_trial, strict=True):
+        scale = busy / seen / len(profile.rows)
         for stack in profile.table.stacks(rows):
             key = (stack.owner, stack.frames)
             samples[key] = samples.get(key, 0) + stack.count

@@ -32,12 +32,12 @@ def why(
     first, second = change.first, change.second
     host = second.host
     place = between_places(first.labels, second.labels, factors)
-    a, b = first.busy.estimate or 0.0, second.busy.estimate or 0.0
+    a, b = first.cost.estimate or 0.0, second.cost.estimate or 0.0
     if not change.moved:
         return [
             Sentence(
-                f"On {host}, {place}, the CPU time that a KiB takes cannot be told apart: {_cost(first.busy)} and "
-                f"{_cost(second.busy)}."
+                f"On {host}, {place}, the CPU time that a KiB takes cannot be told apart: {_cost(first.cost)} and "
+                f"{_cost(second.cost)}."
             )
         ]
     verb = "grows" if b > a else "falls"
@@ -138,7 +138,7 @@ def _steady(change: ProfileChange) -> list[str]:
         one
         for one in change.functions
         if one.verdict == "unchanged"
-        and (one.exclusive[1].estimate or 0.0) >= 0.05 * (change.second.busy.estimate or 0)
+        and (one.exclusive[1].estimate or 0.0) >= 0.05 * (change.second.cost.estimate or 0)
     ]
     steady.sort(key=lambda one: -(one.exclusive[1].estimate or 0.0))
     return [

@@ -106,7 +106,7 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
     for number in compared:
         step = _estimate(moved, number, "ns/KiB", n, method)
         mine, inside = (_estimate(r, number, "1", n, method) for r in (ratios, inclusive_ratios))
-        verdict, within = _verdict(ratios, number), _verdict(inclusive_ratios, number)
+        verdict, within = verdict_of(ratios, number), verdict_of(inclusive_ratios, number)
         found.append(
             FunctionChange(
                 function=names[number],
@@ -119,8 +119,8 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
                 inclusive_ratio=inside,
                 verdict=verdict,
                 inclusive_verdict=within,
-                certain=verdict != "unchanged" and verdict == _verdict(strict_ratios, number),
-                inclusive_certain=within != "unchanged" and within == _verdict(strict_inclusive, number),
+                certain=verdict != "unchanged" and verdict == verdict_of(strict_ratios, number),
+                inclusive_certain=within != "unchanged" and within == verdict_of(strict_inclusive, number),
             )
         )  # fmt: skip
     explained = float(moved.value[compared].sum()) if compared else 0.0
@@ -179,7 +179,8 @@ def _part(step: Estimate, total: Estimate, differ: bool) -> Estimate:
     return Estimate(value, ends[0], ends[-1], step.n, "1", step.method, ("the whole difference is known",))
 
 
-def _verdict(found: Bounds, number: int) -> Verdict:
+def verdict_of(found: Bounds, number: int) -> Verdict:
+    """What the interval of one of many ratios says."""
     if found.low[number] > 1:
         return "rises"
     return "falls" if found.high[number] < 1 else "unchanged"

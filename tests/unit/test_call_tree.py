@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from made_calls import cost, receiver, sender
 from made_campaign import Truth, changed, make_campaign

@@ -54,7 +54,7 @@ def test_the_functions_that_explain_the_difference(
     assert all("rises" in row for row in rows[:2])
     assert "25 functions were compared" in out
     assert "not measured: system calls per MiB" in out
-    assert "bytes per write or read" in out
+    assert "bytes per write" in out
     # Reasons in words, named with figures.
     assert "from 64KiB messages to 1KiB messages at 32 connections" in out
     assert "Unchanged per KiB: _copy_from_iter" in out

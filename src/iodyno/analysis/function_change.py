@@ -10,7 +10,7 @@ all that were compared (Bonferroni).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -152,13 +152,12 @@ def _aligned(first: PointProfile, second: PointProfile) -> tuple[list[Function],
 
 def _take(costs: SampledCosts, places: list[int]) -> SampledCosts:
     padded = np.concatenate((costs.counts, np.zeros((costs.trials, 1))), axis=1)
-    return SampledCosts(padded[:, places], costs.samples, costs.costs, costs.cost_low, costs.cost_high)
+    return replace(costs, counts=padded[:, places])
 
 
 def _whole(profile: PointProfile) -> SampledCosts:
     """Everything as if it were one function."""
-    costs = profile.exclusive
-    return SampledCosts(costs.samples[:, None], costs.samples, costs.costs, costs.cost_low, costs.cost_high)
+    return replace(profile.exclusive, counts=profile.exclusive.samples[:, None], reference=None)
 
 
 def _estimate(found: Bounds, number: int, unit: str, n: int, method: str) -> Estimate:

@@ -8,7 +8,7 @@ delivered. Nothing is subtracted: background work has functions of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -19,7 +19,7 @@ from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.measured import Measured, missing
-from iodyno.analysis.shares import Bounds, SampledCosts
+from iodyno.analysis.shares import Bounds, Numbers, SampledCosts
 from iodyno.analysis.stacks import (
     MODES,
     OWNERS,
@@ -35,6 +35,9 @@ from iodyno.core.workload import Level
 
 LOST_MOST = 0.05
 """Share of lost samples over which a profile is doubted (chosen: as much as a small function's whole share)."""
+
+NEIGHBOURS_MOST = 0.05
+"""Share of busy time in user code of other tasks over which it is doubted (chosen: as much as the idle machine may do)."""
 
 Part = Literal["exclusive", "inclusive"]
 _ASSUMED = ("samples fall evenly over busy time", "samples are independent")
@@ -108,12 +111,12 @@ class PointProfile:
     @cached_property
     def exclusive(self) -> SampledCosts:
         """Samples of every function of the campaign itself."""
-        return self._costs([self.table.exclusive(rows) for rows in self.rows])
+        return self._sampled(self._own)
 
     @cached_property
     def inclusive(self) -> SampledCosts:
         """Samples of every function of the campaign and all that it calls."""
-        return self._costs([self.table.inclusive(rows) for rows in self.rows])
+        return self._sampled(np.asarray([self.table.inclusive(rows) for rows in self.rows], dtype=float))
 
     def functions(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionCost]:
         """The functions that were seen, the dearest first."""
@@ -146,7 +149,7 @@ class PointProfile:
         for trial, rows in enumerate(self.rows):
             kind = self.table.owner[rows] * len(MODES) + self.table.mode[rows]
             np.add.at(counts[trial], kind, self.table.count[rows])
-        sampled = self._sampled(counts)
+        sampled = replace(self._sampled(counts), reference=None)
         shares, costs = sampled.share_bounds(), sampled.cost_bounds()
         return [
             ClassCost(
@@ -173,6 +176,10 @@ class PointProfile:
         )
 
     @cached_property
+    def _own(self) -> Numbers:
+        return np.asarray([self.table.exclusive(rows) for rows in self.rows], dtype=float)
+
+    @cached_property
     def _owners(self) -> Integers:
         found = np.zeros((len(OWNERS), len(self.table.functions)), dtype=np.int64)
         for rows in self.rows:
@@ -180,13 +187,11 @@ class PointProfile:
                 found[place] += self.table.inclusive(rows[self.table.owner[rows] == place])
         return found
 
-    def _costs(self, counts: Sequence[Integers]) -> SampledCosts:
-        return self._sampled(np.asarray(counts, dtype=float))
-
-    def _sampled(self, counts: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> SampledCosts:
+    def _sampled(self, counts: Numbers) -> SampledCosts:
         samples = np.asarray([self.table.samples(rows) for rows in self.rows], dtype=float)
         low, high = (self.busy.low, self.busy.high) if len(self.rows) == 1 else (None, None)
-        return SampledCosts(counts, samples, np.asarray(self.busy_by_trial), low, high)
+        # Functions by themselves share no samples, so that they are the better witnesses of what varies.
+        return SampledCosts(counts, samples, np.asarray(self.busy_by_trial), low, high, self._own)
 
 
 @dataclass(frozen=True)
@@ -249,6 +254,11 @@ def point_profile(
     if reasons:
         text = f"{host}: {len(reasons)} of {len(trials)} trials have no profile: {'; '.join(sorted(set(reasons)))}"
         doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
+    if (part := _neighbours(table, [rows for _, rows, *_ in taken])) > NEIGHBOURS_MOST:
+        text = (
+            f"{host}: {part:.0%} of its busy time is user code of other tasks, which is no cost of the load"
+        )
+        doubts.append(Doubt(WarningCode.HOST_BUSY, text, where))
     return PointProfile(
         point=trials[0].point,
         levels=trials[0].levels,
@@ -262,6 +272,13 @@ def point_profile(
         sampling=sampling,
         doubts=tuple(doubts),
     )
+
+
+def _neighbours(table: StackTable, rows: Sequence[Integers]) -> float:
+    """Share of the samples that are user code of tasks that are not the load's."""
+    every = np.concatenate(rows)
+    theirs = (table.owner[every] == OWNERS.index("other")) & (table.mode[every] == MODES.index("user"))
+    return table.samples(every[theirs]) / table.samples(every)
 
 
 def busy_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:

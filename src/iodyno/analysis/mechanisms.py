@@ -223,11 +223,20 @@ MECHANISMS = (
         "send",
     ),
     MechanismKind(
-        "bytes_per_call",
-        "bytes per write or read",
+        "bytes_per_write",
+        "bytes per write",
         "B",
-        "The size of a copy: payload over calls that moved any.",
+        "The size of a copy into the kernel: payload over calls that moved any.",
         _bytes_per_call,
+        "send",
+    ),
+    MechanismKind(
+        "bytes_per_read",
+        "bytes per read",
+        "B",
+        "The size of a copy out of the kernel: payload over calls that moved any.",
+        _bytes_per_call,
+        "receive",
     ),
     MechanismKind(
         "system_calls_per_mib",

@@ -42,10 +42,14 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Variance:
-    """Variances of means, with the degrees of freedom of each."""
+    """Variances of means, with the degrees of freedom of each.
+
+    `common`: the relative variance between rows that all columns share beyond sampling; 0 where it is not known.
+    """
 
     value: Numbers
     freedom: Numbers
+    common: float = 0.0
 
     def half(self, level: float) -> Numbers:
         """Half-width of Student's t interval."""
@@ -59,7 +63,8 @@ class SampledCosts:
 
     `counts`: samples of each function (column) in each trial (row); `samples`: of all functions, by trial;
     `costs`: what all samples of a trial together stand for (CPU nanoseconds per KiB), by trial; `cost_low` and
-    `cost_high`: bounds of that where there is one trial only.
+    `cost_high`: bounds of that where there is one trial only; `reference`: counts of functions that show what variance is
+    usual, None: each stands for itself.
     """
 
     counts: Numbers
@@ -67,6 +72,7 @@ class SampledCosts:
     costs: Numbers
     cost_low: float | None = None
     cost_high: float | None = None
+    reference: Numbers | None = None
 
     @property
     def trials(self) -> int:
@@ -92,15 +98,19 @@ class SampledCosts:
     @cached_property
     def cost_variance(self) -> Variance:
         """Of the mean over trials of each function's cost (two trials or more)."""
-        return self._variance(self._by_trial, self.costs)
+        return self._variance(self.costs)
+
+    @property
+    def noise(self) -> float:
+        """Relative standard error of a cost by what varies between trials, common to all functions."""
+        return float(np.sqrt(self.cost_variance.common / self.trials)) if self.trials > 1 else 0.0
 
     def share_bounds(self, level: float = LEVEL) -> Bounds:
         """Each function's share of all samples, weighted as the costs are."""
         share = self.cost / self.total
         low, high = wilson(share, self.effective_samples, level)
         if self.trials > 1:
-            shares = self.counts / self.samples[:, None]
-            half = self._variance(shares, np.ones(self.trials)).half(level)
+            half = self._variance(np.ones(self.trials)).half(level)
             low, high = np.minimum(low, share - half), np.maximum(high, share + half)
         return Bounds(share, np.maximum(low, 0.0), np.minimum(high, 1.0))
 
@@ -125,13 +135,22 @@ class SampledCosts:
             high = cost + np.hypot(high - cost, above)
         return Bounds(cost, np.maximum(low, 0.0), high)
 
-    def _variance(self, values: Numbers, scale: Numbers) -> Variance:
-        """Of the mean over trials of `values`, which are shares of the samples x `scale`."""
+    def _variance(self, scale: Numbers) -> Variance:
+        """Of the mean over trials of each function's share of the samples x `scale`."""
+        usual = None
+        if self.reference is not None:
+            known = self.reference.sum(axis=0) >= _COUNT_LEAST
+            usual = usual_variance(*self._spread(self.reference[:, known], scale))
+        return moderated(*self._spread(self.counts, scale), usual)
+
+    def _spread(self, counts: Numbers, scale: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Values of trials, the variance that sampling alone gives one of them, and what one part more of work adds."""
+        values = counts * (scale / self.samples)[:, None]
         # A count of a few: Agresti and Coull's two more in either outcome keep its variance from being nothing.
-        share = (self.counts + 2) / (self.samples[:, None] + 4)
+        share = (counts + 2) / (self.samples[:, None] + 4)
         sampling = (scale[:, None] ** 2 * share * (1 - share) / self.samples[:, None]).mean(axis=0)
-        known = self.counts.sum(axis=0) >= _COUNT_LEAST
-        return moderated(values, sampling, known)
+        # Of a share that is the whole nothing can vary: more work of its own makes all others less.
+        return values, sampling, values.mean(axis=0) * (1 - share.mean(axis=0))
 
     @cached_property
     def _by_trial(self) -> Numbers:
@@ -197,37 +216,58 @@ def ratio_of(
     return b / a, float(b / a * np.exp(-down)), float(b / a * np.exp(up))
 
 
-def moderated(values: Numbers, sampling: Numbers, known: npt.NDArray[np.bool_]) -> Variance:
-    """Variance of the mean of each column of `values` over its rows, drawn towards what is usual.
+@dataclass(frozen=True)
+class Usual:
+    """What variance is usual: that of sampling and of a relative variation of work `common` to all, times `level`.
 
-    Usual is `sampling`, the variance of one value by sampling alone, and besides a variation between rows in
-    proportion to the mean that is common to all columns. How far a column is drawn follows from how much the
-    variances scatter: Smyth 2004, section 6.2, by the moments of their logarithms. Where the columns that are
-    `known` are too few, each stands for itself.
+    `lent`: degrees of freedom that this knowledge is worth beside those of a single function's own variance.
     """
-    rows, freedom = len(values), len(values) - 1.0
+
+    common: float
+    level: float
+    lent: float
+
+
+def usual_variance(values: Numbers, sampling: Numbers, gain: Numbers) -> Usual | None:
+    """What is usual of columns of `values` over rows, whose variance by sampling alone is `sampling`.
+
+    `gain`: how much a column's value grows with its work, relatively.
+
+    The common variation makes the median of all variances what it must be; how far the others lend to one follows
+    from how much the variances scatter: Smyth 2004, section 6.2, by the moments of their logarithms. None where
+    the columns are too few.
+    """
+    freedom = len(values) - 1.0
     own = values.var(axis=0, ddof=1)
-    used = known & (own > 0)
+    used = own > 0
     if used.sum() < _FUNCTIONS_LEAST:
-        return Variance(own / rows, np.full(len(own), freedom))
-    squares = values.mean(axis=0) ** 2
+        return None
+    own, sampling, squares = own[used], sampling[used], gain[used] ** 2
+    median = stats.chi2.ppf(0.5, freedom) / freedom
 
     def excess(common: float) -> float:
-        """How much larger the variances are than sampling and this common variation make them, in the median."""
-        usual = stats.chi2.ppf(0.5, freedom) / freedom
-        return float(np.median(own[used] / (sampling[used] + common * squares[used]))) - usual
+        return float(np.median(own / (sampling + common * squares)) - median)
 
     common = 0.0 if excess(0.0) <= 0 else float(optimize.brentq(excess, 0.0, 100.0))
-    usual = sampling + common * squares
-    scatter = np.log(own[used] / usual[used])
+    scatter = np.log(own / (sampling + common * squares))
     centre = float(special.digamma(freedom / 2)) - np.log(freedom / 2)
     beyond = float(scatter.var(ddof=1) - special.polygamma(1, freedom / 2))
     lent = _FREEDOM_MOST
     if beyond > float(special.polygamma(1, _FREEDOM_MOST / 2)):
         lent = float(optimize.brentq(lambda d: special.polygamma(1, d / 2) - beyond, 1e-3, _FREEDOM_MOST))
     level = np.exp(scatter.mean() - centre + special.digamma(lent / 2) - np.log(lent / 2))
-    drawn = (lent * level * usual + freedom * own) / (lent + freedom)
-    return Variance(drawn / rows, np.full(len(own), lent + freedom))
+    return Usual(common, float(level), lent)
+
+
+def moderated(values: Numbers, sampling: Numbers, gain: Numbers, usual: Usual | None) -> Variance:
+    """Variance of the mean of each column of `values` over its rows, drawn towards what is usual."""
+    rows, freedom = len(values), len(values) - 1.0
+    own = values.var(axis=0, ddof=1)
+    if usual is None:
+        return Variance(own / rows, np.full(len(own), freedom))
+    expected = usual.level * (sampling + usual.common * gain**2)
+    drawn = (usual.lent * expected + freedom * own) / (usual.lent + freedom)
+    return Variance(drawn / rows, np.full(len(own), usual.lent + freedom), usual.level * usual.common)
 
 
 def _welch(

@@ -38,6 +38,7 @@ COMMANDS = (
     CommandEntry("run", "iodyno.cli.run:command", "Run an experiment, or go on with a campaign."),
     CommandEntry("tcp", "iodyno.cli.tcp:command", "Measure rate and cost of TCP right now, without a file."),
     CommandEntry("report", "iodyno.cli.report:command", "Show what a campaign found."),
+    CommandEntry("profile", "iodyno.cli.profile:command", "Show or export which functions take CPU time."),
     CommandEntry(
         "compare", "iodyno.cli.compare:command", "Compare two points or two campaigns, by function too."
     ),

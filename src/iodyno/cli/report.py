@@ -8,8 +8,10 @@ from pathlib import Path
 import click
 
 from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.function_study import FunctionStudy, study_functions
 from iodyno.analysis.summary import analyse
 from iodyno.report.csv import as_csv
+from iodyno.report.function_section import contrast_sentences
 from iodyno.report.html import write_page
 from iodyno.report.json import as_json
 from iodyno.report.terminal import show_tables
@@ -37,13 +39,15 @@ def command(campaign: Path, form: str | None, html: Path | None, opened: str) ->
       iodyno report campaigns/NAME --json
       iodyno report campaigns/NAME --html /tmp/report.html --open yes
     """
-    summary = analyse(read_dataset(campaign))
+    dataset = read_dataset(campaign)
+    summary = analyse(dataset)
+    functions = study_functions(dataset) if form is None or html is not None else FunctionStudy()
     if form:
         click.echo(as_json(summary) if form == "json" else as_csv(summary), nl=form == "json")
     else:
-        show_tables(summary)
+        show_tables(summary, more=contrast_sentences(functions))
     if form is None or html is not None:
-        page = write_page(summary, html or campaign / "report.html")
+        page = write_page(summary, html or campaign / "report.html", functions)
         click.echo(f"iodyno: report: {page}", err=True)
         if opened == "yes":
             webbrowser.open(page.resolve().as_uri())
@@ -51,7 +55,8 @@ def command(campaign: Path, form: str | None, html: Path | None, opened: str) ->
 
 def show(folder: Path) -> None:
     """Prints the tables of a campaign that has just ended, and writes and names its page."""
-    summary = analyse(read_dataset(folder))
-    show_tables(summary)
-    page = write_page(summary, folder / "report.html")
+    dataset = read_dataset(folder)
+    summary, functions = analyse(dataset), study_functions(dataset)
+    show_tables(summary, more=contrast_sentences(functions))
+    page = write_page(summary, folder / "report.html", functions)
     click.echo(f"iodyno: report: {page}", err=True)

@@ -174,7 +174,8 @@ def basis_note(profile: PointProfile) -> str:
     lost = f", {taken.lost} lost" if taken.lost else ""
     return (
         f"{taken.samples} samples of busy CPUs{lost}, asked for at {taken.hz} Hz ({taken.event}){reader}. Cost = "
-        f"share of the samples x busy time, which is all time less {profile.basis}; background is not subtracted."
+        f"share of the samples x busy time, which is all time less {profile.basis}; background is not subtracted. "
+        f"Intervals: {profile.method}."
     )
 
 
@@ -191,7 +192,7 @@ def _function_row(each: FunctionCost) -> tuple[Cell, ...]:
         OWNER_WORDS[owner] + (f" {100 * share:.0f} %" if len(owners) > 1 else "") for owner, share in owners
     )
     return (
-        Cell(_name(each.function), f"{each.samples} samples"),
+        _function_cell(each.function),
         Cell(place_of_function(each.function)),
         _cell(each.exclusive_ratio, _SHARE),
         _cell(each.exclusive_ns_per_kib),
@@ -203,7 +204,7 @@ def _function_row(each: FunctionCost) -> tuple[Cell, ...]:
 
 def _change_row(each: FunctionChange) -> tuple[Cell, ...]:
     return (
-        Cell(_name(each.function), f"{place_of_function(each.function)}; {each.samples[0]} and {each.samples[1]} samples"),
+        _function_cell(each.function),
         _cell(each.explains, _SHARE, unit=True),
         Cell(_verdict(each.verdict, each.certain)),
         _cell(each.exclusive[0]),
@@ -216,8 +217,10 @@ def _change_row(each: FunctionChange) -> tuple[Cell, ...]:
     )  # fmt: skip
 
 
-def _name(function: Function) -> str:
-    return f"{UNKNOWN} in {function.module}" if function.name == UNKNOWN else function.name
+def _function_cell(function: Function) -> Cell:
+    """Names of generic code are long: a page cuts them, and tells the rest to a pointer."""
+    name = f"{UNKNOWN} in {function.module}" if function.name == UNKNOWN else function.name
+    return Cell(name, name if len(name) > 24 else "")
 
 
 def _verdict(verdict: Verdict, certain: bool) -> str:
@@ -228,10 +231,11 @@ def _cell(found: Estimate, name: str = "", scale: Scale | None = None, *, unit: 
     if found.estimate is None:
         return Cell("–", found.missing or "")
     if found.estimate == 0:
-        return Cell("0", f"at most {digits(found.high)} {found.unit}" if found.high else "")
+        return Cell("0")
     # Costs keep their unit in the heading, so that a column can be read down.
     scale = scale or (Scale(1.0, found.unit) if found.unit == "ns/KiB" else None)
-    return Cell(with_interval(found, name, scale, unit=unit), f"{found.method}, n = {found.n}")
+    # How the intervals are made is said once, below the table: a page has thousands of these cells.
+    return Cell(with_interval(found, name, scale, unit=unit))
 
 
 def _ratio_cell(found: Estimate) -> Cell:
@@ -240,7 +244,7 @@ def _ratio_cell(found: Estimate) -> Cell:
         return Cell(least if found.missing == "not seen at the first point" else "–", found.missing or "")
     if found.low is None or found.high is None:
         return Cell(_times(found.estimate), found.method)
-    return Cell(f"{_times(found.estimate)} [{_times(found.low)}, {_times(found.high)}]", found.method)
+    return Cell(f"{_times(found.estimate)} [{_times(found.low)}, {_times(found.high)}]")
 
 
 def _times(ratio: float) -> str:

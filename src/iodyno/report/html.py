@@ -1,8 +1,12 @@
-"""The report as one HTML file: no script, no request, readable narrow, wide, dark and on paper."""
+"""The report as one HTML file: no request, readable narrow, wide, dark, on paper and without scripts.
+
+The one script, which draws flame graphs, is in the page only where there are any, and allowed by its hash.
+"""
 
 from __future__ import annotations
 
 import base64
+import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,12 +17,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.function_study import FunctionStudy, study_functions
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, TrialSummary, analyse
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
 from iodyno.report.csv import as_csv, table_csv
 from iodyno.report.doubts import grouped
 from iodyno.report.figures import FIGURES, cut, draw, trial_series
+from iodyno.report.flame_graph import script_source
+from iodyno.report.function_section import contrast_sentences, function_section
 from iodyno.report.json import as_json
 from iodyno.report.layout import layout_of, place_name
 from iodyno.report.limiter import Line, lines, name_of, short
@@ -56,13 +63,14 @@ class TrialRow:
 
 def write_report(folder: Path | str) -> Path:
     """Writes `report.html` into the campaign's folder and returns its path. Raises StoreError."""
-    return write_page(analyse(read_dataset(folder)), Path(folder) / PAGE)
+    dataset = read_dataset(folder)
+    return write_page(analyse(dataset), Path(folder) / PAGE, study_functions(dataset))
 
 
-def write_page(summary: CampaignSummary, path: Path) -> Path:
+def write_page(summary: CampaignSummary, path: Path, functions: FunctionStudy | None = None) -> Path:
     """Writes the page of a campaign to `path`. Raises StoreError when that cannot be done."""
     try:
-        path.write_text(page(summary), encoding="utf-8")
+        path.write_text(page(summary, functions), encoding="utf-8")
     except OSError as error:
         raise StoreError(
             f"the report cannot be written: {error.strerror or error}",
@@ -72,8 +80,8 @@ def write_page(summary: CampaignSummary, path: Path) -> Path:
     return path
 
 
-def page(summary: CampaignSummary) -> str:
-    """The page of a campaign."""
+def page(summary: CampaignSummary, functions: FunctionStudy | None = None) -> str:
+    """The page of a campaign, with what is known of its functions."""
     templates = Environment(
         loader=PackageLoader("iodyno.report", "templates"),
         autoescape=True,
@@ -83,10 +91,13 @@ def page(summary: CampaignSummary) -> str:
     )
     tables = source_tables(summary)
     every = outcome_table(summary)
+    study = functions or FunctionStudy()
     return templates.get_template("report.html.j2").render(
         s=summary,
+        functions=function_section(summary, study),
+        script_source=script_source() if study else None,
         tiles=tiles(summary),
-        sentences=sentences(summary),
+        sentences=[*sentences(summary), *contrast_sentences(study)],
         figures=_figures(summary),
         tables=[(table, _download(table_csv(table), "text/csv")) for table in tables],
         every=every,
@@ -100,7 +111,7 @@ def page(summary: CampaignSummary) -> str:
         hosts=[(host, host_facts(host)) for host in summary.hosts],
         doubts=grouped(summary),
         cost=cost_outcome(summary),
-        json_data=_download(as_json(summary, indent=None), "application/json"),
+        json_data=_packed(as_json(summary, indent=None)),
         csv_data=_download(as_csv(summary), "text/csv"),
         rerun=f"iodyno run experiment.yaml{' --quick' if summary.quick else ''}",
         experiment_data=_download(summary.experiment_text, "text/yaml"),
@@ -218,6 +229,12 @@ def _spans(table: Table) -> list[tuple[str, int]]:
 
 def _download(text: str, kind: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def _packed(text: str) -> str:
+    """Compressed: the largest piece of a page by far. No time in it, so that a page is the same when made again."""
+    packed = gzip.compress(text.encode(), 9, mtime=0)
+    return f"data:application/gzip;base64,{base64.b64encode(packed).decode()}"
 
 
 def _percent(share: float | None, places: int = 1) -> str:

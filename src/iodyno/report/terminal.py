@@ -15,7 +15,7 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.report.doubts import grouped
 from iodyno.report.observer import observer_note
-from iodyno.report.sentences import sentences
+from iodyno.report.sentences import Sentence, sentences
 from iodyno.report.tables import Table, source_tables
 
 CPU_TIERS = {
@@ -31,13 +31,13 @@ def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
     show_tables(analyse(read_dataset(folder)), file)
 
 
-def show_tables(summary: CampaignSummary, file: TextIO | None = None) -> None:
-    """Prints a section per level, what can be said of them, and the doubts."""
+def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequence[Sentence] = ()) -> None:
+    """Prints a section per level, what can be said of them and `more`, and the doubts."""
     out = file or sys.stdout
     for table in source_tables(summary):
         show_table(table, out)
     out.write(f"± is half the 95 % interval over trials. Throughput is goodput. {tier_note(summary)}\n\n")
-    for sentence in sentences(summary):
+    for sentence in (*sentences(summary), *more):
         out.write(f"{sentence.text}\n")
     out.write(f"{observer_note(summary)}\n")
     groups = grouped(summary)

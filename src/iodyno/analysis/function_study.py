@@ -1,0 +1,111 @@
+"""Everything that a report says by function: profiles and mechanisms of all points, and the contrasts that tell most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from iodyno.analysis.call_tree import CallTree, call_tree
+from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.factors import FactorLevels, factors_of
+from iodyno.analysis.function_change import ProfileChange, profile_change
+from iodyno.analysis.functions import PointProfile, Profiles, read_profiles
+from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
+
+CONTRASTS_MOST = 3
+"""Contrasts that a report shows (chosen: `iodyno compare` sets any two points against each other)."""
+LOAD = "connections"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two points that differ in one factor, the first the cheaper or the less loaded one, on one host."""
+
+    factor: str
+    change: ProfileChange
+    mechanisms: tuple[MechanismChange, ...]
+
+    @cached_property
+    def tree(self) -> CallTree:
+        """Both call trees as one, with what each path took before."""
+        return call_tree(self.change.second, self.change.first)
+
+
+@dataclass(frozen=True)
+class FunctionStudy:
+    """Profiles by point and host, mechanisms by point, contrasts by host with the sender's first."""
+
+    profiles: Profiles = field(default_factory=lambda: Profiles({}, {}))
+    mechanisms: Mapping[str, Sequence[Mechanism]] = field(default_factory=dict)
+    contrasts: tuple[Contrast, ...] = ()
+    factors: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.profiles)
+
+    def hosts(self, point: str) -> list[PointProfile]:
+        """The profiles of a point, in the order of the hosts."""
+        return [profile for (at, _), profile in self.profiles.found.items() if at == point]
+
+    def tree(self, profile: PointProfile) -> CallTree:
+        """The call tree of one of its profiles."""
+        return call_tree(profile)
+
+
+def study_functions(dataset: Dataset) -> FunctionStudy:
+    """The study of a campaign; empty where no profile was taken."""
+    profiles = read_profiles(dataset)
+    if not profiles:
+        return FunctionStudy(profiles)
+    by_point: dict[str, list[Trial]] = {}
+    for trial in dataset.trials:
+        if trial.finished:
+            by_point.setdefault(trial.point, []).append(trial)
+    behind = {point: tuple(mechanisms(trials, dataset.hosts)) for point, trials in by_point.items()}
+    factors = [factor for factor in factors_of(dataset) if factor.varies]
+    sender = str((dataset.experiment.get("workload") or {}).get("sender", ""))
+    hosts = sorted(dataset.hosts, key=lambda name: name != sender)
+    pairs = _pairs([p for (_, host), p in profiles.found.items() if host == hosts[0]], factors)
+    contrasts = [
+        Contrast(
+            factor,
+            profile_change(profiles.found[first, host], profiles.found[second, host]),
+            tuple(mechanism_changes(behind[first], behind[second])),
+        )
+        for factor, first, second in pairs
+        for host in hosts
+        if (first, host) in profiles.found and (second, host) in profiles.found
+    ]
+    return FunctionStudy(profiles, behind, tuple(contrasts), tuple(factor.name for factor in factors))
+
+
+def _pairs(
+    profiles: Sequence[PointProfile], factors: Sequence[FactorLevels]
+) -> Iterable[tuple[str, str, str]]:
+    """Two points for each factor, all others held: where their cost differs most.
+
+    For the load that is from its least to its most; for any other factor from its cheapest level to its dearest.
+    """
+    ordered = sorted(factors, key=lambda factor: factor.name == LOAD)
+    for factor in ordered[:CONTRASTS_MOST]:
+        groups: dict[tuple[object, ...], list[PointProfile]] = {}
+        for profile in profiles:
+            others = tuple(profile.levels.get(other.name) for other in factors if other is not factor)
+            groups.setdefault(others, []).append(profile)
+        found = []
+        for group in groups.values():
+            if len(group) < 2:
+                continue
+            if factor.name == LOAD:
+                group.sort(key=lambda p: factor.levels.index(p.levels[factor.name]))
+            else:
+                group.sort(key=_cost)
+            found.append((group[0], group[-1]))
+        if found:
+            first, second = max(found, key=lambda pair: _cost(pair[1]) / _cost(pair[0]))
+            yield factor.name, first.point, second.point
+
+
+def _cost(profile: PointProfile) -> float:
+    return profile.busy.estimate or 0.0

@@ -1,0 +1,146 @@
+"""`iodyno profile`: which functions take the CPU time of one point, here or in another viewer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.functions import Part, PointProfile, read_profiles
+from iodyno.analysis.mechanisms import Mechanism, mechanisms
+from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
+from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
+from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.report.function_json import mechanism_values, profile_values
+from iodyno.report.function_tables import (
+    basis_note,
+    class_table,
+    function_table,
+    mechanism_table,
+    not_measured,
+)
+from iodyno.report.terminal import show_table
+from iodyno.report.viewers import VIEWERS, Viewer
+
+TOP = 30
+"""Functions shown (chosen: a screen)."""
+FORMATS = ("table", "json", *(viewer.name for viewer in VIEWERS))
+
+
+@click.command(name="profile")
+@click.argument("campaign", type=click.Path(path_type=Path))
+@click.option(
+    "--point", shell_complete=complete_point, help="The point, such as connections=32,size=1KiB; or p07."
+)
+@click.option("--host", shell_complete=complete_host, help="The host (default: the sender).")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="The form."
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write it there, not to stdout.",
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), default=TOP, show_default=True, help="Functions in the table."
+)
+@click.option(
+    "--by",
+    type=click.Choice(["exclusive", "inclusive"]),
+    default="exclusive",
+    show_default=True,
+    help="Rank functions by their own code, or by all that they call too.",
+)
+@click.option("--json", "form", flag_value="json", help="The same as --format json: every function.")
+def command(
+    campaign: Path, point: str | None, host: str | None, form: str, output: Path | None, top: int, by: Part
+) -> None:
+    """Show which functions take the CPU time of a point of CAMPAIGN, or export its call stacks.
+
+    Samples of all trials of the point are taken together. Other viewers: folded (flame graph scripts), speedscope,
+    firefox (profiler.firefox.com), pprof.
+
+    \b
+    Examples:
+      iodyno profile CAMPAIGN --point connections=32,size=1KiB
+      iodyno profile CAMPAIGN --point p07 --host server --by inclusive --top 10
+      iodyno profile CAMPAIGN --point p07 --format pprof --output p07.pb.gz
+      iodyno profile CAMPAIGN --point p07 --format folded | sort
+    """
+    dataset = read_dataset(campaign)
+    summary = analyse(dataset)
+    chosen = _point(summary, point)
+    wanted = choose_host(summary, host)
+    profiles = read_profiles(dataset, (chosen.id,))
+    profile = profiles.found.get((chosen.id, wanted))
+    if profile is None:
+        reason = profiles.missing.get((chosen.id, wanted), "the point has no finished trial")
+        raise StoreError(
+            f"there is no profile: {reason}", where=str(campaign), advice="iodyno report names the points"
+        )
+    title = f"{wanted}, {name_of(summary, chosen)}"
+    trials = [trial for trial in dataset.trials if trial.finished and trial.point == chosen.id]
+    if form == "table":
+        _show(profile, mechanisms(trials, (wanted,)), title, top, by)
+        return
+    viewer = {viewer.name: viewer for viewer in VIEWERS}.get(form)
+    if viewer is None:
+        found = profile_values(profile, by=by) | {
+            "mechanisms": mechanism_values(mechanisms(trials, (wanted,)))
+        }
+        _write(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n", output)
+        return
+    _refuse_terminal(viewer, output)
+    _write(viewer.write(profile, title), output)
+
+
+def _point(summary: CampaignSummary, written: str | None) -> PointSummary:
+    if written is not None:
+        return choose_point(summary, written, "--point")
+    if len(summary.points) != 1:
+        example = name_of(summary, summary.points[0]) if summary.points else "p01"
+        raise ExperimentError(
+            f"the campaign has {len(summary.points)} points: which one?",
+            where="--point",
+            advice=f"--point {example}",
+        )
+    return summary.points[0]
+
+
+def _show(profile: PointProfile, behind: list[Mechanism], title: str, top: int, by: Part) -> None:
+    busy = profile.busy.estimate or 0.0
+    click.echo(f"{title}: busy {busy:.0f} ns/KiB, {len(profile.rows)} trials\n")
+    show_table(class_table(profile), sys.stdout)
+    show_table(function_table(profile, top, by), sys.stdout)
+    show_table(mechanism_table(behind), sys.stdout)
+    for line in not_measured(behind):
+        click.echo(f"not measured: {line}")
+    click.echo(basis_note(profile))
+    for doubt in profile.doubts:
+        click.echo(f"warning: {doubt.text}")
+
+
+def _refuse_terminal(viewer: Viewer, output: Path | None) -> None:
+    if output is None and not viewer.text and sys.stdout.isatty():
+        raise ExperimentError(
+            f"{viewer.name} is no text for a terminal",
+            where="--format",
+            advice=f"--output profile.{viewer.ending}",
+        )
+
+
+def _write(content: bytes, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        output.write_bytes(content)
+    except OSError as error:
+        raise StoreError(
+            f"cannot be written: {error.strerror or error}", where=str(output), advice="name another place"
+        ) from error
+    click.echo(f"iodyno: profile: {output}", err=True)

@@ -1,0 +1,162 @@
+"""The section "Where the CPU time goes" of a report: contrasts of two points, and every point on a click."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from iodyno.analysis.call_tree import CallTree
+from iodyno.analysis.function_study import Contrast, FunctionStudy
+from iodyno.analysis.functions import PointProfile
+from iodyno.analysis.summary import CampaignSummary
+from iodyno.report.flame_graph import graph_data, script
+from iodyno.report.function_sentences import between_places, why
+from iodyno.report.function_tables import (
+    basis_note,
+    change_table,
+    class_table,
+    comparison_note,
+    function_table,
+    mechanism_change_table,
+    mechanism_table,
+    not_measured,
+)
+from iodyno.report.layout import place_of
+from iodyno.report.sentences import Sentence
+from iodyno.report.tables import Table
+
+TOP = 15
+"""Functions in a table of the page (chosen: `iodyno profile` and `iodyno compare` give them all)."""
+
+
+@dataclass(frozen=True)
+class ContrastView:
+    """Why one point costs more than another, on one host."""
+
+    id: str
+    title: str
+    host: str
+    places: tuple[str, str]
+    sentences: list[Sentence]
+    table: Table
+    note: str
+    mechanisms: Table
+    missing: list[str]
+
+
+@dataclass(frozen=True)
+class HostView:
+    """The profile of one host at one point."""
+
+    id: str
+    host: str
+    cost: str
+    classes: Table
+    table: Table
+    note: str
+    doubts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PointView:
+    """The profiles and mechanisms of one point."""
+
+    id: str
+    place: str
+    hosts: list[HostView]
+    mechanisms: Table
+    missing: list[str]
+
+
+@dataclass(frozen=True)
+class FunctionSection:
+    """What the template shows. `script` is ours; `data` is base64."""
+
+    contrasts: list[ContrastView]
+    points: list[PointView]
+    missing: list[str]
+    script: Markup
+    data: Markup
+
+
+def function_section(summary: CampaignSummary, study: FunctionStudy) -> FunctionSection | None:
+    """The section; None where no profile was taken."""
+    if not study:
+        return None
+    trees: dict[str, tuple[str, CallTree]] = {}
+    contrasts = [_contrast(number, each, study, trees) for number, each in enumerate(study.contrasts)]
+    points = []
+    for point in summary.points:
+        profiles = study.hosts(point.id)
+        if not profiles:
+            continue
+        place = place_of(point.labels, study.factors) or "the only point"
+        behind = study.mechanisms.get(point.id, ())
+        hosts = [_host(profile, place, study, trees) for profile in profiles]
+        points.append(PointView(point.id, place, hosts, mechanism_table(behind), not_measured(behind)))
+    reasons = sorted({f"{host}: {reason}" for (_, host), reason in study.profiles.missing.items()})
+    return FunctionSection(
+        contrasts,
+        points,
+        reasons,
+        # Written by us: symbols, which are other people's text, are only in the data, as base64.
+        Markup(script()),
+        Markup(graph_data(trees)),
+    )
+
+
+def contrast_sentences(study: FunctionStudy, host: str | None = None) -> list[Sentence]:
+    """Why the dear points of a campaign cost what they do, on one host or on that which comes first."""
+    if not study.contrasts:
+        return []
+    wanted = host or study.contrasts[0].change.first.host
+    return [
+        sentence
+        for each in study.contrasts
+        if each.change.first.host == wanted
+        for sentence in why(each.change, each.mechanisms, study.factors)
+    ]
+
+
+def _contrast(
+    number: int, each: Contrast, study: FunctionStudy, trees: dict[str, tuple[str, CallTree]]
+) -> ContrastView:
+    first, second = each.change.first, each.change.second
+    name = f"contrast-{number + 1}"
+    title = between_places(first.labels, second.labels, study.factors)
+    trees[name] = (f"{first.host}, {title}", each.tree)
+    a, b = (place_of(profile.labels, study.factors) for profile in (first, second))
+    return ContrastView(
+        id=name,
+        title=title[:1].upper() + title[1:],
+        host=first.host,
+        places=(a, b),
+        sentences=why(each.change, each.mechanisms, study.factors),
+        table=change_table(each.change, TOP),
+        note=comparison_note(each.change),
+        mechanisms=mechanism_change_table(each.mechanisms),
+        missing=not_measured(each.mechanisms),
+    )
+
+
+def _host(
+    profile: PointProfile, place: str, study: FunctionStudy, trees: dict[str, tuple[str, CallTree]]
+) -> HostView:
+    name = f"{profile.point}-{profile.host}"
+    trees[name] = (f"{profile.host}, {place}", study.tree(profile))
+    return HostView(
+        id=name,
+        host=profile.host,
+        cost=f"{profile.busy.estimate or 0.0:.0f} ns/KiB busy, {profile.samples} samples",
+        classes=class_table(profile),
+        table=function_table(profile, TOP),
+        note=basis_note(profile),
+        doubts=_texts(profile),
+    )
+
+
+def _texts(profile: PointProfile) -> tuple[str, ...]:
+    doubts: Sequence[str] = [doubt.text for doubt in profile.doubts]
+    return tuple(doubts)

@@ -1,0 +1,147 @@
+"""`iodyno profile`: the table, and what other viewers are given."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_calls import cost, receiver, sender
+from made_campaign import Call, Truth, changed, make_campaign
+
+from iodyno.cli.main import run
+
+CALLS = (*sender(), Call(("odd;file:odd;name",), 3.0, mode="user"))
+GO = shutil.which("go")
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    truth = changed(
+        Truth(background=0.0),
+        cost_ns_per_kib={"client": cost(CALLS), "server": cost(receiver())},
+        calls={"client": CALLS, "server": receiver()},
+    )
+    folder = tmp_path_factory.mktemp("profile") / "c"
+    return make_campaign(folder, [({"connections": 1, "size": 65536}, truth)])
+
+
+def exported(campaign: Path, form: str, tmp_path: Path) -> bytes:
+    path = tmp_path / "out"
+    assert run(["profile", str(campaign), "--format", form, "--output", str(path)]) == 0
+    return path.read_bytes()
+
+
+def test_the_table(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profile", str(campaign), "--top", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "load, kernel" in out and "interrupts on an idle CPU, kernel" in out
+    rows = [line for line in out.splitlines() if " kernel " in line and "load" in line]
+    assert rows[1].startswith("_copy_from_iter")
+    assert "12000 samples of busy CPUs" in out
+
+
+def test_json(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profile", str(campaign), "--json", "--host", "server"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["host"] == "server" and found["samples"] == 12000
+    assert sum(each["exclusive_ratio"]["estimate"] for each in found["functions"]) == pytest.approx(1)
+    assert {each["name"] for each in found["mechanisms"]} >= {"bytes_per_read", "packets_per_poll"}
+
+
+def test_folded_stacks_hold_every_sample(campaign: Path, tmp_path: Path) -> None:
+    lines = exported(campaign, "folded", tmp_path).decode().splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) == 12000
+    assert any(";tcp_sendmsg_[k];" in line and line.startswith("load;clone3;") for line in lines)
+    # A semicolon in a name would make two frames of one.
+    assert next(line for line in lines if "odd" in line).startswith("load;odd:name ")
+
+
+def test_speedscope_has_valid_frames_and_weights(campaign: Path, tmp_path: Path) -> None:
+    found = json.loads(exported(campaign, "speedscope", tmp_path))
+    assert found["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    frames = found["shared"]["frames"]
+    assert sum(profile["endValue"] for profile in found["profiles"]) == 12000
+    for profile in found["profiles"]:
+        assert len(profile["samples"]) == len(profile["weights"])
+        assert all(0 <= frame < len(frames) for sample in profile["samples"] for frame in sample)
+
+
+def test_firefox_tables_refer_to_what_is_there(campaign: Path, tmp_path: Path) -> None:
+    found = json.loads(exported(campaign, "firefox", tmp_path))
+    assert found["meta"]["preprocessedProfileVersion"] == 48
+    assert {thread["name"] for thread in found["threads"]} == {
+        "load",
+        "other tasks",
+        "interrupts on an idle CPU",
+    }
+    assert sum(sum(thread["samples"]["weight"]) for thread in found["threads"]) == 12000
+    for thread in found["threads"]:
+        for name in (
+            "samples",
+            "stackTable",
+            "frameTable",
+            "funcTable",
+            "resourceTable",
+            "markers",
+            "nativeSymbols",
+        ):
+            table = thread[name]
+            assert all(len(c) == table["length"] for c in table.values() if isinstance(c, list)), name
+        stacks, frames, functions = (thread[name] for name in ("stackTable", "frameTable", "funcTable"))
+        refers(thread["samples"]["stack"], stacks)
+        refers(stacks["frame"], frames)
+        # A caller stands before what it calls.
+        assert all(prefix is None or prefix < place for place, prefix in enumerate(stacks["prefix"]))
+        refers(frames["func"], functions)
+        refers(functions["resource"], thread["resourceTable"])
+        assert all(0 <= name < len(thread["stringArray"]) for name in functions["name"])
+        assert all(0 <= kind < len(found["meta"]["categories"]) for kind in stacks["category"])
+        times = thread["samples"]["time"]
+        assert times == sorted(times)
+
+
+def refers(column: list[int], table: dict[str, Any]) -> None:
+    assert all(0 <= entry < table["length"] for entry in column)
+
+
+def test_pprof_is_the_same_when_written_again(campaign: Path, tmp_path: Path) -> None:
+    first = exported(campaign, "pprof", tmp_path)
+    assert first == exported(campaign, "pprof", tmp_path)
+    assert b"tcp_sendmsg_locked" in gzip.decompress(first)
+
+
+@pytest.mark.skipif(GO is None, reason="go is not installed: pprof cannot be asked what it reads")
+def test_pprof_reads_the_same_shares(campaign: Path, tmp_path: Path) -> None:
+    exported(campaign, "pprof", tmp_path)
+    assert GO is not None
+    command = [GO, "tool", "pprof", "-top", "-sample_index=samples", "-nodecount=50", str(tmp_path / "out")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=tmp_path)
+    if "no such tool" in ran.stderr or "cannot find package" in ran.stderr:
+        pytest.skip(f"this go has no pprof: {ran.stderr.strip()[:200]}")
+    assert ran.returncode == 0, ran.stderr
+    assert "Showing nodes accounting for 12000, 100% of 12000 total" in ran.stdout
+    row = next(line.split() for line in ran.stdout.splitlines() if line.endswith(" tcp_sendmsg"))
+    # Flat, flat%, sum%, cumulative, its share: 145 of 210 ns of the sender's calls.
+    assert row[0] == "0"
+    assert float(row[4].rstrip("%")) == pytest.approx(100 * 145 / cost(CALLS), abs=3)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--point", "size=1KiB"], 2, "no point is 'size=1KiB'"),
+        (["--host", "mars"], 2, "allowed: client, server"),
+        (["--format", "folded", "--output", "no/such/folder/file"], 6, "cannot be written"),
+        (["--format", "svg"], 2, "svg"),
+    ],
+)
+def test_mistakes(
+    campaign: Path, words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["profile", str(campaign), *words]) == code
+    assert said in capsys.readouterr().err

@@ -249,7 +249,12 @@ class Finding:
 
     @property
     def status(self) -> str:
-        """`proved`, `contradicted`, `not_testable`, `undecided`, or `suspected` where nothing was tested."""
+        """`proved`, `contradicted`, `not_testable`, `undecided`, or `suspected` where nothing was tested.
+
+        An unknown limiter is undecided.
+        """
+        if self.name == UNKNOWN:
+            return "undecided"
         tested = next((proof for proof in self.proofs if proof.limiter == self.name), None)
         return tested.verdict if tested is not None else "suspected"
 

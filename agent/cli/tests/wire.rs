@@ -2,7 +2,7 @@
 
 mod agent;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
@@ -166,9 +166,7 @@ fn read_and_missing(record: &Record) -> (Vec<&str>, Vec<(&str, &str)>) {
     let missing = record.sensors.iter().filter(|reading| reading.values.is_empty());
     (
         read.map(|reading| reading.sensor.as_str()).collect(),
-        missing
-            .map(|reading| (reading.sensor.as_str(), reading.missing.as_deref().unwrap_or("")))
-            .collect(),
+        missing.map(|reading| (reading.sensor.as_str(), reading.missing.as_deref().unwrap_or(""))).collect(),
     )
 }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_calls import cost, receiver, sender
-from made_campaign import Truth, changed, make_campaign
+from made_calls import SOFTIRQ, cost, receiver, sender
+from made_campaign import Call, Truth, changed, make_campaign
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.function_change import FunctionChange, ProfileChange, profile_change
@@ -106,6 +106,31 @@ def test_the_difference_of_two_points_names_its_causes(profiles: Profiles) -> No
     assert by_name["handle_softirqs"].inclusive_verdict == "rises"
     parts = sum(one.explains.estimate or 0.0 for one in change.functions)
     assert parts + change.rest / (change.total.estimate or 1) == pytest.approx(1)
+
+
+def test_other_programs_are_left_out_but_not_the_interrupts_on_top_of_them(tmp_path: Path) -> None:
+    alien = ("rustc:main", "rustc:compile")
+    foreign = (
+        Call(alien, 150.0, "other", "user"),
+        Call((*alien, "kernel:entry_SYSCALL_64_after_hwframe", "kernel:ksys_write"), 40.0, "other"),
+        # Where the user's own frames could not be read.
+        Call(("kernel:asm_exc_page_fault", "kernel:handle_mm_fault"), 10.0, "other"),
+    )
+    interrupts = (Call((*alien, *SOFTIRQ, "kernel:tcp_v4_rcv", "kernel:tcp_rcv_established"), 30.0, "other"),)
+    calls = (*LARGE, *foreign, *interrupts)
+    folder = make_campaign(tmp_path / "c", [({"connections": 32, "size": 65536}, truth(calls))])
+    profile = read_profiles(read_dataset(folder)).found["p01", "client"]
+    found = named(profile)
+    assert not {"main", "compile", "ksys_write", "handle_mm_fault"} & {
+        name for name, each in found.items() if each.owners.keys() == {"other"}
+    }
+    holds(found["tcp_rcv_established"], 30, 30)
+    holds(found["_copy_from_iter"], 100, 100)
+    assert profile.foreign_ratio == pytest.approx(200 / cost(calls), abs=0.03)
+    assert profile.cost.estimate == pytest.approx(cost(calls) - 200, rel=0.08)
+    total = sum(each.exclusive_ns_per_kib.estimate or 0.0 for each in found.values())
+    assert total == pytest.approx(profile.cost.estimate)
+    assert "other programs" in profile.doubts[0].text
 
 
 def test_a_point_against_itself_is_unchanged(profiles: Profiles) -> None:

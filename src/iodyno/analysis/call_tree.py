@@ -8,14 +8,16 @@ took stays with their caller.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from iodyno.analysis.function_change import Verdict, verdict_of
 from iodyno.analysis.functions import PointProfile
-from iodyno.analysis.stacks import OWNERS, Function, Integers, StackTable
+from iodyno.analysis.shares import ratio
+from iodyno.analysis.stacks import HARDIRQ, OWNERS, SOFTIRQ, Function, Integers, StackTable
 
 LEAST_RATIO = 0.001
 """Part of the whole under which a path is left out (chosen: a pixel at a width of 1000)."""
@@ -24,8 +26,6 @@ PATHS_MOST = 1000
 
 Kind = Literal["root", "user", "system", "softirq", "hardirq"]
 KINDS: tuple[Kind, ...] = ("root", "user", "system", "softirq", "hardirq")
-_SOFTIRQ = ("handle_softirqs", "__do_softirq", "do_softirq")
-_HARDIRQ = ("asm_common_interrupt", "common_interrupt", "asm_sysvec_", "sysvec_", "__sysvec_", "el1h_64_irq")
 
 Numbers = npt.NDArray[np.float64]
 
@@ -34,7 +34,8 @@ Numbers = npt.NDArray[np.float64]
 class Node:
     """A path from the outermost caller on. `function` is None at the root and, under it, at an owner's node.
 
-    `ns_per_kib`: inclusive, at the point; `before`: at the point that it is compared with.
+    `ns_per_kib`: inclusive, at the point; `before`: at the point that it is compared with, `verdict`: whether it differs
+    from there beyond noise, as the table of functions has it.
     """
 
     function: Function | None
@@ -43,18 +44,23 @@ class Node:
     depth: int
     ns_per_kib: float
     before: float
+    verdict: Verdict = "unchanged"
 
 
 @dataclass(frozen=True)
 class CallTree:
-    """Nodes in depth-first order, the dearest child first. `samples` and `noise`: of the point, and of the one before.
-
-    `noise` is the relative standard error that all paths share, from what varies between trials beyond sampling.
-    """
+    """Nodes in depth-first order, the dearest child first. `samples`: of the point, and of the one before."""
 
     nodes: tuple[Node, ...]
     samples: tuple[int, int]
-    noise: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A node with its samples by trial: those of the point first, then those of the point before."""
+
+    node: Node
+    counts: Numbers
 
 
 def call_tree(
@@ -65,74 +71,107 @@ def call_tree(
     parts = [profile] if before is None else [profile, before]
     if any(part.table is not table for part in parts):
         raise ValueError("call trees are compared within one campaign")
-    rows = np.concatenate([each for part in parts for each in part.rows])
-    weights = np.zeros((len(rows), 2))
+    trials = [rows for part in parts for rows in part.rows]
+    rows = np.concatenate(trials)
+    counts = np.zeros((len(rows), len(trials)))
+    scales = np.zeros((len(trials), 2))
     begin = 0
+    for place, mine in enumerate(trials):
+        counts[begin : begin + len(mine), place] = table.count[mine]
+        begin += len(mine)
+    place = 0
     for column, part in enumerate(parts):
-        for mine, busy in zip(part.rows, part.busy_by_trial, strict=True):
-            scale = busy / table.samples(mine) / len(part.rows)
-            weights[begin : begin + len(mine), column] = table.count[mine] * scale
-            begin += len(mine)
-    samples = (profile.samples, before.samples if before else 0)
-    noise = (profile.exclusive.noise, before.exclusive.noise if before else 0.0)
-    return CallTree(tuple(_dearest(_nodes(table, rows, weights, least))), samples, noise)
+        for samples, busy in zip(part.samples_by_trial, part.busy_by_trial, strict=True):
+            scales[place, column] = busy / samples / len(part.rows)
+            place += 1
+    paths = _dearest(_paths(table, rows, counts, scales, least))
+    seen = (profile.seen, before.seen if before else 0)
+    nodes = [path.node for path in paths] if before is None else _judged(paths, profile, before)
+    return CallTree(tuple(nodes), seen)
 
 
-def _nodes(table: StackTable, rows: Integers, weights: Numbers, least: float) -> list[Node]:
+def _judged(paths: Sequence[_Path], profile: PointProfile, before: PointProfile) -> list[Node]:
+    """The nodes with their verdicts, by the same intervals as functions have."""
+    counts = np.asarray([path.counts for path in paths]).T
+    split = len(profile.rows)
+    second = replace(profile.inclusive, counts=counts[:split])
+    first = replace(before.inclusive, counts=counts[split:])
+    found = ratio(first, second)
+    verdicts: list[Verdict] = [verdict_of(found, number) for number in range(len(paths))]
+    # The whole is not drawn towards what is usual of its parts.
+    verdicts[0] = verdict_of(ratio(before.whole, profile.whole), 0)
+    return [replace(path.node, verdict=verdict) for path, verdict in zip(paths, verdicts, strict=True)]
+
+
+def _paths(table: StackTable, rows: Integers, counts: Numbers, scales: Numbers, least: float) -> list[_Path]:
     """Level by level: rows that share a path share its node; rows of a path that is too small are dropped."""
-    whole = weights.sum(axis=0)
-    floor = np.where(whole > 0, least * whole, np.inf)
-    levels: list[tuple[Integers, Integers, Numbers]] = []
+    whole = counts.sum(axis=0)
+    totals = whole @ scales
+    floor = np.where(totals > 0, least * totals, np.inf)
+    levels: list[_Level] = []
     parent = np.zeros(len(rows), dtype=np.int64)
     keys, width = table.owner[rows], len(OWNERS)
     depth = 0
     while len(rows):
         unique, node = np.unique(parent * width + keys, return_inverse=True)
-        costs = np.zeros((len(unique), 2))
-        np.add.at(costs, node, weights)
-        kept = np.any(costs >= floor, axis=1)
+        sums = np.zeros((len(unique), counts.shape[1]))
+        np.add.at(sums, node, counts)
+        kept = np.any(sums @ scales >= floor, axis=1)
         number = np.cumsum(kept) - 1
-        levels.append((unique[kept] // width, unique[kept] % width, costs[kept]))
+        levels.append(_Level(unique[kept] // width, unique[kept] % width, sums[kept], (sums @ scales)[kept]))
         longer = kept[node] & (table.starts[rows + 1] - table.starts[rows] > depth)
-        rows, weights, parent = rows[longer], weights[longer], number[node[longer]]
+        rows, counts, parent = rows[longer], counts[longer], number[node[longer]]
         keys, width = table.frames[table.starts[rows] + depth], max(1, len(table.functions))
         depth += 1
-    root = Node(None, "", "root", 0, *map(float, whole))
+    root = _Path(Node(None, "", "root", 0, float(totals[0]), float(totals[1])), whole)
     return [root, *_depth_first(table, levels)]
 
 
-def _dearest(nodes: list[Node]) -> list[Node]:
+@dataclass(frozen=True)
+class _Level:
+    """Paths of one length: the number of the caller's, owner or function, samples by trial, costs."""
+
+    parents: Integers
+    keys: Integers
+    counts: Numbers
+    costs: Numbers
+
+
+def _dearest(paths: list[_Path]) -> list[_Path]:
     """Not more than `PATHS_MOST`. A path costs no more than its caller, so that what is left hangs together."""
-    if len(nodes) <= PATHS_MOST:
-        return nodes
-    root = nodes[0]
+    if len(paths) <= PATHS_MOST:
+        return paths
+    root = paths[0].node
     wholes = [whole or np.inf for whole in (root.ns_per_kib, root.before)]
-    parts = [max(node.ns_per_kib / wholes[0], node.before / wholes[1]) for node in nodes]
+    parts = [max(path.node.ns_per_kib / wholes[0], path.node.before / wholes[1]) for path in paths]
     least = sorted(parts, reverse=True)[PATHS_MOST]
-    return [node for node, part in zip(nodes, parts, strict=True) if part > least]
+    return [path for path, part in zip(paths, parts, strict=True) if part > least]
 
 
-def _depth_first(table: StackTable, levels: Sequence[tuple[Integers, Integers, Numbers]]) -> list[Node]:
+def _depth_first(table: StackTable, levels: Sequence[_Level]) -> list[_Path]:
     children: list[dict[int, list[int]]] = []
-    for parents, _, costs in levels:
+    for level in levels:
         under: dict[int, list[int]] = {}
-        for number in np.argsort(-costs.max(axis=1), kind="stable").tolist():
-            under.setdefault(int(parents[number]), []).append(number)
+        for number in np.argsort(-level.costs.max(axis=1), kind="stable").tolist():
+            under.setdefault(int(level.parents[number]), []).append(number)
         children.append(under)
-    found: list[Node] = []
-    # (level, number at the level, owner, kind of the caller), the next one to visit last.
-    waiting: list[tuple[int, int, str, Kind]] = (
-        [(0, n, "", "root") for n in reversed(children[0].get(0, []))] if levels else []
-    )
+    found: list[_Path] = []
+    # (depth, number at that depth, owner, kind of the caller), the next one to visit last.
+    waiting: list[tuple[int, int, str, Kind]] = []
+    if levels:
+        waiting = [(0, number, "", "root") for number in reversed(children[0].get(0, []))]
     while waiting:
-        level, number, owner, caller = waiting.pop()
-        _, keys, costs = levels[level]
-        function = None if level == 0 else table.functions[int(keys[number])]
-        owner = OWNERS[int(keys[number])] if level == 0 else owner
+        depth, number, owner, caller = waiting.pop()
+        level = levels[depth]
+        key = int(level.keys[number])
+        function = None if depth == 0 else table.functions[key]
+        owner = OWNERS[key] if depth == 0 else owner
         kind = kind_of(function, caller)
-        found.append(Node(function, owner, kind, level + 1, *map(float, costs[number])))
-        if level + 1 < len(levels):
-            waiting += [(level + 1, n, owner, kind) for n in reversed(children[level + 1].get(number, []))]
+        cost, before = level.costs[number].tolist()
+        node = Node(function, owner, kind, depth + 1, cost, before)
+        found.append(_Path(node, level.counts[number]))
+        if depth + 1 < len(levels):
+            waiting += [(depth + 1, n, owner, kind) for n in reversed(children[depth + 1].get(number, []))]
     return found
 
 
@@ -142,9 +181,9 @@ def kind_of(function: Function | None, caller: Kind) -> Kind:
         return "root"
     if function.space == "user":
         return "user"
-    if function.name.startswith(_SOFTIRQ):
+    if function.name.startswith(SOFTIRQ):
         return "softirq"
-    if function.name.startswith(_HARDIRQ) and caller != "softirq":
+    if function.name.startswith(HARDIRQ) and caller != "softirq":
         return "hardirq"
     return caller if caller in ("softirq", "hardirq") else "system"
 
@@ -163,8 +202,8 @@ def merged_stacks(profile: PointProfile) -> list[MergedStack]:
     """Every stack of a profile once, the dearest first."""
     samples: dict[tuple[str, tuple[int, ...]], int] = {}
     costs: dict[tuple[str, tuple[int, ...]], float] = {}
-    for rows, busy in zip(profile.rows, profile.busy_by_trial, strict=True):
-        scale = busy / profile.table.samples(rows) / len(profile.rows)
+    for rows, seen, busy in zip(profile.rows, profile.samples_by_trial, profile.busy_by_trial, strict=True):
+        scale = busy / seen / len(profile.rows)
         for stack in profile.table.stacks(rows):
             key = (stack.owner, stack.frames)
             samples[key] = samples.get(key, 0) + stack.count

@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from iodyno.analysis.compare import leaves_out_one
 from iodyno.analysis.functions import Part, PointProfile
 from iodyno.analysis.shares import LEVEL, Bounds, SampledCosts, difference, ratio
 from iodyno.analysis.stacks import Function
@@ -68,8 +69,8 @@ class ProfileChange:
 
     @property
     def moved(self) -> bool:
-        """Whether the cost of a KiB differs at all."""
-        return self.total.low is not None and self.total.high is not None and not _spans(self.total, 0.0)
+        """Whether the cost of a KiB differs at all, by difference and by ratio."""
+        return _differ(self.total, self.total_ratio)
 
     def ranked(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionChange]:
         """Those that move most first, whichever way; by themselves, or with all that they call."""
@@ -92,19 +93,20 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
     compared = np.flatnonzero(seen[0] + seen[1] >= LEAST_SAMPLES).tolist()
     # Two ratios of each are looked at.
     strict = 1 - (1 - LEVEL) / max(1, 2 * len(compared))
-    moved, whole = difference(*exclusive), difference(_whole(first), _whole(second))
+    moved, whole = difference(*exclusive), difference(first.whole, second.whole)
     ratios, inclusive_ratios = ratio(*exclusive), ratio(*inclusive)
     strict_ratios, strict_inclusive = ratio(*exclusive, strict), ratio(*inclusive, strict)
     costs = [each.cost_bounds() for each in (*exclusive, *inclusive)]
     n = min(len(first.rows), len(second.rows))
     method = f"first: {first.method}; second: {second.method}; variance estimates recovered, and Welch's t"
     total = _estimate(whole, 0, "ns/KiB", n, method)
-    total_ratio = _estimate(ratio(_whole(first), _whole(second)), 0, "1", n, method)
+    total_ratio = _estimate(ratio(first.whole, second.whole), 0, "1", n, method)
+    differ = _differ(total, total_ratio)
     found = []
     for number in compared:
         step = _estimate(moved, number, "ns/KiB", n, method)
         mine, inside = (_estimate(r, number, "1", n, method) for r in (ratios, inclusive_ratios))
-        verdict, within = _verdict(ratios, number), _verdict(inclusive_ratios, number)
+        verdict, within = verdict_of(ratios, number), verdict_of(inclusive_ratios, number)
         found.append(
             FunctionChange(
                 function=names[number],
@@ -112,13 +114,13 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
                 exclusive=(first.estimate(costs[0], number, "ns/KiB"), second.estimate(costs[1], number, "ns/KiB")),
                 inclusive=(first.estimate(costs[2], number, "ns/KiB"), second.estimate(costs[3], number, "ns/KiB")),
                 difference=step,
-                explains=_part(step, total),
+                explains=_part(step, total, differ),
                 ratio=mine,
                 inclusive_ratio=inside,
                 verdict=verdict,
                 inclusive_verdict=within,
-                certain=verdict != "unchanged" and verdict == _verdict(strict_ratios, number),
-                inclusive_certain=within != "unchanged" and within == _verdict(strict_inclusive, number),
+                certain=verdict != "unchanged" and verdict == verdict_of(strict_ratios, number),
+                inclusive_certain=within != "unchanged" and within == verdict_of(strict_inclusive, number),
             )
         )  # fmt: skip
     explained = float(moved.value[compared].sum()) if compared else 0.0
@@ -155,11 +157,6 @@ def _take(costs: SampledCosts, places: list[int]) -> SampledCosts:
     return replace(costs, counts=padded[:, places])
 
 
-def _whole(profile: PointProfile) -> SampledCosts:
-    """Everything as if it were one function."""
-    return replace(profile.exclusive, counts=profile.exclusive.samples[:, None], reference=None)
-
-
 def _estimate(found: Bounds, number: int, unit: str, n: int, method: str) -> Estimate:
     value, low, high = (float(part[number]) for part in (found.value, found.low, found.high))
     if not np.isfinite(value):
@@ -167,9 +164,14 @@ def _estimate(found: Bounds, number: int, unit: str, n: int, method: str) -> Est
     return Estimate(value, low, high if np.isfinite(high) else None, n, unit, method)
 
 
-def _part(step: Estimate, total: Estimate) -> Estimate:
+def _differ(total: Estimate, ratio: Estimate) -> bool:
+    apart = total.low is not None and total.high is not None and not total.low <= 0 <= total.high
+    return apart and leaves_out_one(ratio)
+
+
+def _part(step: Estimate, total: Estimate, differ: bool) -> Estimate:
     """Part of the whole difference. The whole is taken as known: its own error moves all parts alike."""
-    if total.low is None or total.high is None or _spans(total, 0.0) or not total.estimate:
+    if not differ or not total.estimate:
         text = "the two points do not differ in the cost of a KiB"
         return Estimate(None, None, None, step.n, "1", step.method, missing=text)
     ends = sorted(bound / total.estimate for bound in (step.low, step.high) if bound is not None)
@@ -177,12 +179,8 @@ def _part(step: Estimate, total: Estimate) -> Estimate:
     return Estimate(value, ends[0], ends[-1], step.n, "1", step.method, ("the whole difference is known",))
 
 
-def _verdict(found: Bounds, number: int) -> Verdict:
+def verdict_of(found: Bounds, number: int) -> Verdict:
+    """What the interval of one of many ratios says."""
     if found.low[number] > 1:
         return "rises"
     return "falls" if found.high[number] < 1 else "unchanged"
-
-
-def _spans(found: Estimate, value: float) -> bool:
-    assert found.low is not None and found.high is not None
-    return found.low <= value <= found.high

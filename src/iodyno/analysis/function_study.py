@@ -108,4 +108,4 @@ def _pairs(
 
 
 def _cost(profile: PointProfile) -> float:
-    return profile.busy.estimate or 0.0
+    return profile.cost.estimate or 0.0

@@ -2,7 +2,7 @@
 
 Inclusive: the function and all that it calls. Exclusive: the function itself. A cost is the share of the samples
 x the host's exact busy time per KiB delivered, so that it does not rest on how many of the samples asked for were
-delivered. Nothing is subtracted: background work has functions of its own.
+delivered. Of the host's busy time, that of other programs is left out; the kernel's own background is not.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from iodyno.core.workload import Level
 LOST_MOST = 0.05
 """Share of lost samples over which a profile is doubted (chosen: as much as a small function's whole share)."""
 
-NEIGHBOURS_MOST = 0.05
-"""Share of busy time in user code of other tasks over which it is doubted (chosen: as much as the idle machine may do)."""
+FOREIGN_MOST = 0.05
+"""Share of busy time in other programs over which it is doubted (chosen: as much as an idle host may be busy)."""
 
 Part = Literal["exclusive", "inclusive"]
 _ASSUMED = ("samples fall evenly over busy time", "samples are independent")
@@ -81,7 +81,10 @@ class Sampling:
 
 @dataclass(frozen=True)
 class PointProfile:
-    """All samples of a host at one point. `busy` is its busy time per KiB; `basis` what told that it was busy."""
+    """All samples of a host at one point. `busy` is its busy time per KiB; `basis` what told that it was busy.
+
+    `rows`: the stacks of each trial, without those of other programs, which are among `every`.
+    """
 
     point: str
     levels: Mapping[str, Level]
@@ -89,6 +92,7 @@ class PointProfile:
     host: str
     table: StackTable = field(repr=False)
     rows: tuple[Integers, ...] = field(repr=False)
+    every: tuple[Integers, ...] = field(repr=False)
     busy: Estimate
     busy_by_trial: tuple[float, ...]
     basis: str
@@ -99,6 +103,32 @@ class PointProfile:
     def samples(self) -> int:
         """Samples of busy CPUs."""
         return self.sampling.samples
+
+    @property
+    def seen(self) -> int:
+        """Samples that are not of other programs."""
+        return sum(self.table.samples(rows) for rows in self.rows)
+
+    @cached_property
+    def samples_by_trial(self) -> tuple[int, ...]:
+        """Samples of busy CPUs in each trial."""
+        return tuple(self.table.samples(rows) for rows in self.every)
+
+    @cached_property
+    def whole(self) -> SampledCosts:
+        """Everything but other programs, as if it were one function."""
+        counts = np.asarray([[self.table.samples(rows)] for rows in self.rows], dtype=float)
+        return replace(self._sampled(counts), reference=None)
+
+    @cached_property
+    def cost(self) -> Estimate:
+        """CPU time per KiB without that of other programs: what the costs of all functions by themselves add up to."""
+        return self.estimate(self.whole.cost_bounds(), 0, "ns/KiB")
+
+    @cached_property
+    def foreign_ratio(self) -> float:
+        """Share of the samples that are of other programs."""
+        return 1 - self.seen / sum(self.samples_by_trial)
 
     @property
     def method(self) -> str:
@@ -145,8 +175,8 @@ class PointProfile:
 
     def classes(self) -> list[ClassCost]:
         """The host's busy time by whose task was on the CPU and what it executed."""
-        counts = np.zeros((len(self.rows), len(OWNERS) * len(MODES)))
-        for trial, rows in enumerate(self.rows):
+        counts = np.zeros((len(self.every), len(OWNERS) * len(MODES)))
+        for trial, rows in enumerate(self.every):
             kind = self.table.owner[rows] * len(MODES) + self.table.mode[rows]
             np.add.at(counts[trial], kind, self.table.count[rows])
         sampled = replace(self._sampled(counts), reference=None)
@@ -188,7 +218,7 @@ class PointProfile:
         return found
 
     def _sampled(self, counts: Numbers) -> SampledCosts:
-        samples = np.asarray([self.table.samples(rows) for rows in self.rows], dtype=float)
+        samples = np.asarray(self.samples_by_trial, dtype=float)
         low, high = (self.busy.low, self.busy.high) if len(self.rows) == 1 else (None, None)
         # Functions by themselves share no samples, so that they are the better witnesses of what varies.
         return SampledCosts(counts, samples, np.asarray(self.busy_by_trial), low, high, self._own)
@@ -254,10 +284,12 @@ def point_profile(
     if reasons:
         text = f"{host}: {len(reasons)} of {len(trials)} trials have no profile: {'; '.join(sorted(set(reasons)))}"
         doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
-    if (part := _neighbours(table, [rows for _, rows, *_ in taken])) > NEIGHBOURS_MOST:
-        text = (
-            f"{host}: {part:.0%} of its busy time is user code of other tasks, which is no cost of the load"
-        )
+    kept = tuple(rows[~table.foreign[rows]] for _, rows, *_ in taken)
+    if not sum(map(table.samples, kept)):
+        return f"all samples of {host} are of other programs"
+    foreign = 1 - sum(map(table.samples, kept)) / sampling.samples
+    if foreign > FOREIGN_MOST:
+        text = f"{host}: {foreign:.0%} of its busy time went into other programs, which is left out of the cost by function"
         doubts.append(Doubt(WarningCode.HOST_BUSY, text, where))
     return PointProfile(
         point=trials[0].point,
@@ -265,20 +297,14 @@ def point_profile(
         labels=labels,
         host=host,
         table=table,
-        rows=tuple(rows for _, rows, *_ in taken),
+        rows=kept,
+        every=tuple(rows for _, rows, *_ in taken),
         busy=estimate([busy for _, _, busy, _ in taken], "ns/KiB", where=where),
         busy_by_trial=tuple(busy.value or 0.0 for _, _, busy, _ in taken),
         basis=" and ".join(sorted({basis for *_, basis in taken})),
         sampling=sampling,
         doubts=tuple(doubts),
     )
-
-
-def _neighbours(table: StackTable, rows: Sequence[Integers]) -> float:
-    """Share of the samples that are user code of tasks that are not the load's."""
-    every = np.concatenate(rows)
-    theirs = (table.owner[every] == OWNERS.index("other")) & (table.mode[every] == MODES.index("user"))
-    return table.samples(every[theirs]) / table.samples(every)
 
 
 def busy_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:

@@ -42,14 +42,10 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Variance:
-    """Variances of means, with the degrees of freedom of each.
-
-    `common`: the relative variance between rows that all columns share beyond sampling; 0 where it is not known.
-    """
+    """Variances of means, with the degrees of freedom of each."""
 
     value: Numbers
     freedom: Numbers
-    common: float = 0.0
 
     def half(self, level: float) -> Numbers:
         """Half-width of Student's t interval."""
@@ -100,11 +96,6 @@ class SampledCosts:
         """Of the mean over trials of each function's cost (two trials or more)."""
         return self._variance(self.costs)
 
-    @property
-    def noise(self) -> float:
-        """Relative standard error of a cost by what varies between trials, common to all functions."""
-        return float(np.sqrt(self.cost_variance.common / self.trials)) if self.trials > 1 else 0.0
-
     def share_bounds(self, level: float = LEVEL) -> Bounds:
         """Each function's share of all samples, weighted as the costs are."""
         share = self.cost / self.total
@@ -135,13 +126,18 @@ class SampledCosts:
             high = cost + np.hypot(high - cost, above)
         return Bounds(cost, np.maximum(low, 0.0), high)
 
+    @cached_property
+    def _usual(self) -> Usual | None:
+        """What is usual of the shares of the functions in `reference`."""
+        if self.reference is None or self.trials < 2:
+            return None
+        known = self.reference.sum(axis=0) >= _COUNT_LEAST
+        return usual_variance(*self._spread(self.reference[:, known], np.ones(self.trials)))
+
     def _variance(self, scale: Numbers) -> Variance:
         """Of the mean over trials of each function's share of the samples x `scale`."""
-        usual = None
-        if self.reference is not None:
-            known = self.reference.sum(axis=0) >= _COUNT_LEAST
-            usual = usual_variance(*self._spread(self.reference[:, known], scale))
-        return moderated(*self._spread(self.counts, scale), usual)
+        between = float(scale.var(ddof=1) / scale.mean() ** 2)
+        return moderated(*self._spread(self.counts, scale), self._usual, between)
 
     def _spread(self, counts: Numbers, scale: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Values of trials, the variance that sampling alone gives one of them, and what one part more of work adds."""
@@ -259,15 +255,23 @@ def usual_variance(values: Numbers, sampling: Numbers, gain: Numbers) -> Usual |
     return Usual(common, float(level), lent)
 
 
-def moderated(values: Numbers, sampling: Numbers, gain: Numbers, usual: Usual | None) -> Variance:
-    """Variance of the mean of each column of `values` over its rows, drawn towards what is usual."""
+def moderated(
+    values: Numbers, sampling: Numbers, gain: Numbers, usual: Usual | None, between: float
+) -> Variance:
+    """Variance of the mean of each column of `values` over its rows, drawn towards what is usual.
+
+    `between`: relative variance of the rows that all columns share. It is known from as many rows only as a column's
+    own variance, so that it lends no degrees of freedom (Satterthwaite 1946).
+    """
     rows, freedom = len(values), len(values) - 1.0
     own = values.var(axis=0, ddof=1)
     if usual is None:
         return Variance(own / rows, np.full(len(own), freedom))
-    expected = usual.level * (sampling + usual.common * gain**2)
-    drawn = (usual.lent * expected + freedom * own) / (usual.lent + freedom)
-    return Variance(drawn / rows, np.full(len(own), usual.lent + freedom), usual.level * usual.common)
+    alone = usual.level * (sampling + usual.common * gain**2)
+    shared = between * values.mean(axis=0) ** 2
+    lent = (alone + shared) ** 2 / (alone**2 / usual.lent + shared**2 / freedom)
+    drawn = (lent * (alone + shared) + freedom * own) / (lent + freedom)
+    return Variance(drawn / rows, lent + freedom * alone / (alone + shared))
 
 
 def _welch(

@@ -2,6 +2,10 @@
 
 A stack holds its frames with the outermost caller first. In a kernel stack the frames before the first one of
 module `kernel` are user code that called the kernel; all others are the kernel's own.
+
+Other programs on the host are no cost of the load: their stacks are told apart, as stacks of other tasks that begin in
+user code or at an entry to the kernel from there. Interrupts that came on top of them are the host's own, and begin at
+their entry here. Threads of the kernel work for whoever has work for them, and are kept.
 """
 
 from __future__ import annotations
@@ -18,6 +22,29 @@ from iodyno.analysis.dataset import Dataset, Trial
 OWNERS = ("app", "other", "idle")
 MODES = ("user", "kernel")
 KERNEL = "kernel"
+SOFTIRQ = ("handle_softirqs", "__do_softirq", "do_softirq")
+"""What the names of functions begin with that run soft interrupts (kernel/softirq.c)."""
+HARDIRQ = (
+    "asm_common_interrupt",
+    "common_interrupt",
+    "asm_sysvec_",
+    "sysvec_",
+    "__sysvec_",
+    "el1h_64_irq",
+    "el0t_64_irq",
+)
+"""What the names of functions begin with that enter the kernel by an interrupt (arch/x86, arch/arm64)."""
+_FROM_USER = (
+    "entry_SYSCALL",
+    "do_syscall_64",
+    "x64_sys_call",
+    "asm_exc_",
+    "exc_page_fault",
+    "el0t_64_sync",
+    "el0_svc",
+)
+"""What the names of functions begin with that enter the kernel from user code otherwise: they come first where the
+user's own frames could not be read."""
 UNKNOWN = "[unknown]"
 
 Integers = npt.NDArray[np.int64]
@@ -50,7 +77,10 @@ class Stack:
 
 @dataclass(frozen=True)
 class StackTable:
-    """The stacks of many trials. Row i has the frames `frames[starts[i]:starts[i + 1]]`, numbers of `functions`."""
+    """The stacks of many trials. Row i has the frames `frames[starts[i]:starts[i + 1]]`, numbers of `functions`.
+
+    `foreign`: rows of other programs.
+    """
 
     functions: tuple[Function, ...]
     trials: tuple[str, ...]
@@ -62,6 +92,7 @@ class StackTable:
     count: Integers
     starts: Integers
     frames: Integers
+    foreign: npt.NDArray[np.bool_]
 
     def rows(self, trial: str, host: str) -> Integers:
         """The rows of one host in one trial."""
@@ -119,7 +150,7 @@ def read_stacks(dataset: Dataset) -> StackTable:
     trials, trial = _coded(column["trial"])
     hosts, host = _coded(column["host"])
     lengths = np.asarray(functions.value_lengths().to_numpy(zero_copy_only=False), dtype=np.int64)
-    return _with_spaces(
+    return _told_apart(
         StackTable(
             functions=tuple(known),
             trials=tuple(trials),
@@ -131,6 +162,7 @@ def read_stacks(dataset: Dataset) -> StackTable:
             count=np.asarray(column["count"].to_numpy(zero_copy_only=False), dtype=np.int64),
             starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
             frames=frames.astype(np.int64),
+            foreign=np.zeros(len(trial), dtype=bool),
         )
     )
 
@@ -157,7 +189,7 @@ def stack_table(
             )
         )
     column = np.asarray(columns, dtype=np.int64).reshape(-1, 5).T
-    return _with_spaces(
+    return _told_apart(
         StackTable(
             functions=tuple(Function(name, module) for name, module in numbers),
             trials=tuple(trials),
@@ -169,6 +201,7 @@ def stack_table(
             count=column[4],
             starts=np.asarray(starts, dtype=np.int64),
             frames=np.asarray(frames, dtype=np.int64),
+            foreign=np.zeros(len(columns), dtype=bool),
         )
     )
 
@@ -180,6 +213,30 @@ def why_no_profile(trial: Trial, host: str) -> str:
     if profile.get("missing"):
         return str(profile["missing"])
     return f"no call stacks were sampled on {host}" if profile else f"no profile was taken on {host}"
+
+
+def _told_apart(table: StackTable) -> StackTable:
+    """With sides of all functions, and other programs told apart from interrupts on top of them."""
+    table = _with_spaces(table)
+    if not len(table.count):
+        return table
+    lengths = np.diff(table.starts)
+    entry = np.asarray([f.name.startswith(SOFTIRQ + HARDIRQ) for f in table.functions], dtype=bool)
+    outside = np.asarray(
+        [f.space == "user" or f.name.startswith(_FROM_USER) for f in table.functions], dtype=bool
+    )
+    theirs = (table.owner == OWNERS.index("other")) & outside[table.frames[table.starts[:-1]]]
+    # How many frames stand before the first entry by an interrupt; all of them where there is none.
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    entries = np.cumsum(entry[table.frames])
+    before = np.concatenate(([0], entries))[table.starts[:-1]]
+    leading = np.bincount(row, entries - before[row] == 0, len(lengths)).astype(np.int64)
+    interrupted = leading < lengths
+    cut = np.where(theirs & interrupted, leading, 0)
+    place = np.arange(len(table.frames)) - np.repeat(table.starts[:-1], lengths)
+    kept = place >= cut[row]
+    starts = np.concatenate(([0], np.cumsum(lengths - cut))).astype(np.int64)
+    return replace(table, starts=starts, frames=table.frames[kept], foreign=theirs & ~interrupted)
 
 
 def _with_spaces(table: StackTable) -> StackTable:

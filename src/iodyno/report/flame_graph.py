@@ -16,10 +16,13 @@ from importlib.resources import files
 from typing import Any
 
 from iodyno.analysis.call_tree import KINDS, CallTree
+from iodyno.analysis.function_change import Verdict
 from iodyno.analysis.stacks import OWNERS, Function
 from iodyno.report.function_tables import OWNER_WORDS, place_of_function
 
 PARTS = 100_000
+VERDICTS: tuple[Verdict, ...] = ("unchanged", "rises", "falls")
+"""As the script numbers them."""
 
 
 @cache
@@ -71,5 +74,5 @@ def _graph(title: str, tree: CallTree, numbers: dict[Function, int]) -> dict[str
     }
     if two:
         found["a"] = [round(node.before / unit) for node in tree.nodes]
-        found["noise"] = [round(noise, 4) for noise in tree.noise]
+        found["c"] = [VERDICTS.index(node.verdict) for node in tree.nodes]
     return found

@@ -149,7 +149,7 @@ def _host(
     return HostView(
         id=name,
         host=profile.host,
-        cost=f"{profile.busy.estimate or 0.0:.0f} ns/KiB busy, {profile.samples} samples",
+        cost=f"{profile.cost.estimate or 0.0:.0f} ns/KiB, {profile.samples} samples",
         classes=class_table(profile),
         table=function_table(profile, TOP),
         note=basis_note(profile),

@@ -18,7 +18,9 @@ from iodyno.report.numbers import digits, quantity
 from iodyno.report.sentences import Sentence
 
 NAMED_MOST = 3
-"""Functions and mechanisms that a sentence names (chosen: more are read in the table)."""
+"""Functions that a sentence names (chosen: more are read in the table)."""
+MECHANISMS_MOST = 4
+"""Mechanisms that a sentence names (chosen: as NAMED_MOST; one of them is the factor itself)."""
 EXPLAINS_LEAST = 0.05
 """Part of the difference under which a function is not named (chosen: a twentieth explains little)."""
 MECHANISM_LEAST = 1.2
@@ -32,14 +34,16 @@ def why(
     first, second = change.first, change.second
     host = second.host
     place = between_places(first.labels, second.labels, factors)
-    a, b = first.busy.estimate or 0.0, second.busy.estimate or 0.0
+    a, b = first.cost.estimate or 0.0, second.cost.estimate or 0.0
     if not change.moved:
-        return [
-            Sentence(
-                f"On {host}, {place}, the CPU time that a KiB takes cannot be told apart: {_cost(first.busy)} and "
-                f"{_cost(second.busy)}."
-            )
-        ]
+        text = (
+            f"On {host}, {place}, the CPU time that a KiB takes cannot be told apart: {_cost(first.cost)} and "
+            f"{_cost(second.cost)}"
+        )
+        certain = [one for one in change.ranked() if one.certain][:NAMED_MOST]
+        if certain:
+            text += f"; of the functions, {_listed([f'{_part(one)} {one.verdict}' for one in certain])}"
+        return [Sentence(f"{text}."), *_behind(mechanisms)]
     verb = "grows" if b > a else "falls"
     said = [
         f"On {host}, {place}, the CPU time that a KiB takes {verb} from {digits(a)} to {digits(b)} ns, "
@@ -69,14 +73,15 @@ def why(
     steady = _steady(change)
     if steady:
         said.append(f"Unchanged per KiB: {_listed(steady)}.")
-    sentences = [Sentence(" ".join(said), details)]
-    behind = _mechanisms(mechanisms)
-    if behind:
-        opening = "With it," if len(behind) > 1 else "With it"
-        sentences.append(
-            Sentence(f"{opening} {_listed(behind[: NAMED_MOST + 1])}.", tuple(behind[NAMED_MOST + 1 :]))
-        )
-    return sentences
+    return [Sentence(" ".join(said), details), *_behind(mechanisms)]
+
+
+def _behind(changes: Sequence[MechanismChange]) -> list[Sentence]:
+    """The mechanisms that go with it, if any change."""
+    found = _mechanisms(changes)
+    if not found:
+        return []
+    return [Sentence(f"With it, {_listed(found[:MECHANISMS_MOST])}.", tuple(found[MECHANISMS_MOST:]))]
 
 
 def between_places(first: Mapping[str, str], second: Mapping[str, str], factors: Sequence[str]) -> str:
@@ -138,7 +143,7 @@ def _steady(change: ProfileChange) -> list[str]:
         one
         for one in change.functions
         if one.verdict == "unchanged"
-        and (one.exclusive[1].estimate or 0.0) >= 0.05 * (change.second.busy.estimate or 0)
+        and (one.exclusive[1].estimate or 0.0) >= 0.05 * (change.second.cost.estimate or 0)
     ]
     steady.sort(key=lambda one: -(one.exclusive[1].estimate or 0.0))
     return [

@@ -174,7 +174,8 @@ def basis_note(profile: PointProfile) -> str:
     lost = f", {taken.lost} lost" if taken.lost else ""
     return (
         f"{taken.samples} samples of busy CPUs{lost}, asked for at {taken.hz} Hz ({taken.event}){reader}. Cost = "
-        f"share of the samples x busy time, which is all time less {profile.basis}; background is not subtracted. "
+        f"share of the samples x busy time, which is all time less {profile.basis}; other programs "
+        f"({100 * profile.foreign_ratio:.2g} % of the samples) are left out, other background is in it. "
         f"Intervals: {profile.method}."
     )
 

@@ -1,6 +1,6 @@
 // Draws the call trees of a report: zoom, search, keyboard. It asks for nothing and stores nothing.
 // Trees lie in the page as compressed JSON: names, modules, and per graph in depth-first order f (function), d (depth), k (kind),
-// v (cost at the point) and, where two points are compared, a (cost at the first). Costs are parts of `total`.
+// v (cost at the point) and, where two points are compared, a (cost at the first) and c (1 rises, 2 falls). Costs are parts of `total`.
 "use strict";
 (async () => {
   const packed = Uint8Array.from(atob(document.getElementById("flame-data").textContent), (letter) => letter.charCodeAt(0));
@@ -129,15 +129,12 @@
       element("text", { x: (x + 4).toFixed(1), y: this.tree.d[i] * ROW + 13, ...(look ? { fill: look.ink } : {}) }, group, text);
     }
 
-    // The change of a path is coloured only where it lies beyond the noise of sampling and of the trials.
+    // The change of a path is coloured only where its interval leaves out 1, as in the table.
     change(i) {
-      const { tree } = this, a = tree.a[i], b = tree.v[i];
-      const error = Math.sqrt(
-        b * tree.v[0] / tree.n[0] + a * tree.a[0] / tree.n[1] + (b * tree.noise[0]) ** 2 + (a * tree.noise[1]) ** 2);
-      const beyond = Math.abs(b - a) > 1.96 * error && error > 0;
-      if (!beyond) return { fill: "#e3e6e8", ink: "#16191d", mark: "", beyond };
-      const ratio = a ? (b || 1e-9) / a : 1e9;
-      return { ...changeColour(ratio), mark: b > a ? "▲ " : "▼ ", beyond };
+      const { tree } = this, a = tree.a[i], b = tree.v[i], verdict = tree.c[i];
+      if (!verdict) return { fill: "#e3e6e8", ink: "#16191d", mark: "" };
+      const ratio = verdict === 1 ? (a ? b / a : 1e9) : b / a || 1e-9;
+      return { ...changeColour(ratio), mark: verdict === 1 ? "▲ " : "▼ " };
     }
 
     name(i) {
@@ -155,7 +152,7 @@
       if (this.two) {
         const a = this.cost(tree.a[i]), b = this.cost(tree.v[i]);
         parts.push(`A ${number(a)}, B ${number(b)} ns/KiB` + (a && b ? `, × ${number(b / a)}` : ""));
-        parts.push(this.change(i).beyond ? (b > a ? "rises" : "falls") : "within noise");
+        parts.push(["within noise", "rises", "falls"][tree.c[i]]);
       } else {
         parts.push(`${number(this.cost(value[i]))} ns/KiB, ${percent(value[i] / value[0])} of the whole`);
         parts.push(`itself ${number(this.cost(Math.max(0, own)))} ns/KiB`);

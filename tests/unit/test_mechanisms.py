@@ -1,0 +1,133 @@
+"""The mechanisms behind a cost, from counters with known values; and the sentences that name them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_calls import cost, receiver, sender
+from made_campaign import Truth, changed, make_campaign
+
+from iodyno.analysis.dataset import HostData, Reading, Record, Trial, read_dataset
+from iodyno.analysis.function_study import study_functions
+from iodyno.analysis.mechanisms import Mechanism, mechanism_changes, mechanisms
+from iodyno.report.function_section import contrast_sentences
+
+SECOND = 10**9
+MIB = 2**20
+
+
+def trial(scale: float = 1.0, **values: dict[tuple[str, str], int]) -> Trial:
+    """One second at 100 MiB/s from `client`, on CPU 0, to `server`; CPU 1 is not the client's."""
+    record = Record(1, "measured", 0, SECOND, 100 * MIB, int(1600 * scale), 4, 0)
+    sensors = {
+        sensor: {1: Reading(SECOND, 1000, None, {key: int(value * scale) for key, value in read.items()})}
+        for sensor, read in values.items()
+    }
+    hosts = {
+        "client": HostData("client", "send", (0,), {}, [record], {}, sensors),
+        "server": HostData("server", "receive", (1,), {}, [record], {}, {}),
+    }
+    return Trial("t", 0, 1, 0, 0, "p01", {}, {}, "finished", None, "", {}, (), hosts)
+
+
+COUNTS: dict[str, Any] = {
+    "cpu_exact": {
+        ("napi.polls", "cpu=0"): 500,
+        ("napi.packets", "cpu=0"): 2000,
+        ("napi.packets", "cpu=1"): 9999,
+        ("napi.full_polls", "cpu=0"): 50,
+        ("exact.softirq_count", "cpu=0,vector=NET_RX"): 300,
+        ("exact.softirq_count", "cpu=0,vector=TIMER"): 7777,
+        ("sched.wakeups", "cpu=0"): 200,
+        ("lock.contended_ns", "cpu=0"): 1024 * 1000,
+        ("syscalls.rate_per_s", ""): 1700,
+    },
+    "softirqs": {("softirqs.count", "cpu=0,vector=NET_RX"): 1},
+    "interrupts": {
+        ("interrupts.count", "cpu=0,irq=LOC"): 250,
+        ("interrupts.count", "cpu=0,irq=38:eth0"): 150,
+    },
+    "context_switches": {("sched.context_switches", ""): 900},
+    "process": {("process.voluntary_switches", ""): 80, ("process.involuntary_switches", ""): 20},
+}
+EXPECTED = {
+    "packets_per_poll": 4,
+    "full_polls_ratio": 0.1,
+    "net_rx_runs_per_mib": 3,
+    "wakeups_per_mib": 2,
+    "lock_wait_ns_per_kib": 10,
+    "system_calls_per_mib": 17,
+    "interrupts_per_mib": 4,
+    "context_switches_per_mib": 9,
+    "agent_switches_per_mib": 1,
+    "bytes_per_write": 100 * MIB / 1600,
+}
+
+
+def by_name(found: list[Mechanism], host: str) -> dict[str, Mechanism]:
+    return {each.kind.name: each for each in found if each.host == host}
+
+
+def test_each_is_the_ratio_of_its_counts() -> None:
+    found = by_name(mechanisms([trial(**COUNTS)], ["client", "server"]), "client")
+    assert {name: found[name].value.estimate for name in EXPECTED} == pytest.approx(EXPECTED)
+
+
+def test_what_was_not_measured_has_a_reason() -> None:
+    found = mechanisms([trial(**COUNTS)], ["client", "server"])
+    on_server = by_name(found, "server")
+    assert on_server["packets_per_poll"].value.estimate is None
+    assert on_server["packets_per_poll"].value.missing == "sensor cpu_exact was not read on server"
+    # Those of the other end are not asked of it.
+    assert "bytes_per_write" not in on_server and "bytes_per_read" in on_server
+    fewer = {key: value for key, value in COUNTS.items() if key != "cpu_exact"}
+    assert (
+        by_name(mechanisms([trial(**fewer)], ["client"]), "client")["net_rx_runs_per_mib"].value.estimate
+        == 0.01
+    )
+
+
+def test_ratios_of_two_points() -> None:
+    first, second = ([trial(scale * wobble, **COUNTS) for wobble in (0.98, 1, 1.02)] for scale in (1, 3))
+    changes = mechanism_changes(mechanisms(first, ["client"]), mechanisms(second, ["client"]))
+    named = {each.kind.name: each for each in changes}
+    assert named["interrupts_per_mib"].changes
+    assert named["interrupts_per_mib"].ratio.estimate == pytest.approx(3, rel=0.01)
+    assert not named["packets_per_poll"].changes
+
+
+def test_sentences_name_causes_and_nothing_else(tmp_path: Path) -> None:
+    points = [
+        (
+            {"connections": connections, "size": size},
+            changed(
+                Truth(background=0.0),
+                cost_ns_per_kib={"client": cost(calls), "server": cost(receiver())},
+                calls={"client": calls, "server": receiver()},
+            ),
+        )
+        for connections in (1, 100)
+        for size in (65536, 1024)
+        for calls in [sender(calls=60.0 if size == 1024 else 10.0, ack=20.0 + 0.5 * connections)]
+    ]
+    factors = [
+        {"name": "connections", "levels": [1, 100], "together": {}},
+        {"name": "size", "levels": [65536, 1024], "together": {}},
+    ]
+    study = study_functions(read_dataset(make_campaign(tmp_path / "c", points, factors=factors)))
+    texts = [sentence.text for sentence in contrast_sentences(study)]
+    sizes = next(text for text in texts if "from 64KiB messages to 1KiB messages at" in text)
+    loads = next(text for text in texts if "from 1 connection to 100 connections at" in text)
+    assert "do_syscall_64" in sizes and "explain" in sizes
+    assert "tcp_ack" not in sizes.split("Unchanged")[0]
+    assert "tcp_ack" in loads.split("Unchanged")[0] and "do_syscall_64" not in loads.split("Unchanged")[0]
+    assert "_copy_from_iter" in loads.split("Unchanged")[1]
+    # The size of the writes is what differs; segments per acknowledgement do not.
+    behind = next(text for text in texts if text.startswith("With it"))
+    assert "bytes per write go from 64.0 KiB to 1.00 KiB" in behind
+    assert not any("per acknowledgement" in text for text in texts)
+    # The receiver does the same work everywhere.
+    server = [sentence.text for sentence in contrast_sentences(study, "server")]
+    assert all("explain" not in text for text in server if text.startswith("On server"))

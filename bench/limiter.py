@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench import corpus
 from bench.corpus import PLANTS, Half, Plant
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.limiter.verdict import of_trial
+from iodyno.analysis.limiter.signals import Signal
+from iodyno.analysis.limiter.verdict import of_signals, of_trial, signals_of
 from iodyno.campaign.runner import run_campaign
 from iodyno.core.limiter import Verdict
 
 KEEP = "IODYNO_CORPUS"
 """Names a folder in which the trials are kept; without it they are gone when the matrix is printed."""
+
+
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "limiter" / "calibration.json"
+"""Where `IODYNO_UPDATE=1` keeps the signals of the calibration half."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class Named:
     half: Half
     strength: Mapping[str, Any]
     verdict: Verdict
+    signals: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def right(self) -> bool:
@@ -77,6 +85,8 @@ async def run(pairs: int) -> list[dict[str, object]]:
             for plant in random.Random(pairs).sample(PLANTS, len(PLANTS))
             for one in await plant_and_look(plant, into, ("calibration", "test"), pairs)
         ]
+    if os.environ.get("IODYNO_UPDATE"):
+        keep_golden(named, GOLDEN)
     for wrong in (one for one in named if not one.right):
         print(f"  wrong: {_line(wrong)}", file=sys.stderr)
     print(matrix([one for one in named if one.half == "test"]), file=sys.stderr)
@@ -103,11 +113,44 @@ def look(plant: Plant, folder: Path) -> list[Named]:
     """The verdicts on the stored trials of a plant."""
     return [
         Named(
-            plant, "test" if trial.point.startswith("test") else "calibration", trial.levels, of_trial(trial)
+            plant,
+            "test" if trial.point.startswith("test") else "calibration",
+            trial.levels,
+            of_trial(trial),
+            {name: _median(signal) for name, signal in (signals_of(trial) or {}).items()},
         )
         for trial in read_dataset(folder).trials
         if trial.finished
     ]
+
+
+def _median(signal: Signal) -> float | None:
+    return float(f"{median(signal.values.values()):.4g}") if signal.values else None
+
+
+def _of_medians(one: Named) -> str:
+    signals = {
+        name: Signal({} if value is None else {0: value}, "1", "kept", "not measured")
+        for name, value in one.signals.items()
+    }
+    return of_signals(signals, {"send": "client", "receive": "server"}).name
+
+
+def keep_golden(named: Sequence[Named], path: Path) -> None:
+    """Keeps the signals of one trial of each strength of the calibration half, for the verdicts to be made again."""
+    kept: dict[str, Named] = {}
+    for one in named:
+        # A median tells less than the intervals: what it would tell otherwise is no case.
+        if one.half == "calibration" and one.right and _of_medians(one) == one.verdict.name:
+            kept.setdefault(f"{one.plant.label} {sorted(one.strength.items())}", one)
+    names = sorted({name for one in kept.values() for name in one.signals})
+    rows = [
+        [one.plant.label, one.verdict.name, *(one.signals.get(name) for name in names)]
+        for one in kept.values()
+    ]
+    lines = ",\n".join(json.dumps(row) for row in [["planted", "said", *names], *rows])
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 def rows(named: Sequence[Named]) -> list[dict[str, object]]:

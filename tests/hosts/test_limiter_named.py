@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from places import Notes, experiment, namespaces_of, run
 
-from iodyno.analysis.dataset import Dataset, read_dataset
+from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.limiter.verdict import of_point, of_trial
+from iodyno.campaign.folder import new_folder
+from iodyno.campaign.runner import run_campaign
+from iodyno.core.design import Design, Point
 from iodyno.core.errors import PreflightError
-from iodyno.core.experiment import Windows
+from iodyno.core.experiment import DesignSpec, Windows
 from iodyno.core.factor import Factor
 from iodyno.core.workload import Level
+from iodyno.designs import order
 
 MS = 1_000_000
 WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)
 pytestmark = pytest.mark.root
 
 
-def measured(into: Path, **settings: Level) -> Dataset:
-    asked = experiment("netns", factors=(Factor("size", (65536,)),), windows=WINDOWS, **settings)
+def measured(into: Path, points: Mapping[str, Mapping[str, Level]]) -> dict[str, list[Trial]]:
+    """The finished trials of each point, from one campaign."""
+    asked = experiment("netns", factors=(), windows=WINDOWS)
     asked = replace(asked, profile_hz=0, limits=replace(asked.limits, retries=1))
-    outcome = asyncio.run(run(asked, into))
-    assert outcome.finished == 1, outcome.failed
-    return read_dataset(outcome.folder)
+    named = [Point(name, levels) for name, levels in points.items()]
+    trials = order.trials(named, DesignSpec(replicates=1))
+    design = Design("full_factorial", 1, tuple(named), trials)
+    folder = new_folder(into, "planted")
+    asyncio.run(run_campaign(asked, design, folder, resume=False, watcher=Notes()))
+    found: dict[str, list[Trial]] = {name: [] for name in points}
+    for trial in read_dataset(folder).trials:
+        assert trial.finished or trial.attempt == 1, trial.reason
+        if trial.finished:
+            found[trial.point].append(trial)
+    return found
 
 
 # Only such as do not depend on who else uses the machine's CPUs: the others are in `python -m bench limiter`.
@@ -44,17 +59,21 @@ PLANTED: dict[str, dict[str, Level]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Trial]]:
+    return measured(tmp_path_factory.mktemp("planted"), PLANTED)
+
+
 @pytest.mark.parametrize("limiter", PLANTED)
-def test_a_planted_limiter_is_named(limiter: str, tmp_path: Path) -> None:
-    trials = measured(tmp_path, **PLANTED[limiter]).trials
-    found = of_point([of_trial(trial) for trial in trials if trial.finished])
+def test_a_planted_limiter_is_named(limiter: str, planted: dict[str, list[Trial]]) -> None:
+    found = of_point([of_trial(trial) for trial in planted[limiter]])
     assert found.name == limiter, [(s.name, s.held, s.evidence) for s in found.ranked]
 
 
 def test_a_shaped_path_is_what_was_asked_for_and_is_gone_afterwards(tmp_path: Path) -> None:
     rate, delay_ns = 20_000_000, 10 * MS
-    dataset = measured(tmp_path, link_rate=rate, link_queue=30_000, link_delay=delay_ns)
-    (trial,) = dataset.trials
+    levels = {"link_rate": rate, "link_queue": 30_000, "link_delay": delay_ns}
+    (trial,) = measured(tmp_path, {"shaped": levels})["shaped"]
     path = trial.manifest["path"]
     assert path["link_rate"] == {"asked": rate, "obtained": rate}
     assert path["link_queue"] == {"asked": 30_000, "obtained": 30_000}
@@ -70,7 +89,7 @@ def test_a_shaped_path_is_what_was_asked_for_and_is_gone_afterwards(tmp_path: Pa
     assert sender is not None
     least = min(r.values["tcp.min_rtt_ns", "of=min"] for r in sender.measured_readings("tcp_info"))
     assert least >= 2 * delay_ns
-    assert not namespaces_of(0)
+    assert not namespaces_of(os.getpid())
 
 
 def test_a_path_that_cannot_be_shaped_is_one_clear_error_before_the_first_trial(tmp_path: Path) -> None:

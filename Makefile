@@ -5,10 +5,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \) -print) agent/hatch_build.py
-PACKAGES := build-essential python3-venv iproute2
-TEST_PACKAGES := openssh-client openssh-server chromium
-BENCH_PACKAGES := iperf3
+AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) agent/hatch_build.py
+PACKAGES := build-essential python3-venv iproute2 clang libbpf-dev
+TEST_PACKAGES := openssh-client openssh-server chromium bpftrace
+BENCH_PACKAGES := iperf3 bpftrace
 
 .PHONY: help study test lint bench docs schema build clean system system-test system-bench
 
@@ -60,7 +60,7 @@ endef
 
 system:
 	@if command -v dpkg-query >/dev/null; then :; else echo "not a Debian: install the like of $(PACKAGES) yourself" >&2; exit 0; fi
-	$(call require,$(if $(shell command -v cc),,build-essential) $(if $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null && echo yes),,python3-venv) $(if $(shell command -v ip),,iproute2),the build needs them)
+	$(call require,$(if $(shell command -v cc),,build-essential) $(if $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null && echo yes),,python3-venv) $(if $(shell command -v ip),,iproute2) $(if $(shell command -v clang),,clang) $(if $(wildcard /usr/include/bpf/bpf_helpers.h),,libbpf-dev),the build needs them)
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer, see https://rustup.rs" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install a newer one and say PYTHON=python3.x" >&2; exit 1; }
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from bench import connections, goodput, limiter, own_cost
+from bench import connections, exact, goodput, limiter, own_cost, profile
 
 Rows = list[dict[str, object]]
 
@@ -20,7 +20,11 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "loop": own_cost.loop,
     "records": own_cost.records,
     "overhead": own_cost.overhead,
+    "profile": profile.naming,
+    "profile_goodput": profile.goodput,
     "limiter": limiter.run,
+    "exact": exact.pair,
+    "observer": exact.observer,
 }
 """Every comparison, by name; a new one is one file and one line."""
 LONG = frozenset({"limiter"})

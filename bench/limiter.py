@@ -48,7 +48,7 @@ class _Quiet:
         self._favour()
 
     def on_record(self, host: str, record: object) -> None:
-        pass
+        corpus.favour_groups()
 
     def on_trial_end(self, planned: object, manifest: Mapping[str, Any]) -> None:
         if manifest["reason"]:

@@ -56,6 +56,14 @@ def summary() -> CampaignSummary:
                 outcomes[f"sut.cpu_{name}_ratio"] = around(share / 100, "1")
                 outcomes[f"clients.cpu_{name}_ratio"] = nothing("1")
             outcomes["clients.cycles_per_kbyte"] = nothing("cycles/KiB")
+            # At the clock that the tables imply; classes as the busy time is split, hard interrupts not apart.
+            outcomes["sut.cpu_ns_per_kib"] = around(cycles / 2.11, "ns/KiB")
+            busy = usr + sys + intr
+            for name, share in (("usr", usr), ("sys", sys), ("softirq", intr)):
+                cost = around(cycles / 2.11 * share / busy, "ns/KiB")
+                outcomes[f"sut.cpu_{name}_ns_per_kib"] = cost
+            for name in ("irq", "other"):
+                outcomes[f"sut.cpu_{name}_ns_per_kib"] = nothing("ns/KiB", "vmstat does not tell")
             points.append(
                 PointSummary(
                     id=f"p{len(points) + 1:02d}",
@@ -101,9 +109,9 @@ def summary() -> CampaignSummary:
     )
 
 
-def nothing(unit: str) -> Estimate:
+def nothing(unit: str, why: str = "the clients were not measured") -> Estimate:
     """Not measured, and why."""
-    return Estimate(None, None, None, 0, unit, "none", missing="the clients were not measured")
+    return Estimate(None, None, None, 0, unit, "none", missing=why)
 
 
 def host(name: str, role: str, cpus: int) -> HostSummary:
@@ -117,10 +125,11 @@ def host(name: str, role: str, cpus: int) -> HostSummary:
 def flat() -> CampaignSummary:
     """The same with every cost equal: nothing can be told apart."""
     made = summary()
-    points = [
-        replace(point, outcomes=dict(point.outcomes) | {"sut.cycles_per_kbyte": around(3000, "cycles/KiB")})
-        for point in made.points
-    ]
+    costs = {
+        "sut.cycles_per_kbyte": around(3000, "cycles/KiB"),
+        "sut.cpu_ns_per_kib": around(1420, "ns/KiB"),
+    }
+    points = [replace(point, outcomes=dict(point.outcomes) | costs) for point in made.points]
     return replace(made, points=tuple(points))
 
 

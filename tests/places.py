@@ -83,6 +83,7 @@ async def run(
     resume: Path | None = None,
     notes: Notes | None = None,
     program: Any = None,
+    strategy: Any = None,
 ) -> CampaignOutcome:
     """Runs the experiment into a new folder below `into`, or goes on with `resume`."""
     folder = resume or new_folder(into, asked.name)
@@ -93,6 +94,7 @@ async def run(
         resume=resume is not None,
         watcher=notes or Notes(),
         program=program,
+        strategy=strategy,
     )
 
 

@@ -11,7 +11,10 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
             if name != "target" && name != "tests" {
                 sources(&path, found);
             }
-        } else if path.extension().is_some_and(|e| e == "rs" || e == "toml" || e == "lock") {
+        } else if path
+            .extension()
+            .is_some_and(|e| ["rs", "toml", "lock", "c", "h"].iter().any(|known| e == *known))
+        {
             found.push(path);
         }
     }

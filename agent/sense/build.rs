@@ -1,6 +1,6 @@
 //! Compiles the kernel-side programs with clang. Without clang the agent is built without them, and says so.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -11,7 +11,8 @@ fn main() {
     }
     println!("cargo:rerun-if-env-changed=CLANG");
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-    match compile(&folder.join("cpu.bpf.o")) {
+    // `refused` is for the tests alone.
+    match ["cpu", "refused"].iter().try_for_each(|name| compile(name, &folder)) {
         Ok(()) => println!("cargo:rustc-cfg=has_bpf"),
         Err(reason) => {
             println!("cargo:warning=the sensor cpu_exact is left out: {reason}");
@@ -20,7 +21,7 @@ fn main() {
     }
 }
 
-fn compile(object: &std::path::Path) -> Result<(), String> {
+fn compile(name: &str, folder: &Path) -> Result<(), String> {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let mut command = Command::new(&clang);
@@ -32,7 +33,8 @@ fn compile(object: &std::path::Path) -> Result<(), String> {
     };
     // Debian keeps the headers of an architecture in a folder of its own, which `-target bpf` does not look into.
     command.arg(format!("-I/usr/include/{architecture}-linux-gnu"));
-    let outcome = command.args(["bpf/cpu.bpf.c", "-o"]).arg(object).output();
+    let outcome =
+        command.arg(format!("bpf/{name}.bpf.c")).arg("-o").arg(folder.join(format!("{name}.bpf.o"))).output();
     let output = outcome.map_err(|error| format!("{clang} cannot be run: {error}"))?;
     if output.status.success() {
         return Ok(());

@@ -11,6 +11,7 @@ from pathlib import Path
 import made_summary
 import pytest
 from made_campaign import HELLO, Layout, Truth, changed, make_campaign
+from made_classes import ExactTruth
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from iodyno.report import write_report
@@ -30,7 +31,9 @@ def points() -> list[tuple[dict[str, int], Truth]]:
         (
             {"connections": connections, "window": 262144 if connections < 1000 else 32768, "size": size},
             changed(
-                Truth(), cost_ns_per_kib={"client": 300 + 0.3 * connections + 400_000 / size, "server": 300}
+                Truth(exact=ExactTruth(wander=0.05)),
+                bytes_per_s=5e8,
+                cost_ns_per_kib={"client": 300 + 0.3 * connections + 400_000 / size, "server": 300},
             ),
         )
         for connections in (1, 4, 32, 100, 1000)
@@ -101,7 +104,7 @@ def test_a_trial_opens_without_scripts(shown: Page) -> None:
 
 
 def test_figures_have_names_intervals_and_readable_text(shown: Page) -> None:
-    figures = shown.locator("figure svg")
+    figures = shown.locator("figure svg:not(.stacks)")
     assert figures.count() == 4
     for index in range(figures.count()):
         figure = figures.nth(index)
@@ -122,6 +125,35 @@ def test_figures_have_names_intervals_and_readable_text(shown: Page) -> None:
         "[...document.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect().height)"
     )
     assert min(sizes) >= 9
+
+
+def test_cost_by_class_is_stacked_and_needs_no_colour(shown: Page) -> None:
+    panels = shown.locator("#figure-classes svg")
+    assert panels.count() == 4
+    for index in range(panels.count()):
+        panel = panels.nth(index)
+        assert "ns per KiB by class" in (panel.get_attribute("aria-label") or "")
+        # Five bars, each with the interval of its total.
+        assert panel.locator(".total").count() == 5
+        legend = panel.locator("text.name").all_text_contents()
+        assert legend[:4] == ["user", "system", "soft interrupts", "hard interrupts"]
+        # User is plain, every other class has its hatch: in the bars and in the legend.
+        assert panel.locator(".hatch").count() >= 3 * 5 + 3
+        assert "% of the total" in (panel.locator(".layer").first.evaluate("e => e.parentNode.textContent"))
+        # The layers reach the total.
+        tops = panel.evaluate(
+            """svg => [...svg.querySelectorAll('g:has(> g > .total)')].map(bar => [
+              Math.min(...[...bar.querySelectorAll('.layer')].map(e => +e.getAttribute('y'))),
+              +bar.querySelector('.hit').getAttribute('cy')])"""
+        )
+        assert all(abs(top - total) <= 1.5 for top, total in tops), tops
+
+
+def test_every_figure_says_what_the_instrument_took(shown: Page) -> None:
+    for caption in shown.locator("figcaption").all_inner_texts():
+        assert "The instrument itself took at most 0.4" in caption
+    shown.locator("#trials details summary").first.click()
+    assert "the instrument took 0.4" in shown.locator("#trials details").first.inner_text()
 
 
 def test_markup_in_names_stays_text(shown: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,25 @@ def test_proc_stat_says_that_it_cannot_tell_the_load_from_other_tasks(tmp_path: 
     assert found["cpu_sys_ns_per_kib"].estimate == pytest.approx(0.6 * 400, rel=1e-5)
 
 
-def test_one_trial_without_exact_classes_takes_them_from_all_and_says_so(tmp_path: Path) -> None:
+def test_one_trial_without_exact_classes_has_no_cpu_numbers_and_the_others_keep_theirs(
+    tmp_path: Path,
+) -> None:
+    made = make_campaign(tmp_path / "c", [(POINT, STILL)])
+    other = make_campaign(tmp_path / "d", [(POINT, changed(STILL, exact=None))])
+    for part in (made / "trials" / "00001-1").iterdir():
+        part.write_bytes((other / "trials" / "00001-1" / part.name).read_bytes())
+    summary = analyse(read_dataset(made))
+    assert summary.accounting.tier == "bpf"
+    found = outcomes(summary)
+    assert (found["cpu_ns_per_kib"].n, found["goodput_bits_per_s"].n) == (2, 3)
+    assert found["cpu_ns_per_kib"].estimate == pytest.approx(400, rel=1e-6)
+    assert summary.trials[1].outcomes["client.cpu_ns_per_kib"] is None
+    (said,) = texts(summary, WarningCode.SENSOR_MISSING)
+    assert "no CPU numbers" in said
+    assert "in 1 of 5 trials" in said
+
+
+def test_a_point_without_exact_classes_takes_them_from_all_and_says_so(tmp_path: Path) -> None:
     points = [({"connections": 1}, STILL), ({"connections": 4}, changed(STILL, exact=None))]
     summary = analyse(read_dataset(make_campaign(tmp_path / "c", points)))
     assert summary.accounting.tier == "irq_time"
@@ -188,9 +207,10 @@ def test_sound_exact_classes_raise_no_doubt_whatever_proc_stat_says_of_its_split
 
 def test_a_background_that_moved_widens_the_interval(tmp_path: Path) -> None:
     """Before 5 % and after 15 %: the background under load is anything between, which no replicate can average out."""
-    made = make_campaign(tmp_path / "c", [(POINT, STILL)])
+    still = changed(STILL, exact=replace(EXACT, idle_machine={"softirq": 1.0}))
+    made = make_campaign(tmp_path / "c", [(POINT, still)])
     calm = analyse(read_dataset(made)).points[0].outcomes["client.cpu_ns_per_kib"]
-    other = make_campaign(tmp_path / "d", [(POINT, changed(STILL, background=0.15))])
+    other = make_campaign(tmp_path / "d", [(POINT, changed(still, background=0.15))])
     after = made / "background" / "after"
     for part in after.iterdir():
         part.write_bytes((other / "background" / "after" / part.name).read_bytes())
@@ -201,3 +221,41 @@ def test_a_background_that_moved_widens_the_interval(tmp_path: Path) -> None:
     half = 1.96 * 0.1 / 12**0.5 * 2 * 1024
     assert (moved.high or 0) - (moved.low or 0) == pytest.approx(2 * half, rel=1e-6)
     assert (moved.low or 0) < 400 < (moved.high or 0)
+
+
+def test_neighbours_that_give_way_are_left_out_of_the_cost(tmp_path: Path) -> None:
+    """A machine that is full of other tasks: idle time is none with and without load, the load's own time is known."""
+    made = make_campaign(tmp_path / "c", [(POINT, changed(STILL, background=0.02))])
+    full = changed(STILL, background=0.9, exact=replace(EXACT, idle_machine={"other": 0.98, "softirq": 0.02}))
+    other = make_campaign(tmp_path / "d", [(POINT, full)])
+    for moment in ("before", "after"):
+        for part in (made / "background" / moment).iterdir():
+            part.write_bytes((other / "background" / moment / part.name).read_bytes())
+    summary = analyse(read_dataset(made))
+    found = outcomes(summary)
+    # Subtracted are the soft interrupts of the idle machine: 1.8 % of two CPUs, at 10^9 bytes a second; the load had
+    # 0.6 % of background in interrupts.
+    expected = 400 + (0.006 - 0.018) * 2 * 1024
+    assert found["cpu_ns_per_kib"].estimate == pytest.approx(expected, rel=1e-4)
+    assert "other tasks left out" in found["cpu_ns_per_kib"].method
+    kinds = ("usr", "sys", "irq", "softirq")
+    parts = [found[f"cpu_{kind}_ns_per_kib"].estimate or 0 for kind in kinds]
+    assert sum(parts) == pytest.approx(expected, rel=1e-4)
+    assert "gave way" in (found["cpu_other_ns_per_kib"].missing or "")
+    assert any("own tasks" in text for text in texts(summary, WarningCode.BACKGROUND))
+    assert not texts(summary, WarningCode.PHYSICS)
+
+
+def test_a_campaign_of_the_first_store_still_reads(tmp_path: Path) -> None:
+    """Written before exact classes and call stacks were known: no such sensor, no such part of a manifest."""
+    made = make_campaign(tmp_path / "c", [(POINT, changed(STILL, exact=None))], layout=Layout(hello=TICKS))
+    for path in (made / "campaign.json", *made.glob("*/*/manifest.json")):
+        manifest = json.loads(path.read_text())
+        for host in (manifest.get("hosts") or {}).values():
+            host.pop("profile", None)
+        path.write_text(json.dumps(manifest | {"schema_version": 1}))
+    summary = analyse(read_dataset(made))
+    assert summary.accounting.tier == "tick"
+    assert "was not read" in summary.accounting.why
+    assert outcomes(summary)["cpu_ns_per_kib"].estimate == pytest.approx(400, rel=1e-6)
+    assert outcomes(summary)["observer_cost_ratio"].estimate is not None

@@ -16,7 +16,7 @@ from iodyno.cli.init import STARTER
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment, HostSpec, Windows
-from iodyno.core.workload import STREAM
+from iodyno.core.workload import STREAM, WORKLOADS
 from iodyno.formats.experiment_file import (
     experiment_schema,
     experiment_text,
@@ -172,8 +172,10 @@ def test_the_schema_agrees_with_the_reader() -> None:
 
 def test_the_schema_describes_every_parameter_and_option() -> None:
     definitions = experiment_schema()["$defs"]
-    for parameter in STREAM.parameters:
-        assert definitions["stream_workload"]["properties"][parameter.name]["description"] == parameter.help
+    for name, workload in WORKLOADS.items():
+        for parameter in workload.parameters:
+            described = definitions[f"{name}_workload"]["properties"][parameter.name]["description"]
+            assert described == parameter.help
     for access in ACCESSES.values():
         for option in access.options:
             assert definitions[f"{access.name}_host"]["properties"][option.name]["description"] == option.help

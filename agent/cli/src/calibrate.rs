@@ -31,6 +31,11 @@ struct Calibration {
     wake_up_p50_ns: u64,
     wake_up_p99_ns: u64,
     wake_up_realtime: bool,
+    /// What `cpu_exact` adds to one soft interrupt; absent where it is not available.
+    soft_interrupt_accounting_ns: Option<f64>,
+    soft_interrupt_counters_ns: Option<f64>,
+    /// What that is added to: a datagram over loopback.
+    soft_interrupt_send_ns: Option<f64>,
     sensors: Vec<SensorCost>,
 }
 
@@ -63,6 +68,13 @@ pub fn print(json: bool) -> io::Result<()> {
     writeln!(out, "\nlate at an armed instant ({kind}, without the final spin)")?;
     writeln!(out, "  median                  {:.1} us", c.wake_up_p50_ns as f64 / 1e3)?;
     writeln!(out, "  99th percentile         {:.1} us", c.wake_up_p99_ns as f64 / 1e3)?;
+    if let (Some(accounting), Some(counters), Some(send)) =
+        (c.soft_interrupt_accounting_ns, c.soft_interrupt_counters_ns, c.soft_interrupt_send_ns)
+    {
+        writeln!(out, "\nadded by cpu_exact to one soft interrupt (a datagram over loopback: {send:.0} ns)")?;
+        writeln!(out, "  accounting              {accounting:.0} ns")?;
+        writeln!(out, "  with counters           {counters:.0} ns")?;
+    }
     writeln!(out, "\nCPU time of one reading of each sensor")?;
     for SensorCost { sensor, cost_ns } in &c.sensors {
         writeln!(out, "  {sensor:<22}  {:.1} us", cost_ns.0 as f64 / 1e3)?;
@@ -72,6 +84,7 @@ pub fn print(json: bool) -> io::Result<()> {
 
 fn measure() -> Calibration {
     let facts = operation_clock::facts();
+    let soft_interrupt = iodyno_sense::soft_interrupt_cost().ok();
     let (wake_up_p50_ns, wake_up_p99_ns, wake_up_realtime) = wake_ups();
     Calibration {
         version: crate::VERSION,
@@ -85,6 +98,9 @@ fn measure() -> Calibration {
         wake_up_p50_ns,
         wake_up_p99_ns,
         wake_up_realtime,
+        soft_interrupt_accounting_ns: soft_interrupt.map(|cost| cost.accounting_ns),
+        soft_interrupt_counters_ns: soft_interrupt.map(|cost| cost.counters_ns),
+        soft_interrupt_send_ns: soft_interrupt.map(|cost| cost.send_ns),
         sensors: iodyno_sense::costs()
             .into_iter()
             .map(|(sensor, cost_ns)| SensorCost { sensor, cost_ns })

@@ -9,6 +9,8 @@ use iodyno_core::message::{Command, Message};
 use schemars::schema_for;
 use serde_json::{json, Value};
 
+use crate::application;
+
 /// Writes `command.schema.json`, `message.schema.json` and `metrics.json` into `folder`.
 pub fn write(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
@@ -20,6 +22,7 @@ pub fn write(folder: &Path) -> io::Result<()> {
 fn metrics() -> Value {
     let sensors: Vec<Value> = iodyno_sense::catalogue()
         .into_iter()
+        .chain([(application::NAME, &application::METRICS[..])])
         .map(|(sensor, metrics)| json!({ "sensor": sensor, "metrics": metrics }))
         .collect();
     json!({ "sensors": sensors })

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod application;
 mod calibrate;
 mod catalogue;
 mod control;

@@ -13,6 +13,7 @@ use iodyno_profile::Profiler;
 use iodyno_sense::{Panel, Roots, Subject};
 use iodyno_sys::{clock, process, realtime};
 
+use crate::application;
 use crate::stream::Outgoing;
 
 /// An `arm` that leaves less than this is refused: the start would be late or cold.
@@ -34,10 +35,10 @@ pub fn carry_out(
     let began = clock::monotonic();
     // Where it cannot be forgotten, the peak is that of an earlier job at worst, and larger.
     let _ = process::forget_resident_peak();
-    // Before there is any worker: it may be allowed to sample those only that are started later.
-    let mut profiler = Profiler::open(job.profile_hz, &cpus(job));
     // Made before the connections, so that a refusal costs none; entered after, so that they come up at full speed.
     let quota = job.cpu_quota_percent.map(Quota::new).transpose()?;
+    // Before there is any worker: it may be allowed to sample those only that are started later.
+    let mut profiler = Profiler::open(job.profile_hz, &cpus(job));
     let prepared = prepare(job, cancel, outgoing)?;
     if let Some(quota) = &quota {
         quota.enter()?;
@@ -46,8 +47,12 @@ pub fn carry_out(
         .as_ref()
         .map_or((Vec::new(), Vec::new()), |prepared| (prepared.sockets(), prepared.thread_ids()));
     let subject = Subject { sockets, thread_ids, cpus: job.cpus.clone(), warm_up: job.windows.warm_up_ns };
+    let sensors: Option<Vec<String>> = job
+        .sensors
+        .as_ref()
+        .map(|names| names.iter().filter(|name| *name != application::NAME).cloned().collect());
     let mut panel =
-        Panel::new(&Roots::default(), &subject, job.sensors.as_deref()).map_err(|error| LoadError {
+        Panel::new(&Roots::default(), &subject, sensors.as_deref()).map_err(|error| LoadError {
             code: ErrorCode::Job,
             what: error.to_string(),
             place: "sensors".to_owned(),
@@ -82,11 +87,14 @@ pub fn carry_out(
         }
         running.join()
     });
-    let observed = observed?;
+    // It was the load's; what follows is not.
+    drop(quota);
+    // Before the names of functions are looked up: that takes memory, and is no part of the load.
+    let result = account(job, start_ns, &observed?, finished.unwrap_or_default());
     if let Some(profile) = profiler.report(&job.trial) {
         outgoing.send(Message::Profile(Box::new(profile)));
     }
-    Ok(account(job, start_ns, &observed, finished.unwrap_or_default()))
+    Ok(result)
 }
 
 /// CPUs that the job's cost is counted on.
@@ -298,6 +306,11 @@ fn record(
     sensors: Vec<Reading>,
 ) -> Record {
     let moved = grown(&before.totals.connection_bytes, &now.totals.connection_bytes);
+    let mut sensors = sensors;
+    if application::wanted(job) {
+        let span_ns = now.at_ns.minus(before.at_ns);
+        sensors.push(application::reading(&before.totals, &now.totals, now.at_ns, span_ns));
+    }
     Record {
         trial: job.trial.clone(),
         index,

@@ -2,7 +2,7 @@
 
 mod agent;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
@@ -120,6 +120,30 @@ fn call_stacks_of_the_measured_window_come_before_the_result_where_asked_for() {
 }
 
 #[test]
+fn the_application_of_a_job_is_in_its_records() {
+    let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
+    start_trial(&mut sender, &mut receiver, |job| {
+        job.think_ns = Nanos(5_000_000);
+        if job.role == Role::Send {
+            (job.compute_ns, job.serialised) = (Nanos(100_000), true);
+        }
+        job.sensors = Some(vec!["application".to_owned()]);
+    });
+    let (records, result) = outcome(&mut sender);
+    outcome(&mut receiver);
+    let sum = |metric: &str| {
+        let values = records.iter().flat_map(|record| &record.sensors).flat_map(|reading| &reading.values);
+        values.filter(|value| value.0 == metric).map(|value| value.2).sum::<u64>()
+    };
+    // The first computation of a connection may have no operation yet, and the last pause no end.
+    let (operations, connections) = (result.operations, 3);
+    assert!(operations > connections);
+    assert!(sum("application.compute_ns") >= operations * 100_000);
+    assert!(sum("application.think_ns") >= (operations - connections) * 4_000_000);
+    assert!(records.iter().all(|record| record.sensors.len() == 1));
+}
+
+#[test]
 fn an_idle_job_reads_the_sensors() {
     let mut agent = Agent::start(&[]);
     agent.send(&Command::Prepare { job: Box::new(job(Role::Idle, 0)) });
@@ -134,6 +158,36 @@ fn an_idle_job_reads_the_sensors() {
     assert_eq!((result.bytes.0, result.first_operation_ns), (0, None));
     let cpu = records[1].sensors.iter().find(|reading| reading.sensor == "cpu_times").expect("CPU times");
     assert!(!cpu.values.is_empty() && cpu.span_ns.0 > 0);
+}
+
+/// Names of the sensors in a record that could be read, and why the others could not.
+fn read_and_missing(record: &Record) -> (Vec<&str>, Vec<(&str, &str)>) {
+    let read = record.sensors.iter().filter(|reading| !reading.values.is_empty());
+    let missing = record.sensors.iter().filter(|reading| reading.values.is_empty());
+    (
+        read.map(|reading| reading.sensor.as_str()).collect(),
+        missing.map(|reading| (reading.sensor.as_str(), reading.missing.as_deref().unwrap_or(""))).collect(),
+    )
+}
+
+#[test]
+fn without_the_right_to_load_programs_a_trial_goes_on_with_the_next_tier() {
+    if iodyno_sys::process::effective_user() != 0 {
+        let skipped = b"SKIPPED: only root can take rights away from an agent\n";
+        return std::io::stderr().write_all(skipped).unwrap();
+    }
+    let without = ["setpriv", "--bounding-set", "-bpf,-perfmon,-sys_admin"];
+    let (mut sender, mut receiver) = (Agent::behind(&without, &[]), Agent::behind(&without, &[]));
+    let wanted = || Some(vec!["cpu_exact".to_owned(), "cpu_times".to_owned()]);
+    start_trial(&mut sender, &mut receiver, |job| job.sensors = wanted());
+    for agent in [&mut sender, &mut receiver] {
+        let (records, result) = outcome(agent);
+        assert!(result.bytes.0 > 0);
+        let (read, missing) = read_and_missing(&records[1]);
+        assert_eq!(read, ["cpu_times"]);
+        let [("cpu_exact", why)] = missing[..] else { panic!("{missing:?}") };
+        assert!(why.contains("CAP_BPF and CAP_PERFMON") || why.contains("built without"), "{why}");
+    }
 }
 
 #[test]

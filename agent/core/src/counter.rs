@@ -21,7 +21,8 @@ pub enum Width {
 pub fn growth(before: u64, now: u64, width: Width) -> Option<u64> {
     match (now.checked_sub(before), width) {
         (Some(grown), _) => Some(grown),
-        (None, Width::Bits32) => Some(now + (1 << 32) - before),
+        // More than the width is no such counter, and gives nothing.
+        (None, Width::Bits32) => now.checked_add(1 << 32)?.checked_sub(before),
         (None, Width::Bits64) => None,
     }
 }

@@ -203,12 +203,12 @@ impl Job {
         if self.windows.load_ns().0 > 7 * 86_400 * 1_000_000_000 {
             return error("windows", &self.windows.load_ns().0, "a week at most in all");
         }
-        if self.profile_hz > MAX_PROFILE_HZ {
-            return error("profile_hz", &self.profile_hz, &format!("{MAX_PROFILE_HZ} at most"));
-        }
         if self.cpu_quota_percent.is_some_and(|percent| !(1..=MAX_CPU_QUOTA_PERCENT).contains(&percent)) {
             let allowed = format!("1 to {MAX_CPU_QUOTA_PERCENT}, or nothing");
             return error("cpu_quota_percent", &self.cpu_quota_percent.unwrap_or_default(), &allowed);
+        }
+        if self.profile_hz > MAX_PROFILE_HZ {
+            return error("profile_hz", &self.profile_hz, &format!("{MAX_PROFILE_HZ} at most"));
         }
         if self.role == Role::Idle {
             return Ok(());

@@ -39,6 +39,29 @@ pub fn costs() -> Vec<(&'static str, Nanos)> {
     panel.names().zip(costs.into_iter().map(median)).collect()
 }
 
+/// What the sensor `cpu_exact` adds to the beginning and end of one soft interrupt, in CPU time of whoever is
+/// interrupted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SoftInterruptCost {
+    /// What was interrupted: a small datagram over loopback, without the sensor.
+    pub send_ns: f64,
+    /// Added by the accounting.
+    pub accounting_ns: f64,
+    /// Added by the accounting with the counters (polls, wake-ups, waits for locks).
+    pub counters_ns: f64,
+}
+
+/// Measures [`SoftInterruptCost`] in about two seconds.
+///
+/// # Errors
+/// Why there is no such sensor here.
+pub fn soft_interrupt_cost() -> Result<SoftInterruptCost, String> {
+    #[cfg(has_bpf)]
+    return crate::exact::pair_cost::measure().map_err(|refusal| refusal.to_string());
+    #[cfg(not(has_bpf))]
+    return Err("built without the programs".to_owned());
+}
+
 /// Both ends of a connection; empty where loopback cannot be used.
 fn loopback() -> Vec<TcpStream> {
     let ends = || -> std::io::Result<Vec<TcpStream>> {

@@ -3,4 +3,5 @@
 pub(crate) mod account;
 pub(crate) mod observer;
 pub(crate) mod own_cost;
+pub(crate) mod pair_cost;
 pub(crate) mod refusal;

@@ -1,7 +1,9 @@
 //! What the host is.
 
+use std::io::Read;
 use std::path::Path;
 
+use flate2::read::GzDecoder;
 use iodyno_core::message::HostFacts;
 use iodyno_core::units::Bytes;
 
@@ -36,7 +38,7 @@ pub fn host_facts(roots: &Roots) -> HostFacts {
         congestion_controls: proc(&format!("sys/net/ipv4/{congestion_controls}"))
             .map(|names| names.split_whitespace().map(str::to_owned).collect())
             .unwrap_or_default(),
-        irq_time_accounting: irq_time_accounting(&text("stat")),
+        irq_time_accounting: irq_time_accounting(&text("stat"), configuration(roots).as_deref()),
         governor: sys("devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         smt: sys("devices/system/cpu/smt/active").map(|active| active == "1"),
         hypervisor: hypervisor(roots, &cpuinfo),
@@ -117,13 +119,42 @@ fn number(roots: &Roots, file: &str) -> Option<u64> {
     line(&roots.proc.join(file))?.parse().ok()
 }
 
-/// Whether interrupt time is accounted apart. A timer tick never lands inside an interrupt handler, so on a
-/// kernel that samples at ticks the column stays 0 and anything else proves accounting. A column of zeros
-/// proves nothing: the machine may just have started.
-fn irq_time_accounting(stat: &str) -> Option<bool> {
+/// Whether interrupt time is accounted apart.
+///
+/// A timer tick never lands inside an interrupt handler, so on a kernel that samples at ticks the column of
+/// interrupts stays 0 and anything else proves accounting. A column of zeros proves nothing: the machine may just
+/// have started. Then the kernel's configuration tells whether it was built without it. If it was built with it,
+/// it may still have switched it off (for an unsteady clock), which is not known.
+fn irq_time_accounting(stat: &str, configuration: Option<&str>) -> Option<bool> {
     let total = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let irq: u64 = total.split_whitespace().nth(5)?.parse().ok()?;
-    (irq > 0).then_some(true)
+    if irq > 0 {
+        return Some(true);
+    }
+    // What is no configuration of a kernel says nothing.
+    let built =
+        |option: &str| configuration?.lines().find_map(|line| Some(line.strip_prefix(option)? == "=y"));
+    match (
+        built("CONFIG_HZ"),
+        built("CONFIG_IRQ_TIME_ACCOUNTING"),
+        built("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE"),
+    ) {
+        (None, ..) | (_, Some(true), _) | (.., Some(true)) => None,
+        _ => Some(false),
+    }
+}
+
+/// The configuration that the running kernel was built with, from where it may be.
+fn configuration(roots: &Roots) -> Option<String> {
+    let mut text = String::new();
+    if let Ok(file) = std::fs::File::open(roots.proc.join("config.gz")) {
+        // A configuration has some 300 KiB; what is not compressed text ends in an error.
+        let read = GzDecoder::new(file).take(16 << 20).read_to_string(&mut text);
+        return read.is_ok().then_some(text);
+    }
+    let release = line(&roots.proc.join("sys/kernel/osrelease"))?;
+    let file = std::fs::File::open(roots.boot.join(format!("config-{release}"))).ok()?;
+    file.take(16 << 20).read_to_string(&mut text).is_ok().then_some(text)
 }
 
 /// The hypervisor, by what it leaves in `/sys`: its own name, its clock, or its machine. Absent where the CPU
@@ -165,9 +196,35 @@ mod tests {
     }
 
     #[test]
-    fn interrupt_time_proves_its_accounting_and_none_proves_nothing() {
-        assert_eq!(irq_time_accounting("cpu  1 2 3 4 5 6 7 8\n"), Some(true));
-        assert_eq!(irq_time_accounting("cpu  1 2 3 4 5 0 7 8\n"), None);
-        assert_eq!(irq_time_accounting("cpu0 1"), None);
+    fn interrupt_time_proves_its_accounting_and_none_is_looked_up_in_the_configuration() {
+        let (some, none) = ("cpu  1 2 3 4 5 6 7 8\n", "cpu  1 2 3 4 5 0 7 8\n");
+        let without = Some("CONFIG_HZ=250\n# CONFIG_IRQ_TIME_ACCOUNTING is not set\n");
+        let with = Some("CONFIG_HZ=250\nCONFIG_IRQ_TIME_ACCOUNTING=y\n");
+        assert_eq!(irq_time_accounting(some, without), Some(true));
+        assert_eq!(irq_time_accounting(none, without), Some(false));
+        assert_eq!(irq_time_accounting(none, with), None, "it may be switched off");
+        assert_eq!(irq_time_accounting(none, None), None);
+        assert_eq!(irq_time_accounting(none, Some("garbage")), None);
+        assert_eq!(irq_time_accounting("cpu0 1", without), None);
+    }
+
+    #[test]
+    fn the_configuration_is_read_from_proc_or_from_boot() {
+        let folder = std::env::temp_dir().join(format!("iodyno-configuration-{}", std::process::id()));
+        let roots = Roots { proc: folder.join("proc"), sys: folder.join("sys"), boot: folder.join("boot") };
+        std::fs::create_dir_all(roots.proc.join("sys/kernel")).unwrap();
+        std::fs::create_dir_all(&roots.boot).unwrap();
+        assert_eq!(configuration(&roots), None);
+        std::fs::write(roots.proc.join("sys/kernel/osrelease"), "6.1\n").unwrap();
+        std::fs::write(roots.boot.join("config-6.1"), "CONFIG_HZ=100\n").unwrap();
+        assert_eq!(configuration(&roots).as_deref(), Some("CONFIG_HZ=100\n"));
+        let packed = std::fs::File::create(roots.proc.join("config.gz")).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(packed, flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, b"CONFIG_HZ=250\n").unwrap();
+        packed.finish().unwrap();
+        assert_eq!(configuration(&roots).as_deref(), Some("CONFIG_HZ=250\n"));
+        std::fs::write(roots.proc.join("config.gz"), "garbage").unwrap();
+        assert_eq!(configuration(&roots), None);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -6,7 +6,10 @@ use std::hash::Hash;
 
 use iodyno_core::counter::{growth, Width};
 
+use iodyno_core::metric::{Metric, Value};
+
 use crate::missing::Missing;
+use crate::sensor::put;
 
 /// Where each counter stood at the last reading.
 ///
@@ -74,6 +77,31 @@ impl<K: Eq + Hash> Growths<K> {
     /// Which counters the growth of is not known in this reading.
     pub fn unknown(&mut self) -> Option<String> {
         std::mem::take(&mut self.unknown).sentence()
+    }
+}
+
+/// Counters of a sensor that each have a label.
+impl Growths<(&'static str, String)> {
+    /// Puts the growth of a counter down, where it is known. `label` is the owner, or empty for the machine.
+    pub fn put(&mut self, out: &mut Vec<Value>, metric: &Metric, label: &str, now: u64, width: Width) {
+        self.put_times(out, metric, label, now, width, 1);
+    }
+
+    /// Likewise for a counter in a larger unit than the metric's: `unit` of the metric's each.
+    pub fn put_times(
+        &mut self,
+        out: &mut Vec<Value>,
+        metric: &Metric,
+        label: &str,
+        now: u64,
+        width: Width,
+        unit: u64,
+    ) {
+        let owner = if label.is_empty() { "the machine" } else { label };
+        if let Some(grown) = self.since_last((metric.name, label.to_owned()), now, width, metric.name, owner)
+        {
+            put(out, metric, label, grown.saturating_mul(unit));
+        }
     }
 }
 

@@ -24,7 +24,7 @@ mod sensor;
 mod sensors;
 mod source;
 
-pub use costs::costs;
+pub use costs::{costs, soft_interrupt_cost, SoftInterruptCost};
 pub use facts::{clocksource, cpus_online, host_facts};
 pub use panel::Panel;
 pub use sensor::{Roots, SenseError, Sensor, Subject};

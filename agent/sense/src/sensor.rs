@@ -30,11 +30,13 @@ pub struct Roots {
     pub proc: PathBuf,
     /// `/sys`.
     pub sys: PathBuf,
+    /// `/boot`.
+    pub boot: PathBuf,
 }
 
 impl Default for Roots {
     fn default() -> Self {
-        Roots { proc: PathBuf::from("/proc"), sys: PathBuf::from("/sys") }
+        Roots { proc: PathBuf::from("/proc"), sys: PathBuf::from("/sys"), boot: PathBuf::from("/boot") }
     }
 }
 

@@ -3,16 +3,22 @@
 use iodyno_core::message::Capability;
 use iodyno_core::metric::Metric;
 
+use crate::facts;
 use crate::sensor::{Entry, Roots, SenseError, Subject};
 
+mod cgroup_cpu;
 mod context_switches;
 mod cpu_exact;
 mod cpu_times;
 mod cycles;
+mod disks;
 mod interrupts;
 mod memory;
 mod net_devices;
+mod pressure;
 mod process;
+mod qdisc;
+mod reclaim;
 mod softirqs;
 mod softnet;
 mod tcp_info;
@@ -23,7 +29,7 @@ mod threads;
 ///
 /// Those whose growth is divided by the load's come first, so that they are read closest to when the load
 /// was counted.
-pub(crate) static SENSORS: [Entry; 13] = [
+pub(crate) static SENSORS: [Entry; 18] = [
     cpu_exact::ENTRY,
     cpu_times::ENTRY,
     cycles::ENTRY,
@@ -37,6 +43,11 @@ pub(crate) static SENSORS: [Entry; 13] = [
     interrupts::ENTRY,
     context_switches::ENTRY,
     memory::ENTRY,
+    cgroup_cpu::ENTRY,
+    qdisc::ENTRY,
+    pressure::ENTRY,
+    reclaim::ENTRY,
+    disks::ENTRY,
 ];
 
 /// Every sensor with its metrics, for the reference.
@@ -45,7 +56,8 @@ pub fn catalogue() -> Vec<(&'static str, &'static [Metric])> {
     SENSORS.iter().map(|entry| (entry.name, entry.metrics)).collect()
 }
 
-/// Which sensors this host has (`sensor.NAME`), and how cycles can be counted (`cycles`).
+/// Which sensors this host has (`sensor.NAME`), how cycles can be counted (`cycles`), and how CPU time is had
+/// (`cpu_accounting`).
 ///
 /// A sensor is taken to be available when it opens and gives a first reading.
 #[must_use]
@@ -66,6 +78,16 @@ pub fn available(roots: &Roots) -> Vec<Capability> {
         let name = format!("sensor.{}", entry.name);
         capabilities.push(Capability { name, available: reason.is_none(), reason });
     }
+    let exact = format!("sensor.{}", cpu_exact::ENTRY.name);
+    let exact = capabilities.iter().any(|capability| capability.name == exact && capability.available);
+    let tier = match (exact, facts::host_facts(roots).irq_time_accounting) {
+        (true, _) => "bpf",
+        (false, Some(true)) => "irq_time",
+        (false, Some(false)) => "tick",
+        (false, None) => "unknown",
+    };
+    let (name, reason) = ("cpu_accounting".to_owned(), Some(tier.to_owned()));
+    capabilities.push(Capability { name, available: true, reason });
     capabilities
 }
 
@@ -131,11 +153,12 @@ mod tests {
     #[test]
     fn every_sensor_is_available_or_says_why_not() {
         let here = available(&Roots::default());
-        assert_eq!(here.len(), SENSORS.len() + 1);
+        assert_eq!(here.len(), SENSORS.len() + 2);
         for capability in &here {
             assert!(capability.available || capability.reason.is_some(), "{capability:?}");
         }
-        let nowhere = Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into() };
+        let nowhere =
+            Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into(), boot: "/nonexistent".into() };
         let none = available(&nowhere);
         let cpu_times = none.iter().find(|capability| capability.name == "sensor.cpu_times").unwrap();
         assert!(cpu_times.reason.as_ref().unwrap().contains("/nonexistent/stat"), "{cpu_times:?}");

@@ -11,7 +11,13 @@ use proptest::prelude::*;
 use tree::{fixture, Tree};
 
 /// Every file below `proc` and `sys` that a sensor or a fact is read from.
-const FILES: [&str; 20] = [
+const FILES: [&str; 26] = [
+    "proc/vmstat",
+    "proc/diskstats",
+    "proc/pressure/cpu",
+    "proc/pressure/memory",
+    "proc/pressure/io",
+    "sys/fs/cgroup/lab.slice/cpu.stat",
     "proc/stat",
     "proc/interrupts",
     "proc/softirqs",
@@ -36,7 +42,7 @@ const FILES: [&str; 20] = [
 
 /// Every sensor but those that read no file.
 fn of_files() -> Vec<String> {
-    let live = ["cpu_exact", "cycles"];
+    let live = ["cpu_exact", "cycles", "qdisc"];
     let names = catalogue().into_iter().map(|(name, _)| name.to_owned());
     names.filter(|name| !live.contains(&name.as_str())).collect()
 }

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use iodyno_core::metric::{Reading, Value};
 use iodyno_sense::{catalogue, costs, Panel, Roots, SenseError, Subject};
 
+/// What some hosts lack: hardware counters, BPF, a control group with the cpu controller, pressure (`psi=0`).
+const MAY_BE_ABSENT: [&str; 4] = ["cycles", "cpu_exact", "cgroup_cpu", "pressure"];
+
 /// Kernel id of the calling thread.
 fn thread_id() -> i32 {
     let link = std::fs::read_link("/proc/thread-self").unwrap();
@@ -107,10 +110,10 @@ fn bytes_over_loopback_show_in_the_flows_the_device_and_the_protocols() {
     assert_eq!(sum(&readings, "tcp.acked_bytes", ""), bytes);
     assert_eq!(sum(&readings, "tcp.received_bytes", ""), bytes);
     assert_eq!(sum(&readings, "tcp.flows", ""), 2);
-    assert_eq!(
-        sum(&readings, "tcp.data_segments_out", ""),
-        sum(&readings, "tcp.data_segments_in", "") + sum(&readings, "tcp.retransmitted_segments", "")
-    );
+    // A segment that was sent again for nothing arrives twice.
+    let (out, arrived) =
+        (sum(&readings, "tcp.data_segments_out", ""), sum(&readings, "tcp.data_segments_in", ""));
+    assert!(arrived <= out && out <= arrived + sum(&readings, "tcp.retransmitted_segments", ""));
     assert!(sum(&readings, "tcp.rtt_ns", "of=min") <= sum(&readings, "tcp.rtt_ns", "of=max"));
     assert!(sum(&readings, "net.tx_bytes", "dev=lo") > bytes, "headers come on top");
     assert!(sum(&readings, "net.rx_bytes", "dev=lo") > bytes);
@@ -144,14 +147,17 @@ fn without_a_wish_every_available_sensor_is_read() {
     let readings = panel.read();
     let names: Vec<&str> = panel.names().collect();
     assert!(names.contains(&"cpu_times") && readings.len() == names.len());
-    assert!(readings.len() + 2 >= catalogue().len(), "only cycles and cpu_exact may be absent: {names:?}");
+    for (name, _) in catalogue() {
+        assert!(names.contains(&name) || MAY_BE_ABSENT.contains(&name), "{name} is absent: {names:?}");
+    }
 }
 
 #[test]
 fn an_unknown_sensor_is_an_error_and_an_unavailable_one_is_not() {
     let unknown = Panel::new(&Roots::default(), &Subject::default(), Some(&["cpu_time".to_owned()]));
     assert!(matches!(unknown.err(), Some(SenseError::Unknown { nearest: "cpu_times", .. })));
-    let nowhere = Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into() };
+    let nowhere =
+        Roots { proc: "/nonexistent".into(), sys: "/nonexistent".into(), boot: "/nonexistent".into() };
     let wanted = ["softirqs".to_owned(), "softirqs".to_owned()];
     let readings = Panel::new(&nowhere, &Subject::default(), Some(&wanted)).unwrap().read();
     assert_eq!(readings.len(), 1);
@@ -161,32 +167,10 @@ fn an_unknown_sensor_is_an_error_and_an_unavailable_one_is_not() {
 #[test]
 fn every_sensor_has_a_cost() {
     let costs = costs();
-    assert!(costs.len() + 2 >= catalogue().len());
+    assert!(costs.len() + MAY_BE_ABSENT.len() >= catalogue().len());
     for (sensor, cost) in costs {
         // Written to the test's own output, which is shown on request.
         writeln!(std::io::stderr(), "{sensor:<18} {:>8} ns", cost.0).unwrap();
         assert!(cost.0 > 0 && cost.0 < 50_000_000, "{sensor}: {cost:?}");
-    }
-}
-
-/// How the cost of `tcp_info` and `threads` grows; `cargo test -- --ignored --nocapture` prints it.
-#[test]
-#[ignore = "a measurement, not a check"]
-fn cost_of_many_flows_and_workers() {
-    for (flows, workers) in [(2, 1), (512, 16), (4_000, 64), (8_000, 1_000), (8_000, 1_025)] {
-        let pairs: Vec<(TcpStream, TcpStream)> = (0..flows / 2).map(|_| loopback()).collect();
-        let sockets = pairs.iter().flat_map(|(near, far)| [near.as_raw_fd(), far.as_raw_fd()]).collect();
-        let subject = Subject { sockets, thread_ids: vec![thread_id(); workers], ..Subject::default() };
-        let mut panel = panel(&subject, &["tcp_info", "threads"]);
-        panel.baseline();
-        let mut costs: Vec<(u64, u64)> = (0..11)
-            .map(|_| {
-                let readings = panel.read();
-                (readings[0].cost_ns.0, readings[1].cost_ns.0)
-            })
-            .collect();
-        costs.sort_unstable();
-        let (tcp_info, threads) = costs[5];
-        writeln!(std::io::stderr(), "{flows} flows {tcp_info} ns, {workers} workers {threads} ns").unwrap();
     }
 }

@@ -13,6 +13,7 @@ pub mod operation_clock;
 pub mod perf_event;
 pub mod perf_samples;
 pub mod process;
+pub mod qdisc;
 pub mod realtime;
 pub mod socket;
 pub mod tcp_info;

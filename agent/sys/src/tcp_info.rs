@@ -68,10 +68,14 @@ fields! {
     snd_mss: u32, 16;
     /// Payload of the segments it receives, as estimated, in bytes.
     rcv_mss: u32, 20;
+    /// Segments sent and not acknowledged.
+    unacked: u32, 24;
     /// Smoothed round-trip time in microseconds; 0 before the first sample.
     rtt_us: u32, 68;
     /// Congestion window in segments.
     snd_cwnd: u32, 80;
+    /// Bytes that the receiver's application takes in a round trip, by which the receive buffer is sized.
+    rcv_space: u32, 96;
     /// Segments retransmitted so far.
     total_retrans: u32, 100;
     /// Payload bytes that the peer acknowledged so far (Linux 4.1).
@@ -98,8 +102,16 @@ fields! {
     rwnd_limited_us: u64, 176;
     /// The part of `busy_time_us` in which the send buffer was too small (Linux 4.10).
     sndbuf_limited_us: u64, 184;
+    /// Segments that the peer saw marked by a congested router so far (Linux 4.18).
+    delivered_ce: u32, 196;
     /// Payload bytes retransmitted so far (Linux 4.19).
     bytes_retrans: u64, 208;
+    /// Segments received out of order so far (Linux 5.4).
+    rcv_ooopack: u32, 224;
+    /// Window that the peer advertises, in bytes (Linux 5.4).
+    snd_wnd: u32, 228;
+    /// Window that this end advertises, in bytes (Linux 6.2).
+    rcv_wnd: u32, 232;
 }
 
 impl TcpInfo {

@@ -3,7 +3,9 @@
 Busy time is wall time less idle time, over the CPUs of the host in the measured window. The classes and their tier
 are those of `cpu_classes`; idle time is exact in every tier, so that the cost in all is sound even where the split
 is not. The busy time of the idle machine, measured before and after the campaign, is subtracted, of each class its
-own, and stays visible as `Background`. How far the background may have been off is part of every interval.
+own, and stays visible as `Background`. Other tasks are part of the cost, as kernel threads work for the load; but
+where neighbours gave way to the load, their time when the machine was idle says nothing of the load, and exact classes
+let the cost do without it: `CostBasis.without_others`. How far the background may have been off is part of every interval.
 
 cycles/KByte = busy seconds x Hz / KiB, as the tables of 2008 were made: (1 - idle) x Hz x CPUs / (KiB/s). The
 tier says what counted the cycles:
@@ -27,6 +29,9 @@ from iodyno.analysis.measured import Measured, missing, total_ratio
 Tier = Literal["pmu", "tsc"]
 Unit = Literal["KiB", "operation", "packet"]
 CYCLES = "cycles"
+OTHERS_POINTS = 0.02
+"""Points by which other tasks may have less CPU time under load than without (chosen: as much as the background may
+move before it is a doubt)."""
 _TICK_NS = 10_000_000
 """What /proc/stat counts in: USER_HZ is 100 on every architecture that Linux runs on today."""
 
@@ -45,7 +50,8 @@ class Background:
 
     `ratio` is the busy share of its CPUs, the mean of the idle measurements; `error` how far it may be off because
     /proc/stat tells idle time in ticks of 10 ms (twice the standard deviation of the difference of two such; 0
-    where the kernel's switches were timed). `classes` is the share of each class.
+    where the kernel's switches were timed). `classes` is the share of each class, `without_others` that of all but
+    other tasks, where they are told apart.
     """
 
     host: str
@@ -56,6 +62,7 @@ class Background:
     error: float = 0.0
     missing: str | None = None
     classes: Mapping[str, Share] = field(default_factory=dict)
+    without_others: Share | None = None
 
     @property
     def busy(self) -> Share:
@@ -66,12 +73,16 @@ class Background:
 
 @dataclass(frozen=True)
 class CostBasis:
-    """What cost is reckoned against: the background of each host, what counts as a cycle, how time was told apart."""
+    """What cost is reckoned against: the background of each host, what counts as a cycle, how time was told apart.
+
+    `without_others`: why the cost leaves other tasks out, in all numbers of the campaign; empty when it does not.
+    """
 
     background: Mapping[str, Background] = field(default_factory=dict)
     tier: Tier = "tsc"
     tsc_hz: Mapping[str, int] = field(default_factory=dict)
     accounting: Accounting = field(default_factory=Accounting)
+    without_others: str = ""
 
     def assumption(self, host: str) -> str:
         """What the subtraction assumes."""
@@ -81,12 +92,12 @@ class CostBasis:
         return f"the background under load is that of the idle machine, ±{200 * known.busy.uncertainty:.2g} points"
 
     def background_of(self, host: str, classes: Sequence[str] = ()) -> Share:
-        """Share to subtract: of what is busy, or of these classes."""
+        """Share to subtract: of what counts as busy, or of these classes."""
         known = self.background.get(host)
         if known is None:
             return Share(0.0, 0.0)
         if not classes:
-            return known.busy
+            return known.without_others or Share(0.0, 0.0) if self.without_others else known.busy
         each = [known.classes.get(name, Share(0.0, 0.0)) for name in classes]
         return Share(sum(one.value for one in each), math.hypot(*(one.uncertainty for one in each)))
 
@@ -131,7 +142,7 @@ def context_switches(trial: Trial, name: str) -> Measured:
 
 
 def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *classes: str) -> Measured:
-    """CPU nanoseconds of the host, less its background, per unit; of `classes`, or of all that is busy.
+    """CPU nanoseconds of the host, less its background, per unit; of `classes`, or in all.
 
     A KiB is one delivered to the receiver, an operation one message that the sender's kernel accepted, a packet one
     that the host's own data device sent or received (with segmentation offload it may hold 64 KiB).
@@ -139,15 +150,23 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
     host, accounting = trial.hosts[name], basis.accounting
     found = cpu_classes.spent(host, accounting.tier)
     lacking = cpu_classes.why_lacking(host, accounting, found, classes)
+    if lacking is None and basis.without_others and "other" in classes:
+        lacking = basis.without_others
     if lacking:
         return missing(lacking)
     rate = _rate(trial, host, unit)
     if isinstance(rate, str):
         return missing(rate)
     background, cpus = basis.background_of(name, classes), len(host.cpus)
-    taken = [(sum(one.classes[c] for c in classes) if classes else one.busy_ns) for one in found]
+    left_out = ("other",) if basis.without_others else ()
+    taken = [
+        sum(one.classes[c] for c in classes)
+        if classes
+        else one.busy_ns - sum(one.classes[c] for c in left_out)
+        for one in found
+    ]
     whole = sum(one.whole_ns for one in found)
-    of_class = " in this class" if classes else ""
+    of_class = " in this class" if classes else ", other tasks left out," if left_out else ""
     return Measured(
         value=demand_ns(sum(taken) / whole - background.value, cpus, rate.per_ns * 1e9),
         # Cores kept busy by the load over units per ns: the windows of two hosts need not be equally long.
@@ -217,6 +236,7 @@ def background(name: str, idle: Mapping[str, Trial], accounting: Accounting) -> 
     """The background of a host from the idle measurements `before` and `after`, whichever there are."""
     ratios: dict[str, float] = {}
     shares: dict[str, list[float]] = {}
+    without: list[float] = []
     counted: list[tuple[int, float, float]] = []
     together: list[Spent] = []
     readings = 0
@@ -230,6 +250,8 @@ def background(name: str, idle: Mapping[str, Trial], accounting: Accounting) -> 
         for kind in BUSY_CLASSES:
             if all(kind in one.classes for one in found):
                 shares.setdefault(kind, []).append(sum(one.classes[kind] for one in found) / whole)
+        if len(shares.get("other", ())) == len(ratios):
+            without.append(ratios[moment] - shares["other"][-1])
         counted += _cycle_parts(host)
         together += found
         readings += len(host.cpus)
@@ -257,7 +279,34 @@ def background(name: str, idle: Mapping[str, Trial], accounting: Accounting) -> 
             for kind, each in shares.items()
             if measured and len(each) == len(ratios)
         },
+        without_others=Share(sum(without) / len(without), _uncertainty(without, 0.0)) if without else None,
     )
+
+
+def others_gave_way(
+    trials: Iterable[Trial], background: Mapping[str, Background], accounting: Accounting
+) -> str:
+    """Whether other tasks had less CPU time under load than on the idle machine, as a sentence; empty when not.
+
+    What was subtracted for them was not there then. In one trial is enough: costs are compared with each other.
+    """
+    if accounting.tier != "bpf":
+        return ""
+    worst: tuple[float, str] = (OTHERS_POINTS, "")
+    for trial in trials:
+        for name, host in trial.hosts.items():
+            known = background[name].classes.get("other")
+            found = cpu_classes.spent(host, "bpf")
+            whole = sum(one.whole_ns for one in found)
+            if known is None or not whole:
+                continue
+            share = sum(one.classes["other"] for one in found) / whole
+            text = (
+                f"other tasks gave way to the load: {share:.1%} of the CPUs of {name} in trial {trial.name}, "
+                f"{known.value:.1%} on the idle machine"
+            )
+            worst = max(worst, (known.value - share, text))
+    return worst[1]
 
 
 def choose_tier(trials: Iterable[Trial], idle: Iterable[Trial]) -> Tier:

@@ -15,7 +15,7 @@ The tier says how the classes were told apart:
 `tick`      /proc/stat, all sampled at the timer tick: hard interrupts always are 0 there, and work that is in step
             with the tick is not seen at all. Idle time is exact, so that the cost is sound even here.
 /proc/stat does not tell the load from other tasks: `usr` and `sys` hold all tasks, and `other` is missing.
-A campaign uses one tier for all its numbers, the best that every host had in every trial.
+A campaign uses one tier for all its numbers: see `choose`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ NAMES: Mapping[str, str] = {
 """Each class as people say it."""
 STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """States of /proc/stat that sum to wall time (proc_stat(5); guest time is in user and nice)."""
+TRIALS_LEAST = 2
+"""Trials of a point that exact classes must have (chosen: the fewest that have an interval; all when there is one)."""
 TICK_HZ = 250
 """Timer ticks per second where the host does not tell its own (chosen: Debian's and Ubuntu's kernels)."""
 TIER_NOTES: Mapping[ClassTier, str] = {
@@ -66,8 +68,8 @@ _NO_OTHER = "/proc/stat does not tell the load from other tasks: user and system
 class Accounting:
     """How the CPU time of a campaign was told apart.
 
-    `why` not tier `bpf`; `partly`: some trials had it, so that their exact classes were set aside; `tick_hz`: timer
-    ticks per second by host, where they are known.
+    `why` a trial had no exact classes; `partly`: some had them and some had not; `tick_hz`: timer ticks per second by
+    host, where they are known.
     """
 
     tier: ClassTier = "tick"
@@ -102,25 +104,38 @@ class Spent:
 
 
 def choose(
-    trials: Iterable[Trial], idle: Iterable[Trial], hello: Mapping[str, Mapping[str, Any]]
+    trials: Sequence[Trial], idle: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]]
 ) -> Accounting:
-    """The best tier that every host had in every trial and in every idle measurement."""
+    """The best tier that every host had in the idle machine and in at least `TRIALS_LEAST` trials of every point.
+
+    Trials without it then have no CPU numbers: a sensor that withdraws from a busy trial must not take the exact
+    classes from all others. Tiers are never mixed.
+    """
     facts = {name: said.get("host") or {} for name, said in hello.items()}
     tick_hz = {name: float(fact["tick_hz"]) for name, fact in facts.items() if fact.get("tick_hz")}
-    hosts = [(trial.name, host) for trial in (*trials, *idle) for host in trial.hosts.values()]
-    without = [(name, host) for name, host in hosts if len(spent(host, "bpf")) < len(host.measured)]
-    if hosts and not without:
-        return Accounting("bpf", tick_hz=tick_hz)
+    with_it: dict[tuple[str, str], list[bool]] = {}
     trials_by_reason: dict[str, set[str]] = {}
-    for name, host in without:
-        trials_by_reason.setdefault(f"{host.name}: {_why_not_exact(host)}", set()).add(name)
-    every = len({name for name, _ in hosts})
+    for place, trial in [*((t.point, t) for t in trials), *(("idle machine", t) for t in idle)]:
+        for host in trial.hosts.values():
+            has = bool(spent(host, "bpf")) or not host.measured
+            with_it.setdefault((place, host.name), []).append(has)
+            if not has:
+                trials_by_reason.setdefault(f"{host.name}: {_why_not_exact(host)}", set()).add(trial.name)
+    every = len({trial.name for trial in (*trials, *idle)})
     why = "; ".join(
         reason if len(names) == every else f"{reason} (in {len(names)} of {every} trials)"
         for reason, names in sorted(trials_by_reason.items())
     )
+    # Of the idle machine one measurement will do.
+    enough = all(
+        sum(each) >= (1 if place == "idle machine" else min(TRIALS_LEAST, len(each)))
+        for (place, _), each in with_it.items()
+    )
+    if with_it and enough:
+        return Accounting("bpf", why, bool(why), tick_hz)
     timed = facts and all(fact.get("irq_time_accounting") is True for fact in facts.values())
-    return Accounting("irq_time" if timed else "tick", why, len(without) < len(hosts), tick_hz)
+    partly = any(any(each) for each in with_it.values())
+    return Accounting("irq_time" if timed else "tick", why, partly, tick_hz)
 
 
 def spent(host: HostData, tier: ClassTier, *, every: bool = False) -> list[Spent]:
@@ -138,6 +153,9 @@ def _spent(host: HostData, tier: ClassTier, every: bool) -> list[Spent]:
     known = [(r.index, readings[r.index]) for r in records if r.index in readings]
     make = _exact if tier == "bpf" else _of_states
     found = [made for index, reading in known if (made := make(index, reading, host.cpus))]
+    # A sensor that withdrew in the middle has not seen what the trial took.
+    if tier == "bpf" and not every and len(found) < len(records):
+        return []
     return _with_user(found, readings, host.cpus) if tier == "bpf" else found
 
 

@@ -25,8 +25,6 @@ defect)."""
 IDLE_POINTS = 0.05
 """Idle time by the kernel's switches and by /proc/stat agree within this (chosen: they differed by 1.3 points with a
 standard deviation of 3.9 under a load in step with the tick, and by less under all others)."""
-OTHERS_POINTS = 0.02
-"""Points by which other tasks may have less CPU time under load (chosen: as much as the background may move)."""
 STEAL_LEAST = 0.002
 STEAL_VOID = 0.01
 """From here on the cost is not the host's own (chosen: as much as two careful trials of one point differ)."""
@@ -79,7 +77,8 @@ def check_point(
         if not cycles or not busy or not rate.estimate or not cycles.estimate or busy.estimate is None:
             continue
         left = cycles.estimate * rate.estimate / 8192
-        right = (busy.estimate - basis.background_of(host).value) * cpus[host] * hz
+        other = outcomes[f"{host}.cpu_other_ratio"].estimate if basis.without_others else None
+        right = (busy.estimate - (other or 0.0) - basis.background_of(host).value) * cpus[host] * hz
         allowed = IDENTITY_TOLERANCE + _half_width(cycles) * _half_width(rate)
         if right > 0 and abs(left / right - 1) > allowed:
             text = (
@@ -88,21 +87,6 @@ def check_point(
             )
             found.append(Doubt(WarningCode.PHYSICS, text, where))
     return found
-
-
-def others_gave_way(
-    outcomes: Mapping[str, Estimate], host: str, basis: CostBasis, where: str
-) -> Doubt | None:
-    """Other tasks had less CPU time under load than on the idle machine: what was subtracted was not there."""
-    background = basis.background_of(host, ("other",)).value
-    found = outcomes.get(f"{host}.cpu_other_ratio")
-    if found is None or found.estimate is None or background - found.estimate <= OTHERS_POINTS:
-        return None
-    text = (
-        f"{host}: other tasks took {found.estimate:.1%} of its CPUs under load, {background:.1%} without: they gave way "
-        f"to the load, so that the cost in all is too low by the difference; that of the other classes is not"
-    )
-    return Doubt(WarningCode.BACKGROUND, text, where)
 
 
 def _half_width(found: Estimate) -> float:
@@ -130,10 +114,15 @@ def tick_accounting(host: str, accounting: Accounting, cpus: int, measured_ns: i
 
 
 def partly_exact(accounting: Accounting) -> Doubt | None:
-    """A doubt when exact classes were there but not everywhere, so that a lower tier is used for all."""
+    """A doubt when exact classes were there but not everywhere: some trials are left out, or all use a lower tier."""
     if not accounting.partly:
         return None
-    text = f"exact CPU classes are missing in part, so that tier {accounting.tier} is used for all: {accounting.why}"
+    then = (
+        "those trials have no CPU numbers, and if it was their load that kept the classes away, the others are not like them"
+        if accounting.tier == "bpf"
+        else f"tier {accounting.tier} is used for all"
+    )
+    text = f"exact CPU classes are missing in part: {then}; {accounting.why}"
     return Doubt(WarningCode.SENSOR_MISSING, text)
 
 

@@ -185,12 +185,14 @@ def unit_of(outcome: str) -> str:
 
 def _basis(dataset: Dataset, finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]]) -> CostBasis:
     rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
-    accounting = cpu_classes.choose(finished, dataset.background.values(), hello)
+    accounting = cpu_classes.choose(finished, tuple(dataset.background.values()), hello)
+    background = {name: cost.background(name, dataset.background, accounting) for name in dataset.hosts}
     return CostBasis(
-        background={name: cost.background(name, dataset.background, accounting) for name in dataset.hosts},
+        background=background,
         tier=cost.choose_tier(finished, dataset.background.values()),
         tsc_hz={name: hz for name, hz in rates.items() if hz},
         accounting=accounting,
+        without_others=cost.others_gave_way(finished, background, accounting),
     )
 
 
@@ -227,8 +229,6 @@ def _points(
         }
         cpus = {host.name: len(host.cpus) for trial in mine for host in trial.hosts.values()}
         about = [*outcomes["goodput_bits_per_s"].warnings, *physics.check_point(outcomes, cpus, basis, where)]
-        gave_way = (physics.others_gave_way(outcomes, host, basis, where) for host in dataset.hosts)
-        about += [doubt for doubt in gave_way if doubt]
         if len(mine) < planned[point]:
             text = f"{len(mine)} of {planned[point]} planned trials finished"
             about.append(Doubt(WarningCode.MISSING_TRIALS, text, where))
@@ -281,6 +281,9 @@ def _host_doubts(
                 listed = ", ".join(map(str, both))
                 text = f"{one} and {other} share CPU {listed}: the cost of each is the cost of both ends"
                 found.append(Doubt(WarningCode.SHARED_CPUS, text, f"{one}, {other}"))
+    if basis.without_others:
+        text = f"{basis.without_others}; cost is that of the load's own tasks and of interrupts"
+        found.append(Doubt(WarningCode.BACKGROUND, text))
     partly = physics.partly_exact(basis.accounting)
     found += [partly] if partly else []
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)

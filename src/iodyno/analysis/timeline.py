@@ -55,7 +55,7 @@ def timeline(trial: Trial, tier: ClassTier) -> Timeline | None:
 
 
 def _busy_cpus(host: HostData, tier: ClassTier) -> dict[int, float]:
-    found = cpu_classes.spent(host, tier, every=True)
+    found = cpu_classes.spent(host, tier, every=True) or cpu_classes.spent(host, "tick", every=True)
     return {one.index: max(0.0, one.busy_ns / one.span_ns) for one in found}
 
 

@@ -227,11 +227,19 @@ class Finding:
 
     @property
     def proof(self) -> Proof | None:
-        """The experiment that counts: the proved one with the largest elasticity, else that of the first suspect."""
+        """The experiment that counts: of those that proved one, that in which more of the resource raised the rate, as
+        only a limiter's does, and of such the one whose elasticity is the largest for certain; else that of the first
+        suspect.
+        """
         proved = [proof for proof in self.proofs if proof.verdict == "proved"]
-        if proved:
-            return max(proved, key=lambda proof: abs(proof.elasticity.estimate) if proof.elasticity else 0.0)
-        return self.proofs[0] if self.proofs else None
+        if not proved:
+            return self.proofs[0] if self.proofs else None
+
+        def certain(proof: Proof) -> tuple[bool, float]:
+            low = proof.elasticity.low if proof.elasticity else None
+            return "relax" in proof.by_direction, low or 0.0
+
+        return max(proved, key=certain)
 
     @property
     def name(self) -> str:

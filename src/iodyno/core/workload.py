@@ -97,9 +97,12 @@ _SOCKETS = (
     ),
     Parameter("send_buffer", "size", "SO_SNDBUF of the sender.", low=1024, high=2**30),
     Parameter("receive_buffer", "size", "SO_RCVBUF of the receiver.", low=1024, high=2**30),
-    Parameter("congestion_control", "word", "TCP congestion control, such as cubic, reno or bbr."),
 )
 """Options of the sockets."""
+
+_CONGESTION_CONTROL = Parameter(
+    "congestion_control", "word", "TCP congestion control, such as cubic, reno or bbr."
+)
 
 _LIMITS = (
     Parameter(
@@ -128,6 +131,7 @@ STREAM = Workload(
         Parameter("size", "size", "Message size: bytes handed over in one write.", high=2**30, default=65536),
         *_SOCKETS,
         Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=True),
+        _CONGESTION_CONTROL,
         *_LIMITS,
     ),
 )
@@ -145,6 +149,7 @@ REQUEST_RESPONSE = Workload(
         *_SOCKETS,
         # Off: with it, the last part of a message waits for an acknowledgement that the other end delays.
         Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=False),
+        _CONGESTION_CONTROL,
         *_LIMITS,
     ),
 )

@@ -349,9 +349,10 @@ def experiment_schema() -> Json:
         definitions[section.__name__] = schema
         return {"$ref": f"#/$defs/{section.__name__}"}
 
-    def one_of(sections: Mapping[str, type[Section]]) -> Json:
+    def any_of(sections: Mapping[str, type[Section]]) -> Json:
+        """Any, not one: factors that several workloads have fit the sections of each."""
         references = [reference(section) for section in sections.values()]
-        return references[0] if len(references) == 1 else {"oneOf": references}
+        return references[0] if len(references) == 1 else {"anyOf": references}
 
     def by_access() -> Json:
         chosen = [
@@ -370,7 +371,7 @@ def experiment_schema() -> Json:
             "allOf": chosen,
         }
 
-    factors = one_of(FACTOR_SECTIONS)
+    factors = any_of(FACTOR_SECTIONS)
     for name in FACTOR_SECTIONS:
         for definition in list(definitions):
             if definition.startswith(f"{name}_") and definition.endswith("_factor"):
@@ -387,7 +388,7 @@ def experiment_schema() -> Json:
             "propertyNames": {"pattern": f"^{HOST_NAME}$"},
             "additionalProperties": by_access(),
         },
-        "workload": one_of(WORKLOAD_SECTIONS),
+        "workload": any_of(WORKLOAD_SECTIONS),
         "factors": factors,
         "design": reference(DesignSection),
         "windows": reference(WindowsSection),

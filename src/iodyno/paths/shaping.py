@@ -24,8 +24,8 @@ NO_PATH = "link_rate, link_queue and link_delay need a path that the lab makes, 
 ADVICE = "give both hosts access: netns, as root; or leave the link as it is"
 
 _BURST_NS = 1_000_000
-_BURST_LEAST_BYTES = 4_000
-"""Tokens of one millisecond, and two full frames at least: a smaller bucket cannot reach the rate where the kernel
+_BURST_LEAST_BYTES = 2_000
+"""Tokens of one millisecond, and a full frame at least: a smaller bucket cannot reach the rate where the kernel
 looks at it late (tc-tbf(8)); a larger one lets the first of a trial's windows see another rate."""
 _QUEUE_NS = 20_000_000
 _QUEUE_LEAST_BYTES = 16_000
@@ -82,8 +82,10 @@ async def shaped(path: VethPath, sender: str, receiver: str, shape: Shape) -> As
 @contextlib.asynccontextmanager
 async def _limited(namespace: str, device: str, shape: Shape, facts: dict[str, Any]) -> AsyncIterator[None]:
     rate = shape.rate_bits_per_s or 0
-    burst = max(_BURST_LEAST_BYTES, rate * _BURST_NS // (8 * 10**9))
     queue = shape.queue_bytes or max(_QUEUE_LEAST_BYTES, rate * _QUEUE_NS // (8 * 10**9))
+    # What is larger than the bucket is cut into frames. What were smaller than the bucket and larger than the queue
+    # would be dropped whole, again and again (net/sched/sch_tbf.c).
+    burst = max(_BURST_LEAST_BYTES, min(rate * _BURST_NS // (8 * 10**9), queue // 2))
     wanted = ("rate", f"{rate}bit", "burst", str(burst), "limit", str(queue))
     await _run("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "tbf", *wanted)
     try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from iodyno.analysis.compare import change, difference
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
 from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.outcome import Estimate
 from iodyno.report.layout import Layout, place_name
 from iodyno.report.numbers import between
 
@@ -17,6 +18,10 @@ WORDS = {
     "softirq": "soft interrupts",
     "other": "other tasks",
 }
+
+_FIT = 0.1
+"""Share by which classes may miss the total before nothing is said of them (chosen: what sampled splits are off by
+where nothing is in step with the tick)."""
 
 
 def busy_by_class(point: PointSummary, host: str) -> str:
@@ -36,26 +41,26 @@ def what_makes_it(layout: Layout, cheapest: PointSummary, dearest: PointSummary,
         return
     (first, share), (last, final) = at_first, at_last
     places = [place_name(point, layout.factors) for point in (cheapest, dearest)]
-    if cheapest is dearest:
-        yield f"On {host}, {WORDS[first]} makes most of what a KiB costs: {share:.0%}."
+    total = f"{host}.cpu_ns_per_kib"
+    if change(cheapest.outcomes[total], dearest.outcomes[total]).verdict != "rises":
+        at = f" at {places[1]}" if places[1] else ""
+        yield f"On {host}, {_makes(last)} most of what a KiB costs{at}: {_percent(final)}."
         return
     if first == last:
         yield (
-            f"On {host}, {WORDS[first]} makes most of what a KiB costs: {share:.0%} of it where it is cheapest "
-            f"({places[0]}), {final:.0%} where it is dearest ({places[1]})."
+            f"On {host}, {_makes(first)} most of what a KiB costs: {_percent(share)} of it where it is cheapest "
+            f"({places[0]}), {_percent(final)} where it is dearest ({places[1]})."
         )
     else:
         yield (
-            f"On {host}, {WORDS[first]} makes most of what a KiB costs where it is cheapest ({share:.0%}; {places[0]}), "
-            f"{WORDS[last]} where it is dearest ({final:.0%}; {places[1]})."
+            f"On {host}, {_makes(first)} most of what a KiB costs where it is cheapest ({_percent(share)}; {places[0]}), "
+            f"{WORDS[last]} where it is dearest ({_percent(final)}; {places[1]})."
         )
     yield from _what_makes_the_difference(cheapest, dearest, host)
 
 
 def _what_makes_the_difference(cheapest: PointSummary, dearest: PointSummary, host: str) -> Iterator[str]:
     total = f"{host}.cpu_ns_per_kib"
-    if change(cheapest.outcomes[total], dearest.outcomes[total]).verdict != "rises":
-        return
     grown, unclear = [], []
     for kind in BUSY_CLASSES:
         name = f"{host}.cpu_{kind}_ns_per_kib"
@@ -64,7 +69,7 @@ def _what_makes_the_difference(cheapest: PointSummary, dearest: PointSummary, ho
         if step.estimate is None:
             continue
         if step.low is not None and step.high is not None and (step.low > 0 or step.high < 0):
-            grown.append((step.estimate, f"{between(step)} in {WORDS[kind]}"))
+            grown.append((step.estimate, f"{_ns(step)} in {WORDS[kind]}"))
         else:
             unclear.append(WORDS[kind])
     if not grown:
@@ -72,15 +77,18 @@ def _what_makes_the_difference(cheapest: PointSummary, dearest: PointSummary, ho
     parts = _listed([text for _, text in sorted(grown, reverse=True)])
     rest = f"; {_listed(unclear)} may not have changed" if unclear else ""
     whole = difference(cheapest.outcomes[total], dearest.outcomes[total])
-    yield (f"Between these two, a KiB on {host} gets dearer by {between(whole)} of CPU time: {parts}{rest}.")
+    yield (f"Between these two, a KiB on {host} gets dearer by {_ns(whole)} of CPU time: {parts}{rest}.")
 
 
 def _largest(point: PointSummary, host: str) -> tuple[str, float] | None:
-    """The class that makes most of the cost, and its share of it; None where classes are missing."""
+    """The class that makes most of the cost, and its share; None where classes are missing or do not fit the total."""
     total = point.outcomes.get(f"{host}.cpu_ns_per_kib")
     parts = {kind: point.outcomes.get(f"{host}.cpu_{kind}_ns_per_kib") for kind in BUSY_CLASSES}
     known = {kind: found.estimate for kind, found in parts.items() if found and found.estimate is not None}
     if not total or not total.estimate or total.estimate < 0 or not {"usr", "sys", "softirq"} <= set(known):
+        return None
+    # A sampled split that is far off the total says nothing of shares.
+    if abs(sum(known.values()) / total.estimate - 1) > _FIT:
         return None
     kind = max(known, key=lambda name: known[name])
     return kind, known[kind] / total.estimate
@@ -94,6 +102,18 @@ def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, 
 def void(point: PointSummary, host: str) -> bool:
     """Whether nothing is claimed of what the point costs the host."""
     return any(doubt.code == "cost_void" and doubt.text.startswith(f"{host}:") for doubt in point.doubts)
+
+
+def _makes(kind: str) -> str:
+    return f"{WORDS[kind]} {'makes' if WORDS[kind].endswith('code') else 'make'}"
+
+
+def _ns(found: Estimate) -> str:
+    return between(found).removesuffix("/KiB")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.function_study import FunctionStudy, study_functions
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, TrialSummary, analyse
 from iodyno.core.errors import StoreError
+from iodyno.core.limiter import Finding
 from iodyno.report.csv import as_csv, table_csv
 from iodyno.report.doubts import grouped
 from iodyno.report.figures import FIGURES, cut, draw, trial_series
@@ -27,6 +28,7 @@ from iodyno.report.flame_graph import script_source
 from iodyno.report.function_section import contrast_sentences, function_section
 from iodyno.report.json import as_json
 from iodyno.report.layout import layout_of, place_name
+from iodyno.report.limiter import Line, lines, name_of, short
 from iodyno.report.numbers import digits, quantity, with_interval
 from iodyno.report.observer import observer_note
 from iodyno.report.sentences import extremes, sentences
@@ -100,6 +102,8 @@ def page(summary: CampaignSummary, functions: FunctionStudy | None = None) -> st
         tables=[(table, _download(table_csv(table), "text/csv")) for table in tables],
         every=every,
         every_csv=_download(table_csv(every), "text/csv"),
+        limiters=_limiters(summary),
+        limiter_name=name_of,
         tier_note=tier_note(summary),
         observer=observer_note(summary),
         trials=[_trial_row(summary, trial) for trial in summary.trials],
@@ -174,6 +178,15 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
     if missing:
         rows.append(("Cannot", "; ".join(missing)))
     return rows
+
+
+def _limiters(summary: CampaignSummary) -> list[tuple[str, Finding, str, list[Line]]]:
+    """Per point: where it is, what was found, in short, and the evidence."""
+    factors = layout_of(summary).factors
+    return [
+        (place_name(point, factors), point.limiter, short(point.limiter), lines(point.limiter))
+        for point in summary.points
+    ]
 
 
 def _figures(summary: CampaignSummary) -> list[dict[str, Any]]:

@@ -55,7 +55,8 @@ def digits(value: float, error: float | None = None) -> str:
     places = (1 if error else 2) - math.floor(math.log10(size))
     # An error of nearly nothing must not print digits that nobody believes.
     places = min(places, 5 - math.floor(math.log10(abs(value))) if value else 3)
-    rounded = round(value, places)
+    # Minus nothing is nothing.
+    rounded = round(value, places) + 0.0
     return f"{rounded:.{max(0, places)}f}"
 
 

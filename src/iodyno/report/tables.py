@@ -132,7 +132,8 @@ def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: boo
 
 def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> str:
     workload = summary.workload.get("settings") or {}
-    what = f"{str(workload.get('transport', 'tcp')).upper()} transmit"
+    done = {"request_response": "requests and answers"}.get(str(summary.workload.get("kind")), "transmit")
+    what = f"{str(workload.get('transport', 'tcp')).upper()} {done}"
     if layout.section is None:
         return what
     labels = dict(zip(layout.section.levels, summary.factor_labels[layout.section.name], strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import time
@@ -40,6 +41,8 @@ _SEGMENTS_PER_ACK = 4
 class Truth:
     """What a simulated pair of hosts really does. Times in ns of CPU, noises as relative standard deviations.
 
+    With `connection_bits_per_s`, a connection carries no more than that, and concurrency may limit the goodput.
+
     CPU of a host per KiB delivered = `per_kib_ns` + `per_message_ns` * 1024 / size + `per_connection_ns` *
     connections, times `receiver_ratio` at the receiver. Goodput is `goodput_bits_per_s`, or what the CPUs of
     the costlier host can carry when that is less. The load's time is split by `LOAD_SHARES`, the background's by
@@ -51,6 +54,7 @@ class Truth:
     per_connection_ns: float = 0.02
     receiver_ratio: float = 0.8
     goodput_bits_per_s: float = 8e9
+    connection_bits_per_s: float = 0.0
     noise_between_trials: float = 0.02
     noise_within_trial: float = 0.01
     background_ratio: float = 0.01
@@ -88,7 +92,9 @@ class Truth:
     def rate_bits_per_s(self, connections: int, size: int, cpus: int) -> float:
         """Goodput of a point, without noise, on hosts of that many CPUs."""
         dearest = self.cpu_ns_per_kib(connections, size) * max(1.0, self.receiver_ratio)
-        return min(self.goodput_bits_per_s, cpus * 1e9 * (1 - self.background_ratio) / dearest * 8192)
+        carried = cpus * 1e9 * (1 - self.background_ratio) / dearest * 8192
+        together = connections * self.connection_bits_per_s or math.inf
+        return min(self.goodput_bits_per_s, carried, together)
 
 
 class SimulatedAccess:

@@ -171,6 +171,22 @@ def manifest_json_schema() -> dict[str, Any]:
         },
         closed=False,
     )
+    # Not in a campaign of version 2 that was made before limiters were proved.
+    manifest["properties"] |= {
+        "purpose": {"enum": ["design", "proof"]},
+        "perturbation": _object(
+            {
+                "limiter": text,
+                "direction": {"enum": ["relax", "tighten", "none"]},
+                "setting": {"type": ["string", "null"]},
+                "before": {"type": ["integer", "boolean", "string", "null"]},
+                "after": {"type": ["integer", "boolean", "string", "null"]},
+                "resource_ratio": {"type": "number", "exclusiveMinimum": 0},
+            },
+            nullable=True,
+        ),
+        "path": {"type": ["object", "null"]},
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "iodyno trial manifest",

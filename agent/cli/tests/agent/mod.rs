@@ -26,8 +26,14 @@ pub struct Agent {
 impl Agent {
     /// Starts one, with further arguments.
     pub fn start(extra: &[&str]) -> Agent {
-        let mut process = Process::new(AGENT)
-            .arg("serve")
+        Agent::behind(&["env"], extra)
+    }
+
+    /// Started by a program that changes what it may do.
+    pub fn behind(prefix: &[&str], extra: &[&str]) -> Agent {
+        let mut process = Process::new(prefix[0])
+            .args(&prefix[1..])
+            .args([AGENT, "serve"])
             .args(extra)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

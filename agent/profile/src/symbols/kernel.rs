@@ -1,55 +1,56 @@
 //! The kernel's symbols, from `/proc/kallsyms`.
 //!
-//! The table is read anew for every profile, in one pass that keeps nothing but the names looked for: some 60 ms
-//! for 120 000 symbols. A table that is kept would take megabytes, and would name BPF programs and modules
-//! that came later by whatever lay at their addresses before.
+//! The table is read anew for every profile, in one pass: some 60 ms for 120 000 symbols. A table that is kept
+//! would take megabytes for the rest of the campaign, and would name BPF programs and modules that came later by
+//! whatever lay at their addresses before.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::fs;
 
 use iodyno_core::profile::Function;
 
-use super::nearest::{Nearest, Symbol};
-use super::{KERNEL, UNKNOWN};
+use super::nearest::{rank, Nearest, Symbol};
+use super::{HIDDEN, KERNEL, UNKNOWN};
 
 /// The functions of `addresses`, which are sorted.
 ///
 /// # Errors
 /// Why the kernel tells no symbols, as a sentence.
 pub(crate) fn look_up(addresses: &[u64]) -> Result<Vec<Function>, String> {
-    let unreadable = |error: io::Error| {
-        format!("/proc/kallsyms cannot be read ({error}): functions of the kernel are {}", super::HIDDEN)
-    };
-    let file = File::open("/proc/kallsyms").map_err(unreadable)?;
-    match find(BufReader::with_capacity(1 << 16, file), addresses).map_err(unreadable)? {
-        Some(functions) => Ok(functions),
-        None => Err(format!(
-            "the kernel hides its symbols, functions are {}: set kernel.kptr_restrict to 0 or 1 and give CAP_SYSLOG",
-            super::HIDDEN
-        )),
-    }
+    let table = fs::read("/proc/kallsyms").map_err(|error| {
+        format!("/proc/kallsyms cannot be read ({error}): functions of the kernel are {HIDDEN}")
+    })?;
+    find(&table, addresses).ok_or_else(|| {
+        format!("the kernel hides its symbols, functions are {HIDDEN}: set kernel.kptr_restrict to 0 or 1 and give CAP_SYSLOG")
+    })
 }
 
 /// The functions of `addresses` in a table; `None` when every address in it is 0.
-fn find(mut table: impl BufRead, addresses: &[u64]) -> io::Result<Option<Vec<Function>>> {
+fn find(table: &[u8], addresses: &[u64]) -> Option<Vec<Function>> {
     let mut nearest = Nearest::new(addresses);
     let mut hidden = true;
-    let mut line = Vec::with_capacity(256);
-    while table.read_until(b'\n', &mut line)? > 0 {
-        if let Some(symbol) = parse(line.trim_ascii_end()) {
-            hidden &= symbol.address == 0;
-            nearest.offer(symbol);
-        }
-        line.clear();
+    for symbol in table.split(|byte| *byte == b'\n').filter_map(parse) {
+        hidden &= symbol.address == 0;
+        nearest
+            .offer(symbol, |line| rank(line.kind == b'T', line.kind.eq_ignore_ascii_case(&b'w'), line.name));
     }
-    let function = |found: Option<(String, String)>| match found {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let function = |found: Option<Line>| match found {
         // The end of the kernel's code: what comes after it is not known.
-        Some((name, _)) if name == "_etext" => nameless(),
-        Some((name, module)) if module.is_empty() => Function { name, module: KERNEL.to_owned() },
-        Some((name, module)) => Function { name, module },
-        None => nameless(),
+        None | Some(Line { name: b"_etext", .. }) => nameless(),
+        Some(Line { name, module: b"", .. }) => Function { name: text(name), module: KERNEL.to_owned() },
+        Some(Line { name, module, .. }) => Function { name: text(name), module: text(module) },
     };
-    Ok((!hidden).then(|| nearest.found().into_iter().map(function).collect()))
+    (!hidden).then(|| nearest.found().map(function).collect())
+}
+
+/// What a line says beside the address.
+#[derive(Clone, Copy, Debug)]
+struct Line<'table> {
+    /// As `nm` writes it.
+    kind: u8,
+    name: &'table [u8],
+    /// Empty for the kernel itself.
+    module: &'table [u8],
 }
 
 fn nameless() -> Function {
@@ -58,7 +59,7 @@ fn nameless() -> Function {
 
 /// A line such as `ffffffff81000000 T tcp_sendmsg` or `ffffffffc0201000 t bbr_main\t[tcp_bbr]`; `None` when it is
 /// no function.
-fn parse(line: &[u8]) -> Option<Symbol<'_>> {
+fn parse(line: &[u8]) -> Option<Symbol<Line<'_>>> {
     let mut words = line.splitn(3, |byte| *byte == b' ');
     let digits = words.next()?;
     if digits.is_empty() || digits.len() > 16 {
@@ -72,8 +73,7 @@ fn parse(line: &[u8]) -> Option<Symbol<'_>> {
     let name = names.next()?;
     let module =
         names.next().and_then(|module| module.strip_prefix(b"[")?.strip_suffix(b"]")).unwrap_or_default();
-    let rank = Symbol::rank(kind == b'T', kind.eq_ignore_ascii_case(&b'w'), name);
-    Some(Symbol { address, bytes: 0, rank, name, module })
+    Some(Symbol { address, bytes: 0, what: Line { kind, name, module } })
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ ffffffffc0300000 t bpf_prog_6deef7357e7b4530_sched\t[bpf]
             0xffff_ffff_c030_0000,
             0xffff_ffff_ff60_0000,
         ];
-        let found = find(TABLE.as_bytes(), &addresses).unwrap().unwrap();
+        let found = find(TABLE.as_bytes(), &addresses).unwrap();
         let told: Vec<_> = found.iter().map(|f| (f.name.as_str(), f.module.as_str())).collect();
         let expected = [
             ("startup_64", "kernel"),
@@ -125,8 +125,8 @@ ffffffffc0300000 t bpf_prog_6deef7357e7b4530_sched\t[bpf]
     #[test]
     fn a_table_of_zeros_is_hidden() {
         let hidden = "0000000000000000 T _stext\n0000000000000000 t bbr_main\t[tcp_bbr]\n";
-        assert_eq!(find(hidden.as_bytes(), &[1 << 63]).unwrap(), None);
-        assert_eq!(find(&b""[..], &[1 << 63]).unwrap(), None);
+        assert_eq!(find(hidden.as_bytes(), &[1 << 63]), None);
+        assert_eq!(find(b"", &[1 << 63]), None);
     }
 
     #[test]
@@ -143,7 +143,7 @@ ffffffffc0300000 t bpf_prog_6deef7357e7b4530_sched\t[bpf]
     proptest! {
         #[test]
         fn any_table_is_read(table in "([0-9a-fg]{0,18} [TtWwx]? ?[a-z_\t\\[\\]]{0,9}\n?){0,20}", at in any::<u64>()) {
-            let found = find(table.as_bytes(), &[at]).unwrap();
+            let found = find(table.as_bytes(), &[at]);
             prop_assert!(found.is_none_or(|found| found.len() == 1));
         }
     }

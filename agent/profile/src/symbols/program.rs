@@ -8,10 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use iodyno_core::profile::Function;
-use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
+use object::read::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, ReadCache, ReadRef, SymbolIndex};
 use object::SymbolKind;
 
-use super::nearest::{Nearest, Symbol};
+use super::nearest::{rank, Nearest, Symbol};
 use super::{Place, Space, UNKNOWN};
 
 /// Longest kernel-made image (`[vdso]`) that is read from memory.
@@ -125,7 +125,9 @@ fn names(image: &Image, offsets: &[u64]) -> Option<Vec<Option<String>>> {
     let program = format!("/proc/{process}/exe");
     let runs_it = fs::read_link(&program).is_ok_and(|path| path == Path::new(&mapping.path));
     let seen_by_it = format!("/proc/{process}/root{}", mapping.path);
-    let file = File::open(if runs_it { program } else { seen_by_it }).ok()?;
+    let path = if runs_it { program } else { seen_by_it };
+    // Whatever lies there now: opening a pipe would never end.
+    let file = fs::metadata(&path).is_ok_and(|found| found.is_file()).then(|| File::open(path))?.ok()?;
     symbols(&ReadCache::new(file), offsets)
 }
 
@@ -143,26 +145,40 @@ fn symbols<'data>(data: impl ReadRef<'data>, offsets: &[u64]) -> Option<Vec<Opti
     let mut addresses: Vec<u64> = offsets.iter().filter_map(|offset| address(*offset)).collect();
     addresses.sort_unstable();
     addresses.dedup();
+    // Tables are long and names lie all over the file: a name is read where it is needed, and not before.
     let mut nearest = Nearest::new(&addresses);
     // A stripped program has the dynamic symbols only.
-    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
-        let Ok(name) = symbol.name_bytes() else { continue };
-        if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
-            let rank = Symbol::rank(symbol.is_global(), symbol.is_weak(), name);
-            let (address, bytes) = (symbol.address(), symbol.size());
-            nearest.offer(Symbol { address, bytes, rank, name, module: b"" });
+    let tables = [elf.symbol_table(), elf.dynamic_symbol_table()];
+    let symbol = |(table, index): (usize, SymbolIndex)| tables[table].as_ref()?.symbol_by_index(index).ok();
+    let name = |what| symbol(what)?.name_bytes().ok();
+    let rank = |what| {
+        symbol(what).map_or(u8::MAX, |symbol| {
+            rank(symbol.is_global(), symbol.is_weak(), symbol.name_bytes().unwrap_or_default())
+        })
+    };
+    for (number, table) in tables.iter().enumerate() {
+        for symbol in table.iter().flat_map(ObjectSymbolTable::symbols) {
+            if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
+                let what = (number, symbol.index());
+                nearest.offer(Symbol { address: symbol.address(), bytes: symbol.size(), what }, rank);
+            }
         }
     }
     let found: HashMap<u64, String> = addresses
         .iter()
         .zip(nearest.found())
-        .filter_map(|(address, found)| Some((*address, format!("{:#}", rustc_demangle::demangle(&found?.0)))))
+        .filter_map(|(address, found)| {
+            let name = String::from_utf8_lossy(name(found?)?);
+            Some((*address, format!("{:#}", rustc_demangle::demangle(&name))))
+        })
         .collect();
     Some(offsets.iter().map(|offset| found.get(&address(*offset)?).cloned()).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -221,8 +237,8 @@ mod tests {
         ) {
             let _ = symbols(bytes.as_slice(), &[0, 100]);
             // A true program with some bytes of its headers changed.
-            let mut program = fs::read("/proc/self/exe").unwrap();
-            program.truncate(1 << 16);
+            let mut program = Vec::new();
+            File::open("/proc/self/exe").unwrap().take(1 << 16).read_to_end(&mut program).unwrap();
             for (at, byte) in flips {
                 program[at] = byte;
             }

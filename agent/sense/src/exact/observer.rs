@@ -279,3 +279,20 @@ impl Observer {
         Err(Refusal::Defect("a CPU is busy with one event without end"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_the_verifier_refuses_is_told_with_its_reason() {
+        let refused = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/refused.bpf.o"));
+        match Observer::load_object(refused) {
+            Err(Refusal::Verifier(why)) => assert!(why.contains("invalid mem access"), "{why}"),
+            // Then there is nothing to be tested but that.
+            Err(Refusal::NotAllowed) => {}
+            other => panic!("{:?}", other.err()),
+        }
+        assert!(Observer::load_object(b"no object").is_err());
+    }
+}

@@ -31,7 +31,7 @@ pub(crate) const ENTRY: Entry =
 
 struct ContextSwitches {
     stat: Source,
-    growths: Growths<&'static str>,
+    growths: Growths<(&'static str, String)>,
 }
 
 fn open(roots: &Roots, _: &Subject) -> Opened {
@@ -61,10 +61,7 @@ impl Sensor for ContextSwitches {
                 missing.add(format!("{} is not in the file", metric.name));
                 continue;
             };
-            if let Some(grown) = self.growths.since_last(key, now, Width::Bits64, metric.name, "the machine")
-            {
-                put(out, metric, "", grown);
-            }
+            self.growths.put(out, metric, "", now, Width::Bits64);
         }
         for (key, metric) in &GAUGES {
             match line_value(&text, key) {

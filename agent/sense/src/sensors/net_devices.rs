@@ -1,11 +1,13 @@
-//! Traffic of each network device.
+//! Traffic of each network device, and the speed of its link.
+
+use std::path::{Path, PathBuf};
 
 use iodyno_core::counter::Width;
 use iodyno_core::metric::{Metric, Value};
 
 use crate::growth::Growths;
 use crate::missing::Missing;
-use crate::sensor::{counter, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
+use crate::sensor::{counter, gauge, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
 use crate::source::Source;
 
 /// Column in the file, and its metric. Received counts stand in columns 0 to 7, sent ones in 8 to 15.
@@ -30,10 +32,19 @@ const COLUMNS: [(usize, Metric); 8] = [
     (11, of_device("net.tx_drops", "1", "Packets to be sent and dropped.")),
 ];
 
-const METRICS: [Metric; 8] = {
-    let mut metrics = [COLUMNS[0].1; 8];
+/// A virtual device (a veth pair, a bridge, a tunnel) names a speed that nothing keeps it to: it has none here.
+const SPEED: Metric = gauge(
+    "net.speed_bits_per_s",
+    "bits_per_s",
+    "/sys/class/net/*/speed",
+    "dev=eth0",
+    "Speed of the link, of devices that are hardware (or a hypervisor's) and say it.",
+);
+
+const METRICS: [Metric; 9] = {
+    let mut metrics = [SPEED; 9];
     let mut index = 0;
-    while index < metrics.len() {
+    while index < COLUMNS.len() {
         metrics[index] = COLUMNS[index].1;
         index += 1;
     }
@@ -48,12 +59,15 @@ const fn of_device(name: &'static str, unit: &'static str, help: &'static str) -
 
 struct NetDevices {
     dev: Source,
-    growths: Growths<(String, usize)>,
+    /// `/sys/class/net`.
+    links: PathBuf,
+    growths: Growths<(&'static str, String)>,
 }
 
 fn open(roots: &Roots, _: &Subject) -> Opened {
     let dev = Source::open(roots.proc.join("self/net/dev"))?;
-    Ok(Box::new(NetDevices { dev, growths: Growths::default() }))
+    let links = roots.sys.join("class/net");
+    Ok(Box::new(NetDevices { dev, links, growths: Growths::default() }))
 }
 
 impl Sensor for NetDevices {
@@ -76,19 +90,31 @@ impl Sensor for NetDevices {
         // A device name holds no colon and no space; the kernel sees to that.
         for (device, columns) in text.lines().skip(2).filter_map(|line| line.split_once(':')) {
             let device = device.trim();
+            let label = format!("dev={device}");
             let words: Vec<&str> = columns.split_whitespace().collect();
             for (column, metric) in &COLUMNS {
                 let Some(now) = words.get(*column).and_then(|word| word.parse().ok()) else {
                     missing.add(format!("{} of {device} is not in the file", metric.name));
                     continue;
                 };
-                let key = (device.to_owned(), *column);
-                if let Some(grown) = self.growths.since_last(key, now, Width::Bits64, metric.name, device) {
-                    put(out, metric, format!("dev={device}"), grown);
-                }
+                self.growths.put(out, metric, &label, now, Width::Bits64);
+            }
+            if let Some(speed) = speed_bits_per_s(&self.links, device) {
+                put(out, &SPEED, label, speed);
             }
         }
         missing.add_any(self.growths.unknown());
         Ok(missing.sentence())
     }
+}
+
+/// Speed of a device's link; `None` where it has none, is down or does not say.
+fn speed_bits_per_s(links: &Path, device: &str) -> Option<u64> {
+    // A name that leads elsewhere is no device.
+    if device.contains('/') || !links.join(device).join("device").exists() {
+        return None;
+    }
+    // In megabits, -1 where it is not known.
+    let text = std::fs::read_to_string(links.join(device).join("speed")).ok()?;
+    text.trim().parse::<u64>().ok()?.checked_mul(1_000_000).filter(|speed| *speed > 0)
 }

@@ -22,7 +22,7 @@ type FlowCounter = (Metric, Width, fn(&TcpInfo) -> Option<u64>);
 /// A state of a flow: metric, where it is.
 type FlowGauge = (Metric, fn(&TcpInfo) -> Option<u64>);
 
-const COUNTERS: [FlowCounter; 11] = [
+const COUNTERS: [FlowCounter; 13] = [
     (
         sum("tcp.acked_bytes", "bytes", "Payload that the peers acknowledged."),
         Width::Bits64,
@@ -70,9 +70,19 @@ const COUNTERS: [FlowCounter; 11] = [
         Width::Bits64,
         |info| info.sndbuf_limited_us().map(from_microseconds),
     ),
+    (
+        sum("tcp.congestion_marked_segments", "segments", "Segments that a congested router marked (ECN)."),
+        Width::Bits32,
+        |info| info.delivered_ce().map(u64::from),
+    ),
+    (
+        sum("tcp.out_of_order_segments", "segments", "Segments received out of order."),
+        Width::Bits32,
+        |info| info.rcv_ooopack().map(u64::from),
+    ),
 ];
 
-const GAUGES: [FlowGauge; 7] = [
+const GAUGES: [FlowGauge; 11] = [
     (spread("tcp.rtt_ns", "ns", "Smoothed round-trip time; flows without a sample are left out."), |info| {
         info.rtt().map(|time| time.0)
     }),
@@ -103,6 +113,23 @@ const GAUGES: [FlowGauge; 7] = [
     (
         spread("tcp.notsent_bytes", "bytes", "Written by the application and not yet handed to the network."),
         |info| info.notsent_bytes().map(u64::from),
+    ),
+    (spread("tcp.unacked_segments", "segments", "Sent and not acknowledged: what is in flight."), |info| {
+        info.unacked().map(u64::from)
+    }),
+    (spread("tcp.snd_wnd_bytes", "bytes", "Window that the peer advertises."), |info| {
+        info.snd_wnd().map(u64::from)
+    }),
+    (spread("tcp.rcv_wnd_bytes", "bytes", "Window that this end advertises."), |info| {
+        info.rcv_wnd().map(u64::from)
+    }),
+    (
+        spread(
+            "tcp.rcv_space_bytes",
+            "bytes",
+            "What the application takes in a round trip, by which the kernel sizes the receive buffer.",
+        ),
+        |info| info.rcv_space().map(u64::from),
     ),
 ];
 

@@ -26,7 +26,7 @@ impl Tree {
 
     /// Where its `/proc` and `/sys` are.
     pub fn roots(&self) -> Roots {
-        Roots { proc: self.0.join("proc"), sys: self.0.join("sys") }
+        Roots { proc: self.0.join("proc"), sys: self.0.join("sys"), boot: self.0.join("boot") }
     }
 
     /// Writes another tree over it. Files are rewritten in place, so that a sensor which keeps one open

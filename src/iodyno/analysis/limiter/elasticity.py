@@ -17,9 +17,9 @@ from iodyno.analysis.goodput import goodput
 from iodyno.analysis.interval import t_interval
 from iodyno.core.limiter import Elasticity, Perturbation, Proof, kind_of
 
-LEAST = 0.1
-"""Elasticity from which on a resource counts as one that the rate follows (chosen: a tenth of what a sole limiter has,
-and more than drift makes of the pairs)."""
+LEAST = 0.2
+"""Elasticity from which on a resource counts as one that the rate follows (chosen: a fifth of what a sole limiter has,
+and more than trials that differ by some percent make of four pairs)."""
 PAIRS_LEAST = 2
 
 

@@ -59,7 +59,10 @@ def _below(name: str, signal: SignalOf, threshold: float, cite: str) -> Criterio
 
 
 _FULL = _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.10, _MEASURED)
-_AWAKE = _below("asleep_ratio", signals.asleep, 0.15, _MEASURED)
+_AWAKE = _below("asleep_ratio", signals.asleep, 0.30, _MEASURED)
+_NOTHING_WAITS = _below(
+    "unsent_messages", signals.unsent_messages, 1.0, "tcp(7): what waits to be sent is not what stops it"
+)
 _OTHERS = 0.20
 _A_FIFTH = "chosen: a fifth of the CPU"
 
@@ -70,8 +73,8 @@ RULES: tuple[Rule, ...] = (
             _above(
                 "own_code_ratio",
                 signals.own_code,
-                0.30,
-                "as the doubt generator_limited has it (analysis/physics.py)",
+                0.40,
+                _MEASURED,
             ),
             _AWAKE,
         ),
@@ -88,6 +91,17 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "cpu_quota",
         (_above("throttled_periods_ratio", signals.throttled, 0.25, _MEASURED),),
+    ),
+    Rule(
+        "cpu_quota",
+        (
+            _above(
+                "quota_used_ratio",
+                signals.quota_used,
+                0.85,
+                "chosen: a period may end before all of it is used",
+            ),
+        ),
     ),
     Rule(
         "run_queue",
@@ -111,13 +125,26 @@ RULES: tuple[Rule, ...] = (
         (
             _below("off_one_at_a_time", signals.off_exclusion, 0.20, _MEASURED),
             _above("pausing_ratio", signals.pausing, 0.30, _MEASURED),
+            _NOTHING_WAITS,
             _below(
                 "load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.90, "chosen: a tenth of the CPU is free"
             ),
         ),
         ends=("send",),
     ),
-    Rule("application", (_above("pausing_ratio", signals.pausing, 0.50, _MEASURED),)),
+    Rule(
+        "application",
+        (_above("pausing_ratio", signals.pausing, 0.40, _MEASURED), _NOTHING_WAITS),
+        ends=("send",),
+    ),
+    Rule(
+        "application",
+        (
+            _above("pausing_ratio", signals.pausing, 0.40, _MEASURED),
+            _above("rwnd_limited_ratio", signals.rwnd_limited, 0.30, _MEASURED),
+        ),
+        ends=("receive",),
+    ),
     Rule("memory", (_above("memory_pressure_ratio", signals.memory_pressure, 0.05, _GREGG),)),
     Rule("disk", (_above("io_pressure_ratio", signals.io_pressure, 0.20, _GREGG),)),
     Rule("softirq", (_above("interrupt_ratio_of_busiest_cpu", signals.interrupts_most, 0.90, _GREGG),)),

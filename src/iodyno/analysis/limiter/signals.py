@@ -349,11 +349,11 @@ def _flows(view: View, above: str, below: str) -> Signal:
     return _grown(view.sender, "tcp_info", lambda r: _ratio(_total(r, above, ("",)), _total(r, below, ("",))))
 
 
-def flows_busy(view: View) -> Signal:
-    """Share of the interval in which a flow had data on its way or waiting to be sent, mean over the flows."""
-    connections = view.connections
+def unsent_messages(view: View) -> Signal:
+    """Bytes that the application wrote and the kernel has not sent yet, mean over the flows, in messages."""
+    size = int(view.trial.settings.get("size", 1))
     return _grown(
-        view.sender, "tcp_info", lambda r: _per(_total(r, "tcp.busy_ns", ("",)), r.span_ns * connections)
+        view.sender, "tcp_info", lambda r: _per(_gauge(r, "tcp.notsent_bytes"), size), unit="message"
     )
 
 
@@ -478,6 +478,15 @@ def throttled(view: View) -> Signal:
     if periods is None or stopped is None:
         return absent("cgroup_cpu", host.why_missing("cgroup_cpu"))
     return _whole(host, stopped / periods if periods else 0.0, "cgroup_cpu")
+
+
+def quota_used(view: View) -> Signal:
+    """CPU time that the agent took over the quota of its control group: the job's, else that of the host."""
+    quota = (view.host.manifest.get("ready") or {}).get("cpu_quota") or {}
+    cpus = _ratio(quota.get("quota_ns"), quota.get("period_ns"))
+    if cpus is None:
+        return absent("experiment", "the job has no CPU quota")
+    return _grown(view.host, "process", lambda r: _per(_total(r, "process.cpu_ns"), r.span_ns * cpus))
 
 
 def _pressure(resource: str) -> SignalOf:

@@ -68,11 +68,18 @@ def _caption(summary: CampaignSummary, hosts: Sequence[HostSummary], one_scale: 
         f"n = {counted} trial{'' if counted == '1' else 's'} a bar.",
         "The background of each class is subtracted.",
         told,
+        "Other tasks gave way to the load and are left out." if _without_others(summary, hosts) else "",
         "" if one_scale else "Mind the scales: each message size has its own, both hosts the same.",
         f"{left_out} more combinations of the factors are in the tables." if left_out else "",
         "Lower is better.",
     ]
     return " ".join(filter(None, parts))
+
+
+def _without_others(summary: CampaignSummary, hosts: Sequence[HostSummary]) -> bool:
+    names = [f"{host.name}.cpu_other_ns_per_kib" for host in hosts]
+    others = [point.outcomes[name] for point in summary.points for name in names if name in point.outcomes]
+    return any("gave way" in (found.missing or "") for found in others)
 
 
 def _of_line(layout: Layout, host: HostSummary, name: str, points: Sequence[PointSummary]) -> StackPanel:

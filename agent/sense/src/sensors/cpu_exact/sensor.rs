@@ -62,14 +62,22 @@ pub(super) fn open(roots: &Roots, subject: &Subject) -> Opened {
         warm_up: subject.warm_up,
         slice: None,
     };
-    sensor.begin()?;
+    sensor.begin(preemptible(roots))?;
     Ok(Box::new(sensor))
+}
+
+/// What to say of a kernel whose soft interrupts can be preempted.
+fn preemptible(roots: &Roots) -> Option<String> {
+    let realtime = std::fs::read_to_string(roots.sys.join("kernel/realtime")).ok()?;
+    (realtime.trim() == "1")
+        .then(|| "PREEMPT_RT kernel: a soft interrupt counts as a task from when it is preempted".to_owned())
 }
 
 impl CpuExact {
     /// Attaches the programs and begins to account the CPUs.
-    fn begin(&mut self) -> Result<(), Refusal> {
+    fn begin(&mut self, caveat: Option<String>) -> Result<(), Refusal> {
         let mut missing = Missing::default();
+        missing.add_any(caveat);
         let mut observer = locked(&self.observer);
         for absent in observer.attach()? {
             missing.add(format!("no tracepoint of {absent}: its time is that of what it interrupts"));

@@ -1,0 +1,114 @@
+//! What each disk did, as the block layer counts it.
+
+use iodyno_core::counter::Width;
+use iodyno_core::metric::{Metric, Value};
+
+use crate::growth::Growths;
+use crate::missing::Missing;
+use crate::sensor::{counter, gauge, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
+use crate::source::Source;
+
+const DISKSTATS: &str = "/proc/diskstats";
+/// A sector of this file, whatever the disk's are (Documentation/admin-guide/iostats.rst).
+const SECTOR_BYTES: u64 = 512;
+const MILLISECOND: u64 = 1_000_000;
+
+/// Column behind the name, metric, width in the kernel, how much of the metric's unit one is.
+const COUNTERS: [(usize, Metric, Width, u64); 8] = [
+    (0, of_disk("disk.read_operations", "1", "Reads completed."), Width::Bits64, 1),
+    (2, of_disk("disk.read_bytes", "bytes", "Bytes read."), Width::Bits64, SECTOR_BYTES),
+    (
+        3,
+        of_disk("disk.read_ns", "ns", "Time of all reads, from queueing to completion."),
+        Width::Bits32,
+        MILLISECOND,
+    ),
+    (4, of_disk("disk.write_operations", "1", "Writes completed."), Width::Bits64, 1),
+    (6, of_disk("disk.write_bytes", "bytes", "Bytes written."), Width::Bits64, SECTOR_BYTES),
+    (
+        7,
+        of_disk("disk.write_ns", "ns", "Time of all writes, from queueing to completion."),
+        Width::Bits32,
+        MILLISECOND,
+    ),
+    (9, of_disk("disk.busy_ns", "ns", "Time with an operation in flight."), Width::Bits32, MILLISECOND),
+    (
+        10,
+        of_disk(
+            "disk.in_flight_ns",
+            "ns",
+            "Time of all operations in flight, each counted: mean depth x time.",
+        ),
+        Width::Bits32,
+        MILLISECOND,
+    ),
+];
+const IN_FLIGHT: Metric =
+    gauge("disk.in_flight", "1", DISKSTATS, "dev=sda", "Operations handed to the driver and not completed.");
+const IN_FLIGHT_COLUMN: usize = 8;
+
+const METRICS: [Metric; 9] = {
+    let mut metrics = [IN_FLIGHT; 9];
+    let mut index = 0;
+    while index < COUNTERS.len() {
+        metrics[index] = COUNTERS[index].1;
+        index += 1;
+    }
+    metrics
+};
+
+pub(crate) const ENTRY: Entry = Entry { name: "disks", metrics: &METRICS, open };
+
+const fn of_disk(name: &'static str, unit: &'static str, help: &'static str) -> Metric {
+    counter(name, unit, DISKSTATS, "dev=sda", help)
+}
+
+struct Disks {
+    diskstats: Source,
+    growths: Growths<(&'static str, String)>,
+}
+
+fn open(roots: &Roots, _: &Subject) -> Opened {
+    let diskstats = Source::open(roots.proc.join("diskstats"))?;
+    Ok(Box::new(Disks { diskstats, growths: Growths::default() }))
+}
+
+impl Sensor for Disks {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        ENTRY.metrics
+    }
+
+    fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
+        let mut missing = Missing::default();
+        let text = self.diskstats.text()?;
+        let rows: Vec<(&str, Vec<u64>)> = text.lines().filter_map(row).collect();
+        if rows.is_empty() {
+            drop(text);
+            return Err(self.diskstats.nonsense("has no line of a disk"));
+        }
+        self.growths.begin();
+        // A disk that never did anything (there are often sixteen loop devices) is left out.
+        for (name, columns) in rows.iter().filter(|(_, columns)| columns.iter().any(|number| *number > 0)) {
+            // A name may hold a slash as `!`, but no space; a comma would end the label's part.
+            let label = format!("dev={}", name.replace([',', '='], "_"));
+            for (column, metric, width, unit) in &COUNTERS {
+                self.growths.put_times(out, metric, &label, columns[*column], *width, *unit);
+            }
+            put(out, &IN_FLIGHT, label, columns[IN_FLIGHT_COLUMN]);
+        }
+        missing.add_any(self.growths.unknown());
+        Ok(missing.sentence())
+    }
+}
+
+/// Name of the disk and the eleven numbers that every kernel has behind it.
+fn row(line: &str) -> Option<(&str, Vec<u64>)> {
+    let mut words = line.split_whitespace().skip(2);
+    let name = words.next()?;
+    let columns: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+    (columns.len() >= 11).then_some((name, columns))
+}

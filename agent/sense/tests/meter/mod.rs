@@ -1,0 +1,82 @@
+//! An independent meter: bpftrace sums the same tracepoints in the same window by a script of its own.
+
+use std::io::{BufRead, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use iodyno_core::units::Nanos;
+
+/// What it saw on its CPU.
+#[derive(Debug)]
+pub struct Metered {
+    /// Time in soft interrupts, without the hard ones on top.
+    pub softirq_ns: u64,
+    /// Time in hard interrupts.
+    pub hardirq_ns: u64,
+    /// Hard interrupts.
+    pub hardirqs: u64,
+}
+
+/// A meter that runs.
+pub struct Meter {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+/// Interrupts with tracepoints of their own.
+const VECTORS: [&str; 5] = ["local_timer", "reschedule", "call_function", "call_function_single", "irq_work"];
+
+/// bpftrace, in a mount namespace of its own where the kernel's tracing tree is surely mounted.
+fn bpftrace(script: &str) -> Command {
+    let mounted = "for tree in debug:debugfs tracing:tracefs; do \
+        mount -t ${tree#*:} none /sys/kernel/${tree%:*} 2>/dev/null; done; exec bpftrace \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", mounted, "sh", "-e", script]);
+    command
+}
+
+/// Whether bpftrace is here and allowed.
+pub fn available() -> bool {
+    let tried = bpftrace("tracepoint:irq:softirq_entry { exit(); }").output();
+    tried.is_ok_and(|output| output.status.success())
+}
+
+/// The script. `$1` CPU, `$2` begin, `$3` end of the window.
+fn script() -> String {
+    let hard = |moment: &str, irq: &str| {
+        let vectors: Vec<String> =
+            VECTORS.iter().map(|vector| format!("tracepoint:irq_vectors:{vector}_{moment}")).collect();
+        format!("tracepoint:irq:{irq}, {}", vectors.join(", "))
+    };
+    let inside = "cpu == $1 && nsecs >= $2 && nsecs < $3";
+    format!(
+        "BEGIN {{ @begun = nsecs; @soft = (uint64)0; @hard = (uint64)0; @hards = (uint64)0; @in = 0; @h = (uint64)0; }}
+tracepoint:irq:softirq_entry /{inside}/ {{ @in = 1; @last = nsecs; }}
+tracepoint:irq:softirq_exit /{inside} && @in/ {{ @soft += nsecs - @last; @in = 0; }}
+{} /{inside}/ {{ $now = nsecs; if (@in) {{ @soft += $now - @last; }} @h = $now; }}
+{} /{inside} && @h/ {{ $now = nsecs; @hard += $now - @h; @hards++; @h = (uint64)0; @last = $now; }}
+interval:ms:100 /nsecs > $3/ {{ printf(\"metered %llu %llu %llu %llu\\n\", @begun, @soft, @hard, @hards); exit(); }}",
+        hard("entry", "irq_handler_entry"),
+        hard("exit", "irq_handler_exit"),
+    )
+}
+
+/// Starts it; it meters from `begin` to `end`.
+pub fn start(cpu: u32, begin: Nanos, end: Nanos) -> Meter {
+    let arguments = [cpu.to_string(), begin.0.to_string(), end.0.to_string()];
+    let mut process = bpftrace(&script()).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(process.stdout.take().unwrap());
+    Meter { process, lines }
+}
+
+impl Meter {
+    /// What it saw; `None` when it began too late.
+    pub fn finish(mut self) -> Option<Metered> {
+        let metered = self.lines.by_ref().lines().map_while(Result::ok).find_map(|line| {
+            let numbers = line.strip_prefix("metered ")?;
+            numbers.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>()
+        });
+        let _ = self.process.wait();
+        let [_, softirq_ns, hardirq_ns, hardirqs] = metered?[..] else { return None };
+        Some(Metered { softirq_ns, hardirq_ns, hardirqs })
+    }
+}

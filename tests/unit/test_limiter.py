@@ -1,0 +1,340 @@
+"""Which limiter the rules name on made evidence, and what a proof makes of pairs of trials."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from iodyno.analysis.dataset import HostData, Reading, Record, Trial
+from iodyno.analysis.histogram import Histogram
+from iodyno.analysis.limiter import rules, verdict
+from iodyno.analysis.limiter.elasticity import Pair, elasticity, judge
+from iodyno.core.limiter import LIMITERS, UNKNOWN, Elasticity, Finding, Perturbation, Proof, Verdict
+from iodyno.report.limiter import finding_json, sentence, short
+
+SPAN = 250_000_000
+INTERVALS = 10
+Shares = Mapping[str, float]
+
+# A pair of hosts with one CPU each, of which neither is at its end; shares of each interval.
+SENDER = {"app": 0.5, "user": 0.05, "softirq": 0.1, "other": 0.0, "run": 0.5, "wait": 0.0, "in_call": 1.0}
+RECEIVER = {"app": 0.4, "user": 0.02, "softirq": 0.2, "other": 0.0, "run": 0.4, "wait": 0.0, "in_call": 1.0}
+FLOW = {
+    "busy": 1.0,
+    "rwnd": 0.0,
+    "sndbuf": 0.0,
+    "retransmitted": 0.0,
+    "unsent": 1e6,
+    "cwnd": 1000.0,
+    "Mbit_s": 800.0,
+}
+
+
+def host(
+    name: str,
+    role: str,
+    shares: Shares,
+    flow: Shares,
+    ready: Mapping[str, Any],
+    connections: int,
+    without: tuple[str, ...],
+) -> HostData:
+    manifest = {"role": role, "ready": {"workers": connections, **ready}, "job": ready.get("job", {})}
+    made = HostData(name, role, (0,), manifest)
+    for index in range(INTERVALS):
+        made.records.append(
+            Record(index, "measured", index * SPAN, (index + 1) * SPAN, 10**6, 100, connections, 0)
+        )
+        calling = int(shares["in_call"] * SPAN * connections)
+        made.histograms[index] = Histogram(100, calling, (0,), (100,))
+        busy = shares["app"] + shares["softirq"] + shares["other"]
+        exact = {
+            "app": shares["app"],
+            "other": shares["other"],
+            "hardirq": 0.0,
+            "idle": 1 - busy,
+            "app_user": shares["user"],
+        }
+        sensors: dict[str, dict[tuple[str, str], float]] = {
+            "cpu_exact": {(f"exact.{key}_ns", "cpu=0"): share * SPAN for key, share in exact.items()},
+            "process": {("process.cpu_ns", ""): shares["app"] * SPAN},
+            "threads": {
+                ("thread.run_ns", "worker=all"): shares["run"] * SPAN * connections,
+                ("thread.wait_ns", "worker=all"): shares["wait"] * SPAN * connections,
+                ("thread.busiest_run_ns", "worker=busiest"): shares["run"] * SPAN,
+            },
+            "cpu_times": {("cpu.steal_ns", "cpu=0"): shares.get("steal", 0.0) * SPAN},
+        }
+        sensors["cpu_exact"]["exact.softirq_ns", "cpu=0,vector=NET_RX"] = shares["softirq"] * SPAN
+        if role == "send":
+            whole = SPAN * connections
+            sensors["tcp_info"] = {
+                ("tcp.busy_ns", ""): flow["busy"] * whole,
+                ("tcp.rwnd_limited_ns", ""): flow["rwnd"] * flow["busy"] * whole,
+                ("tcp.sndbuf_limited_ns", ""): flow["sndbuf"] * flow["busy"] * whole,
+                ("tcp.retransmitted_segments", ""): flow["retransmitted"] * 10_000,
+                ("tcp.data_segments_out", ""): 10_000,
+                ("tcp.acked_bytes", ""): flow["Mbit_s"] * 1e6 / 8 * SPAN / 1e9,
+                ("tcp.rtt_ns", "of=mean"): 1_000_000,
+                ("tcp.cwnd_segments", "of=mean"): flow["cwnd"],
+                ("tcp.snd_mss_bytes", "of=mean"): 1448,
+                ("tcp.notsent_bytes", "of=mean"): flow["unsent"],
+            }
+        for sensor, values in sensors.items():
+            if sensor not in without:
+                whole_values = {key: int(value) for key, value in values.items()}
+                made.readings.setdefault(sensor, {})[index] = Reading(SPAN, 20_000, None, whole_values)
+    return made
+
+
+def trial(
+    *,
+    sender: Shares | None = None,
+    receiver: Shares | None = None,
+    flow: Shares | None = None,
+    sending: Mapping[str, Any] | None = None,
+    receiving: Mapping[str, Any] | None = None,
+    path: Mapping[str, Any] | None = None,
+    connections: int = 1,
+    without: tuple[str, ...] = (),
+) -> Trial:
+    settings = {"connections": connections, "size": 65536, "driver": "threads"}
+    flows = {**FLOW, **(flow or {})}
+    hosts = {
+        "client": host(
+            "client", "send", {**SENDER, **(sender or {})}, flows, sending or {}, connections, without
+        ),
+        "server": host(
+            "server",
+            "receive",
+            {**RECEIVER, **(receiver or {})},
+            flows,
+            receiving or {},
+            connections,
+            without,
+        ),
+    }
+    return Trial("00000-1", 0, 1, 0, 0, "p01", {}, settings, "finished", None, "", {"path": path}, (), hosts)
+
+
+FULL = {"app": 0.7, "softirq": 0.3, "run": 0.97, "wait": 0.02}
+BUFFERS = {"job": {"socket": {"send_buffer_bytes": 8192}}, "socket": {"send_buffer_bytes": 16384}}
+QUOTA = {"cpu_quota": {"quota_ns": 5_000_000, "period_ns": 10_000_000, "group": "x"}}
+SHAPED = {"link_rate": {"asked": 10**9, "obtained": 10**9}, "shaper": {"packets": 9_000, "drops": 1_000}}
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "nothing": (UNKNOWN, {}),
+    "sender's CPU": ("client.cpu", {"sender": FULL}),
+    "receiver's CPU": ("server.cpu", {"receiver": FULL, "flow": {"rwnd": 0.9}}),
+    "interrupts": ("server.softirq", {"receiver": {**FULL, "app": 0.05, "softirq": 0.94}}),
+    "neighbours": ("client.run_queue", {"sender": {"app": 0.3, "other": 0.6, "run": 0.3, "wait": 0.65}}),
+    "a neighbour of one who sleeps": (
+        "receive_window",
+        {"sender": {"app": 0.1, "other": 0.8, "run": 0.1, "wait": 0.1}, "flow": {"rwnd": 0.8}},
+    ),
+    "quota": ("client.cpu_quota", {"sender": {"run": 0.5, "wait": 0.5}, "sending": QUOTA}),
+    "a quota not used": (UNKNOWN, {"sender": {"app": 0.2, "run": 0.2}, "sending": QUOTA}),
+    "steal": ("client.steal", {"sender": {**FULL, "steal": 0.2}}),
+    "own code": ("client.generator", {"sender": {**FULL, "user": 0.6}}),
+    "paced": (
+        "client.application",
+        {"sender": {"app": 0.1, "run": 0.1, "in_call": 0.2}, "flow": {"unsent": 0}, "receiver": {"app": 0.1}},
+    ),
+    "a sender whose long writes were not counted": (
+        UNKNOWN,
+        {"sender": {"app": 0.1, "run": 0.1, "in_call": 0.2}, "flow": {"unsent": 4e6}},
+    ),
+    "slow reader": (
+        "server.application",
+        {"receiver": {"app": 0.05, "run": 0.05, "in_call": 0.1}, "flow": {"rwnd": 0.99}},
+    ),
+    "lock": (
+        "client.lock",
+        {"sender": {"app": 0.1, "run": 0.02, "in_call": 0.25}, "flow": {"unsent": 0}, "connections": 4},
+    ),
+    "receive window": ("receive_window", {"flow": {"rwnd": 0.57}}),
+    "send buffer as the kernel counts it": ("send_buffer", {"flow": {"sndbuf": 0.5}}),
+    "send buffer as the sender feels it": ("send_buffer", {"sender": {"run": 0.4}, "sending": BUFFERS}),
+    "congestion window": ("congestion_window", {"sender": {"run": 0.1}, "flow": {"cwnd": 72.0}}),
+    "loss": ("loss", {"flow": {"retransmitted": 0.01}}),
+    "link": ("link_rate", {"flow": {"Mbit_s": 930.0}, "path": SHAPED}),
+    "queue": ("queue", {"flow": {"Mbit_s": 300.0}, "path": SHAPED}),
+    "requests one at a time": ("concurrency", {"sending": {"job": {"workload": "request_response"}}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_limiter_is_named(case: str) -> None:
+    expected, made = CASES[case]
+    found = verdict.of_trial(trial(**made))
+    assert found.name == expected, [(s.name, s.held, s.evidence) for s in found.ranked]
+    if expected != UNKNOWN:
+        suspect = found.suspect
+        assert suspect is not None and suspect.held == 1.0
+        for evidence in suspect.evidence:
+            assert evidence.value is not None and evidence.cite and evidence.source
+            assert (
+                evidence.above == (evidence.value >= evidence.threshold)
+                or evidence.value == evidence.threshold
+            )
+
+
+def test_a_signal_must_hold_in_four_of_five_intervals() -> None:
+    for disturbed, expected in ((2, "receive_window"), (3, UNKNOWN)):
+        made = trial(flow={"rwnd": 0.9})
+        for index in range(disturbed):
+            made.hosts["client"].readings["tcp_info"][index].values["tcp.rwnd_limited_ns", ""] = 0
+        assert verdict.of_trial(made).name == expected
+
+
+def test_what_was_not_measured_is_named_and_lowers_what_can_be_said() -> None:
+    whole = verdict.of_trial(trial(flow={"rwnd": 0.9}))
+    assert not any("tcp_info" in text for text in whole.unseen)
+    blind = verdict.of_trial(trial(flow={"rwnd": 0.9}, without=("tcp_info",)))
+    assert blind.name == UNKNOWN
+    assert any(text.startswith("receive_window:") and "tcp_info" in text for text in blind.unseen)
+
+
+def test_a_trial_with_one_end_is_unknown_and_says_why() -> None:
+    made = trial()
+    del made.hosts["server"]
+    found = verdict.of_trial(made)
+    assert found.name == UNKNOWN and "two ends" in found.unseen[0]
+
+
+def test_without_exact_accounting_proc_stat_tells_of_the_whole_window() -> None:
+    made = trial(sender=FULL, without=("cpu_exact",))
+    for data in made.hosts.values():
+        for index, reading in data.readings["cpu_times"].items():
+            # Ticks of 10 ms: an interval of 250 ms sees 240 or 250 ms busy.
+            idle = (index % 2) * 10_000_000 if data.role == "send" else SPAN // 2
+            busy = {
+                "user": 0,
+                "nice": 0,
+                "system": SPAN - idle,
+                "idle": idle,
+                "iowait": 0,
+                "irq": 0,
+                "softirq": 0,
+            }
+            reading.values.update({(f"cpu.{state}_ns", "cpu=0"): ns for state, ns in busy.items()})
+    for reading in made.hosts["client"].readings["process"].values():
+        reading.values["process.cpu_ns", ""] = int(0.97 * SPAN)
+    found = verdict.of_trial(made)
+    assert found.name == "client.cpu"
+    assert found.suspect is not None and found.suspect.evidence[0].value == pytest.approx(0.02)
+
+
+def test_a_point_takes_its_trials_together() -> None:
+    window, cpu = (verdict.of_trial(trial(**made)) for made in ({"flow": {"rwnd": 0.9}}, {"sender": FULL}))
+    assert verdict.of_point([window] * 5).name == "receive_window"
+    assert verdict.of_point([window] * 4 + [cpu]).name == "receive_window"
+    assert verdict.of_point([window] * 3 + [cpu] * 2).name == UNKNOWN
+    assert verdict.of_point([]).trials == 0
+
+
+def test_every_rule_names_a_limiter_in_the_order_of_causes() -> None:
+    named = [rule.limiter for rule in rules.RULES]
+    assert set(named) <= set(LIMITERS)
+    places = [list(LIMITERS).index(name) for name in named]
+    assert places == sorted(places)
+    for rule in rules.RULES:
+        for criterion in rule.criteria:
+            assert criterion.cite, f"{rule.limiter}: {criterion.name} has no source"
+
+
+def pairs(
+    truth: float, noise: float, count: int, source: random.Random, direction: str = "relax"
+) -> list[Pair]:
+    ratio = 2.0 if direction == "relax" else 0.5
+    change = Perturbation("receive_window", direction, "receive_buffer", 1, 2, ratio)  # type: ignore[arg-type]
+    found = []
+    for _ in range(count):
+        level = 1e9 * source.lognormvariate(0, 0.5)  # what drifts from block to block
+        rates = [level * source.lognormvariate(0, noise) for _ in range(2)]
+        found.append(Pair(change, rates[0], rates[1] * ratio**truth))
+    return found
+
+
+def test_the_interval_of_an_elasticity_holds_the_truth_in_95_of_100() -> None:
+    source, held, runs = random.Random(20081217), 0, 400
+    for _ in range(runs):
+        found = elasticity(pairs(0.7, 0.05, 4, source))
+        assert found is not None and found.low is not None and found.high is not None
+        held += found.low <= 0.7 <= found.high
+    low, high = stats.binom.interval(0.999, runs, 0.95)
+    assert low <= held <= high
+
+
+@pytest.mark.parametrize(
+    ("truth", "direction", "said"),
+    [
+        (1.0, "relax", "proved"),
+        (0.0, "relax", "contradicted"),
+        (1.0, "tighten", "proved"),
+        (0.0, "tighten", "contradicted"),
+    ],
+)
+def test_a_proof_says_whether_the_rate_follows(truth: float, direction: str, said: str) -> None:
+    assert judge("receive_window", pairs(truth, 0.01, 4, random.Random(1), direction)).verdict == said
+
+
+def test_few_or_scattered_pairs_decide_nothing() -> None:
+    assert judge("receive_window", []).verdict == "undecided"
+    assert judge("receive_window", pairs(1.0, 0.0, 1, random.Random(1))).verdict == "undecided"
+    assert judge("receive_window", pairs(0.3, 0.5, 4, random.Random(1))).verdict == "undecided"
+
+
+def test_less_of_a_resource_with_slack_does_not_prove_what_more_of_it_denies() -> None:
+    source = random.Random(1)
+    found = judge("receive_window", [*pairs(0.0, 0.01, 4, source), *pairs(0.8, 0.01, 4, source, "tighten")])
+    assert found.verdict == "contradicted"
+    assert set(found.by_direction) == {"relax", "tighten"}
+
+
+def test_what_is_proved_names_the_limiter() -> None:
+    suspected = verdict.of_trial(trial(flow={"rwnd": 0.9}))
+
+    def proof(limiter: str, said: str, low: float, direction: str = "relax") -> Proof:
+        found = Elasticity(low + 0.1, low, low + 0.2, 4, "t")
+        return Proof(limiter, said, "because", found, {direction: found})  # type: ignore[arg-type]
+
+    assert (Finding(suspected).name, Finding(suspected).status) == ("receive_window", "suspected")
+    contradicted = proof("receive_window", "contradicted", -0.1)
+    finding = Finding(suspected, (contradicted, proof("client.cpu", "proved", 0.8, "tighten")))
+    assert (finding.name, finding.status) == ("client.cpu", "proved")
+    finding = Finding(
+        suspected, (proof("client.cpu", "proved", 0.9, "tighten"), proof("receive_window", "proved", 0.4))
+    )
+    assert finding.name == "receive_window", "more of it raised the rate"
+    finding = Finding(suspected, (contradicted,))
+    assert (finding.name, finding.status) == ("receive_window", "contradicted")
+    shown = finding_json(Finding(suspected, (proof("receive_window", "proved", 0.4),)))
+    assert shown["verdict"] == "proved" and shown["elasticity"]["low"] == 0.4
+    assert shown["evidence"][0]["signal"] == "client.rwnd_limited_ratio" and shown["ranked"][0]["refuted_by"]
+
+
+def test_the_words_for_a_finding() -> None:
+    suspected = verdict.of_trial(trial(flow={"rwnd": 0.9}))
+    assert short(Finding(suspected)) == "receive window"
+    assert "client.rwnd_limited_ratio 0.9" in sentence(Finding(suspected))
+    assert short(Finding(Verdict(UNKNOWN))) == "unknown"
+    quota = replace(suspected, name="client.cpu_quota")
+    assert (
+        short(Finding(quota, (Proof("client.cpu_quota", "not_testable", "no"),)))
+        == "client: CPU quota (not testable)"
+    )
+
+
+def test_elasticity_is_the_slope_of_the_logarithms() -> None:
+    change = Perturbation("link_rate", "tighten", "link_rate", 100, 80, 0.8)
+    found = elasticity([Pair(change, 100.0, 80.0), Pair(change, 200.0, 160.0)])
+    assert found is not None and found.estimate == pytest.approx(1.0) and found.n == 2
+    half = elasticity([Pair(change, 100.0, 100.0 * math.sqrt(0.8))] * 3)
+    assert half is not None and half.estimate == pytest.approx(0.5)

@@ -1,0 +1,214 @@
+"""The trials of a proof: how they are planned, kept, taken up again, and what they do not touch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from places import Notes, experiment, run
+from test_campaign import PROGRAM, Stopped
+
+from iodyno import designs
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import analyse
+from iodyno.campaign.ledger import manifests
+from iodyno.cli.prove import SuspectedLimiters
+from iodyno.core.design import Design, ProofPlan
+from iodyno.core.errors import StoreError
+from iodyno.core.experiment import DesignSpec, Experiment, HostSpec
+from iodyno.core.factor import Factor
+from iodyno.designs import perturbation
+from iodyno.designs.perturbation import BLOCKS, Suspicion, changes
+from iodyno.store.schema import manifest_json_schema
+
+ASKED = replace(
+    experiment(factors=(Factor("connections", (2, 8)),), receive_buffer=16384, think=1_000_000),
+    design=DesignSpec(replicates=2, seed=7),
+)
+DESIGN = designs.plan(ASKED)
+
+
+def suspicions(*limiters: str, cpus: float = 0.9) -> list[Suspicion]:
+    return [Suspicion(point, limiters, {"client": cpus, "server": cpus}) for point in DESIGN.points]
+
+
+def test_every_block_holds_every_change_and_one_trial_without() -> None:
+    plan = perturbation.plan(ASKED, DESIGN, suspicions("receive_window", "client.cpu"))
+    assert plan == perturbation.plan(ASKED, DESIGN, suspicions("receive_window", "client.cpu"))
+    assert [trial.order for trial in plan.trials] == list(range(4, 4 + len(plan.trials)))
+    assert len(plan.trials) == BLOCKS * 2 * (1 + 2 + 1)
+    for block in range(2, 2 + BLOCKS):
+        for point in DESIGN.points:
+            mine = [t for t in plan.trials if (t.block, t.point.id) == (block, point.id)]
+            found = sorted((t.perturbation.limiter, t.perturbation.direction) for t in mine if t.perturbation)
+            assert found == [
+                ("", "none"),
+                ("client.cpu", "tighten"),
+                ("receive_window", "relax"),
+                ("receive_window", "tighten"),
+            ]
+            assert mine[-1].order - mine[0].order == len(mine) - 1, "pairs are near in time"
+
+
+def test_what_cannot_be_tested_is_said_and_the_next_suspect_is_tested_instead() -> None:
+    plan = perturbation.plan(
+        ASKED, DESIGN, suspicions("send_buffer", "receive_window", "client.cpu", "concurrency")
+    )
+    tested = {trial.perturbation.limiter for trial in plan.trials if trial.perturbation} - {""}
+    assert tested == {"receive_window", "client.cpu"}
+    assert "set send_buffer" in plan.untestable["p01"]["send_buffer"]
+    assert not perturbation.plan(ASKED, DESIGN, suspicions("unknown")).trials
+
+
+def test_two_suspects_with_one_test_are_not_tested_twice() -> None:
+    plan = perturbation.plan(ASKED, DESIGN, suspicions("client.run_queue", "client.cpu", "receive_window"))
+    tested = {trial.perturbation.limiter for trial in plan.trials if trial.perturbation} - {""}
+    assert tested == {"client.run_queue", "receive_window"}
+
+
+@pytest.mark.parametrize(
+    ("limiter", "settings", "expected"),
+    [
+        ("receive_window", {"receive_buffer": 16384}, [("receive_buffer", 32768, 2.0), ("receive_buffer", 8192, 0.5)]),
+        ("receive_window", {"window": 16384}, [("receive_buffer", 32768, 2.0), ("receive_buffer", 8192, 0.5)]),
+        ("send_buffer", {"send_buffer": 4096}, [("send_buffer", 16384, 4.0)]),
+        ("client.application", {"think": 1000}, [("think", 500, 2.0), ("think", 2000, 0.5)]),
+        ("server.application", {"reader_think": 1000}, [("reader_think", 500, 2.0), ("reader_think", 2000, 0.5)]),
+        ("client.cpu_quota", {"sender_quota": 40}, [("sender_quota", 50, 1.25), ("sender_quota", 32, 0.8)]),
+        ("server.cpu", {}, [("receiver_quota", 70, 0.7)]),
+        ("client.generator", {"compute": 1000}, [("compute", 500, 2.0), ("compute", 2000, 0.5)]),
+        ("client.lock", {"serialised": True, "connections": 4}, [("serialised", False, 4.0)]),
+        ("link_rate", {"link_rate": 10**6}, [("link_rate", 1250000, 1.25), ("link_rate", 800000, 0.8)]),
+        ("queue", {"link_queue": 8000}, [("link_queue", 32000, 4.0)]),
+        ("concurrency", {"connections": 1}, [("connections", 2, 2.0)]),
+        ("concurrency", {"connections": 4}, [("connections", 8, 2.0), ("connections", 2, 0.5)]),
+    ],
+)  # fmt: skip
+def test_the_changes_of_a_resource(
+    limiter: str, settings: dict[str, int | bool], expected: list[tuple[str, object, float]]
+) -> None:
+    settings = {"connections": 1, **settings}
+    found = changes(limiter, settings, sends=not limiter.startswith("server"), cpus=1.0)
+    assert not isinstance(found, str)
+    assert [(c.setting, c.after, c.resource_ratio) for c in found] == expected
+    assert all(c.direction == ("relax" if c.resource_ratio > 1 else "tighten") for c in found)
+
+
+def test_a_cpu_with_slack_is_not_tightened_below_what_is_used() -> None:
+    """Capacity is what the agent takes and what idles: at 60 % of a CPU, a quota of 70 % leaves the rate alone."""
+    (change,) = changes("client.cpu", {"connections": 1}, sends=True, cpus=1.0)
+    assert not isinstance(change, str) and change.after == 70
+    assert isinstance(changes("client.cpu", {"connections": 1}, sends=True, cpus=None), str)
+    assert "already" in str(
+        changes("client.cpu", {"connections": 1, "sender_quota": 50}, sends=True, cpus=1.0)
+    )
+
+
+@pytest.mark.parametrize(
+    "limiter", ["client.memory", "client.disk", "client.observer", "offered_load", "unknown"]
+)
+def test_what_no_setting_changes_is_not_testable(limiter: str) -> None:
+    assert isinstance(changes(limiter, {"connections": 1}, sends=True, cpus=1.0), str)
+
+
+class Concurrency:
+    """Suspects concurrency everywhere, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def plan(self, asked: Experiment, design: Design, folder: Path) -> ProofPlan:
+        self.asked += 1
+        return perturbation.plan(asked, design, [Suspicion(p, ("concurrency",), {}) for p in design.points])
+
+
+def simulated(**truth: float) -> Experiment:
+    hosts = {name: HostSpec(name, "simulated", {"truth": truth}) for name in ("client", "server")}
+    return replace(experiment(factors=(Factor("connections", (2, 8)),), hosts=hosts), prove=True)
+
+
+def test_a_known_law_is_proved_where_it_holds_and_contradicted_where_it_does_not(tmp_path: Path) -> None:
+    """Each connection carries 1 Gbit/s until 8 Gbit/s are reached: concurrency limits 2 connections and not 8."""
+    law = {"connection_bits_per_s": 1e9, "goodput_bits_per_s": 8e9, "per_message_ns": 0, "per_kib_ns": 50}
+    asked = simulated(**law, noise_between_trials=0.01)
+    outcome = asyncio.run(run(asked, tmp_path, program=PROGRAM, strategy=Concurrency()))
+    summary = analyse(read_dataset(outcome.folder))
+    few, many = (point.limiter for point in summary.points)
+    assert (few.name, few.status) == ("concurrency", "proved")
+    assert few.elasticity is not None and few.elasticity.low is not None and few.elasticity.high is not None
+    assert few.elasticity.low <= 1.0 <= few.elasticity.high
+    (proof,) = many.proofs
+    assert proof.verdict == "contradicted" and proof.by_direction["relax"].estimate == pytest.approx(
+        0.0, abs=0.1
+    )
+    assert proof.by_direction["tighten"].estimate == pytest.approx(1.0, abs=0.1)
+
+
+def test_the_trials_of_a_proof_are_stored_apart(tmp_path: Path) -> None:
+    plain, proved = (
+        asyncio.run(
+            run(replace(simulated(), prove=prove), tmp_path / name, program=PROGRAM, strategy=strategy)
+        )
+        for name, prove, strategy in (("plain", False, None), ("proved", True, Concurrency()))
+    )
+    content = json.loads((proved.folder / "campaign.json").read_text())
+    assert content["finished"] and proved.finished == 2 and len(content["proof"]["trials"]) == BLOCKS * 6
+    written = list(manifests(proved.folder))
+    assert [m["purpose"] for m in written] == ["design"] * 2 + ["proof"] * BLOCKS * 6
+    for manifest in written:
+        jsonschema.validate(manifest, manifest_json_schema())
+        change = manifest["perturbation"]
+        if change and change["setting"]:
+            assert manifest["settings"]["connections"] == change["after"] != manifest["levels"]["connections"]
+    summaries = [analyse(read_dataset(outcome.folder)) for outcome in (plain, proved)]
+    for one, other in zip(*(summary.points for summary in summaries), strict=True):
+        assert one.finished == other.finished == 1
+        assert one.outcomes["goodput_bits_per_s"].n == other.outcomes["goodput_bits_per_s"].n == 1
+    assert len(summaries[1].trials) == 2
+
+
+def test_a_stopped_proof_goes_on_with_the_plan_that_it_has(tmp_path: Path) -> None:
+    first = Concurrency()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run(simulated(), tmp_path, notes=Stopped(60), program=PROGRAM, strategy=first))
+    (folder,) = tmp_path.iterdir()
+    done = [manifest["order"] for manifest in manifests(folder)]
+    assert first.asked == 1 and 2 < len(done) < 2 + BLOCKS * 6
+    notes, second = Notes(), Concurrency()
+    asyncio.run(run(simulated(), tmp_path, resume=folder, notes=notes, program=PROGRAM, strategy=second))
+    assert second.asked == 0
+    orders = [manifest["order"] for manifest in manifests(folder)]
+    assert (
+        orders == list(range(2 + BLOCKS * 6)) and [m["order"] for m in notes.manifests] == orders[len(done) :]
+    )
+
+
+def test_a_finished_campaign_can_be_proved_later(tmp_path: Path) -> None:
+    asked = replace(simulated(), prove=False)
+    folder = asyncio.run(run(asked, tmp_path, program=PROGRAM)).folder
+    later = Concurrency()
+    outcome = asyncio.run(run(simulated(), tmp_path, resume=folder, program=PROGRAM, strategy=later))
+    assert later.asked == 1 and outcome.finished == 2
+    again = asyncio.run(run(simulated(), tmp_path, resume=folder, program=PROGRAM, strategy=later))
+    assert later.asked == 1 and again.finished == 2
+
+
+def test_a_plan_of_another_design_is_refused(tmp_path: Path) -> None:
+    folder = asyncio.run(run(simulated(), tmp_path, program=PROGRAM, strategy=Concurrency())).folder
+    content = json.loads((folder / "campaign.json").read_text())
+    content["proof"]["trials"][0]["point"] = "p99"
+    (folder / "campaign.json").write_text(json.dumps(content))
+    with pytest.raises(StoreError, match="plan of a proof cannot be read"):
+        asyncio.run(run(simulated(), tmp_path, resume=folder, program=PROGRAM, strategy=Concurrency()))
+
+
+def test_the_suspects_of_real_evidence_are_planned(tmp_path: Path) -> None:
+    asked = simulated(per_kib_ns=2000, exact=True)
+    folder = asyncio.run(run(asked, tmp_path, program=PROGRAM)).folder
+    plan = SuspectedLimiters().plan(asked, designs.plan(asked), folder)
+    limiters = {trial.perturbation.limiter for trial in plan.trials if trial.perturbation}
+    assert limiters <= {"", "client.cpu"} or plan.untestable

@@ -20,6 +20,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "loop": own_cost.loop,
     "records": own_cost.records,
     "overhead": own_cost.overhead,
+    "sensors": own_cost.sensors,
     "profile": profile.naming,
     "profile_goodput": profile.goodput,
     "limiter": limiter.run,

@@ -46,7 +46,13 @@ pub fn carry_out(
     let (sockets, thread_ids) = prepared
         .as_ref()
         .map_or((Vec::new(), Vec::new()), |prepared| (prepared.sockets(), prepared.thread_ids()));
-    let subject = Subject { sockets, thread_ids, cpus: job.cpus.clone(), warm_up: job.windows.warm_up_ns };
+    let subject = Subject {
+        sockets,
+        thread_ids,
+        cpus: job.cpus.clone(),
+        warm_up: job.windows.warm_up_ns,
+        timers: profiler.timers(),
+    };
     let sensors: Option<Vec<String>> = job
         .sensors
         .as_ref()

@@ -1,6 +1,7 @@
 //! Samples the CPUs of a trial in its measured window.
 
 use std::io;
+use std::os::fd::RawFd;
 
 use iodyno_core::profile::Profile;
 use iodyno_core::units::Nanos;
@@ -62,6 +63,8 @@ pub struct Profiler {
     hz: u32,
     event: Option<Event>,
     samplers: Vec<Sampler>,
+    /// CPUs on which a timer makes samples of everything that runs, in the order of `samplers`; else empty.
+    timed: Vec<u32>,
     fold: Fold,
     /// What was taken out of a ring; kept for its memory.
     words: Vec<u64>,
@@ -82,6 +85,7 @@ impl Profiler {
             hz,
             event: None,
             samplers: Vec::new(),
+            timed: Vec::new(),
             fold: Fold::default(),
             words: Vec::new(),
             begin_ns: Nanos::default(),
@@ -93,6 +97,7 @@ impl Profiler {
             match open_first(allowed_hz(hz, &mut profiler.missing), cpus) {
                 Ok(opened) => {
                     profiler.event = Some(opened.event);
+                    profiler.timed = opened.timed;
                     profiler.samplers = opened.samplers;
                     profiler.missing.extend(opened.reach.missing());
                     profiler.missing.extend(opened.refused);
@@ -101,6 +106,14 @@ impl Profiler {
             }
         }
         profiler
+    }
+
+    /// The timers that make the samples, each with its CPU: descriptors of events that sample everything there while
+    /// the measured window lasts. Others may use them, so that no CPU needs two timers. Empty where they do not
+    /// sample everything, or hardware makes the samples.
+    #[must_use]
+    pub fn timers(&self) -> Vec<(u32, RawFd)> {
+        self.timed.iter().zip(&self.samplers).map(|(&cpu, sampler)| (cpu, sampler.descriptor())).collect()
     }
 
     /// The measured window begins.
@@ -226,6 +239,7 @@ struct Opened {
     event: Event,
     reach: Reach,
     samplers: Vec<Sampler>,
+    timed: Vec<u32>,
     /// CPUs that cannot, and why.
     refused: Vec<String>,
 }
@@ -247,11 +261,16 @@ fn open_first(hz: u32, cpus: &[u32]) -> Result<Opened, String> {
 
 fn open_all(hz: u32, cpus: &[u32], reach: Reach, event: Event) -> Result<Opened, Option<String>> {
     let sampling = Sampling { event, hz, kernel: reach != Reach::OwnUser };
-    let mut opened = Opened { event, reach, samplers: Vec::new(), refused: Vec::new() };
+    let mut opened = Opened { event, reach, samplers: Vec::new(), timed: Vec::new(), refused: Vec::new() };
     let mut first = None;
     for &cpu in cpus {
         match perf_samples::open(sampling, reach.scope(cpu), RING_ORDER) {
-            Ok(sampler) => opened.samplers.push(sampler),
+            Ok(sampler) => {
+                opened.samplers.push(sampler);
+                if event == Event::CpuClock && reach == Reach::All {
+                    opened.timed.push(cpu);
+                }
+            }
             Err(error) => {
                 let why = perf_event::reason(&error);
                 opened.refused.push(format!("CPU {cpu}: {why}"));

@@ -284,20 +284,21 @@ int control(struct bpf_raw_tracepoint_args *ctx)
 // A timer's sample, inside of the interrupt that it came with: was user code of the agent interrupted?
 //
 // This is how user and system time of the agent are told apart. The exact way, an event at each entry to and exit
-// from the kernel, would put every system call of the machine on its slow path.
+// from the kernel, would put every system call of the machine on its slow path. The timer may be that of the call
+// stacks; 1 lets the sample go on there, and `irq_end` sees what it all took.
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
 	struct cpu *cpu = trial_cpu();
 
 	if (!cpu || cpu->busy)
-		return 0;
+		return 1;
 	cpu->sampled = 1;
 	if (cpu->softirq || task(cpu) != APP)
-		return 0;
+		return 1;
 	cpu->account.samples++;
 	cpu->account.user_samples += user_mode(ctx);
-	return 0;
+	return 1;
 }
 
 // What follows counts, and may be left out.

@@ -52,6 +52,9 @@ pub struct Subject {
     /// Length of the warm-up window, which begins right after the first reading. A sensor may do in it what
     /// would disturb a measurement.
     pub warm_up: Nanos,
+    /// Timers that sample everything on a CPU anyway, by CPU: descriptors of performance events, which must stay open
+    /// as long as the panel is read.
+    pub timers: Vec<(u32, RawFd)>,
 }
 
 /// Why a sensor gave nothing: what, where, and what to try.

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buffer::Mapping;
@@ -53,6 +53,8 @@ const SAMPLE: u64 = 1 | 1 << 1 | 1 << 5;
 /// `_IO('$', 0)` and `_IO('$', 1)`, as on every architecture but MIPS, PowerPC, SPARC and Alpha.
 const ENABLE: libc::Ioctl = 0x2400;
 const DISABLE: libc::Ioctl = 0x2401;
+/// `_IOW('$', 8, __u32)`, there too.
+const SET_PROGRAM: libc::Ioctl = 0x4004_2408;
 /// `data_head`, `data_tail`, `data_offset` and `data_size` of `struct perf_event_mmap_page`, in words.
 const HEAD: usize = 128;
 const TAIL: usize = 129;
@@ -93,6 +95,20 @@ pub fn open(sampling: Sampling, scope: Scope, ring_order: u32) -> io::Result<Sam
     }
     sampler.taken = sampler.control(TAIL).load(Ordering::Relaxed);
     Ok(sampler)
+}
+
+/// Has the kernel run a loaded program at each sample of an event, until the event is closed. What the program
+/// returns decides whether the sample is kept: 0 throws it away.
+///
+/// # Errors
+/// What the kernel said: `EBADF` or `EINVAL` when this is no such event or no such program, `EEXIST` when it has one.
+pub fn run_program(event: RawFd, program: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both are numbers to the kernel, which checks what they stand for; no memory is touched.
+    let outcome = unsafe { libc::ioctl(event, SET_PROGRAM, program.as_raw_fd()) };
+    match outcome {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 impl Sampler {
@@ -140,6 +156,12 @@ impl Sampler {
         self.taken = head;
         // Everything was copied before the kernel may write there again.
         self.control(TAIL).store(head, Ordering::Release);
+    }
+
+    /// The event's descriptor, for who runs a program of its own at each sample ([`run_program`]).
+    #[must_use]
+    pub fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 
     fn request(&self, request: libc::Ioctl) -> io::Result<()> {

@@ -166,7 +166,7 @@ def _job(
         },
         "windows": asdict(windows),
         "cpus": list(rig.cpus[host]),
-        "sensors": None,
+        "sensors": None if rig.experiment.sensors is None else list(rig.experiment.sensors),
         "compute_ns": settings.get("compute", 0) if role == "send" else 0,
         "think_ns": settings.get({"send": "think", "receive": "reader_think"}.get(role, ""), 0),
         "serialised": settings.get("serialised", False) if role == "send" else False,

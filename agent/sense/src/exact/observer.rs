@@ -1,5 +1,7 @@
 //! The kernel-side programs: loaded, attached, told what to do, and read.
 
+use std::os::fd::{AsFd, RawFd};
+
 use aya::maps::{HashMap, MapData, PerCpuArray};
 use aya::programs::perf_event::{
     PerfEventConfig, PerfEventLink, PerfEventScope, SamplePolicy, SoftwareEvent,
@@ -7,6 +9,8 @@ use aya::programs::perf_event::{
 use aya::programs::raw_trace_point::RawTracePointLink;
 use aya::programs::{PerfEvent, Program, RawTracePoint, RawTracePointRunOptions, TestRun};
 use aya::{include_bytes_aligned, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
+
+use iodyno_sys::perf_samples;
 
 use super::account::{Account, Words};
 use super::refusal::Refusal;
@@ -183,9 +187,14 @@ impl Observer {
         self.counters.iter().any(|(attached, _)| *attached == tracepoint)
     }
 
-    /// Has a CPU sampled for user and kernel time.
-    pub fn attach_samples(&mut self, cpu: u32) -> Result<(), Refusal> {
+    /// Has a CPU sampled for user and kernel time: by a timer that samples it anyway, or else by one of its own.
+    pub fn attach_samples(&mut self, cpu: u32, timer: Option<RawFd>) -> Result<(), Refusal> {
         let program: &mut PerfEvent = self.program("sample")?.try_into()?;
+        if let Some(timer) = timer {
+            let descriptor = program.fd()?.as_fd();
+            return perf_samples::run_program(timer, descriptor)
+                .map_err(|error| Refusal::Other(error.to_string()));
+        }
         let link = program.attach(
             PerfEventConfig::Software(SoftwareEvent::CpuClock),
             PerfEventScope::AllProcessesOneCpu { cpu },

@@ -1,5 +1,6 @@
 //! The sensor where the agent has the kernel-side programs.
 
+use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 
 use iodyno_core::metric::{Metric, Value};
@@ -62,7 +63,7 @@ pub(super) fn open(roots: &Roots, subject: &Subject) -> Opened {
         warm_up: subject.warm_up,
         slice: None,
     };
-    sensor.begin(preemptible(roots))?;
+    sensor.begin(preemptible(roots), &subject.timers)?;
     Ok(Box::new(sensor))
 }
 
@@ -75,7 +76,7 @@ fn preemptible(roots: &Roots) -> Option<String> {
 
 impl CpuExact {
     /// Attaches the programs and begins to account the CPUs.
-    fn begin(&mut self, caveat: Option<String>) -> Result<(), Refusal> {
+    fn begin(&mut self, caveat: Option<String>, timers: &[(u32, RawFd)]) -> Result<(), Refusal> {
         let mut missing = Missing::default();
         missing.add_any(caveat);
         let mut observer = locked(&self.observer);
@@ -93,7 +94,9 @@ impl CpuExact {
             return Err(Refusal::Other("no CPU of the trial is online".to_owned()));
         }
         let sampled = self.cpus.iter().filter(|cpu| !cpu.lost);
-        let sampled: Result<Vec<()>, _> = sampled.map(|cpu| observer.attach_samples(cpu.number)).collect();
+        let timer = |cpu| timers.iter().find(|(of, _)| *of == cpu).map(|(_, timer)| *timer);
+        let sampled: Result<Vec<()>, _> =
+            sampled.map(|cpu| observer.attach_samples(cpu.number, timer(cpu.number))).collect();
         if let Err(refusal) = sampled {
             missing.add(format!("user and kernel time of the agent not told apart: {refusal}"));
         }

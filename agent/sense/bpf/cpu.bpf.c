@@ -29,6 +29,7 @@ struct cpu {
 	__u64 active;      // belongs to the trial
 	__u64 busy;        // an event is being handled: set while the account and the state are written
 	__u64 irq;         // in a hard interrupt
+	__u64 task;        // 0, or class of the current task + 1
 	__u64 softirq;     // 0, or number of the soft interrupt's vector + 1
 	__u64 nested_from; // begin of an interrupt that came while `busy`
 	__u64 nested_ns;   // time in such interrupts so far; written by them only
@@ -83,14 +84,16 @@ static __always_inline struct cpu *trial_cpu(void)
 	return cpu && cpu->active ? cpu : 0;
 }
 
-// Class of the current task.
-static __always_inline __u32 task(void)
+// Class of the current task, looked up once between two switches.
+static __always_inline __u32 task(struct cpu *cpu)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id;
 
-	if (!id)
-		return IDLE;
-	return id >> 32 == agent ? APP : OTHER;
+	if (!cpu->task) {
+		id = bpf_get_current_pid_tgid();
+		cpu->task = 1 + (!id ? IDLE : id >> 32 == agent ? APP : OTHER);
+	}
+	return (cpu->task - 1) & 3;
 }
 
 // Whether an interrupt came in user mode, by the registers that it saved.
@@ -138,7 +141,7 @@ static __always_inline void close(struct cpu *cpu, __u64 now)
 		class = HARDIRQ + (cpu->softirq & 15);
 		cpu->account.ns[class] += span;
 	} else {
-		class = task();
+		class = task(cpu);
 		cpu->account.ns[class] += span;
 	}
 	cpu->account.until_ns = now;
@@ -235,6 +238,7 @@ int task_switch(void *ctx)
 	close(cpu, bpf_ktime_get_ns());
 	cpu->irq = 0;
 	cpu->softirq = 0;
+	cpu->task = 0;
 	done(cpu);
 	return 0;
 }
@@ -289,7 +293,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	if (!cpu || cpu->busy)
 		return 0;
 	cpu->sampled = 1;
-	if (cpu->softirq || task() != APP)
+	if (cpu->softirq || task(cpu) != APP)
 		return 0;
 	cpu->account.samples++;
 	cpu->account.user_samples += user_mode(ctx);
@@ -341,7 +345,7 @@ int wait_begin(struct bpf_raw_tracepoint_args *ctx)
 	if (!cpu)
 		return 0;
 	cpu->account.events++;
-	if (cpu->irq || cpu->softirq || task() != APP)
+	if (cpu->irq || cpu->softirq || task(cpu) != APP)
 		return 0;
 	thread = bpf_get_current_pid_tgid();
 	wait.lock = ctx->args[0];
@@ -361,7 +365,7 @@ int wait_end(struct bpf_raw_tracepoint_args *ctx)
 	if (!cpu)
 		return 0;
 	cpu->account.events++;
-	if (cpu->irq || cpu->softirq || task() != APP)
+	if (cpu->irq || cpu->softirq || task(cpu) != APP)
 		return 0;
 	thread = bpf_get_current_pid_tgid();
 	wait = bpf_map_lookup_elem(&waits, &thread);
@@ -382,7 +386,7 @@ int syscall_begin(void *ctx)
 	if (!cpu)
 		return 0;
 	cpu->account.events++;
-	cpu->account.syscalls += task() == APP;
+	cpu->account.syscalls += task(cpu) == APP;
 	return 0;
 }
 

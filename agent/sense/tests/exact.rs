@@ -150,7 +150,7 @@ fn user_and_kernel_time_are_told_apart() {
         let user = sum(&reading, "exact.app_user_ns", "") as f64;
         (user / sum(&reading, "exact.app_ns", "") as f64, samples as f64)
     };
-    let user = || (0..1000).for_each(|_| std::hint::spin_loop());
+    let user = || (0..20_000).for_each(|_| std::hint::spin_loop());
     let mut buffer = vec![0; 1 << 20];
     let kernel = Mutex::new(move || File::open("/dev/zero").unwrap().read_exact(&mut buffer).unwrap());
     let kernel = || kernel.lock().unwrap()();

@@ -63,6 +63,9 @@ def _level(option: str, name: str, default: str | None = None) -> Callable[[_Fun
 @_level("--driver", "driver", "threads")
 @click.option("--nagle/--no-nagle", default=True, show_default=True, help="Nagle's algorithm.")
 @_level("--congestion-control", "congestion_control")
+@_level("--link-rate", "link_rate")
+@_level("--link-queue", "link_queue")
+@_level("--link-delay", "link_delay")
 @click.option(
     "--to", metavar="ssh:USER@HOST", help="The receiving host; without it, two hosts in this machine."
 )

@@ -22,6 +22,29 @@ class LimiterKind:
     refuted_by: str
     per_host: bool = True
 
+    @property
+    def resource(self) -> str:
+        """What there is too little of, as people say it."""
+        return _RESOURCES.get(self.name, "CPU time")
+
+
+_RESOURCES: Mapping[str, str] = {
+    "cpu_quota": "quota",
+    "lock": "room behind the lock",
+    "application": "pace of the application",
+    "generator": "speed of the generator",
+    "memory": "memory",
+    "disk": "disk speed",
+    "queue": "queue",
+    "link_rate": "link rate",
+    "loss": "queue",
+    "receive_window": "receive buffer",
+    "send_buffer": "send buffer",
+    "congestion_window": "connections",
+    "concurrency": "connections",
+    "offered_load": "offered load",
+}
+"""Of limiters that are no shortage of CPU time."""
 
 LIMITERS: Mapping[str, LimiterKind] = {
     kind.name: kind
@@ -249,7 +272,12 @@ class Finding:
 
     @property
     def status(self) -> str:
-        """`proved`, `contradicted`, `not_testable`, `undecided`, or `suspected` where nothing was tested."""
+        """`proved`, `contradicted`, `not_testable`, `undecided`, or `suspected` where nothing was tested.
+
+        An unknown limiter is undecided.
+        """
+        if self.name == UNKNOWN:
+            return "undecided"
         tested = next((proof for proof in self.proofs if proof.limiter == self.name), None)
         return tested.verdict if tested is not None else "suspected"
 

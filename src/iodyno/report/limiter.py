@@ -24,6 +24,7 @@ class Line:
     signal: str
     seen: str
     threshold: str
+    cite: str
     source: str
     refuted_by: str
 
@@ -67,7 +68,8 @@ def lines(finding: Finding) -> list[Line]:
             suspect=name_of(suspect.name) if number == 0 else "",
             signal=evidence.signal.replace("_", " "),
             seen=f"{_value(evidence)} in {evidence.over} of {evidence.windows} intervals",
-            threshold=f"{'at least' if evidence.above else 'at most'} {evidence.threshold:g} ({evidence.cite})",
+            threshold=f"{'at least' if evidence.above else 'at most'} {evidence.threshold:g}",
+            cite=evidence.cite,
             source=evidence.source,
             refuted_by=suspect.refuted_by if number == 0 else "",
         )

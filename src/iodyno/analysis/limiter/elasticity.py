@@ -63,19 +63,14 @@ def judge(limiter: str, pairs: Sequence[Pair]) -> Proof:
         return Proof(
             limiter, "undecided", "too few of the trials of the proof finished", counts, by_direction
         )
-    direction = "more" if "relax" in by_direction else "less"
-    shown = (
-        f"{counts.estimate:.2f} % of rate per % of it [{counts.low:.2f}, {counts.high:.2f}], {counts.n} pairs"
-    )
-    what = limiter.replace("_", " ")
+    changed = f"{'more' if 'relax' in by_direction else 'less'} {kind_of(limiter).resource}"
+    shown = f"{counts.estimate:.2f} % of rate per % of it [{counts.low:.2f}, {counts.high:.2f}]"
+    shown += f", {counts.n} pairs"
     if counts.low > LEAST:
-        return Proof(limiter, "proved", f"{direction} of {what}: {shown}", counts, by_direction)
+        return Proof(limiter, "proved", f"{changed}: {shown}", counts, by_direction)
     if counts.high < LEAST:
-        why = f"{direction} of {what} changes nothing: {shown}"
-        return Proof(limiter, "contradicted", why, counts, by_direction)
-    return Proof(
-        limiter, "undecided", f"{direction} of {what}: {shown}, which spans {LEAST}", counts, by_direction
-    )
+        return Proof(limiter, "contradicted", f"{changed} changes little: {shown}", counts, by_direction)
+    return Proof(limiter, "undecided", f"{changed}: {shown}, which spans {LEAST}", counts, by_direction)
 
 
 def proofs_of(trials: Sequence[Trial], untestable: Mapping[str, str]) -> tuple[Proof, ...]:
@@ -96,11 +91,6 @@ def proofs_of(trials: Sequence[Trial], untestable: Mapping[str, str]) -> tuple[P
             found.append(Pair(change, unchanged[trial.block], rate))
     tested = tuple(judge(limiter, found) for limiter, found in pairs.items())
     return (*tested, *(Proof(limiter, "not_testable", why) for limiter, why in untestable.items()))
-
-
-def refutation(limiter: str) -> str:
-    """What would speak against the limiter, in words."""
-    return kind_of(limiter).refuted_by
 
 
 def _change(trial: Trial) -> Perturbation:

@@ -66,6 +66,13 @@ _NOTHING_WAITS = _below(
 _OTHERS = 0.20
 _A_FIFTH = "chosen: a fifth of the CPU"
 
+_CPU_FULL = (
+    _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.05, _GREGG),
+    # What others take is not the load's: that they fill what idles says nothing of it.
+    _above("load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.93, _MEASURED),
+)
+_WINDOW_OPEN = _below("rwnd_limited_ratio", signals.rwnd_limited, 0.20, _MEASURED)
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "generator",
@@ -157,14 +164,9 @@ RULES: tuple[Rule, ...] = (
             ),
         ),
     ),
-    Rule(
-        "cpu",
-        (
-            _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.05, _GREGG),
-            # What others take is not the load's: that they fill what idles says nothing of it.
-            _above("load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.93, _MEASURED),
-        ),
-    ),
+    # The sender's CPU does not fill the receiver's window; the receiver's does.
+    Rule("cpu", (*_CPU_FULL, _WINDOW_OPEN), ends=("send",)),
+    Rule("cpu", _CPU_FULL, ends=("receive",)),
     Rule(
         "queue",
         (
@@ -188,7 +190,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "receive_window",
-        (_above("rwnd_limited_ratio", signals.rwnd_limited, 0.30, _MEASURED),),
+        (_above("rwnd_limited_ratio", signals.rwnd_limited, 0.20, _MEASURED),),
         ends=("send",),
     ),
     Rule(
@@ -206,7 +208,7 @@ RULES: tuple[Rule, ...] = (
                 1.0,
                 "RFC 4898, the smaller of the two windows",
             ),
-            _below("rwnd_limited_ratio", signals.rwnd_limited, 0.20, _MEASURED),
+            _WINDOW_OPEN,
         ),
         ends=("send",),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
 from iodyno.analysis.dataset import Trial
@@ -18,14 +18,35 @@ _ORDER = {name: place for place, name in enumerate(LIMITERS)}
 
 def of_trial(trial: Trial) -> Verdict:
     """What limits the rate in a finished trial, by the evidence of both ends."""
+    found = signals_of(trial)
+    if found is None:
+        return Verdict(UNKNOWN, unseen=("the trial has not two ends with records",))
+    ends = {role: host.name for role in ("send", "receive") if (host := trial.end(role))}
+    return of_signals(found, ends)
+
+
+def signals_of(trial: Trial) -> dict[str, Signal] | None:
+    """Every signal that a rule asks for, by name with its host; None when the trial lacks an end."""
+    found: dict[str, Signal] = {}
+    for role in ("send", "receive"):
+        view = View.of(trial, role)
+        if view is None:
+            return None
+        for rule in RULES:
+            for criterion in rule.criteria if role in rule.ends else ():
+                name = f"{view.host.name}.{criterion.name}"
+                if name not in found:
+                    found[name] = criterion.signal(view)
+    return found
+
+
+def of_signals(found: Mapping[str, Signal], ends: Mapping[str, str]) -> Verdict:
+    """What limits, by signals named with their host. `ends`: the host of each role."""
     suspects: list[Suspect] = []
     unseen: dict[str, None] = {}
     for rule in RULES:
         for role in rule.ends:
-            view = View.of(trial, role)
-            if view is None:
-                return Verdict(UNKNOWN, unseen=("the trial has not two ends with records",))
-            suspect, lacks = _look(rule, view)
+            suspect, lacks = _look(rule, ends[role], found)
             unseen |= dict.fromkeys(lacks)
             if suspect is not None:
                 suspects.append(suspect)
@@ -55,27 +76,23 @@ def of_point(verdicts: Sequence[Verdict]) -> Verdict:
     return Verdict(_name(ranked), ranked, tuple(unseen), len(verdicts))
 
 
-def _look(rule: Rule, view: View) -> tuple[Suspect | None, Iterator[str]]:
-    """The suspect that a rule makes of one end; None when nothing speaks for it."""
-    name = f"{view.host.name}.{rule.limiter}" if LIMITERS[rule.limiter].per_host else rule.limiter
-    found = [(criterion, criterion.signal(view)) for criterion in rule.criteria]
-    lacks = (
-        f"{name}: {signal.missing}"
-        for _, signal in found
-        if not signal.values and signal.source != "experiment"
-    )
-    if any(not signal.values for _, signal in found):
-        return None, lacks
+def _look(rule: Rule, host: str, known: Mapping[str, Signal]) -> tuple[Suspect | None, Sequence[str]]:
+    """The suspect that a rule makes of one end, None when nothing speaks for it; and what could not be looked at."""
+    name = f"{host}.{rule.limiter}" if LIMITERS[rule.limiter].per_host else rule.limiter
+    found = [(criterion, known[f"{host}.{criterion.name}"]) for criterion in rule.criteria]
+    lacking = [signal for _, signal in found if not signal.values]
+    if lacking:
+        return None, [f"{name}: {signal.missing}" for signal in lacking if signal.source != "experiment"]
     windows = sorted(set.intersection(*(set(signal.values) for _, signal in found)))
     if not windows:
-        return None, iter((f"{name}: its signals have no interval in common",))
+        return None, [f"{name}: its signals have no interval in common"]
     weights = [_weight(found, window) for window in windows]
     score = fmean(weights)
     if score < NEAR_SCORE * WINDOWS_LEAST:
-        return None, iter(())
+        return None, ()
     evidence = tuple(
         Evidence(
-            signal=_signal_name(criterion, view),
+            signal=f"{host}.{criterion.name}",
             value=median(signal.values[window] for window in windows),
             unit=signal.unit,
             threshold=criterion.threshold,
@@ -87,7 +104,7 @@ def _look(rule: Rule, view: View) -> tuple[Suspect | None, Iterator[str]]:
         )
         for criterion, signal in found
     )
-    return Suspect(name, score, weights.count(1.0) / len(weights), evidence), iter(())
+    return Suspect(name, score, weights.count(1.0) / len(weights), evidence), ()
 
 
 def _weight(found: Sequence[tuple[Criterion, Signal]], window: int) -> float:
@@ -95,10 +112,6 @@ def _weight(found: Sequence[tuple[Criterion, Signal]], window: int) -> float:
     if all(criterion.holds(value) for criterion, value in values):
         return 1.0
     return NEAR_SCORE if all(criterion.nears(value) for criterion, value in values) else 0.0
-
-
-def _signal_name(criterion: Criterion, view: View) -> str:
-    return f"{view.host.name}.{criterion.name}"
 
 
 def _ranked(suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:

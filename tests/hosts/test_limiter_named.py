@@ -1,0 +1,110 @@
+"""Planted limiters are named, a shaped path is what was asked for, and a proof finds the receive window, on real traffic."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from places import Notes, experiment, namespaces_of, run
+
+from iodyno.analysis.dataset import Dataset, read_dataset
+from iodyno.analysis.limiter.verdict import of_point, of_trial
+from iodyno.core.errors import PreflightError
+from iodyno.core.experiment import Windows
+from iodyno.core.factor import Factor
+from iodyno.core.workload import Level
+
+MS = 1_000_000
+WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)
+pytestmark = pytest.mark.root
+
+
+def measured(into: Path, **settings: Level) -> Dataset:
+    asked = experiment("netns", factors=(Factor("size", (65536,)),), windows=WINDOWS, **settings)
+    asked = replace(asked, profile_hz=0, limits=replace(asked.limits, retries=1))
+    outcome = asyncio.run(run(asked, into))
+    assert outcome.finished == 1, outcome.failed
+    return read_dataset(outcome.folder)
+
+
+# Only such as do not depend on who else uses the machine's CPUs: the others are in `python -m bench limiter`.
+PLANTED: dict[str, dict[str, Level]] = {
+    "link_rate": {"link_rate": 50_000_000},
+    "queue": {"link_rate": 300_000_000, "link_queue": 8_000, "link_delay": 6 * MS, "connections": 2},
+    "receive_window": {"receive_buffer": 65536, "link_delay": 5 * MS},
+    "send_buffer": {"send_buffer": 32768, "link_delay": 5 * MS},
+    "client.application": {"think": 5 * MS},
+    "server.application": {"reader_think": 5 * MS},
+    "client.cpu_quota": {"sender_quota": 10},
+}
+
+
+@pytest.mark.parametrize("limiter", PLANTED)
+def test_a_planted_limiter_is_named(limiter: str, tmp_path: Path) -> None:
+    trials = measured(tmp_path, **PLANTED[limiter]).trials
+    found = of_point([of_trial(trial) for trial in trials if trial.finished])
+    assert found.name == limiter, [(s.name, s.held, s.evidence) for s in found.ranked]
+
+
+def test_a_shaped_path_is_what_was_asked_for_and_is_gone_afterwards(tmp_path: Path) -> None:
+    rate, delay_ns = 20_000_000, 10 * MS
+    dataset = measured(tmp_path, link_rate=rate, link_queue=30_000, link_delay=delay_ns)
+    (trial,) = dataset.trials
+    path = trial.manifest["path"]
+    assert path["link_rate"] == {"asked": rate, "obtained": rate}
+    assert path["link_queue"] == {"asked": 30_000, "obtained": 30_000}
+    # A packet is held no shorter; how much longer depends on who else wants the CPU.
+    assert path["link_delay"]["obtained"] >= delay_ns
+    assert path["relay"]["packets"] > 0 and path["relay"]["cpu_ns"] > 0
+    receiver = trial.end("receive")
+    assert receiver is not None
+    bits_per_s = receiver.measured_bytes * 8e9 / receiver.measured_ns
+    # What lay in the queue at the begin adds 30 kB to 1.2 s: 1 %.
+    assert bits_per_s < rate * 1.02, "the payload does not exceed the rate of the frames that carry it"
+    sender = trial.end("send")
+    assert sender is not None
+    least = min(r.values["tcp.min_rtt_ns", "of=min"] for r in sender.measured_readings("tcp_info"))
+    assert least >= 2 * delay_ns
+    assert not namespaces_of(0)
+
+
+def test_a_path_that_cannot_be_shaped_is_one_clear_error_before_the_first_trial(tmp_path: Path) -> None:
+    for settings, said in (({"link_rate": 10**8}, "need a path that the lab makes"),):
+        notes = Notes()
+        asked = experiment("local", factors=(Factor("size", (65536,)),), **settings)
+        with pytest.raises(PreflightError, match=said):
+            asyncio.run(run(asked, tmp_path, notes=notes))
+        assert not notes.manifests
+    asked = experiment("netns", factors=(Factor("size", (65536,)),), link_queue=8000)
+    with pytest.raises(PreflightError, match="link_queue is set without link_rate"):
+        asyncio.run(run(asked, tmp_path))
+
+
+def test_the_receive_window_is_proved(tmp_path: Path) -> None:
+    """Over a delay, so that the window limits whoever else uses the CPUs."""
+    words = [
+        "tcp",
+        "--connections",
+        "1",
+        "--size",
+        "64KiB",
+        "--receive-buffer",
+        "64KiB",
+        "--seconds",
+        "1",
+        "--no-profile",
+    ]
+    shown = subprocess.run(
+        [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words, "--link-delay", "3ms", "--prove", "--json"],
+        capture_output=True, text=True, timeout=200, cwd=tmp_path,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    found = json.loads(shown.stdout)["points"][0]["limiter"]
+    assert (found["name"], found["verdict"]) == ("receive_window", "proved"), found
+    assert 0.2 < found["elasticity"]["low"] <= found["elasticity"]["estimate"] <= found["elasticity"]["high"]
+    assert found["evidence"][0]["signal"] == "client.rwnd_limited_ratio"

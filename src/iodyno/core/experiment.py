@@ -84,7 +84,8 @@ class Experiment:
     """The question. `text` is the file it was read from, kept verbatim so that a report can be run again.
 
     `profile_hz`: samples of call stacks per second and CPU; 0: no profile. The default shares no divisor with the
-    kernel's timer ticks. `sensors`: those to read; None: all that the hosts have. `prove`: whether extra trials test what limits the rate.
+    kernel's timer ticks. `sensors`: those to read; None: all that the hosts have. `prove`: whether extra trials
+    test what limits the rate.
 
     `notes` are sentences about what the reader decided by itself, to be shown to the user.
     """

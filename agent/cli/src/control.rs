@@ -1,7 +1,8 @@
 //! The control loop: one lab, one job at a time.
 //!
 //! The agent ends when its stdin ends, when its parent dies, or when the lab has been silent for too long,
-//! whatever a job is doing at that moment. It has changed nothing on the host that would outlive it.
+//! whatever a job is doing at that moment. It has changed nothing on the host that would outlive it,
+//! but the control group of a job with a CPU quota if it is killed: the next agent removes that first of all.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};

@@ -13,7 +13,7 @@ logarithms. Where both sides have two trials or more, the interval holds Welch's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -132,11 +132,14 @@ class SampledCosts:
         if self.reference is None or self.trials < 2:
             return None
         known = self.reference.sum(axis=0) >= _COUNT_LEAST
-        return usual_variance(*self._spread(self.reference[:, known], np.ones(self.trials)))
+        # Among themselves: what other programs take moves the shares of all of them alike.
+        among = replace(self, samples=self.reference.sum(axis=1))
+        return usual_variance(*among._spread(self.reference[:, known], np.ones(self.trials)))
 
     def _variance(self, scale: Numbers) -> Variance:
         """Of the mean over trials of each function's share of the samples x `scale`."""
-        between = float(scale.var(ddof=1) / scale.mean() ** 2)
+        together = scale if self.reference is None else scale * self.reference.sum(axis=1) / self.samples
+        between = float(together.var(ddof=1) / together.mean() ** 2)
         return moderated(*self._spread(self.counts, scale), self._usual, between)
 
     def _spread(self, counts: Numbers, scale: Numbers) -> tuple[Numbers, Numbers, Numbers]:
@@ -195,8 +198,9 @@ def ratio(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bo
             half = _welch(first.cost_variance, second.cost_variance, a.value, b.value, level)
             down, up = np.fmax(down, half), np.fmax(up, half)
         low, high = value * np.exp(-down), value * np.exp(up)
-        low = np.where(a.value == 0, b.low / a.high, np.where(b.value == 0, 0.0, low))
-        high = np.where(b.value == 0, b.high / a.low, np.where(a.value == 0, np.inf, high))
+        seen_low = (first.cost_bounds(level).low, second.cost_bounds(level).low)
+        low = np.where(a.value == 0, seen_low[1] / a.high, np.where(b.value == 0, 0.0, low))
+        high = np.where(b.value == 0, b.high / seen_low[0], np.where(a.value == 0, np.inf, high))
     return Bounds(value, low, high)
 
 

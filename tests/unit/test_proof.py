@@ -140,7 +140,7 @@ def test_a_known_law_is_proved_where_it_holds_and_contradicted_where_it_does_not
     few, many = (point.limiter for point in summary.points)
     assert (few.name, few.status) == ("concurrency", "proved")
     assert few.elasticity is not None and few.elasticity.low is not None and few.elasticity.high is not None
-    assert few.elasticity.low <= 1.0 <= few.elasticity.high
+    assert few.elasticity.low <= 1.0 <= few.elasticity.high and few.elasticity.n == 2 * BLOCKS
     (proof,) = many.proofs
     assert proof.verdict == "contradicted" and proof.by_direction["relax"].estimate == pytest.approx(
         0.0, abs=0.1

@@ -16,8 +16,8 @@ from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.limiter import Perturbation
 from iodyno.core.workload import Level
 
-BLOCKS = 4
-"""Chosen: three degrees of freedom make an interval of 1.6 standard deviations; one block more is not worth its time."""
+BLOCKS = 6
+"""Chosen: the interval over six pairs is 1.05 standard deviations each way, over four it is 1.6."""
 SUSPECTS = 2
 """Of each point, the first suspect and the runner-up are tested. One whose test would be the same setting is passed
 over: what waits for a CPU and what fills one are told apart by evidence only.
@@ -26,7 +26,7 @@ WINDOWS = Windows(warm_up_ns=500_000_000, measured_ns=1_500_000_000, interval_ns
 """Longest windows of a trial of a proof (chosen: pairs near in time tell more than long trials)."""
 
 _CPU_SHARE = 0.7
-"""Chosen: trials that differ by 5 % then leave the elasticity known to 0.3 after four pairs."""
+"""Chosen: trials that differ by 5 % then leave the elasticity known to 0.2 after six pairs."""
 _BUFFER_LEAST = 2048
 _AUTOMATIC = "the kernel sizes that buffer by itself: set {setting} to have it tested"
 

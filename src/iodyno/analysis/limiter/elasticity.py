@@ -19,7 +19,7 @@ from iodyno.core.limiter import Elasticity, Perturbation, Proof, kind_of
 
 LEAST = 0.2
 """Elasticity from which on a resource counts as one that the rate follows (chosen: a fifth of what a sole limiter has,
-and more than trials that differ by some percent make of four pairs)."""
+and more than trials that differ by some percent make of six pairs)."""
 PAIRS_LEAST = 2
 
 
@@ -49,21 +49,29 @@ def elasticity(pairs: Sequence[Pair]) -> Elasticity | None:
 def judge(limiter: str, pairs: Sequence[Pair]) -> Proof:
     """What the pairs say of the limiter.
 
-    Where the resource could be relaxed, that counts: a resource with slack makes itself felt when it is tightened
-    enough, but not when there is more of it. Where it could not, the change is small, and what idles counts as
-    resource too, so that one with slack is not felt.
+    A resource with slack makes itself felt when there is less of it, but not when there is more. So what counts is more
+    of it, where that could be had; and only if that raised the rate, less of it counts with it. Where there could not be
+    more, the change is small, and what idles counts as resource too, so that one with slack is not felt.
     """
     by_direction = {
         direction: found
         for direction in ("relax", "tighten")
         if (found := elasticity([pair for pair in pairs if pair.perturbation.direction == direction]))
     }
-    counts = by_direction.get("relax") or by_direction.get("tighten")
+    relaxed = by_direction.get("relax")
+    counts = relaxed if relaxed and relaxed.estimate <= LEAST else elasticity(pairs)
     if counts is None or counts.low is None or counts.high is None:
         return Proof(
             limiter, "undecided", "too few of the trials of the proof finished", counts, by_direction
         )
-    changed = f"{'more' if 'relax' in by_direction else 'less'} {kind_of(limiter).resource}"
+    how = (
+        "less"
+        if relaxed is None
+        else "more"
+        if counts is relaxed or len(by_direction) == 1
+        else "more or less"
+    )
+    changed = f"{how} {kind_of(limiter).resource}"
     shown = f"{counts.estimate:.2f} % of rate per % of it [{counts.low:.2f}, {counts.high:.2f}]"
     shown += f", {counts.n} pairs"
     if counts.low > LEAST:

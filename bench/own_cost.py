@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
+import time
 from dataclasses import replace
 
 from bench.ratio import paired
 from bench.rig import Trial, open_rig, trial
-from iodyno.core.experiment import Experiment
+from iodyno.core.experiment import Experiment, HostSpec
+from iodyno.session import accesses
 from iodyno.session.locate import find_agent
+from iodyno.session.session import Session
 
 
 async def loop(pairs: int) -> list[dict[str, object]]:
@@ -86,6 +89,58 @@ async def sensors(pairs: int) -> list[dict[str, object]]:
                     }
                 )
     return rows
+
+
+async def first_record(pairs: int) -> list[dict[str, object]]:
+    """Time from the start of an agent to its first record, all sensors on (at most 100 ms on an idle machine)."""
+    hosts = await accesses.open_hosts({"client": HostSpec("client", "local")})
+    steps: dict[str, list[float]] = {"hello": [], "ready": [], "first_record": []}
+    try:
+        for _ in range(pairs * 3):
+            began = time.monotonic()
+            session = await Session.start(hosts.accesses["client"], find_agent())
+            try:
+                steps["hello"].append(time.monotonic() - began)
+                await session.prepare(_idle_job())
+                await session.ready(5.0)
+                steps["ready"].append(time.monotonic() - began)
+                # One machine, one clock; the agent asks for 20 ms of slack.
+                await session.arm(time.monotonic_ns() + 22_000_000)
+                came: list[float] = []
+                await session.result(
+                    1_000_000_000, lambda _record, came=came: came.append(time.monotonic()), stalls=False
+                )
+                steps["first_record"].append(came[0] - began)
+            finally:
+                await session.close()
+    finally:
+        await hosts.close()
+    return [
+        {
+            "until": step,
+            "median_ms": round(statistics.median(found) * 1e3, 1),
+            "least_ms": round(min(found) * 1e3, 1),
+            "most_ms": round(max(found) * 1e3, 1),
+            "allowed_ms": 100 if step == "first_record" else "",
+        }
+        for step, found in steps.items()
+    ]
+
+
+def _idle_job() -> dict[str, object]:
+    windows = {"warm_up_ns": 0, "measured_ns": 50_000_000, "drain_ns": 0, "interval_ns": 10_000_000}
+    return {
+        "trial": "first-record",
+        "token": "0" * 32,
+        "role": "idle",
+        "workload": "stream",
+        "transport": "null",
+        "driver": "threads",
+        "connections": 1,
+        "message_bytes": 1,
+        "windows": windows,
+        "profile_hz": 0,
+    }
 
 
 async def overhead(pairs: int) -> list[dict[str, object]]:

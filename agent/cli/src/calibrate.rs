@@ -33,6 +33,8 @@ struct Calibration {
     wake_up_realtime: bool,
     /// What `cpu_exact` adds to one soft interrupt; absent where it is not available.
     soft_interrupt_accounting_ns: Option<f64>,
+    /// What programs add that read the clock and do nothing else.
+    soft_interrupt_least_ns: Option<f64>,
     soft_interrupt_counters_ns: Option<f64>,
     /// What that is added to: a datagram over loopback.
     soft_interrupt_send_ns: Option<f64>,
@@ -72,6 +74,9 @@ pub fn print(json: bool) -> io::Result<()> {
         (c.soft_interrupt_accounting_ns, c.soft_interrupt_counters_ns, c.soft_interrupt_send_ns)
     {
         writeln!(out, "\nadded by cpu_exact to one soft interrupt (a datagram over loopback: {send:.0} ns)")?;
+        if let Some(least) = c.soft_interrupt_least_ns {
+            writeln!(out, "  reading the clock only  {least:.0} ns")?;
+        }
         writeln!(out, "  accounting              {accounting:.0} ns")?;
         writeln!(out, "  with counters           {counters:.0} ns")?;
     }
@@ -99,6 +104,7 @@ fn measure() -> Calibration {
         wake_up_p99_ns,
         wake_up_realtime,
         soft_interrupt_accounting_ns: soft_interrupt.map(|cost| cost.accounting_ns),
+        soft_interrupt_least_ns: soft_interrupt.map(|cost| cost.least_ns),
         soft_interrupt_counters_ns: soft_interrupt.map(|cost| cost.counters_ns),
         soft_interrupt_send_ns: soft_interrupt.map(|cost| cost.send_ns),
         sensors: iodyno_sense::costs()

@@ -391,4 +391,11 @@ int syscall_begin(void *ctx)
 	return 0;
 }
 
+// The least that any accounting at an event can do. Attached only to be measured against.
+SEC("raw_tp")
+int least(void *ctx)
+{
+	return bpf_ktime_get_ns() == 0;
+}
+
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

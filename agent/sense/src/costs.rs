@@ -45,6 +45,8 @@ pub fn costs() -> Vec<(&'static str, Nanos)> {
 pub struct SoftInterruptCost {
     /// What was interrupted: a small datagram over loopback, without the sensor.
     pub send_ns: f64,
+    /// Added by programs that read the clock and do nothing else: what this machine makes any accounting cost.
+    pub least_ns: f64,
     /// Added by the accounting.
     pub accounting_ns: f64,
     /// Added by the accounting with the counters (polls, wake-ups, waits for locks).

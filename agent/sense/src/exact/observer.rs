@@ -159,6 +159,16 @@ impl Observer {
         Ok(absent)
     }
 
+    /// Has a program run at soft interrupts that reads the clock and does nothing else; [`Observer::detach`] takes it
+    /// away.
+    pub fn attach_least(&mut self) -> Result<(), Refusal> {
+        for tracepoint in ["softirq_entry", "softirq_exit"] {
+            let link = self.at("least", tracepoint)?;
+            self.core.push(link);
+        }
+        Ok(())
+    }
+
     /// Has the counters run; names those that this kernel has no tracepoints for.
     pub fn attach_counters(&mut self) -> Result<Vec<&'static str>, Refusal> {
         // A wait that began in an earlier trial and whose end nobody saw would hide later ones.

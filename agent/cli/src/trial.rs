@@ -36,7 +36,7 @@ pub fn carry_out(
     // Where it cannot be forgotten, the peak is that of an earlier job at worst, and larger.
     let _ = process::forget_resident_peak();
     // Made before the connections, so that a refusal costs none; entered after, so that they come up at full speed.
-    let quota = job.cpu_quota_percent.map(Quota::new).transpose()?;
+    let mut quota = job.cpu_quota_percent.map(Quota::new).transpose()?;
     // Before there is any worker: it may be allowed to sample those only that are started later.
     let mut profiler = Profiler::open(job.profile_hz, &cpus(job));
     let prepared = prepare(job, cancel, outgoing)?;
@@ -57,13 +57,12 @@ pub fn carry_out(
         .sensors
         .as_ref()
         .map(|names| names.iter().filter(|name| *name != application::NAME).cloned().collect());
-    let mut panel =
-        Panel::new(&Roots::default(), &subject, sensors.as_deref()).map_err(|error| LoadError {
-            code: ErrorCode::Job,
-            what: error.to_string(),
-            place: "sensors".to_owned(),
-            advice: "name sensors that this agent has, or none for all of them".to_owned(),
-        })?;
+    let panel = Panel::new(&Roots::default(), &subject, sensors.as_deref()).map_err(|error| LoadError {
+        code: ErrorCode::Job,
+        what: error.to_string(),
+        place: "sensors".to_owned(),
+        advice: "name sensors that this agent has, or none for all of them".to_owned(),
+    })?;
     outgoing.send(Message::Ready(Ready {
         trial: job.trial.clone(),
         connections: prepared.as_ref().map_or(0, Prepared::connections),
@@ -84,7 +83,8 @@ pub fn carry_out(
         slack_ns: start_ns.minus(clock::monotonic()),
         realtime: running.as_ref().map_or(realtime, |running| running.realtime().is_ok()),
     });
-    let observed = observe(job, start_ns, running.as_ref(), &mut panel, &mut profiler, cancel, outgoing);
+    let instruments = Instruments { panel, profiler: &mut profiler, quota: &mut quota };
+    let observed = observe(job, start_ns, running.as_ref(), instruments, cancel, outgoing);
     // Refused only where it was refused above, or harmless: the thread is about to end.
     let _ = realtime::lower();
     let finished = running.map(|running| {
@@ -93,8 +93,6 @@ pub fn carry_out(
         }
         running.join()
     });
-    // It was the load's; what follows is not.
-    drop(quota);
     // Before the names of functions are looked up: that takes memory, and is no part of the load.
     let result = account(job, start_ns, &observed?, finished.unwrap_or_default());
     if let Some(profile) = profiler.report(&job.trial) {
@@ -162,6 +160,13 @@ struct Count {
     totals: Totals,
 }
 
+/// What a job is observed and held by.
+struct Instruments<'a> {
+    panel: Panel,
+    profiler: &'a mut Profiler,
+    quota: &'a mut Option<Quota>,
+}
+
 /// What was seen from start to rest.
 struct Observed {
     records: u32,
@@ -175,11 +180,11 @@ fn observe(
     job: &Job,
     start_ns: Nanos,
     running: Option<&Running>,
-    panel: &mut Panel,
-    profiler: &mut Profiler,
+    instruments: Instruments<'_>,
     cancel: &Cancel,
     outgoing: &Outgoing,
 ) -> Result<Observed, LoadError> {
+    let Instruments { mut panel, profiler, quota } = instruments;
     let meter = running.map(Running::meter);
     let count =
         || Count { at_ns: clock::monotonic(), totals: meter.as_ref().map(Meter::read).unwrap_or_default() };
@@ -210,6 +215,8 @@ fn observe(
         outgoing.send(Message::Record(Box::new(record(job, index, *window, &before, &now, panel.read()))));
         if *end == measured_end {
             outgoing.send(Message::Drain { trial: job.trial.clone(), at_ns: now.at_ns });
+            // It was the measured load's. With it, thousands of connections come to rest too slowly for the other end.
+            quota.take();
         }
         before = now;
     }

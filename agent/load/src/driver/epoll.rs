@@ -226,7 +226,7 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
         self.open -= 1;
     }
 
-    fn fail(&self, error: &io::Error) {
+    fn fail(&mut self, error: &io::Error) {
         let number = error.raw_os_error().unwrap_or(0);
         self.slots
             .iter()

@@ -155,9 +155,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A connection broke.
-    pub(crate) fn failed(&self, connection: usize, number: i32) {
-        self.lost(connection, Loss::Broken(number));
+    /// A connection broke. After the load was due to stop nothing is lost by that: the other end was done first.
+    pub(crate) fn failed(&mut self, connection: usize, number: i32) {
+        self.tick();
+        if self.is_due() {
+            self.concluded(connection);
+        } else {
+            self.lost(connection, Loss::Broken(number));
+        }
     }
 
     /// What breaks while a job is stopped or cancelled was broken on purpose, by this end or the other.

@@ -170,7 +170,7 @@ def test_a_full_disk_stops_the_campaign_and_loses_nothing(tmp_path: Path) -> Non
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=True)
     try:
         asked = experiment(factors=(Factor("connections", tuple(range(1, 41))),))
-        with pytest.raises(StoreError, match="No space left on device|disk is full"):
+        with pytest.raises(StoreError, match=r"No space left on device|disk is full"):
             asyncio.run(run(asked, disk))
         (folder,) = disk.iterdir()
         finished = {path.name: _digest(path) for path in (folder / "trials").glob("0*")}

@@ -167,7 +167,7 @@ def test_an_unknown_congestion_control_is_told(program: AgentProgram, tmp_path: 
 def test_a_full_disk_stops_the_campaign_and_loses_nothing(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
     try:
         asked = experiment(factors=(Factor("connections", tuple(range(1, 41))),))
         with pytest.raises(StoreError, match=r"No space left on device|disk is full"):

@@ -6,11 +6,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) agent/hatch_build.py
-PACKAGES := build-essential python3-venv iproute2 clang libbpf-dev
-TEST_PACKAGES := openssh-client openssh-server chromium bpftrace
-BENCH_PACKAGES := iperf3 bpftrace
+PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
+STORAGE_PACKAGES := nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3
+TEST_PACKAGES := openssh-client openssh-server chromium bpftrace $(STORAGE_PACKAGES)
+BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
 
-.PHONY: help study test lint bench docs schema build clean system system-test system-bench
+.PHONY: help study test lint fuzz bench docs schema build sandbox guest clean system system-test system-bench
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -18,9 +19,13 @@ help:            ## list the targets
 study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
 
-test: $(VENV)/.test system-test lint docs   ## everything that CI runs
-	cd agent && cargo test --locked --quiet
-	$(BIN)/python -m pytest tests
+# What makes load has the machine for itself; all else shares it.
+test: $(VENV)/.test system-test lint        ## everything that CI runs
+	failed=0; \
+	(cd agent && cargo test --locked --quiet --no-fail-fast) || failed=1; \
+	$(BIN)/python -m pytest tests --ignore=tests/hosts -n 2 --dist worksteal --durations=20 || failed=1; \
+	$(BIN)/python -m pytest tests/hosts --durations=20 || failed=1; \
+	exit $$failed
 
 lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors
 	$(BIN)/ruff format --check src tests bench agent/hatch_build.py
@@ -29,6 +34,10 @@ lint: $(VENV)/.test                         ## formats, types, import rules, war
 	$(BIN)/lint-imports --no-cache
 	cd agent && cargo fmt --check
 	cd agent && cargo clippy --locked --quiet --all-targets -- -D warnings
+
+fuzz: $(VENV)/.test                         ## the properties with examples drawn anew each time
+	cd agent && PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 cargo test --locked --quiet
+	IODYNO_FUZZ=1 $(BIN)/python -m pytest $$(grep -rl '^from hypothesis' tests --include='test_*.py')
 
 docs: $(VENV)/.test                         ## execute every block of the documentation
 	$(BIN)/python -m pytest -q tests/docs
@@ -42,6 +51,21 @@ schema: build                               ## write the schemas of the wire and
 	cd agent && IODYNO_UPDATE=1 cargo test --locked --quiet -p iodyno-core --test golden
 
 build: $(VENV)/.study                       ## the agent and the `iodyno` command in .venv
+
+sandbox:                                    ## build runsc (gVisor) into ~/.cache/iodyno, for the level sandbox of path
+	@command -v go >/dev/null || { echo "go is missing: install Go 1.24 or newer, or put a runsc into the PATH" >&2; exit 1; }
+	CGO_ENABLED=0 GOBIN=$(HOME)/.cache/iodyno go install gvisor.dev/gvisor/runsc@latest
+
+GUEST := $(HOME)/.cache/iodyno/guest
+guest:                                      ## install QEMU and unpack Debian's cloud kernel into ~/.cache/iodyno, for the level guest of path
+	$(call require,qemu-system-x86 busybox-static,the level guest needs them)
+	mkdir -p $(GUEST)/unpacked
+	kernel=$$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -1); \
+	  cd $(GUEST) && rm -f ./*.deb && apt-get download -qq "$$kernel" && dpkg-deb -x ./*.deb unpacked
+	cp $(GUEST)/unpacked/boot/vmlinuz-* $(GUEST)/vmlinuz
+	find $(GUEST)/unpacked -name 'virtio*.ko' -exec cp {} $(GUEST) \; -o -name '*failover.ko' -exec cp {} $(GUEST) \;
+	cp /bin/busybox $(GUEST)/busybox
+	rm -rf $(GUEST)/unpacked $(GUEST)/*.deb
 
 clean:                                      ## remove what the targets above made, but no campaign
 	rm -rf $(VENV) agent/target src/iodyno/_bin
@@ -60,7 +84,7 @@ endef
 
 system:
 	@if command -v dpkg-query >/dev/null; then :; else echo "not a Debian: install the like of $(PACKAGES) yourself" >&2; exit 0; fi
-	$(call require,$(if $(shell command -v cc),,build-essential) $(if $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null && echo yes),,python3-venv) $(if $(shell command -v ip),,iproute2) $(if $(shell command -v clang),,clang) $(if $(wildcard /usr/include/bpf/bpf_helpers.h),,libbpf-dev),the build needs them)
+	$(call require,$(if $(shell command -v cc),,build-essential) $(if $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null && echo yes),,python3-venv) $(if $(shell command -v ip),,iproute2) $(if $(shell PATH=$$PATH:/usr/sbin command -v ethtool),,ethtool) $(if $(shell command -v clang),,clang) $(if $(wildcard /usr/include/bpf/bpf_helpers.h),,libbpf-dev),the build needs them)
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer, see https://rustup.rs" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install a newer one and say PYTHON=python3.x" >&2; exit 1; }
 

@@ -9,8 +9,27 @@ import platform
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
-from bench import connections, exact, goodput, limiter, own_cost, profile
+from bench import (
+    arrivals,
+    connections,
+    coverage,
+    datagrams,
+    decision_campaigns,
+    exact,
+    goodput,
+    heatmap,
+    limiter,
+    mva,
+    network,
+    own_cost,
+    profile,
+    report_page,
+    servers,
+    storage,
+    watch,
+)
 
 Rows = list[dict[str, object]]
 
@@ -18,19 +37,33 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "goodput": goodput.run,
     "connections": connections.run,
     "loop": own_cost.loop,
+    "arrivals": arrivals.run,
     "records": own_cost.records,
     "overhead": own_cost.overhead,
     "sensors": own_cost.sensors,
     "first_record": own_cost.first_record,
     "profile": profile.naming,
     "profile_goodput": profile.goodput,
+    "servers": servers.run,
     "limiter": limiter.run,
+    "datagrams": datagrams.exchange,
+    "datagrams_sent": datagrams.sending,
+    "datagram_segments": datagrams.segments,
     "exact": exact.pair,
     "observer": exact.observer,
+    "network": network.run,
+    "mva": mva.run,
+    "heatmap": heatmap.run,
+    "decisions": decision_campaigns.run,
+    "coverage": coverage.run,
+    "storage": storage.run,
+    "storage_rates": storage.rates,
+    "watch": watch.run,
+    "report": report_page.first_paint,
 }
 """Every comparison, by name; a new one is one file and one line."""
-LONG = frozenset({"limiter"})
-"""Comparisons that run only when they are named: a quarter of an hour."""
+LONG = frozenset({"limiter", "network"})
+"""Comparisons that run only when they are named: a quarter of an hour, and more."""
 
 
 def table(rows: Rows) -> str:
@@ -50,15 +83,24 @@ def main() -> None:
         "names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}; default: all short ones"
     )
     parser.add_argument("--pairs", type=int, default=5, help="measurements of each side (default 5)")
+    parser.add_argument(
+        "--cells", nargs="+", default=[], metavar="CELL", help=f"of network: {', '.join(network.cells())}"
+    )
+    parser.add_argument("--peer", metavar="PATH", help="trace2heatmap.pl, for heatmap")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in BENCHES]:
         parser.error(f"no comparison is called {unknown[0]}; there are {', '.join(BENCHES)}")
+    benches = {
+        **BENCHES,
+        "network": partial(network.run, chosen=arguments.cells),
+        "heatmap": partial(heatmap.run, peer=arguments.peer),
+    }
     found: dict[str, Rows] = {}
     for name in arguments.names or [name for name in BENCHES if name not in LONG]:
         began = time.monotonic()
         print(f"{name}: {(BENCHES[name].__doc__ or '').strip().splitlines()[0]}", file=sys.stderr)
-        found[name] = asyncio.run(BENCHES[name](arguments.pairs))  # type: ignore[arg-type]
+        found[name] = asyncio.run(benches[name](arguments.pairs))  # type: ignore[arg-type]
         print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr)
         if not arguments.json:
             print(f"\n{name}\n{table(found[name])}\n", flush=True)

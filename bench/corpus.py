@@ -18,7 +18,7 @@ from typing import Literal
 from iodyno.core.design import Design, Point
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.workload import Level
-from iodyno.designs import order
+from iodyno.designs import order, runs
 
 Half = Literal["calibration", "test"]
 MS = 1_000_000
@@ -215,7 +215,7 @@ def design(plant: Plant, halves: Sequence[Half], replicates: int, seed: int) -> 
         for number, strength in enumerate(plant.strengths(half), start=1)
     ]
     spec = DesignSpec(replicates=replicates, seed=seed)
-    return Design(spec.kind, seed, tuple(points), order.trials(points, spec))
+    return Design(spec.kind, seed, tuple(points), order.trials(runs.of_points(points), spec))
 
 
 _GROUPS = Path("/sys/fs/cgroup/cpu")

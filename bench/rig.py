@@ -37,12 +37,12 @@ class Trial:
 
 
 @contextlib.asynccontextmanager
-async def open_rig() -> AsyncIterator[tuple[Rig, Pair]]:
-    """Opens the namespaces and agents; everything is gone afterwards."""
+async def open_rig(workload: str = "stream") -> AsyncIterator[tuple[Rig, Pair]]:
+    """Opens the namespaces and agents for a kind of workload; everything is gone afterwards."""
     if os.geteuid() != 0:
         raise SystemExit("bench: needs root, to make network namespaces")
     hosts = {name: HostSpec(name, "netns") for name in ("client", "server")}
-    experiment = Experiment("bench", "", hosts, WorkloadSpec("stream", "client", "server"), ())
+    experiment = Experiment("bench", "", hosts, WorkloadSpec(workload, "client", "server"), ())
     async with Rig(experiment, find_agent()) as rig:
         reached = {name: access.reached for name, access in rig.hosts.accesses.items()}
         yield (

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 
+import hypothesis
 import pytest
+
+# The examples of properties are the same in every run, so that a run tells of the change it tests; `make fuzz` draws others.
+hypothesis.settings.register_profile("same", derandomize=True)
+hypothesis.settings.register_profile("drawn", print_blob=True)
+hypothesis.settings.load_profile("drawn" if os.environ.get("IODYNO_FUZZ") else "same")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

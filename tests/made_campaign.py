@@ -52,7 +52,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Truth:
-    """Of one point. Noises are relative standard deviations; `drift` is the change of the rate over the window."""
+    """Of one point. Noises are relative standard deviations; `drift` is the change of the rate over the window.
+
+    `times_spread`: standard deviation of the logarithm of service times; 0: all are their mean.
+    """
 
     bytes_per_s: float = 1e9
     cost_ns_per_kib: Mapping[str, float] = field(default_factory=lambda: {"client": 400.0, "server": 300.0})
@@ -72,6 +75,7 @@ class Truth:
     calls: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
     samples: int = 4000
     calls_between: float = 0.0
+    times_spread: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -283,12 +287,7 @@ def _record(
         "load": {
             "bytes": moved,
             "operations": operations,
-            "service_time": {
-                "count": operations,
-                "sum_ns": operations * mean,
-                "buckets": [_bucket(mean)] if operations else [],
-                "counts": [operations] if operations else [],
-            },
+            "service_time": _times(operations, mean, truth.times_spread, own),
             "connections_active": connections,
             "connections_lost": 0,
         },
@@ -361,6 +360,27 @@ def _host(
         "clock": None,
         "cpus": list(cpus),
         "profile": None,
+    }
+
+
+def _times(operations: int, mean: int, spread: float, own: random.Random) -> dict[str, Any]:
+    """A histogram of so many service times: 400 drawn ones, each standing for its share of the operations."""
+    if not operations:
+        return {"count": 0, "sum_ns": 0, "buckets": [], "counts": []}
+    drawn = 400 if spread else 1
+    cells: Counter[int] = Counter()
+    sum_ns = 0
+    for number in range(min(drawn, operations)):
+        share = operations // drawn + (number < operations % drawn)
+        value = max(1, int(mean * own.lognormvariate(0.0, spread))) if spread else mean
+        cells[_bucket(value)] += share
+        sum_ns += share * value
+    ordered = sorted(cells.items())
+    return {
+        "count": operations,
+        "sum_ns": sum_ns,
+        "buckets": [bucket for bucket, _ in ordered],
+        "counts": [count for _, count in ordered],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -16,6 +17,7 @@ from typing import Any
 from iodyno import designs
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import CampaignOutcome, run_campaign
+from iodyno.core.decision import Standing
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.warnings import Doubt
@@ -23,6 +25,8 @@ from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
 
 MS = 1_000_000
+PROGRAM = AgentProgram(Path("/nowhere"), "0" * 64, "0123456789abcdef")
+"""For simulated hosts, which start no agent."""
 
 
 def experiment(
@@ -56,6 +60,7 @@ class Notes:
         self.manifests: list[dict[str, Any]] = []
         self.records = 0
         self.left_ns: list[int] = []
+        self.looks: list[Standing] = []
 
     def on_stage(self, text: str) -> None:
         self.stages.append(text)
@@ -75,6 +80,26 @@ class Notes:
     def on_time_left(self, time_left_ns: int) -> None:
         self.left_ns.append(time_left_ns)
 
+    def on_look(self, standing: Standing) -> None:
+        self.looks.append(standing)
+
+
+class Stopped(Notes):
+    """Stops its campaign at the record of that number, as a signal would."""
+
+    def __init__(self, at_record: int) -> None:
+        super().__init__()
+        self._at_record = at_record
+
+    def on_record(self, host: str, record: object) -> None:
+        super().on_record(host, record)
+        if self.records == self._at_record:
+            task = asyncio.current_task()
+            assert task is not None
+            for running in asyncio.all_tasks():
+                if running is not task:
+                    running.cancel()
+
 
 async def run(
     asked: Experiment,
@@ -84,6 +109,7 @@ async def run(
     notes: Notes | None = None,
     program: Any = None,
     strategy: Any = None,
+    decider: Any = None,
 ) -> CampaignOutcome:
     """Runs the experiment into a new folder below `into`, or goes on with `resume`."""
     folder = resume or new_folder(into, asked.name)
@@ -95,6 +121,7 @@ async def run(
         watcher=notes or Notes(),
         program=program,
         strategy=strategy,
+        decider=decider,
     )
 
 

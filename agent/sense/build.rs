@@ -1,44 +1,8 @@
 //! Compiles the kernel-side programs with clang. Without clang the agent is built without them, and says so.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+include!("../bpf_compile.rs");
 
 fn main() {
-    println!("cargo:rustc-check-cfg=cfg(has_bpf)");
-    println!("cargo:rerun-if-changed=bpf");
-    if std::env::var_os("CARGO_FEATURE_BPF").is_none() {
-        return;
-    }
-    println!("cargo:rerun-if-env-changed=CLANG");
-    let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     // `refused` is for the tests alone.
-    match ["cpu", "refused"].iter().try_for_each(|name| compile(name, &folder)) {
-        Ok(()) => println!("cargo:rustc-cfg=has_bpf"),
-        Err(reason) => {
-            println!("cargo:warning=the sensor cpu_exact is left out: {reason}");
-            println!("cargo:warning=install clang and libbpf-dev, touch agent/sense/bpf, and build again");
-        }
-    }
-}
-
-fn compile(name: &str, folder: &Path) -> Result<(), String> {
-    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-    let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    let mut command = Command::new(&clang);
-    command.args(["-target", "bpf", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-c"]);
-    match architecture.as_str() {
-        "x86_64" => command.arg("-D__TARGET_ARCH_x86"),
-        "aarch64" => command.arg("-D__TARGET_ARCH_arm64"),
-        _ => &mut command,
-    };
-    // Debian keeps the headers of an architecture in a folder of its own, which `-target bpf` does not look into.
-    command.arg(format!("-I/usr/include/{architecture}-linux-gnu"));
-    let outcome =
-        command.arg(format!("bpf/{name}.bpf.c")).arg("-o").arg(folder.join(format!("{name}.bpf.o"))).output();
-    let output = outcome.map_err(|error| format!("{clang} cannot be run: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(said.lines().find(|line| line.contains("error")).unwrap_or("clang failed").to_owned())
+    compile_all(&["block", "cpu", "refused"], "the sensor cpu_exact and the block trace are");
 }

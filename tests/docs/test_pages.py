@@ -1,7 +1,7 @@
 """Every block of the documentation is executed.
 
 A block marked `sh` runs under `bash -e`, one marked `python` in one interpreter per page, all blocks of a page in
-one empty folder that has the project's `studies`. Blocks without a mark are output or grammar and are not run;
+one empty folder that has the project's `studies` and `docs`. Blocks without a mark are output or grammar and are not run;
 a command that a page shows in one (`make study`) has a test of its own.
 """
 
@@ -26,7 +26,8 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if any(blocks(p))], ids=lambda p: str(p.relative_to(ROOT)))
 def test_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    (tmp_path / "studies").symlink_to(ROOT / "studies")
+    for folder in ("studies", "docs"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for mark, body in blocks(page):
         if mark == "sh":

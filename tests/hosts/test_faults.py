@@ -47,11 +47,15 @@ async def once_moving(notes: Notes, task: asyncio.Task[Any], records: int) -> No
 # ---- accidents in the middle of a trial ----
 
 
-@pytest.mark.parametrize("host", ["client", "server"])
+@pytest.mark.parametrize(
+    ("host", "transport"), [("client", "tcp"), ("server", "tcp"), ("client", "udp"), ("server", "udp")]
+)
 def test_an_agent_killed_mid_trial_costs_one_attempt(
-    host: str, program: AgentProgram, tmp_path: Path
+    host: str, transport: str, program: AgentProgram, tmp_path: Path
 ) -> None:
-    asked = experiment("local", factors=(Factor("connections", (4,)),), windows=SECOND)
+    asked = experiment(
+        "local", factors=(Factor("connections", (4,)),), windows=SECOND, transport=transport, size=1000
+    )
     asked = replace(asked, limits=replace(asked.limits, retries=1))
     notes = Notes()
 
@@ -76,13 +80,22 @@ def test_an_agent_killed_mid_trial_costs_one_attempt(
         assert failed["reason"]["where"] == f"host {host}"
     assert failed["parts"]["records.parquet"]["rows"] > 0, "what had arrived is kept"
     assert finished["status"] == "finished" and finished["trial"] == "00000-2"
-    assert [doubt["code"] for doubt in finished["doubts"]] == [WarningCode.RETRIED]
+    # On a busy machine the hosts may start apart.
+    codes = [doubt["code"] for doubt in finished["doubts"]]
+    assert [code for code in codes if code != WarningCode.START_SKEW] == [WarningCode.RETRIED]
 
 
 @pytest.mark.root
-def test_a_link_cut_mid_trial_fails_it_and_leaves_nothing(program: AgentProgram, tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ["tcp", "udp"])
+def test_a_link_cut_mid_trial_fails_it_and_leaves_nothing(
+    transport: str, program: AgentProgram, tmp_path: Path
+) -> None:
     asked = experiment(
-        "netns", factors=(Factor("connections", (4,)),), windows=replace(SECOND, measured_ns=20_000 * MS)
+        "netns",
+        factors=(Factor("connections", (4,)),),
+        windows=replace(SECOND, measured_ns=20_000 * MS),
+        transport=transport,
+        size=1000,
     )
     notes = Notes()
 
@@ -206,7 +219,16 @@ def write_experiment(folder: Path, access: str, text: str = FILE) -> Path:
 
 def iodyno(*arguments: Any, program: AgentProgram, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*prefix, sys.executable, "-c", "from iodyno.cli.main import main; main()", *map(str, arguments)],
+        # What runs in the background of a shell starts with Ctrl-C ignored, and a lab leaves it at that.
+        [
+            "env",
+            "--default-signal=INT,TERM,HUP",
+            *prefix,
+            sys.executable,
+            "-c",
+            "from iodyno.cli.main import main; main()",
+            *map(str, arguments),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

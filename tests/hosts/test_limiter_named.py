@@ -23,7 +23,7 @@ from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import DesignSpec, Windows
 from iodyno.core.factor import Factor
 from iodyno.core.workload import Level
-from iodyno.designs import order
+from iodyno.designs import order, runs
 
 MS = 1_000_000
 WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)
@@ -35,7 +35,7 @@ def measured(into: Path, points: Mapping[str, Mapping[str, Level]]) -> dict[str,
     asked = experiment("netns", factors=(), windows=WINDOWS)
     asked = replace(asked, profile_hz=0, limits=replace(asked.limits, retries=1))
     named = [Point(name, levels) for name, levels in points.items()]
-    trials = order.trials(named, DesignSpec(replicates=1))
+    trials = order.trials(runs.of_points(named), DesignSpec(replicates=1))
     design = Design("full_factorial", 1, tuple(named), trials)
     folder = new_folder(into, "planted")
     asyncio.run(run_campaign(asked, design, folder, resume=False, watcher=Notes()))

@@ -77,3 +77,121 @@ def test_tcp_options(tmp_path: Path) -> None:
         assert set(point["levels"]) == {"size", "nagle", "congestion_control"}
         assert point["outcomes"]["goodput_bits_per_s"]["estimate"] > 0
         assert not any("option_not_obtained" in str(warning) for warning in point["warnings"])
+
+
+def test_storage_lso(tmp_path: Path) -> None:
+    changes = {
+        "  size:": "  size: [128KiB]",
+        "    all.gso_max_size:": "    all.gso_max_size: [4KiB, 64KiB]",
+        "  design:": "  design: {replicates: 1}",
+    }
+    small, large = (
+        point["outcomes"]["device_segment_bytes"]["estimate"]
+        for point in campaign_of("storage-lso.yaml", changes, tmp_path)
+    )
+    # What is handed to the device is bounded by the knob, headers and all.
+    assert small <= 4096 < large
+
+
+def test_storage_latency(tmp_path: Path) -> None:
+    changes = {
+        "    server.blanking:": "    server.blanking: [0s, 200us]",
+        "  connections:": "  connections: [1]",
+        "  design:": "  design: {replicates: 1}",
+    }
+    _, held = campaign_of("storage-latency.yaml", changes, tmp_path)
+    # A request waits until the timer of the server's device is due; some come when it has just been set.
+    assert held["outcomes"]["write_service_time_p50_ns"]["estimate"] > 150_000
+
+
+def test_storage_traffic(tmp_path: Path) -> None:
+    changes = {"    connections:": "    connections: [1]", "  design:": "  design: {replicates: 1}"}
+    points = campaign_of("storage-traffic.yaml", changes, tmp_path)
+    assert len(points) == 10
+    by_name = {point["levels"]["variant"]: point["outcomes"] for point in points}
+    segments = {name: outcomes["device_segment_bytes"]["estimate"] for name, outcomes in by_name.items()}
+    # Without offload a segment is a packet: the MTU and the 14 bytes of an Ethernet header bound it.
+    assert segments["no_lso"] <= 1514 < segments["no_lso_jumbo"] <= 9014 < segments["lso"]
+    for outcomes in by_name.values():
+        assert outcomes["server.bytes_per_cycle"]["estimate"] > 0
+
+
+@pytest.mark.parametrize("study", ["host-vs-zone.yaml", "host-vs-zone-packets.yaml"])
+def test_host_vs_zone(study: str, tmp_path: Path) -> None:
+    changes = {
+        "  path:": "  path: [loopback, zone, relay, relay_offload]",
+        "    connections:": "    connections: [2]",
+        "  design: {replicates": "  design: {replicates: 1}",
+    }
+    points = campaign_of(study, changes, tmp_path)
+    assert {point["levels"]["path"] for point in points} == {"loopback", "zone", "relay", "relay_offload"}
+    for point in points:
+        assert point["skipped"] is None or "tun" in point["skipped"]
+        assert point["skipped"] or point["outcomes"]["messages_per_s"]["estimate"] > 0
+
+
+def test_datagram_servers(tmp_path: Path) -> None:
+    changes = {
+        "    levels:": "    levels: [recvmmsg, v2, v3-16, v3-64, xdp]",
+        "      server:": "      server: [recvmmsg, packet_v2, packet_v3, packet_v3, xdp]",
+        "      block_packets:": "      block_packets: [32, 32, 16, 64, 32]",
+        "      block_timeout:": "      block_timeout: [10ms, 10ms, 10ms, 100ms, 10ms]",
+        "      adaptive:": "      adaptive: [off, off, off, off, off]",
+        "  answer:": "  answer: [1024B]",
+    }
+    points = campaign_of("datagram-servers.yaml", changes, tmp_path)
+    found = {point["levels"]["variant"]: point["outcomes"] for point in points}
+    assert set(found) == {"recvmmsg", "v2", "v3-16", "v3-64", "xdp"}
+    for label, outcomes in found.items():
+        assert outcomes["operations_per_s"]["estimate"] > 0, label
+        assert outcomes["server_batch_mean"]["estimate"] >= 1, label
+        assert outcomes["server_polls_per_s"]["estimate"] >= 0, label
+        # A bound by law: 64 requests every 100 ms, and one round that the window of 300 ms cuts.
+        assert (outcomes["block_law_ratio"]["estimate"] is not None) == (label == "v3-64")
+    assert found["v3-64"]["operations_per_s"]["estimate"] <= 640 * 1.34
+    assert found["v3-16"]["operations_per_s"]["estimate"] > 640 * 1.34
+
+
+def test_lock_manager(tmp_path: Path) -> None:
+    changes = {
+        "    connections:": "    connections: [1, 4, 16]",
+    }
+    points = campaign_of("lock-manager.yaml", changes, tmp_path)
+    assert len(points) == 3 * 2 * 2
+    for point in points:
+        outcomes, levels = point["outcomes"], point["levels"]
+        assert outcomes["operations_per_s"]["estimate"] > 0
+        # One thread computes 20 us for each answer, whatever else it does: a bound by law.
+        assert outcomes["operations_per_s"]["estimate"] <= 50_000 * 1.01
+        assert (outcomes["loss_ratio"]["estimate"] is not None) == (levels["transport"] == "udp")
+    (folder,) = (tmp_path / "campaigns").iterdir()
+    shown = subprocess.run(
+        [IODYNO, "report", folder, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    walls = json.loads(shown.stdout)["walls"]
+    assert {(wall["levels"]["transport"], wall["levels"]["all.mtu"]) for wall in walls} == {
+        (transport, mtu) for transport in ("udp", "tcp") for mtu in (1500, 9000)
+    }
+    for wall in walls:
+        # On a noisy machine two short trials may not carry a wall; then it says why.
+        clients = wall["clients"]
+        assert clients.get("missing") or clients["low"] <= clients["estimate"] <= clients["high"]
+        assert wall["loads"] == [1, 4, 16]
+
+
+def test_protocol_cost(tmp_path: Path) -> None:
+    # Half of the factors: the shape of the whole design is that of its plan.
+    changes = {"  answer: [": "  answer: [512B]", "  design: {": "  design: {replicates: 1}"}
+    points = campaign_of("request-cost.yaml", changes, tmp_path)
+    seen = {
+        (point["levels"]["transport"], point["levels"]["size"], point["levels"]["rate"]) for point in points
+    }
+    corners = {(name, size, rate) for name in ("tcp", "udp") for size in (512, 8192) for rate in (1000, 4000)}
+    assert seen == corners | {("tcp", 4352, 2500), ("udp", 4352, 2500)}
+    for point in points:
+        if not point["finished"]:
+            continue  # Void, as where a busy machine kept the generator from its CPU.
+        offered = point["outcomes"]["offered_operations_per_s"]["estimate"]
+        # 300 arrivals at the least: 6 % of standard error, four of those.
+        assert offered == pytest.approx(point["levels"]["rate"], rel=0.25)
+        assert point["outcomes"]["operations_per_s"]["estimate"] > 0

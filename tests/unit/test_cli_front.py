@@ -15,7 +15,8 @@ import click
 import pytest
 
 from iodyno.cli import main as front
-from iodyno.cli import tcp
+from iodyno.cli import rr, search, tcp
+from iodyno.cli.lazy import CommandEntry
 from iodyno.core.errors import PreflightError
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 
@@ -38,14 +39,14 @@ def test_help_imports_nothing_heavy_and_lists_commands_in_the_order_of_work() ->
     imported = set(shown.stderr.split())
     assert not {name for name in imported if name.split(".")[0] in HEAVY}
     assert {name for name in imported if name.startswith("iodyno")} == {
-        "iodyno", "iodyno.cli", "iodyno.cli.main", "iodyno.core", "iodyno.core.errors",
+        "iodyno", "iodyno.cli", "iodyno.cli.lazy", "iodyno.cli.main", "iodyno.core", "iodyno.core.errors",
     }  # fmt: skip
     places = [shown.stdout.index(f"\n  {entry.name} ") for entry in front.COMMANDS]
     assert places == sorted(places)
 
 
 @pytest.mark.parametrize("entry", front.COMMANDS, ids=lambda entry: entry.name)
-def test_every_command_is_there_with_an_example(entry: front.CommandEntry) -> None:
+def test_every_command_is_there_with_an_example(entry: CommandEntry) -> None:
     module, _, attribute = entry.place.partition(":")
     assert isinstance(getattr(import_module(module), attribute), click.Command)
     shown = iodyno(entry.name, "--help")
@@ -174,7 +175,7 @@ def test_completion_is_a_script_of_the_shell(shell: str) -> None:
 def test_completion_finds_commands_and_options() -> None:
     asked = {**os.environ, "_IODYNO_COMPLETE": "bash_complete"}
     first = iodyno(env={**asked, "COMP_WORDS": "iodyno re", "COMP_CWORD": "1"})
-    assert first.stdout.split() == ["plain,report"]
+    assert first.stdout.split() == ["plain,report", "plain,restore"]
     option = iodyno(env={**asked, "COMP_WORDS": "iodyno plan --q", "COMP_CWORD": "2"})
     assert option.stdout.split() == ["plain,--quick"]
 
@@ -182,10 +183,10 @@ def test_completion_finds_commands_and_options() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--connections", "0"], "--connections: found '0', allowed: 1 to 60000"),
-        (["--connections", "1000000000"], "allowed: 1 to 60000"),
+        (["--connections", "0"], "--connections: found '0', allowed: 1 to 1000000"),
+        (["--connections", "1000000001"], "allowed: 1 to 1000000"),
         (["--size", "64Kib"], "--size: found '64Kib': unknown unit 'Kib', allowed units: "),
-        (["--driver", "thread"], "--driver: found 'thread', allowed: threads, epoll"),
+        (["--driver", "thread"], "--driver: found 'thread', allowed: threads, epoll, io_uring"),
         (["--window", "64k", "--send-buffer", "32k"], "allowed: --window alone, or the two buffers"),
         (["--seconds", "0"], "'--seconds'"),
         (["--repeat", "0"], "'--repeat'"),
@@ -220,3 +221,42 @@ def test_tcp_asks_for_what_its_options_say() -> None:
     )
     assert {host["access"] for host in local["hosts"].values()} == {"netns"}
     assert parse_experiment(experiment_text(local), environment={}).windows.interval_ns == 10_000_000
+
+
+def test_rr_and_search_ask_for_what_their_options_say() -> None:
+    levels = {"transport": "tcp", "connections": "64", "size": "512B", "answer": "1024", "driver": "epoll"}
+    open_loop = rr.experiment_of(
+        {**levels, "rate": "20000/s", "arrivals": "poisson"}, seconds=5, to=None, repeat=1
+    )
+    asked = parse_experiment(experiment_text(open_loop), environment={})
+    assert asked.workload.kind == "request_response"
+    assert asked.workload.settings["rate"] == 20_000 and asked.workload.settings["answer"] == 1024
+    connecting = rr.experiment_of(levels, seconds=5, to=None, repeat=1, connect=True)
+    assert parse_experiment(experiment_text(connecting), environment={}).workload.kind == (
+        "connect_request_response"
+    )
+    goal = {"goal": "p99 <= 1ms", "low": 100, "high": 10**6, "precision": 0.02, "time": "60s"}
+    searching = search.experiment_of(levels, search=goal, seconds=1, to=None, profile=False)
+    spec = parse_experiment(experiment_text(searching), environment={}).search
+    assert spec is not None and (spec.goal.most, spec.low, spec.high) == (1e6, 100, 10**6)
+    one_way = search.experiment_of(
+        {**levels, "transport": "udp"}, search={**goal, "goal": "loss = 0"}, seconds=1, to=None, profile=False
+    )
+    assert one_way["workload"]["kind"] == "stream" and "answer" not in one_way["workload"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rr", "--rate", "fast"], "--rate: found 'fast', allowed: a rate per second"),
+        (["rr", "--server", "recvmsgs"], "--server: found 'recvmsgs', allowed: recvfrom, recvmsg, recvmmsg"),
+        (["search"], "--goal"),
+        (["search", "--goal", "p98 <= 1ms"], "--goal: found 'p98 <= 1ms', allowed: loss = 0"),
+        (["search", "--goal", "loss = 0", "--low", "9", "--high", "8"], "allowed: a low below the high"),
+    ],
+)
+def test_rr_and_search_refuse_a_wrong_option_by_its_name(words: list[str], said: str, tmp_path: Path) -> None:
+    shown = iodyno(*words, cwd=tmp_path)
+    assert shown.returncode == 2
+    assert said in shown.stderr
+    assert not list(tmp_path.iterdir())

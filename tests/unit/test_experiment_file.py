@@ -197,6 +197,7 @@ _MAPPINGS = st.fixed_dictionaries(
 
 
 @given(_MAPPINGS)
+@settings(deadline=None)
 def test_what_is_made_in_memory_is_read_back(mapping: dict[str, Any]) -> None:
     text = experiment_text(mapping)
     experiment = parse_experiment(text, environment={})
@@ -297,3 +298,15 @@ def test_a_damaged_study_is_read_or_refused(study: Path, data: st.DataObject) ->
     begin = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(begin, min(len(text), begin + 30)))
     is_read_or_refused(text[:begin] + data.draw(st.text(max_size=6)) + text[end:])
+
+
+def test_a_range_is_its_two_ends() -> None:
+    short = parse_experiment(
+        SMALL + "factors: {size: 1KiB..64KiB, server.mtu: 1500 .. 9000, think: 0.5ms..2ms}\n"
+    )
+    assert [factor.levels for factor in short.factors] == [(1024, 65536), (1500, 9000), (500_000, 2_000_000)]
+    with pytest.raises(ExperimentError, match=r"factors\.size\[1\]"):
+        parse_experiment(SMALL + "factors: {size: 1KiB..64}\n".replace("64", "64Kib"))
+    for wrong in ("1..2..3", "..", "1..", "..2"):
+        with pytest.raises(ExperimentError, match="a range such as"):
+            parse_experiment(SMALL + f"factors: {{size: {wrong}}}\n")

@@ -75,6 +75,23 @@ def test_each_is_the_ratio_of_its_counts() -> None:
     assert {name: found[name].value.estimate for name in EXPECTED} == pytest.approx(EXPECTED)
 
 
+def test_what_is_counted_in_the_warm_up_only_is_taken_from_there() -> None:
+    exact = {
+        ("napi.polls_per_s", "cpu=0"): 500,
+        ("napi.packets_per_s", "cpu=0"): 2000,
+        ("napi.packets_per_s", "cpu=1"): 9999,
+        ("napi.full_polls_per_s", "cpu=0"): 50,
+        ("sched.wakeups_per_s", "cpu=0"): 200,
+        ("lock.contended_ns_per_s", "cpu=0"): 1024 * 1000,
+    }
+    found = by_name(mechanisms([trial(**COUNTS | {"cpu_exact": exact})], ["client", "server"]), "client")
+    names = ("packets_per_poll", "full_polls_ratio", "wakeups_per_mib", "lock_wait_ns_per_kib")
+    assert {name: found[name].value.estimate for name in names} == pytest.approx(
+        {name: EXPECTED[name] for name in names}
+    )
+    assert "slices" in " ".join(found["packets_per_poll"].value.assumptions)
+
+
 def test_what_was_not_measured_has_a_reason() -> None:
     found = mechanisms([trial(**COUNTS)], ["client", "server"])
     on_server = by_name(found, "server")

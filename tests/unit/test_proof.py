@@ -9,8 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from places import Notes, experiment, run
-from test_campaign import PROGRAM, Stopped
+from places import PROGRAM, Notes, Stopped, experiment, run
 
 from iodyno import designs
 from iodyno.analysis.dataset import read_dataset

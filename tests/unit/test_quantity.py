@@ -46,7 +46,7 @@ def test_what_people_write(kind: Kind, written: str | int | float, value: int) -
     [
         ("size", "64Kib", "unknown unit 'Kib', allowed units: .*KiB"),
         ("size", "64KB", "unknown unit 'KB', allowed units: .*kB"),
-        ("size", "64KiB/s", "a size such as 64KiB"),
+        ("size", "64KiB/s", "unknown unit 'KiB/s', allowed units: .*KiB"),
         ("size", "-1", "0 or more"),
         ("size", "0.5", "a whole number of bytes"),
         ("size", "1e9999", "a size such as"),

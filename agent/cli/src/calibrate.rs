@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use iodyno_core::histogram::Recorder;
 use iodyno_core::job::Driver;
 use iodyno_core::units::Nanos;
-use iodyno_load::null_cost;
+use iodyno_load::{null_cost, null_cost_open};
 use iodyno_sys::{clock, operation_clock, realtime};
 use serde::Serialize;
 
@@ -28,6 +28,9 @@ struct Calibration {
     histogram_record_ns: f64,
     write_overhead_threads_ns: f64,
     write_overhead_epoll_ns: f64,
+    /// The same with arrivals: an open loop, response times and lateness.
+    arrival_overhead_threads_ns: f64,
+    arrival_overhead_epoll_ns: f64,
     wake_up_p50_ns: u64,
     wake_up_p99_ns: u64,
     wake_up_realtime: bool,
@@ -65,6 +68,8 @@ pub fn print(json: bool) -> io::Result<()> {
     writeln!(out, "\nthe agent's own time for one write, on a transport that does nothing")?;
     writeln!(out, "  driver threads          {:.1} ns", c.write_overhead_threads_ns)?;
     writeln!(out, "  driver epoll            {:.1} ns", c.write_overhead_epoll_ns)?;
+    writeln!(out, "  threads, with arrivals  {:.1} ns", c.arrival_overhead_threads_ns)?;
+    writeln!(out, "  epoll, with arrivals    {:.1} ns", c.arrival_overhead_epoll_ns)?;
     writeln!(out, "  of it the histogram     {:.1} ns", c.histogram_record_ns)?;
     let kind = if c.wake_up_realtime { "SCHED_FIFO" } else { "SCHED_OTHER" };
     writeln!(out, "\nlate at an armed instant ({kind}, without the final spin)")?;
@@ -100,6 +105,8 @@ fn measure() -> Calibration {
         histogram_record_ns: histogram_cost(),
         write_overhead_threads_ns: null_cost(Driver::Threads, SPAN),
         write_overhead_epoll_ns: null_cost(Driver::Epoll, SPAN),
+        arrival_overhead_threads_ns: null_cost_open(Driver::Threads, SPAN),
+        arrival_overhead_epoll_ns: null_cost_open(Driver::Epoll, SPAN),
         wake_up_p50_ns,
         wake_up_p99_ns,
         wake_up_realtime,

@@ -9,7 +9,7 @@ use iodyno_core::message::{Command, Message};
 use schemars::schema_for;
 use serde_json::{json, Value};
 
-use crate::application;
+use crate::{arrivals, tallies};
 
 /// Writes `command.schema.json`, `message.schema.json` and `metrics.json` into `folder`.
 pub fn write(folder: &Path) -> io::Result<()> {
@@ -22,7 +22,8 @@ pub fn write(folder: &Path) -> io::Result<()> {
 fn metrics() -> Value {
     let sensors: Vec<Value> = iodyno_sense::catalogue()
         .into_iter()
-        .chain([(application::NAME, &application::METRICS[..])])
+        .chain([(arrivals::NAME, &arrivals::METRICS[..])])
+        .chain(tallies::catalogue())
         .map(|(sensor, metrics)| json!({ "sensor": sensor, "metrics": metrics }))
         .collect();
     json!({ "sensors": sensors })

@@ -3,6 +3,7 @@
 //! The agent ends when its stdin ends, when its parent dies, or when the lab has been silent for too long,
 //! whatever a job is doing at that moment. It has changed nothing on the host that would outlive it,
 //! but the control group of a job with a CPU quota if it is killed: the next agent removes that first of all.
+//! What a lab sets on the host is not its business, but that of the guard.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -56,6 +57,7 @@ pub fn serve(parent: i32, lab_timeout_s: f64) -> ExitCode {
         Err(error) => return crate::exit::of(&Err(error)),
     }
     iodyno_load::remove_leftovers();
+    crate::guard::restore_leftovers();
     let (outgoing, writer) = Outgoing::start(std::io::stdout());
     let (sink, events) = channel();
     read_commands(std::io::stdin(), sink.clone(), Event::FromLab);

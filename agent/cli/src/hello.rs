@@ -5,7 +5,7 @@ use std::io::Write;
 use iodyno_core::job::MAX_CONNECTIONS;
 use iodyno_core::message::{Capability, Hello, WIRE_VERSION};
 use iodyno_sense::Roots;
-use iodyno_sys::{clock, limits, operation_clock, realtime};
+use iodyno_sys::{clock, limits, operation_clock, realtime, vsock};
 use sha2::{Digest, Sha256};
 
 /// Open files to ask for: as many connections as a job may have, and some more.
@@ -23,7 +23,14 @@ pub fn hello() -> Hello {
     let (program_sha256, mut capabilities) = std::thread::scope(|scope| {
         scope.spawn(operation_clock::OperationClock::new);
         let program = scope.spawn(program_sha256);
-        let capabilities = iodyno_sense::available(&roots);
+        let vsock = scope.spawn(|| vsock::refusal(vsock::THIS_MACHINE));
+        let mut capabilities = iodyno_sense::available(&roots);
+        let reason = vsock.join().ok().flatten();
+        capabilities.push(Capability {
+            name: "transport.vsock".to_owned(),
+            available: reason.is_none(),
+            reason,
+        });
         (program.join().ok().flatten(), capabilities)
     });
     capabilities.push(realtime_capability());

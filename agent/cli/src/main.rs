@@ -2,13 +2,19 @@
 
 #![forbid(unsafe_code)]
 
-mod application;
+mod arrivals;
 mod calibrate;
 mod catalogue;
 mod control;
 mod exit;
+mod guard;
 mod hello;
+mod load;
+mod reduce;
+mod relay;
 mod stream;
+mod tallies;
+mod trace_block;
 mod trial;
 
 use std::path::PathBuf;
@@ -37,6 +43,27 @@ enum Command {
         /// End when nothing has been heard of the lab for this many seconds
         #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
         lab_timeout: f64,
+        /// Take the lab's word that the time-stamp counter can be trusted, as a sandbox cannot know it
+        #[arg(long)]
+        trust_counter: bool,
+    },
+    /// Copy frames between tap devices in two network namespaces until stdin ends (not for people)
+    #[command(hide = true)]
+    Relay(relay::Ends),
+    /// Set this host's knobs for a lab, and take them back when the lab is gone (not for people)
+    Guard {
+        /// End when nothing has been heard of the lab for this many seconds
+        #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
+        lab_timeout: f64,
+        /// Where the journal is kept [default: /run/iodyno/knobs; without root a folder in TMPDIR]
+        #[arg(long, value_name = "FOLDER")]
+        journal: Option<PathBuf>,
+    },
+    /// Restore what the guard of a lab that is gone left set on this host
+    Restore {
+        /// Where the journal is kept [default: /run/iodyno/knobs; without root a folder in TMPDIR]
+        #[arg(long, value_name = "FOLDER")]
+        journal: Option<PathBuf>,
     },
     /// Measure this instrument: clock step, cost of the load loop, cost of each sensor
     #[command(after_help = "Example: iodyno-agent calibrate --json")]
@@ -47,6 +74,16 @@ enum Command {
     },
     /// Print what this agent says of its host
     Facts,
+    /// Count the events of traces into a grid of time and a quantity, and print it as JSON
+    #[command(
+        after_help = "Example: awk '{ print $2, $3 }' out.iosnoop | iodyno-agent reduce --time-unit us --value-unit us
+Exit codes: 0 done; 2 wrong trace or option; 65 a trace broke off, and what could be read was printed"
+    )]
+    Reduce(Box<reduce::Options>),
+    /// Print every operation of the machine's block devices until stdin ends
+    #[command(after_help = "Example: iodyno-agent trace-block --seconds 5 --device vda
+Exit codes: 0 done; 69 no program may be loaded into this kernel; 70 it could not be printed")]
+    TraceBlock(trace_block::Options),
     /// Write the schemas of the wire and the list of metrics into a folder
     Schema {
         /// The folder
@@ -59,7 +96,17 @@ fn main() -> ExitCode {
     let parent = iodyno_sys::process::parent();
     let arguments = Arguments::parse();
     let ended = match arguments.command {
-        Command::Serve { lab_timeout } => return control::serve(parent, lab_timeout),
+        Command::Serve { lab_timeout, trust_counter } => {
+            if trust_counter {
+                iodyno_sys::operation_clock::trust();
+            }
+            return control::serve(parent, lab_timeout);
+        }
+        Command::Relay(ends) => relay::run(parent, &ends),
+        Command::Guard { lab_timeout, journal } => return guard::serve(lab_timeout, journal),
+        Command::Restore { journal } => guard::print_restored(journal),
+        Command::Reduce(options) => return reduce::run(&options),
+        Command::TraceBlock(options) => return trace_block::run(&options),
         Command::Calibrate { json } => calibrate::print(json),
         Command::Facts => hello::print(),
         Command::Schema { folder } => catalogue::write(&folder),

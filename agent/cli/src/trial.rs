@@ -3,18 +3,21 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Job, Role};
 use iodyno_core::message::{ErrorCode, JobResult, LoadCounts, Message, Ready, Record};
 use iodyno_core::metric::Reading;
 use iodyno_core::phase::Window;
 use iodyno_core::units::{Bytes, Nanos};
-use iodyno_load::{Cancel, Finished, LoadError, Meter, Prepared, Quota, Running, Totals};
+use iodyno_load::{Cancel, LoadError, Quota};
 use iodyno_profile::Profiler;
 use iodyno_sense::{Panel, Roots, Subject};
+use iodyno_storage::classes;
 use iodyno_sys::{clock, process, realtime};
 
-use crate::application;
+use crate::load::{prepare_alone, Finished, Prepared, Running, Tally};
 use crate::stream::Outgoing;
+use crate::{arrivals, tallies};
 
 /// An `arm` that leaves less than this is refused: the start would be late or cold.
 const LEAST_SLACK: Nanos = Nanos(20 * 1_000_000);
@@ -52,11 +55,11 @@ pub fn carry_out(
         cpus: job.cpus.clone(),
         warm_up: job.windows.warm_up_ns,
         timers: profiler.timers(),
+        watched: job.watched.iter().map(|one| (one.role.clone(), one.process_ids.clone())).collect(),
     };
-    let sensors: Option<Vec<String>> = job
-        .sensors
-        .as_ref()
-        .map(|names| names.iter().filter(|name| *name != application::NAME).cloned().collect());
+    let own = |name: &str| name == arrivals::NAME || tallies::has(name);
+    let sensors: Option<Vec<String>> =
+        job.sensors.as_ref().map(|names| names.iter().filter(|name| !own(name)).cloned().collect());
     let panel = Panel::new(&Roots::default(), &subject, sensors.as_deref()).map_err(|error| LoadError {
         code: ErrorCode::Job,
         what: error.to_string(),
@@ -67,7 +70,7 @@ pub fn carry_out(
         trial: job.trial.clone(),
         connections: prepared.as_ref().map_or(0, Prepared::connections),
         workers: prepared.as_ref().map_or(0, Prepared::workers),
-        socket: prepared.as_ref().map(|prepared| prepared.obtained().clone()).unwrap_or_default(),
+        socket: prepared.as_ref().map(Prepared::obtained).unwrap_or_default(),
         setup_ns: clock::monotonic().minus(began),
         foreign_refused: prepared.as_ref().map_or(0, Prepared::foreign_refused),
         cpu_quota: quota.as_ref().map(|quota| quota.obtained().clone()),
@@ -81,7 +84,7 @@ pub fn carry_out(
     outgoing.send(Message::Armed {
         trial: job.trial.clone(),
         slack_ns: start_ns.minus(clock::monotonic()),
-        realtime: running.as_ref().map_or(realtime, |running| running.realtime().is_ok()),
+        realtime: running.as_ref().map_or(realtime, Running::is_realtime),
     });
     let instruments = Instruments { panel, profiler: &mut profiler, quota: &mut quota };
     let observed = observe(job, start_ns, running.as_ref(), instruments, cancel, outgoing);
@@ -109,16 +112,17 @@ fn cpus(job: &Job) -> Vec<u32> {
     job.cpus.clone()
 }
 
-/// Brings every connection up; `None` for an idle job.
+/// Brings every connection up, opens every target; `None` for an idle job.
 fn prepare(job: &Job, cancel: &Cancel, outgoing: &Outgoing) -> Result<Option<Prepared>, LoadError> {
     match job.role {
         Role::Idle => Ok(None),
-        Role::Send => iodyno_load::connect(job, cancel).map(Some),
+        Role::Alone => prepare_alone(job, cancel).map(Some),
+        Role::Send => iodyno_load::connect(job, cancel).map(Prepared::Network).map(Some),
         Role::Receive => {
             let listener = iodyno_load::listen(job, cancel)?;
             let port = listener.port();
             outgoing.send(Message::Listening { trial: job.trial.clone(), port });
-            listener.accept_all().map(Some)
+            listener.accept_all().map(Prepared::Network).map(Some)
         }
     }
 }
@@ -157,7 +161,7 @@ fn wait_for_start(start: &Receiver<Nanos>, cancel: &Cancel) -> Result<Nanos, Loa
 /// The load's counters at a moment.
 struct Count {
     at_ns: Nanos,
-    totals: Totals,
+    tally: Tally,
 }
 
 /// What a job is observed and held by.
@@ -185,17 +189,16 @@ fn observe(
     outgoing: &Outgoing,
 ) -> Result<Observed, LoadError> {
     let Instruments { mut panel, profiler, quota } = instruments;
-    let meter = running.map(Running::meter);
-    let count =
-        || Count { at_ns: clock::monotonic(), totals: meter.as_ref().map(Meter::read).unwrap_or_default() };
+    let count = || Count { at_ns: clock::monotonic(), tally: running.map(Running::read).unwrap_or_default() };
     sleep_until(start_ns.minus(BASELINE_LEAD), cancel)?;
     let cpu_before = clock::process_cpu();
     panel.baseline();
 
-    let mut before = Count { at_ns: start_ns, totals: count().totals };
+    let mut before = Count { at_ns: start_ns, tally: count().tally };
     let mut measured_from = None;
     let mut carried = Vec::new();
     let records = job.windows.records();
+    let mut sent = 0;
     let measured_end = job.windows.warm_up_ns.plus(job.windows.measured_ns);
     for (index, (window, end)) in (0..).zip(&records) {
         if *window == Window::Measured && measured_from.is_none() {
@@ -203,40 +206,50 @@ fn observe(
             sleep_until(start_ns, cancel)?;
             profiler.begin();
         }
-        wait_for_end(*window, start_ns.plus(*end), running, profiler, cancel)?;
+        let early = wait_for_end(*window, start_ns.plus(*end), running, profiler, cancel)?;
         let now = count();
-        if *end == measured_end {
+        let measured_over = *end == measured_end || (early && *window != Window::Drain);
+        if measured_over {
             profiler.end();
         }
         if *window == Window::Measured {
-            let from = measured_from.get_or_insert_with(|| before.totals.connection_bytes.clone());
-            carried = grown(from, &now.totals.connection_bytes);
+            let from = measured_from.get_or_insert_with(|| before.tally.totals.connection_bytes.clone());
+            carried = grown(from, &now.tally.totals.connection_bytes);
         }
         outgoing.send(Message::Record(Box::new(record(job, index, *window, &before, &now, panel.read()))));
-        if *end == measured_end {
+        sent += 1;
+        if measured_over {
             outgoing.send(Message::Drain { trial: job.trial.clone(), at_ns: now.at_ns });
             // It was the measured load's. With it, thousands of connections come to rest too slowly for the other end.
             quota.take();
         }
         before = now;
+        if early {
+            break;
+        }
     }
     come_to_rest(running, start_ns.plus(job.windows.load_ns()), cancel)?;
     let agent_cpu_ns = clock::process_cpu().minus(cpu_before);
-    Ok(Observed { records: records.len() as u32, carried, agent_cpu_ns })
+    running.and_then(Running::failure).map_or(Ok(()), Err)?;
+    Ok(Observed { records: sent, carried, agent_cpu_ns })
 }
 
-/// Waits for the end of an interval. The last one, the drain window, ends when the load has come to rest.
+/// Waits for the end of an interval. The last one, the drain window, ends when the load has come to rest. Whether it
+/// ended early, with the script or its operations.
 fn wait_for_end(
     window: Window,
     due: Nanos,
     running: Option<&Running>,
     profiler: &mut Profiler,
     cancel: &Cancel,
-) -> Result<(), LoadError> {
+) -> Result<bool, LoadError> {
     while clock::monotonic() < due {
         profiler.keep_up();
+        if let Some(running) = running.filter(|running| running.may_end_early() && running.is_finished()) {
+            return running.failure().map_or(Ok(true), Err);
+        }
         if let Some(running) = running.filter(|running| running.is_finished() && window != Window::Drain) {
-            let totals = running.meter().read();
+            let totals = running.read().totals;
             return Err(LoadError {
                 code: ErrorCode::Transport,
                 what: format!(
@@ -253,7 +266,7 @@ fn wait_for_end(
     if window == Window::Drain {
         come_to_rest(running, due, cancel)?;
     }
-    Ok(())
+    Ok(false)
 }
 
 fn account(job: &Job, start_ns: Nanos, observed: &Observed, finished: Finished) -> JobResult {
@@ -274,6 +287,9 @@ fn account(job: &Job, start_ns: Nanos, observed: &Observed, finished: Finished) 
         connection_bytes_max: Bytes(carried.iter().copied().max().unwrap_or(0)),
         agent_cpu_ns: observed.agent_cpu_ns,
         agent_rss_peak_bytes: process::resident_peak().unwrap_or_default(),
+        script: finished.script,
+        disk: finished.disk,
+        files: finished.files,
     }
 }
 
@@ -318,12 +334,12 @@ fn record(
     now: &Count,
     sensors: Vec<Reading>,
 ) -> Record {
-    let moved = grown(&before.totals.connection_bytes, &now.totals.connection_bytes);
+    let moved = grown(&before.tally.totals.connection_bytes, &now.tally.totals.connection_bytes);
     let mut sensors = sensors;
-    if application::wanted(job) {
-        let span_ns = now.at_ns.minus(before.at_ns);
-        sensors.push(application::reading(&before.totals, &now.totals, now.at_ns, span_ns));
-    }
+    let span_ns = now.at_ns.minus(before.at_ns);
+    sensors.extend(tallies::readings(job, &before.tally.totals, &now.tally.totals, now.at_ns, span_ns));
+    let times = arrivals::times(&before.tally.totals, &now.tally.totals);
+    sensors.extend(arrivals::reading(&before.tally.totals, &now.tally.totals, now.at_ns, span_ns));
     Record {
         trial: job.trial.clone(),
         index,
@@ -331,12 +347,18 @@ fn record(
         begin_ns: before.at_ns,
         end_ns: now.at_ns,
         load: LoadCounts {
-            bytes: Bytes(now.totals.bytes - before.totals.bytes),
-            operations: now.totals.operations - before.totals.operations,
-            service_time: now.totals.service_time.since(&before.totals.service_time),
+            bytes: Bytes(now.tally.totals.bytes - before.tally.totals.bytes),
+            operations: now.tally.totals.operations - before.tally.totals.operations,
+            service_time: now.tally.totals.service_time.since(&before.tally.totals.service_time),
+            batch: now.tally.totals.batch.as_ref().map(|batch| match &before.tally.totals.batch {
+                Some(before) => batch.since(before),
+                None => batch.since(&Snapshot::default()),
+            }),
             connections_active: moved.iter().filter(|bytes| **bytes > 0).count() as u32,
-            connections_lost: now.totals.connections_lost,
+            connections_lost: now.tally.totals.connections_lost,
+            ..times
         },
+        classes: classes::grown(&before.tally.classes, &now.tally.classes),
         sensors,
     }
 }

@@ -3,11 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::arrivals::{Arrivals, Sizes};
+use crate::disk::Disk;
+use crate::file_program::FileProgram;
+pub use crate::interface::{Driver, Interface, Ring};
 use crate::phase::Windows;
+use crate::script::Script;
 use crate::units::{Bytes, Nanos};
 
-/// Most connections that one job may open: what one address pair and one port can carry.
-pub const MAX_CONNECTIONS: u32 = 60_000;
+/// Most connections that one job may open. One pair of addresses and one port carry up to 64 512 of them (the ports
+/// from 1024 on), so that more need several local addresses.
+pub const MAX_CONNECTIONS: u32 = 1_000_000;
 /// Largest message: what one write may hand to the kernel.
 pub const MAX_MESSAGE_BYTES: u64 = 1 << 30;
 /// Most samples of call stacks per second and CPU. chosen: ten times what is useful; each takes some microseconds.
@@ -17,6 +23,15 @@ pub const MAX_PROFILE_HZ: u32 = 10_000;
 pub const MAX_COMPUTE: Nanos = Nanos(1_000_000_000);
 /// Longest pause of a connection. It ends early when the load is due to stop.
 pub const MAX_THINK: Nanos = Nanos(10_000_000_000);
+/// Most messages of one call. chosen: what the kernel takes at most in one call (`UIO_MAXIOV`).
+pub const MAX_BATCH: u32 = 1024;
+/// Most requests under way on a connection. chosen: more than any path holds.
+pub const MAX_OUTSTANDING: u32 = 65_536;
+/// Bytes that each datagram spends on the trial's token, its flow and its number.
+pub const DATAGRAM_HEADER_BYTES: u64 = 24;
+/// Longest datagram: what UDP over IPv4 can carry.
+pub const MAX_DATAGRAM_BYTES: u64 = 65_507;
+
 /// Largest quota, in percent of one CPU: a thousand CPUs.
 pub const MAX_CPU_QUOTA_PERCENT: u32 = 100_000;
 
@@ -28,38 +43,100 @@ pub enum Role {
     Send,
     /// Listens and receives.
     Receive,
+    /// The only end: its load needs no other agent.
+    Alone,
     /// Generates nothing and reads the sensors: how the background of an idle machine is measured.
     Idle,
 }
 
 /// What is done on each connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
     /// Bulk transmit: messages of one size, one after the other, as fast as they are accepted.
     Stream,
-    /// Requests of one size, each answered: one outstanding on each connection.
+    /// Requests of one size, each answered: `outstanding` at a time on each connection.
     RequestResponse,
+    /// A connection for each request: connect, request, answer, close.
+    ConnectRequestResponse,
+    /// What the job's `script` says.
+    Script,
+    /// What the job's `disk` says: reads and writes of files and block devices.
+    Disk,
+    /// What the job's `files` says: a program of file operations.
+    Files,
+}
+
+impl Workload {
+    /// Whether it has one end and no connections.
+    #[must_use]
+    pub fn is_alone(self) -> bool {
+        matches!(self, Workload::Disk | Workload::Files)
+    }
 }
 
 /// What the bytes travel on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
     /// TCP over IPv4 or IPv6.
     Tcp,
+    /// UDP over IPv4 or IPv6; every datagram shows the trial's token (`docs/architecture.md`, "Datagrams").
+    Udp,
+    /// A stream socket of the Unix domain.
+    Unix,
+    /// A stream socket between virtual machines and their host.
+    Vsock,
+    /// TLS 1.3 over TCP, with a certificate made for the trial.
+    Tls,
+    /// UDP at the other end, and packet sockets with a shared ring (`PF_PACKET`) at this one.
+    Packet,
+    /// UDP at the other end, and `AF_XDP` at this one.
+    Xdp,
     /// Nothing: every message is accepted at once. Shows the cost of the load loop itself.
     Null,
 }
 
-/// How operations are submitted to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+impl Transport {
+    /// Whether messages travel as datagrams, each of which may be lost.
+    #[must_use]
+    pub fn is_datagram(self) -> bool {
+        matches!(self, Transport::Udp | Transport::Packet | Transport::Xdp)
+    }
+
+    /// Whether its addresses are numbers with a port.
+    #[must_use]
+    pub fn is_numeric(self) -> bool {
+        self.is_datagram() || matches!(self, Transport::Tcp | Transport::Tls)
+    }
+}
+
+/// The cipher of TLS: the one suite that both ends offer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Driver {
-    /// One thread a connection, blocking calls.
-    Threads,
-    /// One pinned worker a CPU, many connections each, `epoll` and non-blocking calls.
-    Epoll,
+pub enum TlsCipher {
+    /// `TLS_AES_128_GCM_SHA256`, which every implementation must have (RFC 8446, 9.1).
+    #[default]
+    #[serde(rename = "aes_128_gcm")]
+    Aes128Gcm,
+    /// `TLS_AES_256_GCM_SHA384`.
+    #[serde(rename = "aes_256_gcm")]
+    Aes256Gcm,
+    /// `TLS_CHACHA20_POLY1305_SHA256`.
+    Chacha20,
+}
+
+/// Which way the payload of a stream goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the end that connects to the end that listens.
+    #[default]
+    Forward,
+    /// Back.
+    Reverse,
+    /// Both ways at once on every connection.
+    Both,
 }
 
 /// Socket options as asked for. Absent: left as the kernel has it.
@@ -78,6 +155,9 @@ pub struct SocketOptions {
     /// `TCP_CONGESTION`.
     #[serde(default)]
     pub congestion_control: Option<String>,
+    /// `SO_BUSY_POLL`: how long a call looks at the device's queue before it sleeps.
+    #[serde(default)]
+    pub busy_poll_ns: Option<Nanos>,
 }
 
 /// Socket options as read back from the kernel, from the first connection; `differing` counts connections
@@ -93,6 +173,9 @@ pub struct SocketOptionsObtained {
     pub nagle: Option<bool>,
     /// Congestion control in force.
     pub congestion_control: Option<String>,
+    /// `SO_BUSY_POLL` as read back.
+    #[serde(default)]
+    pub busy_poll_ns: Option<Nanos>,
     /// `TCP_MAXSEG`: payload of a full segment.
     pub segment_bytes: Option<Bytes>,
     /// Connections whose options differ from the first one's.
@@ -138,6 +221,9 @@ pub struct Job {
     /// lets the kernel choose. Names are resolved by the lab.
     #[serde(default)]
     pub address: Option<String>,
+    /// Numeric addresses, without a port, that the sender's connections come from in turn; empty: the kernel chooses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub local_addresses: Vec<String>,
     /// Socket options to ask for.
     #[serde(default)]
     pub socket: SocketOptions,
@@ -149,7 +235,7 @@ pub struct Job {
     /// Sensors to read; absent: every one that is available.
     #[serde(default)]
     pub sensors: Option<Vec<String>>,
-    /// CPU time that the sender's own code takes before each write: an application that computes.
+    /// CPU time that this end's own code takes before each write or answer: an application that computes.
     #[serde(default)]
     pub compute_ns: Nanos,
     /// Pause of each connection after each of its operations: an application that waits.
@@ -164,6 +250,78 @@ pub struct Job {
     /// Samples of call stacks per second and CPU, up to [`MAX_PROFILE_HZ`]; 0: none.
     #[serde(default)]
     pub profile_hz: u32,
+    /// Which calls move the bytes.
+    #[serde(default)]
+    pub interface: Interface,
+    /// Messages of one call ([`Interface::Batch`], [`Interface::Segments`]), 1 to [`MAX_BATCH`].
+    #[serde(default = "one")]
+    pub batch: u32,
+    /// Whether the sender says that more follows (`MSG_MORE`), so that the kernel joins small messages.
+    #[serde(default)]
+    pub cork: bool,
+    /// Which way the payload of a stream goes.
+    #[serde(default)]
+    pub direction: Direction,
+    /// Requests under way on a connection at a time, 1 to [`MAX_OUTSTANDING`].
+    #[serde(default = "one")]
+    pub outstanding: u32,
+    /// Operations made one after the other at each arrival, or between two pauses.
+    #[serde(default = "one")]
+    pub burst: u32,
+    /// Sizes of messages or requests, where they are not all `message_bytes`, which is then the greatest.
+    #[serde(default)]
+    pub message_sizes: Option<Sizes>,
+    /// Seed of drawn sizes; both ends of a trial have the same, as each must know the sizes of the other.
+    #[serde(default)]
+    pub seed: u64,
+    /// When operations are to begin; absent: a closed loop.
+    #[serde(default)]
+    pub arrivals: Option<Arrivals>,
+    /// How long the answer to a datagram is waited for before the request counts as lost.
+    #[serde(default = "hundred_milliseconds")]
+    pub answer_timeout_ns: Nanos,
+    /// How often a request without an answer is sent again before it counts as lost: reliability in user space.
+    #[serde(default)]
+    pub retries: u32,
+    /// The ring of [`Driver::Rings`].
+    #[serde(default)]
+    pub ring: Option<Ring>,
+    /// The cipher of [`Transport::Tls`].
+    #[serde(default)]
+    pub tls_cipher: TlsCipher,
+    /// Whether a connection takes up the session of an earlier one, by a ticket; for connections that come anew.
+    #[serde(default)]
+    pub tls_resumption: bool,
+    /// What this end does ([`Workload::Script`]); `connections` is the number of its strands.
+    #[serde(default)]
+    pub script: Option<Script>,
+    /// What is read and written ([`Workload::Disk`]).
+    #[serde(default)]
+    pub disk: Option<Disk>,
+    /// What threads do to files ([`Workload::Files`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<FileProgram>,
+    /// Processes of this host that belong to what is measured and are not the agent's: their CPU time is read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watched: Vec<Watched>,
+}
+
+/// Processes with one role, such as the server of a protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Watched {
+    /// What they are.
+    pub role: String,
+    /// Their process ids, as the agent sees them.
+    pub process_ids: Vec<u32>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn hundred_milliseconds() -> Nanos {
+    Nanos(100_000_000)
 }
 
 fn one_byte() -> Bytes {
@@ -180,6 +338,57 @@ pub struct JobError {
     pub found: String,
     /// What it may hold.
     pub allowed: String,
+}
+
+impl Default for Job {
+    /// One connection of bulk transmit over TCP for a second, without a token or an address.
+    fn default() -> Self {
+        Job {
+            trial: String::new(),
+            token: String::new(),
+            role: Role::Idle,
+            workload: Workload::Stream,
+            transport: Transport::Tcp,
+            driver: Driver::Threads,
+            connections: 1,
+            message_bytes: Bytes(65_536),
+            answer_bytes: Bytes(1),
+            address: None,
+            local_addresses: Vec::new(),
+            socket: SocketOptions::default(),
+            windows: Windows {
+                warm_up_ns: Nanos(0),
+                measured_ns: Nanos(1_000_000_000),
+                drain_ns: Nanos(0),
+                interval_ns: Nanos(1_000_000_000),
+            },
+            cpus: Vec::new(),
+            sensors: None,
+            compute_ns: Nanos(0),
+            think_ns: Nanos(0),
+            serialised: false,
+            cpu_quota_percent: None,
+            profile_hz: 0,
+            interface: Interface::ReadWrite,
+            batch: 1,
+            cork: false,
+            direction: Direction::Forward,
+            outstanding: 1,
+            burst: 1,
+            message_sizes: None,
+            seed: 0,
+            arrivals: None,
+            answer_timeout_ns: hundred_milliseconds(),
+            retries: 0,
+            ring: None,
+            tls_cipher: TlsCipher::default(),
+            tls_resumption: false,
+            script: None,
+            disk: None,
+            files: None,
+            watched: Vec::new(),
+        }
+    }
 }
 
 impl Job {
@@ -213,9 +422,11 @@ impl Job {
         if self.role == Role::Idle {
             return Ok(());
         }
-        if self.compute_ns > if self.role == Role::Send { MAX_COMPUTE } else { Nanos(0) } {
-            let allowed = format!("0 to {} for a sender, 0 for others", MAX_COMPUTE.0);
-            return error("compute_ns", &self.compute_ns.0, &allowed);
+        if self.role == Role::Alone || self.workload.is_alone() {
+            return self.check_alone();
+        }
+        if self.compute_ns > MAX_COMPUTE {
+            return error("compute_ns", &self.compute_ns.0, &format!("0 to {}", MAX_COMPUTE.0));
         }
         if self.think_ns > MAX_THINK {
             return error("think_ns", &self.think_ns.0, &format!("0 to {}", MAX_THINK.0));
@@ -229,19 +440,136 @@ impl Job {
         if !(1..=MAX_MESSAGE_BYTES).contains(&self.answer_bytes.0) {
             return error("answer_bytes", &self.answer_bytes.0, &format!("1 to {MAX_MESSAGE_BYTES}"));
         }
-        if self.transport == Transport::Null && self.workload == Workload::RequestResponse {
-            return error("transport", &"null", "tcp: nobody answers on the null transport");
+        self.check_calls()?;
+        self.check_script()?;
+        self.check_address()
+    }
+
+    /// Checks a load that needs no other end; what is said of connections means nothing to it.
+    fn check_alone(&self) -> Result<(), JobError> {
+        let refuse = |key, found: &dyn std::fmt::Display, allowed: &str| {
+            Err(JobError { key, found: found.to_string(), allowed: allowed.to_owned() })
+        };
+        if !self.workload.is_alone() {
+            return refuse("role", &"alone", "send or receive: this workload has two ends");
         }
-        if self.transport == Transport::Tcp {
-            let address = self.address.as_deref().unwrap_or("nothing");
-            let Ok(parsed) = address.parse::<core::net::SocketAddr>() else {
-                return error("address", &address, "a numeric address with port, such as 10.0.0.2:5201");
-            };
-            if self.role == Role::Send && parsed.port() == 0 {
-                return error("address", &address, "a port other than 0 to connect to");
+        if self.role != Role::Alone {
+            return refuse("role", &"an end of two", "alone or idle: this workload has one end");
+        }
+        if let Some(Err((found, allowed))) = self.arrivals.as_ref().map(Arrivals::check) {
+            return refuse("arrivals", &found, allowed);
+        }
+        match (self.workload, &self.disk) {
+            (Workload::Disk, Some(disk)) if disk.replay.is_some() && self.arrivals.is_some() => {
+                refuse("arrivals", &"arrivals and a replayed trace", "one of them")
+            }
+            (Workload::Disk, Some(disk)) => disk.check(),
+            (Workload::Files, _) => match &self.files {
+                Some(_) if self.arrivals.is_some() => {
+                    refuse("arrivals", &"arrivals", "nothing: a file program has `events_per_s`")
+                }
+                Some(program) => program.check(),
+                None => refuse("files", &"nothing", "what threads do to files"),
+            },
+            _ => refuse("disk", &"nothing", "what is read and written"),
+        }
+    }
+
+    fn check_calls(&self) -> Result<(), JobError> {
+        let refuse = |key, found: &dyn std::fmt::Display, allowed: String| {
+            Err(JobError { key, found: found.to_string(), allowed })
+        };
+        if !(1..=MAX_BATCH).contains(&self.batch) {
+            return refuse("batch", &self.batch, format!("1 to {MAX_BATCH}"));
+        }
+        if !(1..=MAX_OUTSTANDING).contains(&self.outstanding) {
+            return refuse("outstanding", &self.outstanding, format!("1 to {MAX_OUTSTANDING}"));
+        }
+        if self.burst == 0 {
+            return refuse("burst", &0, "1 or more".to_owned());
+        }
+        if let Some(Err((found, allowed))) = self.arrivals.as_ref().map(Arrivals::check) {
+            return refuse("arrivals", &found, allowed.to_owned());
+        }
+        if let Some(Err((found, allowed))) =
+            self.message_sizes.as_ref().map(|sizes| sizes.check(self.message_bytes.0))
+        {
+            return refuse("message_sizes", &found, allowed);
+        }
+        if self.transport.is_datagram() {
+            let allowed = DATAGRAM_HEADER_BYTES..=MAX_DATAGRAM_BYTES;
+            let answers =
+                if self.workload == Workload::Stream { self.message_bytes } else { self.answer_bytes };
+            for (key, bytes) in [("message_bytes", self.message_bytes), ("answer_bytes", answers)] {
+                if !allowed.contains(&bytes.0) {
+                    let why = "a datagram shows the trial's token and its number";
+                    let text = format!("{DATAGRAM_HEADER_BYTES} to {MAX_DATAGRAM_BYTES}: {why}");
+                    return refuse(key, &bytes.0, text);
+                }
             }
         }
+        if self.driver == Driver::Rings && self.ring.is_none() {
+            return refuse("ring", &"nothing", "the shape of the ring".to_owned());
+        }
         Ok(())
+    }
+
+    fn check_script(&self) -> Result<(), JobError> {
+        let refuse = |key, found: &dyn std::fmt::Display, allowed: &str| {
+            Err(JobError { key, found: found.to_string(), allowed: allowed.to_owned() })
+        };
+        match (&self.script, self.workload) {
+            (None, Workload::Script) => refuse("script", &"nothing", "what the strands do"),
+            (Some(_), workload) if workload != Workload::Script => {
+                refuse("script", &"one", "nothing, but for the workload script")
+            }
+            (Some(script), _) => {
+                script.check()?;
+                if script.strands() != u64::from(self.connections) {
+                    let allowed = format!("{}, the strands of the script", script.strands());
+                    return refuse("connections", &self.connections, &allowed);
+                }
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        }
+    }
+
+    fn check_address(&self) -> Result<(), JobError> {
+        let error = |found: &str, allowed: &str| {
+            Err(JobError { key: "address", found: found.to_owned(), allowed: allowed.to_owned() })
+        };
+        if self.transport.is_numeric() {
+            let address = self.address.as_deref().unwrap_or("nothing");
+            let Ok(parsed) = address.parse::<core::net::SocketAddr>() else {
+                return error(address, "a numeric address with port, such as 10.0.0.2:5201");
+            };
+            if self.role == Role::Send && parsed.port() == 0 {
+                return error(address, "a port other than 0 to connect to");
+            }
+        }
+        let foreign = |address: &&String| address.parse::<core::net::IpAddr>().is_err();
+        if let Some(address) = self.local_addresses.iter().find(foreign) {
+            let (found, allowed) = (address.clone(), "numeric addresses without a port".to_owned());
+            return Err(JobError { key: "local_addresses", found, allowed });
+        }
+        Ok(())
+    }
+
+    /// Whether each operation opens a connection of its own.
+    #[must_use]
+    pub fn connects_anew(&self) -> bool {
+        self.workload == Workload::ConnectRequestResponse
+    }
+
+    /// Whether this end writes the payload of a stream.
+    #[must_use]
+    pub fn writes_stream(&self) -> bool {
+        match self.direction {
+            Direction::Forward => self.role == Role::Send,
+            Direction::Reverse => self.role == Role::Receive,
+            Direction::Both => matches!(self.role, Role::Send | Role::Receive),
+        }
     }
 
     /// Whether the load behaves like an application with work, pauses or a lock of its own.

@@ -7,12 +7,28 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account;
+pub mod arrivals;
+pub mod block_check;
+pub mod block_pattern;
 pub mod counter;
+pub mod disk;
+pub mod disk_account;
+mod disk_check;
+pub mod file_account;
+pub mod file_flowop;
+pub mod file_program;
+pub mod file_variable;
 pub mod frame;
 pub mod histogram;
+pub mod interface;
 pub mod job;
 pub mod message;
 pub mod metric;
 pub mod phase;
 pub mod profile;
+pub mod random;
+pub mod schedule;
+pub mod script;
+pub mod sizes;
 pub mod units;

@@ -20,6 +20,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::account::ScriptAccount;
+use crate::disk::{ClassCounts, DiskAccount};
+use crate::file_account::FileAccount;
 use crate::histogram::Histogram;
 use crate::job::{CpuQuotaObtained, Job, SocketOptionsObtained};
 use crate::metric::Reading;
@@ -28,7 +31,7 @@ use crate::profile::Profile;
 use crate::units::{Bytes, Nanos};
 
 /// Version of the wire; both ends must have the same. History: `schema/VERSIONS.md`.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 
 /// From the lab to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -244,8 +247,21 @@ pub struct LoadCounts {
     pub bytes: Bytes,
     /// Messages completed (sender) or read calls that returned data (receiver).
     pub operations: u64,
-    /// Service time of those operations.
+    /// Service time of those operations: from when they were begun.
     pub service_time: Histogram,
+    /// Response time of those operations: from when they were to begin. Absent in a closed loop.
+    #[serde(default)]
+    pub response_time: Option<Histogram>,
+    /// How long after they were to begin operations were begun, without the time in which no connection was free for
+    /// them: how late the generator was. Absent in a closed loop.
+    #[serde(default)]
+    pub lateness: Option<Histogram>,
+    /// How long operations waited for a connection to be free, of those that did. Absent in a closed loop.
+    #[serde(default)]
+    pub waiting: Option<Histogram>,
+    /// Messages that one call or one look at a ring took, where a call may take several; not nanoseconds.
+    #[serde(default)]
+    pub batch: Option<Histogram>,
     /// Connections that moved at least one byte.
     pub connections_active: u32,
     /// Connections lost so far in the trial.
@@ -268,6 +284,9 @@ pub struct Record {
     pub end_ns: Nanos,
     /// What the load did.
     pub load: LoadCounts,
+    /// The same by class of operation, where the load has classes; `load` is the sum of those that move data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassCounts>,
     /// What the sensors said.
     pub sensors: Vec<Reading>,
 }
@@ -307,6 +326,16 @@ pub struct JobResult {
     pub agent_cpu_ns: Nanos,
     /// Largest resident set of the agent process in this job.
     pub agent_rss_peak_bytes: Bytes,
+    /// What the script did; absent where the job had none. A script may end before the windows do: there are fewer
+    /// records then, and the last one ends with it.
+    #[serde(default)]
+    pub script: Option<ScriptAccount>,
+    /// What was obtained of files and devices, and what went wrong there; absent where the job had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskAccount>,
+    /// What a file program did; absent where the job had none. It may end before the windows do, as scripts may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<FileAccount>,
 }
 
 /// Something cannot be done: what, where, what to try.
@@ -349,8 +378,12 @@ pub enum ErrorCode {
     ConnectTimeout,
     /// The start was already past, or too close, when the job was armed.
     Late,
+    /// The job asks for something that this agent, or the kernel it runs on, does not have.
+    Unsupported,
     /// The transport failed while the load ran.
     Transport,
+    /// A file or device cannot be had as the job needs it, or failed while the load ran.
+    Target,
     /// A defect of the agent.
     Internal,
 }

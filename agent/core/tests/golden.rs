@@ -7,10 +7,19 @@
 use std::fs;
 use std::path::PathBuf;
 
+use iodyno_core::arrivals::{Arrivals, Law, Sizes};
+use iodyno_core::disk::{
+    ClassCounts, Disk, DiskAccount, DiskFailure, DiskInterface, HotSpot, Pattern, Target, TargetAccount,
+    TargetKind,
+};
+use iodyno_core::file_account::{FileAccount, FileEnd, FilesetAccount, FlowopAccount};
+use iodyno_core::file_program::{FileCall, FileFlowop, FileProgram, Fileset, Process, ProgramThread};
+use iodyno_core::file_variable::{Real, Value as SizeValue, ValueLaw, Variable};
 use iodyno_core::frame::{encode, Decoder};
 use iodyno_core::histogram::Histogram;
 use iodyno_core::job::{
-    CpuQuotaObtained, Driver, Job, Role, SocketOptions, SocketOptionsObtained, Transport, Workload,
+    CpuQuotaObtained, Driver, Interface, Job, Ring, Role, SocketOptions, SocketOptionsObtained, Transport,
+    Workload,
 };
 use iodyno_core::message::{
     Capability, ClockFacts, Command, ErrorCode, Hello, HostFacts, JobResult, LoadCounts, Message, Ready,
@@ -40,6 +49,7 @@ fn job() -> Job {
             receive_buffer_bytes: None,
             nagle: Some(true),
             congestion_control: Some("cubic".to_owned()),
+            busy_poll_ns: None,
         },
         windows: Windows {
             warm_up_ns: Nanos(1_000_000_000),
@@ -54,6 +64,103 @@ fn job() -> Job {
         serialised: false,
         cpu_quota_percent: Some(50),
         profile_hz: 997,
+        interface: Interface::Batch,
+        batch: 64,
+        message_sizes: Some(Sizes::Uniform { least_bytes: Bytes(64), greatest_bytes: Bytes(65_536) }),
+        arrivals: Some(Arrivals {
+            law: Law::OnOff { on_ns: Nanos(10_000_000), off_ns: Nanos(90_000_000) },
+            operations: 20_000,
+            period_ns: Nanos(1_000_000_000),
+            per_connection: false,
+            seed: 7,
+        }),
+        ring: Some(Ring {
+            version: 3,
+            block_packets: 32,
+            block_timeout_ns: Nanos(10_000_000),
+            adaptive: false,
+            spins: false,
+        }),
+        ..Job::default()
+    }
+}
+
+fn disk_job() -> Job {
+    Job {
+        trial: "00012-1".to_owned(),
+        token: "000102030405060708090a0b0c0d0e0f".to_owned(),
+        role: Role::Alone,
+        workload: Workload::Disk,
+        disk: Some(Disk {
+            targets: vec![Target {
+                path: "/var/tmp/target".to_owned(),
+                kind: TargetKind::File,
+                size_bytes: Some(Bytes(1 << 30)),
+                create: false,
+            }],
+            pattern: Pattern::HotSpot,
+            hot: Some(HotSpot { share_of_space_ppm: 100_000, share_of_operations_ppm: 900_000 }),
+            read_ratio_ppm: 700_000,
+            depth: 16,
+            workers: 2,
+            interface: DiskInterface::IoUring,
+            direct: true,
+            ..Disk::default()
+        }),
+        ..Job::default()
+    }
+}
+
+fn files_job() -> Job {
+    let law = ValueLaw::Gamma { mean: Real(131_072.0), gamma: Real(1.5), least: Real(0.0) };
+    let flowop = |name: &str, call| FileFlowop { fd: Some(1), ..FileFlowop::new(name, call) };
+    let thread = ProgramThread {
+        name: "worker".to_owned(),
+        instances: 16,
+        memory_bytes: Bytes(1 << 20),
+        io_priority: None,
+        flowops: vec![
+            FileFlowop { fileset: Some("mail".to_owned()), ..flowop("open", FileCall::OpenFile) },
+            FileFlowop {
+                io_bytes: Some(SizeValue::of("size")),
+                ..flowop("append", FileCall::AppendFileRand)
+            },
+            flowop("close", FileCall::CloseFile),
+        ],
+    };
+    Job {
+        trial: "00012-1".to_owned(),
+        token: "000102030405060708090a0b0c0d0e0f".to_owned(),
+        role: Role::Alone,
+        workload: Workload::Files,
+        files: Some(FileProgram {
+            directory: "/var/tmp/target".to_owned(),
+            variables: vec![Variable {
+                name: "size".to_owned(),
+                law,
+                least: None,
+                greatest: None,
+                round: Some(512),
+                seed: None,
+            }],
+            filesets: vec![Fileset {
+                name: "mail".to_owned(),
+                entries: 1_000,
+                size_bytes: SizeValue::of("size"),
+                dir_width: 20,
+                prealloc_percent: 80,
+                ..Fileset::default()
+            }],
+            processes: vec![Process {
+                name: "server".to_owned(),
+                instances: 1,
+                nice: 0,
+                threads: vec![thread],
+            }],
+            events_per_s: Some(SizeValue::Fixed(500)),
+            ..FileProgram::default()
+        }),
+        ..Job::default()
     }
 }
 
@@ -61,6 +168,8 @@ fn commands() -> Vec<Command> {
     vec![
         Command::Probe { id: 7 },
         Command::Prepare { job: Box::new(job()) },
+        Command::Prepare { job: Box::new(disk_job()) },
+        Command::Prepare { job: Box::new(files_job()) },
         Command::Arm { start_ns: Nanos(5_000_000_000) },
         Command::Abort { reason: "the other end failed".to_owned() },
         Command::Heartbeat {},
@@ -107,9 +216,19 @@ fn record() -> Record {
             bytes: Bytes(131_072),
             operations: 2,
             service_time: Histogram { count: 2, sum_ns: 300, buckets: vec![100, 200], counts: vec![1, 1] },
+            response_time: Some(Histogram {
+                count: 2,
+                sum_ns: 500,
+                buckets: vec![200, 300],
+                counts: vec![1, 1],
+            }),
+            lateness: Some(Histogram { count: 2, sum_ns: 200, buckets: vec![100], counts: vec![2] }),
+            waiting: None,
+            batch: Some(Histogram { count: 1, sum_ns: 2, buckets: vec![2], counts: vec![1] }),
             connections_active: 2,
             connections_lost: 0,
         },
+        classes: Vec::new(),
         sensors: vec![Reading {
             sensor: "cpu_times".to_owned(),
             read_ns: Nanos(6_000_100_000),
@@ -118,6 +237,73 @@ fn record() -> Record {
             values: vec![Value("cpu.idle_ns".to_owned(), "cpu=0".to_owned(), 250_000_000)],
             missing: None,
         }],
+    }
+}
+
+fn disk_record() -> Record {
+    let histogram = Histogram { count: 2, sum_ns: 300, buckets: vec![100, 200], counts: vec![1, 1] };
+    let class = |name: &str| ClassCounts {
+        name: name.to_owned(),
+        bytes: Bytes(8192),
+        operations: 2,
+        errors: 0,
+        service_time: histogram.clone(),
+        response_time: None,
+    };
+    Record { classes: vec![class("read"), class("write")], sensors: Vec::new(), ..record() }
+}
+
+fn disk_account() -> DiskAccount {
+    DiskAccount {
+        interface: DiskInterface::IoUring,
+        targets: vec![TargetAccount {
+            path: "/var/tmp/target".to_owned(),
+            size_bytes: Bytes(1 << 30),
+            flags: vec!["direct".to_owned()],
+            offset_align_bytes: Some(Bytes(512)),
+            ..TargetAccount::default()
+        }],
+        errors: 1,
+        first_error: Some(DiskFailure {
+            class: "read".to_owned(),
+            target: 0,
+            offset_bytes: Bytes(4096),
+            length_bytes: Bytes(4096),
+            error: 5,
+            what: "Input/output error".to_owned(),
+        }),
+        ..DiskAccount::default()
+    }
+}
+
+fn files_account() -> FileAccount {
+    FileAccount {
+        end: FileEnd::NoFile,
+        ended_by: Some("server-1.worker-3, flowop open".to_owned()),
+        elapsed_ns: Nanos(1_234_567_890),
+        processes: 1,
+        threads: 16,
+        threads_done: 1,
+        flowops: vec![FlowopAccount {
+            class: "open".to_owned(),
+            process: "server".to_owned(),
+            thread: "worker".to_owned(),
+            name: "open".to_owned(),
+            call: FileCall::OpenFile,
+            operations: 3,
+            errors: 1,
+            bytes: Bytes(0),
+            least_ns: Some(Nanos(900)),
+            greatest_ns: Some(Nanos(4_000)),
+            total_ns: Nanos(6_000),
+            first_error: Some("server-1.worker-2, flowop open (openfile): Input/output error".to_owned()),
+        }],
+        filesets: vec![FilesetAccount {
+            name: "mail".to_owned(),
+            entries: 1_000,
+            ..FilesetAccount::default()
+        }],
+        ..FileAccount::default()
     }
 }
 
@@ -161,9 +347,22 @@ fn messages() -> Vec<Message> {
         }),
         Message::Armed { trial: trial(), slack_ns: Nanos(90_000_000), realtime: true },
         Message::Record(Box::new(record())),
+        Message::Record(Box::new(disk_record())),
         Message::Drain { trial: trial(), at_ns: Nanos(16_000_000_000) },
         Message::Profile(Box::new(profile())),
         Message::Result(Box::new(JobResult { trial: trial(), records: 12, ..JobResult::default() })),
+        Message::Result(Box::new(JobResult {
+            trial: trial(),
+            records: 12,
+            disk: Some(disk_account()),
+            ..JobResult::default()
+        })),
+        Message::Result(Box::new(JobResult {
+            trial: trial(),
+            records: 2,
+            files: Some(files_account()),
+            ..JobResult::default()
+        })),
         Message::Aborted { trial: trial() },
         Message::Error(WireError {
             code: ErrorCode::Address,

@@ -14,20 +14,25 @@
 
 mod calibration;
 mod cancel;
+mod datagram;
 mod driver;
 mod error;
 mod handshake;
 mod prepared;
 mod quota;
+mod rings;
 mod transport;
 mod worker;
 mod workload;
 
-pub use calibration::null_cost;
+pub use calibration::{null_cost, null_cost_open};
 pub use cancel::Cancel;
+pub use datagram::counters::DatagramTotals;
+pub use driver::supports;
 pub use error::LoadError;
-pub use handshake::accept::Listener;
-pub use handshake::{connect, listen};
+pub use handshake::{connect, listen, Listener};
 pub use prepared::{Finished, Prepared, Running};
 pub use quota::{remove_leftovers, Quota};
 pub use worker::counters::{Meter, Totals};
+pub use worker::open_loop::{OpenLoop, OpenTimes, OpenTotals};
+pub use worker::rare::RareTotals;

@@ -6,14 +6,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use iodyno_core::account::ScriptAccount;
 use iodyno_core::job::{Job, SocketOptionsObtained};
 use iodyno_core::units::Nanos;
 
 use crate::cancel::Cancel;
 use crate::driver;
 use crate::error::LoadError;
+use crate::transport::meeting::Listening;
+use crate::transport::tls::Session;
 use crate::worker::counters::{Meter, Totals};
 use crate::worker::shared::{Shared, State};
+use crate::workload::script::Live;
 
 /// chosen: stack of a worker: several times what its deepest call takes; only touched pages take memory.
 const STACK_BYTES: usize = 64 << 10;
@@ -167,12 +171,24 @@ impl Prepared {
     pub(crate) fn new(
         job: &Job,
         sockets: Vec<OwnedFd>,
+        sessions: Vec<Session>,
+        listener: Option<Listening>,
         obtained: SocketOptionsObtained,
         foreign_refused: u32,
         cancel: &Cancel,
     ) -> Result<Self, LoadError> {
-        let crew = Crew::start(Shared::new(job, sockets, cancel)?)?;
+        let mut shared = Shared::new(job, sockets, listener, cancel)?;
+        shared.tls_sessions = sessions;
+        let crew = Crew::start(shared)?;
         Ok(Prepared { crew, obtained, foreign_refused })
+    }
+
+    /// Of a script whose two ends have met.
+    pub(crate) fn of_script(job: &Job, script: Live, cancel: &Cancel) -> Result<Self, LoadError> {
+        let mut shared = Shared::new(job, Vec::new(), None, cancel)?;
+        shared.script = Some(script);
+        let crew = Crew::start(shared)?;
+        Ok(Prepared { crew, obtained: SocketOptionsObtained::default(), foreign_refused: 0 })
     }
 
     /// Socket options as read back.
@@ -250,6 +266,18 @@ impl Running {
         self.crew.shared.all_finished()
     }
 
+    /// Whether the job has a script, which may end before the windows do.
+    #[must_use]
+    pub fn has_script(&self) -> bool {
+        self.crew.shared.script.is_some()
+    }
+
+    /// Why the script failed; none: it did not, or there is none.
+    #[must_use]
+    pub fn script_failure(&self) -> Option<LoadError> {
+        self.crew.shared.script.as_ref().and_then(|script| script.run.failure())
+    }
+
     /// Waits until every worker has ended, by itself, by [`Running::stop`] or [`Cancel::cancel`], or because
     /// it was given up 2 s after the load was to stop. Closes the sockets.
     #[must_use]
@@ -264,6 +292,8 @@ impl Running {
             last_worker_started_ns: firsts().max().map(Nanos),
             stopped_ns: ended.max().map(Nanos),
             totals: shared.counters.read(),
+            script: shared.script.as_ref().map(|script| script.run.account()),
+            script_failure: shared.script.as_ref().and_then(|script| script.run.failure()),
         }
     }
 }
@@ -279,4 +309,8 @@ pub struct Finished {
     pub stopped_ns: Option<Nanos>,
     /// Everything counted, lost connections included.
     pub totals: Totals,
+    /// What the script did, where there was one.
+    pub script: Option<ScriptAccount>,
+    /// Why the script failed, where it did.
+    pub script_failure: Option<LoadError>,
 }

@@ -166,7 +166,6 @@ fn what_an_application_cannot_do_is_refused() {
         sender.check().unwrap_err().key
     };
     assert_eq!(refused(|job| job.compute_ns = Nanos(2_000 * MS)), "compute_ns");
-    assert_eq!(refused(|job| (job.role, job.compute_ns) = (Role::Receive, Nanos(1))), "compute_ns");
     assert_eq!(refused(|job| job.think_ns = Nanos(11_000 * MS)), "think_ns");
     assert_eq!(refused(|job| job.cpu_quota_percent = Some(0)), "cpu_quota_percent");
 }

@@ -9,7 +9,7 @@ use iodyno_core::job::{Driver, Role};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, Prepared};
 use iodyno_sys::clock;
-use pair::{job, prepare, DRIVERS, MS};
+use pair::{drivers, job, prepare, MS};
 
 const LONG_MS: u64 = 20_000;
 // The promise is 50 ms; a busy machine is given ten times as much.
@@ -30,7 +30,7 @@ fn now() -> Nanos {
 
 #[test]
 fn a_peer_that_stops_early_costs_every_connection_and_says_why() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let (sender, receiver) = pair_of(driver, 5, LONG_MS, &Cancel::default());
         let (receiving, sending) = (receiver.arm(now()), sender.arm(now()));
         thread::sleep(Duration::from_millis(150));
@@ -54,7 +54,7 @@ fn a_peer_that_stops_early_costs_every_connection_and_says_why() {
 
 #[test]
 fn cancelling_ends_the_run_on_both_ends_also_before_the_start() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         for start_in in [0, 10_000] {
             let cancel = Cancel::default();
             let (sender, receiver) = pair_of(driver, 8, LONG_MS, &cancel);
@@ -72,7 +72,7 @@ fn cancelling_ends_the_run_on_both_ends_also_before_the_start() {
 
 #[test]
 fn a_prepared_job_can_be_dropped() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let begun = Instant::now();
         drop(pair_of(driver, 8, LONG_MS, &Cancel::default()));
         assert!(begun.elapsed() < Duration::from_secs(5));
@@ -81,7 +81,7 @@ fn a_prepared_job_can_be_dropped() {
 
 #[test]
 fn what_does_not_come_to_rest_is_given_up_and_counted() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         // The receiver is never armed, so that nobody reads what the sender sends.
         let mut sender = job(Role::Send, driver, 3, 8_000_000, 100);
         sender.socket.send_buffer_bytes = Some(Bytes(20_000));

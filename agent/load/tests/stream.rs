@@ -6,7 +6,7 @@ use iodyno_core::job::{Driver, Role, SocketOptions, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, null_cost, Cancel};
 use iodyno_sys::clock;
-use pair::{check_consistent, job, prepare, run, DRIVERS, MS};
+use pair::{check_consistent, drivers, job, prepare, run, DRIVERS, MS};
 
 fn every_byte_arrives(sending: Driver, receiving: Driver, connections: u32, message: u64) {
     let sender = job(Role::Send, sending, connections, message, 300);
@@ -31,8 +31,8 @@ fn every_byte_arrives(sending: Driver, receiving: Driver, connections: u32, mess
 
 #[test]
 fn every_byte_arrives_between_any_two_drivers() {
-    for sending in DRIVERS {
-        for receiving in DRIVERS {
+    for sending in drivers() {
+        for receiving in drivers() {
             for (connections, message) in [(1, 65_536), (7, 1_000), (300, 4_097)] {
                 every_byte_arrives(sending, receiving, connections, message);
             }
@@ -106,6 +106,7 @@ fn options_are_asked_for_and_read_back_on_both_ends() {
         receive_buffer_bytes: Some(Bytes(60_000)),
         nagle: Some(false),
         congestion_control: Some("reno".to_owned()),
+        ..SocketOptions::default()
     };
     for driver in DRIVERS {
         let mut sender = job(Role::Send, driver, 3, 1_000, 50);

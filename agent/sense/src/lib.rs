@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod auxv;
+mod blocks;
 mod cgroup;
 mod costs;
 mod cpu_list;
@@ -24,6 +25,7 @@ mod sensor;
 mod sensors;
 mod source;
 
+pub use blocks::{BlockEvent, BlockOperation, BlockTrace, Untold};
 pub use costs::{costs, soft_interrupt_cost, SoftInterruptCost};
 pub use facts::{clocksource, cpus_online, host_facts};
 pub use panel::Panel;

@@ -9,12 +9,6 @@ use iodyno_core::units::Nanos;
 
 /// Reads one source of counters.
 pub trait Sensor: Send {
-    /// Its name, as in a job's list of sensors.
-    fn name(&self) -> &'static str;
-
-    /// Every metric that it may report.
-    fn metrics(&self) -> &'static [Metric];
-
     /// Takes a reading: counters as growth since the last reading that succeeded, gauges as they are. The
     /// first reading only remembers where the counters stand. Gives what is missing and why, if anything.
     ///
@@ -55,6 +49,8 @@ pub struct Subject {
     /// Timers that sample everything on a CPU anyway, by CPU: descriptors of performance events, which must stay open
     /// as long as the panel is read.
     pub timers: Vec<(u32, RawFd)>,
+    /// Processes of others whose CPU time is to be known, by role.
+    pub watched: Vec<(String, Vec<u32>)>,
 }
 
 /// Why a sensor gave nothing: what, where, and what to try.

@@ -19,6 +19,7 @@ mod pressure;
 mod process;
 mod qdisc;
 mod reclaim;
+mod roles;
 mod softirqs;
 mod softnet;
 mod tcp_info;
@@ -29,7 +30,7 @@ mod threads;
 ///
 /// Those whose growth is divided by the load's come first, so that they are read closest to when the load
 /// was counted.
-pub(crate) static SENSORS: [Entry; 18] = [
+pub(crate) static SENSORS: [Entry; 19] = [
     cpu_exact::ENTRY,
     cpu_times::ENTRY,
     cycles::ENTRY,
@@ -48,6 +49,7 @@ pub(crate) static SENSORS: [Entry; 18] = [
     pressure::ENTRY,
     reclaim::ENTRY,
     disks::ENTRY,
+    roles::ENTRY,
 ];
 
 /// Every sensor with its metrics, for the reference.

@@ -50,7 +50,8 @@ fn of_files() -> Vec<String> {
 /// Reads everything before and after `spoil` has been at the files.
 fn readings_when(spoil: impl Fn(&Path)) -> Vec<Reading> {
     let tree = Tree::of(&fixture("linux-6.18").join("before"));
-    let subject = Subject { thread_ids: vec![813, 814], ..Subject::default() };
+    let watched = vec![("server".to_owned(), vec![813])];
+    let subject = Subject { thread_ids: vec![813, 814], watched, ..Subject::default() };
     let roots = tree.roots();
     let root = roots.proc.parent().unwrap();
     let mut panel = Panel::new(&roots, &subject, Some(&of_files())).unwrap();

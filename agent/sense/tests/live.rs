@@ -85,6 +85,31 @@ fn a_busy_thread_shows_in_its_own_time_and_in_the_time_of_the_cpus() {
 }
 
 #[test]
+fn the_time_of_a_watched_process_is_its_roles_and_its_end_is_said() {
+    // It computes until its stdin ends, and is then gone.
+    let mut server = std::process::Command::new("sh")
+        .args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read line"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let watched = vec![("server".to_owned(), vec![server.id()])];
+    let mut panel = panel(&Subject { watched, ..Subject::default() }, &["roles"]);
+    panel.baseline();
+    let stat = format!("/proc/{}/stat", server.id());
+    let sleeps = || std::fs::read_to_string(&stat).unwrap().contains(") S ");
+    while !sleeps() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let readings = panel.read();
+    let took = sum(&readings, "role.cpu_ns", "role=server");
+    assert!((1_000_000..=readings[0].span_ns.0 + 10_000_000).contains(&took), "{took}");
+    drop(server.stdin.take());
+    server.wait().unwrap();
+    let after = panel.read();
+    assert!(after[0].missing.as_deref().unwrap().contains("of the server has ended"), "{after:?}");
+}
+
+#[test]
 fn bytes_over_loopback_show_in_the_flows_the_device_and_the_protocols() {
     const BYTES: usize = 8 << 20;
     let (mut near, mut far) = loopback();

@@ -12,13 +12,30 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    fn new(length: usize) -> io::Result<Self> {
-        Mapping::map(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    /// Memory of this process alone, zero-filled.
+    pub(crate) fn new(length: usize) -> io::Result<Self> {
+        Mapping::map(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
     /// Memory that is shared with the kernel through a descriptor.
     pub(crate) fn shared(descriptor: BorrowedFd, length: usize) -> io::Result<Self> {
-        Mapping::map(length, libc::MAP_SHARED, descriptor.as_raw_fd())
+        Mapping::shared_at(descriptor, length, 0)
+    }
+
+    /// As [`Mapping::shared`], where the descriptor offers several pieces of memory at different offsets.
+    pub(crate) fn shared_at(descriptor: BorrowedFd, length: usize, offset: i64) -> io::Result<Self> {
+        Mapping::map(length, libc::MAP_SHARED, descriptor.as_raw_fd(), offset)
+    }
+
+    /// As [`Mapping::shared_at`], only readable where it is not to be written.
+    pub(crate) fn shared_with(
+        descriptor: BorrowedFd<'_>,
+        length: usize,
+        offset: i64,
+        write: bool,
+    ) -> io::Result<Self> {
+        let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        Mapping::map_with(access, length, libc::MAP_SHARED, descriptor.as_raw_fd(), offset)
     }
 
     /// Its first byte, at the begin of a page.
@@ -26,10 +43,24 @@ impl Mapping {
         self.start
     }
 
-    fn map(length: usize, flags: libc::c_int, descriptor: libc::c_int) -> io::Result<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
+    /// Length in bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    fn map(length: usize, flags: libc::c_int, descriptor: libc::c_int, offset: i64) -> io::Result<Self> {
+        Mapping::map_with(libc::PROT_READ | libc::PROT_WRITE, length, flags, descriptor, offset)
+    }
+
+    fn map_with(
+        access: libc::c_int,
+        length: usize,
+        flags: libc::c_int,
+        descriptor: libc::c_int,
+        offset: i64,
+    ) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, descriptor, 0) };
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, descriptor, offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use iodyno_core::units::Nanos;
 
@@ -13,6 +13,8 @@ pub enum Interest {
     Readable,
     /// Room to write.
     Writable,
+    /// Something to read, or room to write.
+    Either,
     /// A hang-up or an error only.
     Nothing,
 }
@@ -22,6 +24,7 @@ impl Interest {
         match self {
             Interest::Readable => libc::EPOLLIN as u32,
             Interest::Writable => libc::EPOLLOUT as u32,
+            Interest::Either => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
             Interest::Nothing => 0,
         }
     }
@@ -79,6 +82,13 @@ impl Events {
     }
 }
 
+impl AsFd for Epoll {
+    /// Readable when any of its descriptors is ready.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl Epoll {
     /// A new instance.
     ///
@@ -109,6 +119,15 @@ impl Epoll {
     /// `EEXIST` when it is already waited for, `ENOMEM`, `ENOSPC` (`fs.epoll.max_user_watches`).
     pub fn add(&self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, interest.bits(), key)
+    }
+
+    /// Waits for something to accept on `fd`, which other instances wait on, too: the kernel wakes one of them.
+    ///
+    /// # Errors
+    /// As [`Epoll::add`].
+    pub fn add_exclusive(&self, fd: BorrowedFd<'_>, key: u64) -> io::Result<()> {
+        let events = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
+        self.control(libc::EPOLL_CTL_ADD, fd, events, key)
     }
 
     /// Waits for something else of `fd`.
@@ -184,7 +203,6 @@ impl Epoll {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::os::fd::AsFd;
 
     #[test]
     fn a_descriptor_is_reported_under_its_key_while_it_is_waited_for() {

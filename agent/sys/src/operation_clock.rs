@@ -4,7 +4,10 @@
 //! The counter is trusted where the CPU says that it runs at one rate (`constant_tsc`) and in sleep
 //! (`nonstop_tsc`) and the kernel itself keeps time by it, which it only does when the counters of all CPUs
 //! agree. A reading then costs no call, and is put on the `CLOCK_MONOTONIC` axis by a multiplication.
+//!
+//! In a sandbox, whose kernel says nothing of its clocks, somebody outside may know: see [`trust`].
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 use iodyno_core::message::ClockFacts;
@@ -73,8 +76,20 @@ struct Calibration {
     hz: u64,
 }
 
+/// Somebody outside has looked.
+static TRUSTED: AtomicBool = AtomicBool::new(false);
+
+/// Takes somebody's word that the counter of this machine can be trusted, where the kernel says nothing of it. To be
+/// called before the first clock is made.
+pub fn trust() {
+    TRUSTED.store(true, Relaxed);
+}
+
 /// Whether the counter can be trusted; see the top of this file.
 fn trusted() -> bool {
+    if cfg!(target_arch = "x86_64") && TRUSTED.load(Relaxed) {
+        return true;
+    }
     if cfg!(not(target_arch = "x86_64")) || clock::clocksource().ok().as_deref() != Some("tsc") {
         return false;
     }

@@ -5,10 +5,12 @@ use std::mem::{size_of, size_of_val};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use iodyno_core::units::Nanos;
+
 use crate::buffer::ReceiveScratch;
 
 /// The kernel's result of a call that gives -1 on error.
-fn checked(outcome: libc::c_int) -> io::Result<libc::c_int> {
+pub(crate) fn checked(outcome: libc::c_int) -> io::Result<libc::c_int> {
     if outcome < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -17,25 +19,26 @@ fn checked(outcome: libc::c_int) -> io::Result<libc::c_int> {
 
 /// As [`checked`], for calls that give a count of bytes.
 #[inline]
-fn count(outcome: isize) -> io::Result<usize> {
+pub(crate) fn count(outcome: isize) -> io::Result<usize> {
     usize::try_from(outcome).map_err(|_| io::Error::last_os_error())
 }
 
 /// An address in the kernel's form. Both forms at once, because the two share their first bytes.
 #[repr(C)]
-union Address {
+#[derive(Clone, Copy)]
+pub(crate) union Address {
     family: libc::sa_family_t,
     v4: libc::sockaddr_in,
     v6: libc::sockaddr_in6,
 }
 
 impl Address {
-    fn blank() -> Self {
+    pub(crate) fn blank() -> Self {
         // SAFETY: an all-zero sockaddr_in6 is valid, and it is the largest member.
         Address { v6: unsafe { std::mem::zeroed() } }
     }
 
-    fn new(address: &SocketAddr) -> (Self, libc::socklen_t) {
+    pub(crate) fn new(address: &SocketAddr) -> (Self, libc::socklen_t) {
         let mut form = Address::blank();
         let length = match address {
             SocketAddr::V4(v4) => {
@@ -80,7 +83,7 @@ impl Address {
         }
     }
 
-    fn as_ptr(&self) -> *const libc::sockaddr {
+    pub(crate) fn as_ptr(&self) -> *const libc::sockaddr {
         std::ptr::from_ref(self).cast()
     }
 }
@@ -90,8 +93,20 @@ impl Address {
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOBUFS`, `EAFNOSUPPORT`.
 pub fn tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
+    open_tcp(address, libc::SOCK_NONBLOCK)
+}
+
+/// The same as a socket whose calls wait.
+///
+/// # Errors
+/// As [`tcp`].
+pub fn tcp_blocking(address: &SocketAddr) -> io::Result<OwnedFd> {
+    open_tcp(address, 0)
+}
+
+fn open_tcp(address: &SocketAddr, flags: libc::c_int) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;
     // SAFETY: touches no memory of this process.
     let fd = checked(unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) })?;
     // SAFETY: `fd` is open and nobody else owns it.
@@ -106,6 +121,23 @@ pub fn bind(socket: BorrowedFd<'_>, address: &SocketAddr) -> io::Result<()> {
     let (form, length) = Address::new(address);
     // SAFETY: the kernel reads `length` bytes of `form`, which has that many.
     checked(unsafe { libc::bind(socket.as_raw_fd(), form.as_ptr(), length) }).map(drop)
+}
+
+/// Gives the socket a local address whose port is chosen when it connects: then connections to different places, or from
+/// different addresses, may have the same one.
+///
+/// # Errors
+/// `EADDRNOTAVAIL`.
+pub fn bind_without_port(socket: BorrowedFd<'_>, address: std::net::IpAddr) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let length = size_of_val(&on) as libc::socklen_t;
+    let place = std::ptr::from_ref(&on).cast();
+    // The option of IPv4 holds for sockets of both families.
+    // SAFETY: the kernel reads `length` bytes of `on`, which has that many.
+    checked(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, place, length)
+    })?;
+    bind(socket, &SocketAddr::new(address, 0))
 }
 
 /// Lets the socket accept, with room for `backlog` connections (the kernel caps it at `somaxconn`).
@@ -123,7 +155,19 @@ pub fn listen(socket: BorrowedFd<'_>, backlog: u32) -> io::Result<()> {
 /// # Errors
 /// `EAGAIN` when there is none, `EMFILE`, and what came over the network for the connection.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    accept_with(listener, libc::SOCK_NONBLOCK)
+}
+
+/// Takes one connection as a socket whose calls wait.
+///
+/// # Errors
+/// As [`accept`].
+pub fn accept_blocking(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    accept_with(listener, 0)
+}
+
+fn accept_with(listener: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<OwnedFd> {
+    let flags = flags | libc::SOCK_CLOEXEC;
     // SAFETY: null for the address is allowed and means that it is not wanted.
     let fd = checked(unsafe {
         libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
@@ -205,6 +249,25 @@ pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
         .map(drop)
 }
 
+/// Has calls that wait give up after `span` (`EAGAIN`; a connect: it goes on). Sockets that a listening one accepts
+/// inherit it.
+///
+/// # Errors
+/// What the kernel said.
+pub fn set_timeouts(socket: BorrowedFd<'_>, span: Nanos) -> io::Result<()> {
+    let time = libc::timeval {
+        tv_sec: (span.0 / 1_000_000_000) as libc::time_t,
+        tv_usec: (span.0 % 1_000_000_000 / 1_000) as libc::suseconds_t,
+    };
+    let length = size_of_val(&time) as libc::socklen_t;
+    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        let place = std::ptr::from_ref(&time).cast();
+        // SAFETY: the kernel reads `length` bytes of `time`, which has that many.
+        checked(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, place, length) })?;
+    }
+    Ok(())
+}
+
 /// Has calls on the socket wait (`true`) or give `EAGAIN` (`false`).
 ///
 /// # Errors
@@ -230,6 +293,10 @@ pub enum Setting {
     Segment,
     /// `SO_REUSEADDR`: listen although old connections of the port still linger.
     ReuseAddress,
+    /// `SO_REUSEPORT`: several sockets on one port, which share the flows.
+    ReusePort,
+    /// `SO_BUSY_POLL` in microseconds: how long a call looks at the device's queue before it sleeps.
+    BusyPoll,
 }
 
 impl Setting {
@@ -240,6 +307,8 @@ impl Setting {
             Setting::NoDelay => (libc::IPPROTO_TCP, libc::TCP_NODELAY),
             Setting::Segment => (libc::IPPROTO_TCP, libc::TCP_MAXSEG),
             Setting::ReuseAddress => (libc::SOL_SOCKET, libc::SO_REUSEADDR),
+            Setting::ReusePort => (libc::SOL_SOCKET, libc::SO_REUSEPORT),
+            Setting::BusyPoll => (libc::SOL_SOCKET, libc::SO_BUSY_POLL),
         }
     }
 }
@@ -265,7 +334,7 @@ pub fn get(socket: BorrowedFd<'_>, setting: Setting) -> io::Result<i32> {
     integer(socket, level, name)
 }
 
-fn integer(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<i32> {
+pub(crate) fn integer(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<i32> {
     let mut value = 0_i32;
     let mut length = size_of_val(&value) as libc::socklen_t;
     let place = std::ptr::from_mut(&mut value).cast();

@@ -23,8 +23,9 @@ from typing import Literal
 
 from iodyno.analysis import cpu_classes, flows
 from iodyno.analysis.cpu_classes import BUSY_CLASSES, TIER_NOTES, Accounting, Spent
-from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.dataset import HostData, Trial, clients_together
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.core.path import CARRIED_BY_OTHERS
 
 Tier = Literal["pmu", "tsc"]
 Unit = Literal["KiB", "operation", "packet"]
@@ -32,6 +33,7 @@ CYCLES = "cycles"
 OTHERS_POINTS = 0.02
 """Points by which other tasks may have less CPU time under load than without (chosen: as much as the background may
 move before it is a doubt)."""
+_KIB_BYTES = 1024
 _TICK_NS = 10_000_000
 """What /proc/stat counts in: USER_HZ is 100 on every architecture that Linux runs on today."""
 
@@ -152,6 +154,11 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
     lacking = cpu_classes.why_lacking(host, accounting, found, classes)
     if lacking is None and basis.without_others and "other" in classes:
         lacking = basis.without_others
+    carrier = CARRIED_BY_OTHERS.get(str(trial.settings.get("path")))
+    if lacking is None and basis.without_others and carrier and not classes:
+        lacking = (
+            f"{carrier} is one of the other tasks, and cannot be told from neighbours: {basis.without_others}"
+        )
     if lacking:
         return missing(lacking)
     rate = _rate(trial, host, unit)
@@ -206,6 +213,25 @@ def cycles_per_kbyte(trial: Trial, name: str, basis: CostBasis) -> Measured:
         note=f"tier tsc: reference cycles = busy time x {hz / 1e9:.3f} GHz; {cpu.note}",
         assumptions=(*cpu.assumptions, "reference cycles: turbo, power states and SMT sharing are not seen"),
         shared_error=cycles(cpu.shared_error, hz),
+    )
+
+
+def bytes_per_cycle(trial: Trial, name: str, basis: CostBasis) -> Measured:
+    """Bytes delivered to the receiver per CPU cycle of the host, less its background."""
+    found = cycles_per_kbyte(trial, name, basis)
+    if found.value is None:
+        return missing(found.missing or "the cost is not known")
+    if found.value <= 0:
+        return missing("the host took no more cycles than on its own, so that bytes per cycle have no bound")
+    # Of 1/x, errors are those of x relative to its square, in first order.
+    slope = _KIB_BYTES / found.value**2
+    return Measured(
+        value=_KIB_BYTES / found.value,
+        intervals=tuple(_KIB_BYTES / value for value in found.intervals if value > 0),
+        note=found.note,
+        assumptions=found.assumptions,
+        sampling_error=slope * found.sampling_error,
+        shared_error=slope * found.shared_error,
     )
 
 
@@ -338,7 +364,9 @@ def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
         return _Rate(
             total / span, {index: count / ns for index, count, ns in packets}, f"packets of {device}"
         )
-    end = trial.end("send" if unit == "operation" else "receive")
+    end = (
+        _clients_of(trial, host) if trial.clients else trial.end("send" if unit == "operation" else "receive")
+    )
     if end is None:
         return "the trial has no sender" if unit == "operation" else "the trial has no receiver"
     counts = {
@@ -347,11 +375,18 @@ def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
     }
     if not any(counts.values()) or not end.measured_ns:
         did = "written" if unit == "operation" else "delivered"
+        did = "done" if trial.clients else did
         return f"nothing was {did} in the measured window"
     by_record = {
         record.index: counts[record.index] / record.span_ns for record in end.measured if record.span_ns
     }
     return _Rate(sum(counts.values()) / end.measured_ns, by_record)
+
+
+def _clients_of(trial: Trial, host: HostData) -> HostData:
+    """The clients whose load the CPUs of the host carry: those on its machine; all, where it has none (it serves)."""
+    mine = {name: client for name, client in trial.clients.items() if client.machine == host.machine}
+    return clients_together(mine or trial.clients)
 
 
 def _cycle_parts(host: HostData) -> list[tuple[int, float, float]]:

@@ -6,12 +6,15 @@ Times are nanoseconds on the monotonic axis of the host they come from; axes of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from iodyno.analysis.histogram import Histogram
+from iodyno.analysis import arrivals
+from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.storage import cache
 from iodyno.core.limiter import Perturbation
+from iodyno.core.outcome import BYSTANDER
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.store.reader import Campaign, StoredTrial, read_campaign
@@ -20,10 +23,18 @@ MEASURED = "measured"
 
 # What the analysis uses of the series: a long campaign has many more rows than these.
 _METRICS = (
+    "role.cpu_ns",
     *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
+    *("arrivals.%", "datagram.%", "server.%"),
     *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),
+    *("connect.%", "zerocopy.%", "stream.%", "disk.%"),
 )
-_MORE = "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
+_MORE = (
+    "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
+    " OR (metric = 'tcp_ip.count' AND label LIKE 'counter=Udp%')"
+)
+# What histograms of service times are of.
+_SERVICE_TIMES = ("write", "read", "io")
 # Times of each worker are of use only in all, and there may be thousands of workers.
 _FOLDED = ("thread.run_ns", "thread.wait_ns")
 _ALL_WORKERS = "worker=all"
@@ -48,6 +59,15 @@ class Record:
         return self.end_ns - self.begin_ns
 
 
+@dataclass(frozen=True)
+class ClassCounts:
+    """What one class of operations did in an interval; `operations` ended well, `errors` did not."""
+
+    bytes: int
+    operations: int
+    errors: int
+
+
 @dataclass
 class Reading:
     """What one sensor said at the end of an interval: growth of counters over `span_ns`, states of gauges."""
@@ -60,7 +80,10 @@ class Reading:
 
 @dataclass
 class HostData:
-    """What one host of a trial reported. `readings`: by sensor, then by index of the record.
+    """What one host of a trial reported. `readings`: by sensor, then by index of the record; `histograms`: service times;
+    `more_histograms`: what else was counted so, by name (`response_time`, `lateness`, `waiting`, `batch`, `io.CLASS` and
+    `response.CLASS`). `classes`: counts by class of operation, by index of the record, where the load has classes.
+    `machine`: what it shares CPUs with; hosts of one machine have one.
 
     `derived` keeps what many outcomes are made from, so that it is worked out once.
     """
@@ -72,12 +95,20 @@ class HostData:
     records: list[Record] = field(default_factory=list)
     histograms: dict[int, Histogram] = field(default_factory=dict)
     readings: dict[str, dict[int, Reading]] = field(default_factory=dict)
+    more_histograms: dict[str, dict[int, Histogram]] = field(default_factory=dict)
+    classes: dict[str, dict[int, ClassCounts]] = field(default_factory=dict)
+    machine: str = ""
     derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def measured(self) -> list[Record]:
         """The records of the measured window."""
         return [record for record in self.records if record.window == MEASURED]
+
+    @property
+    def batches(self) -> dict[int, Histogram]:
+        """Messages of one call, by index of the record, where a call may take several."""
+        return self.more_histograms.get("batch", {})
 
     @property
     def measured_ns(self) -> int:
@@ -115,7 +146,9 @@ class HostData:
 class Trial:
     """One execution of a point. `hosts` is empty when the trial failed or its files are damaged.
 
-    `perturbation`: what a trial of a proof changed; None in a trial of the design.
+    `perturbation`: what a trial of a proof changed; None in a trial of the design. `bystander`: the same trial as the
+    workload beside had it, with hosts that read no sensors; None: there was none. `clients`: the hosts of a load that
+    needs no other end, all of them; of those on one machine only the first is in `hosts`, as it reads the machine for all.
     """
 
     name: str
@@ -133,15 +166,42 @@ class Trial:
     doubts: tuple[Doubt, ...] = ()
     hosts: dict[str, HostData] = field(default_factory=dict)
     perturbation: Perturbation | None = None
+    bystander: Trial | None = None
+    clients: dict[str, HostData] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
         """Whether its numbers count."""
         return self.status == "finished"
 
+    @property
+    def direction(self) -> str:
+        """Which way the payload of a stream goes, seen from the end that connects."""
+        return str(self.settings.get("direction", "forward"))
+
     def end(self, role: str) -> HostData | None:
-        """The host that has this role, `send` or `receive`."""
-        return next((host for host in self.hosts.values() if host.role == role), None)
+        """The host at this end of the payload's way: the one that sends it (`send`), or gets it (`receive`).
+
+        Where payload goes both ways, the end that listens stands for both: its records have what the two ends got.
+        Of a load that needs no other end, all clients together are the end that sends, and none receives.
+        """
+        if self.clients:
+            return clients_together(self.clients) if role == "send" else None
+        if self.direction == "reverse":
+            role = {"send": "receive", "receive": "send"}.get(role, role)
+        found = next((host for host in self.hosts.values() if host.role == role), None)
+        if found is None or role != "receive" or self.direction != "both":
+            return found
+        other = next((host for host in self.hosts.values() if host.role == "send"), None)
+        if other is None:
+            return None
+        got = {record.index: record.bytes for record in other.records}
+        records = [
+            replace(record, bytes=record.bytes + got[record.index])
+            for record in found.records
+            if record.index in got
+        ]
+        return replace(found, records=records, derived={})
 
 
 @dataclass
@@ -180,6 +240,66 @@ class Dataset:
         return found if isinstance(found, Mapping) else {}
 
 
+def _add_up_responses(client: HostData) -> None:
+    """Response times of all operations, where the agent counted them by class alone."""
+    every = client.more_histograms.get("response_time", {})
+    by_class = [h for name, h in client.more_histograms.items() if name.startswith("response.")]
+    if by_class and not any(histogram.count for histogram in every.values()):
+        client.more_histograms["response_time"] = _merged_histograms(by_class)
+
+
+def clients_together(clients: Mapping[str, HostData]) -> HostData:
+    """All clients as one host: what they did is added up interval by interval, and each interval is as long as that of
+    the first of them. Of sensors it has what the load itself counts of its arrivals.
+    """
+    hosts = list(clients.values())
+    first = hosts[0]
+    if len(hosts) == 1:
+        return first
+    key = ("together", *clients)
+    if key not in first.derived:
+        first.derived[key] = _merged(hosts)
+    found = first.derived[key]
+    assert isinstance(found, HostData)
+    return found
+
+
+def _merged(hosts: Sequence[HostData]) -> HostData:
+    first = hosts[0]
+    found = HostData("clients", first.role, first.cpus, first.manifest, machine=first.machine)
+    by_index: dict[int, list[Record]] = {}
+    for record in (record for host in hosts for record in host.records):
+        by_index.setdefault(record.index, []).append(record)
+    counts = ("bytes", "operations", "connections_active", "connections_lost")
+    for _, records in sorted(by_index.items()):
+        sums = {name: sum(getattr(record, name) for record in records) for name in counts}
+        found.records.append(replace(records[0], **sums))
+    found.histograms = _merged_histograms([host.histograms for host in hosts])
+    for name in dict.fromkeys(name for host in hosts for name in host.more_histograms):
+        found.more_histograms[name] = _merged_histograms([h.more_histograms.get(name, {}) for h in hosts])
+    for name in dict.fromkeys(name for host in hosts for name in host.classes):
+        into = found.classes.setdefault(name, {})
+        for index, one in (item for host in hosts for item in host.classes.get(name, {}).items()):
+            had = into.get(index, ClassCounts(0, 0, 0))
+            into[index] = ClassCounts(
+                had.bytes + one.bytes, had.operations + one.operations, had.errors + one.errors
+            )
+    for host in hosts:
+        for index, reading in host.readings.get("arrivals", {}).items():
+            kept = found.readings.setdefault("arrivals", {})
+            summed = kept.setdefault(index, Reading(reading.span_ns, 0, None))
+            for key, value in reading.values.items():
+                before = summed.values.get(key, 0)
+                oldest = key[0] == "arrivals.oldest_wait_ns"
+                summed.values[key] = max(before, value) if oldest else before + value
+    return found
+
+
+def _merged_histograms(each: Sequence[Mapping[int, Histogram]]) -> dict[int, Histogram]:
+    indices = sorted({index for histograms in each for index in histograms})
+    return {index: merge(h[index] for h in each if index in h) for index in indices}
+
+
 def open_campaign(folder: Path | str) -> Campaign:
     """The campaign in `folder` as it is stored. Raises StoreError when it is none."""
     return read_campaign(folder)
@@ -193,6 +313,9 @@ def read_dataset(folder: Path | str) -> Dataset:
     with campaign.connect() as connection:
         for prefix, into in (("", trials), ("background_", background.values())):
             _fill(connection, prefix, {trial.name: trial for trial in into if trial.finished})
+    for client in (client for trial in trials for client in trial.clients.values()):
+        _add_up_responses(client)
+    trials = cache.voided(arrivals.voided(trials))
     trials.sort(key=lambda trial: (trial.order, trial.attempt))
     return Dataset(
         folder=campaign.folder,
@@ -215,7 +338,7 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
     if stored.invalid is not None:
         status, said = "damaged", str(stored.invalid).splitlines()[0]
     order, _, attempt = stored.name.partition("-")
-    return Trial(
+    found = Trial(
         name=stored.name,
         order=manifest.get("order", int(order) if order.isdigit() else -1),
         attempt=manifest.get("attempt", int(attempt) if attempt.isdigit() else 1),
@@ -229,14 +352,38 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
         started_wall=manifest.get("started_wall", ""),
         manifest=manifest,
         doubts=_doubts(manifest.get("doubts", ()), stored.name),
-        hosts={
-            name: HostData(name, host["role"], _cpus(name, host, header), host)
-            for name, host in (manifest.get("hosts") or {}).items()
-        }
-        if stored.counts
-        else {},
+        hosts=_hosts(manifest, header) if stored.counts else {},
         perturbation=_perturbation(manifest.get("perturbation")),
     )
+    found.clients = {name: host for name, host in found.hosts.items() if host.role == "alone"}
+    machines = [host.machine for host in found.clients.values()]
+    followers = [
+        name
+        for place, (name, host) in enumerate(found.clients.items())
+        if machines.index(host.machine) != place
+    ]
+    found.hosts = {name: host for name, host in found.hosts.items() if name not in followers}
+    beside = manifest.get("bystander")
+    if beside and stored.counts:
+        found.bystander = replace(
+            found, manifest=beside, settings=beside["settings"], hosts=_hosts(beside, header), doubts=()
+        )
+    return found
+
+
+def _hosts(manifest: Mapping[str, Any], header: Mapping[str, Any]) -> dict[str, HostData]:
+    return {
+        name: HostData(
+            name, host["role"], cpus := _cpus(name, host, header), host, machine=_machine(name, cpus, header)
+        )
+        for name, host in (manifest.get("hosts") or {}).items()
+    }
+
+
+def _machine(name: str, cpus: tuple[int, ...], header: Mapping[str, Any]) -> str:
+    """As a rig tells them apart: by the boot of the kernel, and the CPUs on it."""
+    facts = ((header.get("hosts", {}).get(name, {}).get("hello") or {}).get("host")) or {}
+    return f"{facts.get('boot_id') or name}/{','.join(map(str, cpus))}"
 
 
 def _perturbation(stored: Mapping[str, Any] | None) -> Perturbation | None:
@@ -282,27 +429,41 @@ def _fill(connection: Any, prefix: str, trials: Mapping[str, Trial]) -> None:
         ).fetchall()
         return found
 
+    def end_of(trial: str, host: str) -> HostData:
+        beside = host.removeprefix(f"{BYSTANDER}.")
+        found = trials[trial].bystander if beside != host else trials[trial]
+        assert found is not None
+        return found.hosts.get(beside) or found.clients[beside]
+
     load = '"window", begin_ns, end_ns, bytes, operations, connections_active, connections_lost'
     for trial, host, index, window, *counts in rows("records", load):
-        trials[trial].hosts[host].records.append(Record(index, window, *counts))
-    for trial, host, index, total, sum_ns, buckets, counts in rows(
-        "histograms", "count, sum_ns, buckets, counts"
+        end_of(trial, host).records.append(Record(index, window, *counts))
+    for trial, host, index, name, moved, operations, errors in rows(
+        "classes", '"class", bytes, operations, errors'
     ):
-        histogram = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
-        trials[trial].hosts[host].histograms[index] = histogram
+        by_index = end_of(trial, host).classes.setdefault(name, {})
+        by_index[index] = ClassCounts(moved, operations, errors)
+    for trial, host, index, operation, total, sum_ns, buckets, counts in rows(
+        "histograms", "operation, count, sum_ns, buckets, counts"
+    ):
+        end = end_of(trial, host)
+        kept = (
+            end.histograms if operation in _SERVICE_TIMES else end.more_histograms.setdefault(operation, {})
+        )
+        kept[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
     for trial, host, index, sensor, span_ns, cost_ns, missing in rows(
         "sensors", "sensor, span_ns, cost_ns, missing"
     ):
-        readings = trials[trial].hosts[host].readings.setdefault(sensor, {})
+        readings = end_of(trial, host).readings.setdefault(sensor, {})
         readings[index] = Reading(span_ns, cost_ns, missing)
     wanted = " OR ".join([*(f"metric LIKE '{metric}'" for metric in _METRICS), _MORE])
     for trial, host, index, sensor, metric, label, value in rows(
         "series", "sensor, metric, label, value", wanted
     ):
-        trials[trial].hosts[host].readings[sensor][index].values[metric, label] = value
+        end_of(trial, host).readings[sensor][index].values[metric, label] = value
     folded = connection.execute(
         f'SELECT trial, host, "index", sensor, metric, sum(value)::BIGINT FROM {prefix}series '
         f"WHERE metric IN {_FOLDED} GROUP BY ALL"
     )
     for trial, host, index, sensor, metric, value in folded.fetchall():
-        trials[trial].hosts[host].readings[sensor][index].values[metric, _ALL_WORKERS] = value
+        end_of(trial, host).readings[sensor][index].values[metric, _ALL_WORKERS] = value

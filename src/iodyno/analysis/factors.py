@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iodyno.analysis.dataset import Dataset
-from iodyno.core.workload import WORKLOADS, Level, Parameter
+from iodyno.core.factor import parameter_of
+from iodyno.core.script.parameters import workload_of_stored
+from iodyno.core.workload import Level, Parameter
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,23 @@ def factors_of(dataset: Dataset) -> tuple[FactorLevels, ...]:
     for name, factor in pairs:
         levels = factor["levels"] if isinstance(factor, Mapping) else factor
         together = tuple(factor.get("together") or ()) if isinstance(factor, Mapping) else ()
-        found.append(_factor(dataset, name, tuple(dict.fromkeys(levels)), together))
+        found.append(_factor(dataset, name, _visited(dataset, name, levels), together))
+    if searched := dataset.experiment.get("search"):
+        name = searched["factor"]
+        tried = {trial.levels[name] for trial in dataset.trials if name in trial.levels}
+        levels = sorted(level for level in tried if isinstance(level, int))
+        found.append(_factor(dataset, name, levels, ()))
     return tuple(found)
+
+
+def _visited(dataset: Dataset, name: str, levels: Sequence[Level]) -> tuple[Level, ...]:
+    """The levels of the experiment, and those that the design has besides, as at centre points; numbers then in order."""
+    design = dataset.header.get("design") or {}
+    points = [point.get("levels") or {} for point in design.get("points") or ()]
+    besides = [at[name] for at in points if name in at and at[name] not in levels]
+    every = dict.fromkeys([*levels, *besides])
+    numbers = [level for level in every if isinstance(level, int) and not isinstance(level, bool)]
+    return tuple(sorted(numbers)) if besides and len(numbers) == len(every) else tuple(every)
 
 
 def labels_of(dataset: Dataset, levels: Mapping[str, Level]) -> dict[str, str]:
@@ -59,5 +76,5 @@ def _factor(dataset: Dataset, name: str, levels: Sequence[Level], together: tupl
 
 
 def _parameter(dataset: Dataset, name: str) -> Parameter | None:
-    workload = WORKLOADS.get(str((dataset.experiment.get("workload") or {}).get("kind", "stream")))
-    return workload.parameter(name) if workload else None
+    workload = workload_of_stored(dataset.experiment.get("workload") or {})
+    return parameter_of(workload, name)

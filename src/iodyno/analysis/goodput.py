@@ -18,6 +18,14 @@ def goodput(trial: Trial) -> Measured:
     return total_ratio([(record.bytes, record.span_ns) for record in receiver.measured], scale=8e9)
 
 
+def messages(trial: Trial) -> Measured:
+    """Messages per second delivered to the receiving application: its bytes over the message size."""
+    receiver, size = trial.end("receive"), trial.settings.get("size")
+    if receiver is None or not isinstance(size, int) or size < 1:
+        return missing("the trial has no receiver, or its messages have no fixed size")
+    return total_ratio([(record.bytes / size, record.span_ns) for record in receiver.measured], scale=1e9)
+
+
 def writes(trial: Trial) -> Measured:
     """Messages per second whose last byte the sender's kernel accepted."""
     sender = trial.end("send")

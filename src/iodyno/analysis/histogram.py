@@ -60,6 +60,11 @@ class Histogram:
         )
         return squares / self.sum_ns if self.sum_ns else 0.0
 
+    def count_above(self, value: float) -> int:
+        """How many values are more than `value` ns, to within the bucket that it falls into."""
+        cell = bucket_of(math.ceil(value))
+        return sum(c for b, c in zip(self.buckets, self.counts, strict=True) if b > cell)
+
     def quantile(self, q: float) -> float | None:
         """The value in ns that a share `q` of the values does not exceed; None when nothing was recorded.
 

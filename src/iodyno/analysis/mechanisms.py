@@ -18,6 +18,7 @@ from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.core.outcome import Estimate
 
 EXACT = "cpu_exact"
+_ON_SLICES = "the slices in which it is counted are like the rest"
 MIB = 2**20
 
 Measure = Callable[[Trial, str], Measured]
@@ -141,11 +142,43 @@ def _own_switches(trial: Trial, name: str) -> Measured:
 
 
 def _packets_per_poll(trial: Trial, name: str) -> Measured:
-    return _sum_ratio(trial, name, "napi.packets", "napi.polls")
+    return _of_polls(trial, name, "napi.packets")
 
 
 def _full_polls(trial: Trial, name: str) -> Measured:
-    return _sum_ratio(trial, name, "napi.full_polls", "napi.polls")
+    return _of_polls(trial, name, "napi.full_polls")
+
+
+def _of_polls(trial: Trial, name: str, metric: str) -> Measured:
+    """Per poll of a device: over the measured window, or over the slice where they are counted there only."""
+    found = _sum_ratio(trial, name, metric, "napi.polls")
+    if found.value is not None:
+        return found
+    host = trial.hosts[name]
+    above, below = (_slice_rate(host, f"{each}_per_s") for each in (metric, "napi.polls"))
+    if not below or above is None:
+        return found
+    return Measured(above / below, (above / below,), assumptions=(_ON_SLICES,))
+
+
+def _slice_rate(host: HostData, metric: str) -> float | None:
+    """Growth per second over the trial's CPUs, of a counter that is counted on a slice of the warm-up; None: not so."""
+    wanted = [(metric, f"cpu={cpu}") for cpu in host.cpus]
+    for reading in host.measured_readings(EXACT):
+        if rates := [reading.values[key] for key in wanted if key in reading.values]:
+            return float(sum(rates))
+    return None
+
+
+def _exact_per_mib(metric: str, trial: Trial, name: str) -> Measured:
+    """As `_per_mib`; on the slice of the warm-up, where the counter is counted there only."""
+    found = _per_mib(EXACT, metric, trial, name)
+    rate = _slice_rate(trial.hosts[name], f"{metric}_per_s")
+    receiver = trial.end("receive")
+    if found.value is not None or rate is None or receiver is None or not receiver.measured_bytes:
+        return found
+    mib_per_s = receiver.measured_bytes / MIB / receiver.measured_ns * 1e9
+    return Measured(rate / mib_per_s, (rate / mib_per_s,), assumptions=(_ON_SLICES,))
 
 
 def _sum_ratio(trial: Trial, name: str, above: str, below: str) -> Measured:
@@ -170,12 +203,12 @@ def _system_calls(trial: Trial, name: str) -> Measured:
     return Measured(
         sum(rates) / len(rates) / mib_per_s,
         tuple(rate / mib_per_s for rate in rates),
-        assumptions=("the slices in which calls are counted are like the rest",),
+        assumptions=(_ON_SLICES,),
     )
 
 
 def _lock_wait(trial: Trial, name: str) -> Measured:
-    return _scaled(_per_mib(EXACT, "lock.contended_ns", trial, name), 1 / 1024)
+    return _scaled(_exact_per_mib("lock.contended_ns", trial, name), 1 / 1024)
 
 
 def _scaled(found: Measured, factor: float) -> Measured:
@@ -292,7 +325,7 @@ MECHANISMS = (
         "wake-ups per MiB",
         "1/MiB",
         "Tasks woken on the host's CPUs.",
-        partial(_per_mib, EXACT, "sched.wakeups"),
+        partial(_exact_per_mib, "sched.wakeups"),
     ),
     MechanismKind(
         "lock_wait_ns_per_kib",

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
-from iodyno.analysis import cost, cpu_classes, flows, goodput, observer
+from iodyno.analysis import (
+    arrivals,
+    blocks,
+    closed_loop,
+    cost,
+    cpu_classes,
+    datagrams,
+    flows,
+    goodput,
+    observer,
+)
 from iodyno.analysis.cost import CostBasis, Unit
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.storage import cache, classes, devices, fairness, roles
+from iodyno.core.disk_outcomes import NAMES_OF_DISKS
+from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
+from iodyno.core.volume import ROLES
 
 
 def _start_skew(trial: Trial) -> Measured:
@@ -30,24 +45,75 @@ def _ratio(trial: Trial, host: str, basis: CostBasis, *, classes: tuple[str, ...
     return cpu_classes.ratio(trial, host, basis.accounting, *classes)
 
 
+def _syncs(trial: Trial) -> Measured:
+    return classes.operations_per_s(trial, name="fsync")
+
+
+def _from_cache(trial: Trial) -> Measured:
+    share = cache.share_from_cache(trial)
+    return (
+        missing("the device under the target is not known, or nothing was read")
+        if share is None
+        else Measured(share)
+    )
+
+
+def _of_client(measure_one: Callable[..., Measured]) -> Callable[[Trial, str, CostBasis], Measured]:
+    return lambda trial, host, _: measure_one(trial, host)
+
+
+def _cpu_us_per_io(trial: Trial, host: str, basis: CostBasis) -> Measured:
+    found = cost.cpu_time(trial, host, basis, "operation")
+    return replace(
+        found,
+        value=None if found.value is None else found.value / 1000,
+        intervals=tuple(value / 1000 for value in found.intervals),
+        sampling_error=found.sampling_error / 1000,
+        shared_error=found.shared_error / 1000,
+    )
+
+
+def _of_role(trial: Trial, host: str, _: CostBasis, *, role: str) -> Measured:
+    return roles.of_processes(trial, host, role)
+
+
 OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "goodput_bits_per_s": goodput.goodput,
     "writes_per_s": goodput.writes,
+    "messages_per_s": goodput.messages,
     "write_service_time_mean_ns": goodput.write_service_time_mean,
     "write_service_time_p50_ns": partial(goodput.write_service_time_quantile, q=0.5),
     "write_service_time_p99_ns": partial(goodput.write_service_time_quantile, q=0.99),
     "write_service_time_p999_ns": partial(goodput.write_service_time_quantile, q=0.999),
+    "operations_per_s": arrivals.operations,
+    "offered_operations_per_s": arrivals.offered,
+    "achieved_operations_per_s": arrivals.achieved,
+    "missed_arrivals_ratio": arrivals.missed_ratio,
+    "response_time_mean_ns": arrivals.response_time_mean,
+    "response_time_p50_ns": partial(arrivals.response_time_quantile, q=0.5),
+    "response_time_p90_ns": partial(arrivals.response_time_quantile, q=0.9),
+    "response_time_p99_ns": partial(arrivals.response_time_quantile, q=0.99),
+    "response_time_p999_ns": partial(arrivals.response_time_quantile, q=0.999),
+    "lateness_p50_ns": partial(arrivals.lateness_quantile, q=0.5),
     "retransmits_per_segment": flows.retransmits_per_segment,
     "device_segment_bytes": flows.device_segment_bytes,
     "segments_per_ack": flows.segments_per_ack,
     "rwnd_limited_ratio": flows.rwnd_limited_ratio,
     "sndbuf_limited_ratio": flows.sndbuf_limited_ratio,
+    "round_trip_mean_ns": closed_loop.round_trip_mean,
+    "block_law_ratio": blocks.law_ratio,
+    "datagrams_per_s": datagrams.datagrams_per_s,
+    "loss_ratio": datagrams.loss_ratio,
+    "server_polls_per_s": datagrams.server_polls_per_s,
+    "server_wakeups_per_s": datagrams.server_wakeups_per_s,
+    "server_batch_mean": datagrams.server_batch_mean,
     "start_skew_ns": _start_skew,
     "observer_cost_ratio": observer.dearest_cost_ratio,
 }
 
 OF_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
     "cycles_per_kbyte": cost.cycles_per_kbyte,
+    "bytes_per_cycle": cost.bytes_per_cycle,
     "cpu_ns_per_kib": cost.cpu_time,
     "cpu_ns_per_operation": partial(_cost, unit="operation"),
     "cpu_ns_per_packet": partial(_cost, unit="packet"),
@@ -57,13 +123,113 @@ OF_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
     "cpu_intr_ratio": partial(_ratio, classes=("irq", "softirq")),
     "cpu_steal_ratio": lambda trial, host, _: cpu_classes.steal_ratio(trial, host),
     "observer_cost_ratio": lambda trial, host, _: observer.cost_ratio(trial, host),
+    "polls_per_s": lambda trial, host, _: datagrams.polls_per_s(trial, host),
     "context_switches_per_s": lambda trial, host, _: cost.context_switches(trial, host),
 }
 
 
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+
+OF_DISK_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
+    # First, as some of these names are of something else here.
+    **{name: OF_TRIAL[name] for name in OF_TRIAL if name in NAMES_OF_DISKS},
+    "iops": classes.operations_per_s,
+    "read_iops": partial(classes.operations_per_s, name="read"),
+    "write_iops": partial(classes.operations_per_s, name="write"),
+    "fsyncs_per_s": _syncs,
+    "bytes_per_s": classes.bytes_per_s,
+    "read_bytes_per_s": partial(classes.bytes_per_s, name="read"),
+    "write_bytes_per_s": partial(classes.bytes_per_s, name="write"),
+    "service_time_mean_ns": classes.service_time_mean,
+    **{f"service_time_{n}_ns": partial(classes.service_time_quantile, q=q) for n, q in _QUANTILES.items()},
+    **{
+        f"{kind}_service_time_mean_ns": partial(classes.service_time_mean, name=kind)
+        for kind in ("read", "write", "fsync")
+    },
+    **{
+        f"{kind}_service_time_{n}_ns": partial(classes.service_time_quantile, q=q, name=kind)
+        for kind in ("read", "write", "fsync")
+        for n, q in _QUANTILES.items()
+    },
+    **{
+        f"{kind}_response_time_{n}_ns": partial(classes.response_time_quantile, q=q, name=kind)
+        for kind in ("read", "write")
+        for n, q in _QUANTILES.items()
+    },
+    "errors_per_s": classes.errors_per_s,
+    "fairness": fairness.fairness,
+    "slowest_client_ratio": fairness.slowest_ratio,
+    "read_from_cache_ratio": _from_cache,
+}
+"""Outcomes of a trial whose load needs no other end."""
+
+_OF_CLIENT: Mapping[str, Callable[..., Measured]] = {
+    name: measure_one
+    for name, measure_one in OF_DISK_TRIAL.items()
+    if OUTCOMES[name].per_host and name != "observer_cost_ratio"
+}
+
+OF_DISK_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
+    **{name: _of_client(measure_one) for name, measure_one in _OF_CLIENT.items()},
+    "cpu_us_per_io": _cpu_us_per_io,
+    **{
+        f"cpu_{kind}_ns_per_operation": partial(_cost, unit="operation", classes=(kind,))
+        for kind in BUSY_CLASSES
+    },
+    "cpu_generator_us_per_io": roles.of_generator,
+    **{f"cpu_{role}_us_per_io": partial(_of_role, role=role) for role in ROLES},
+    "cpu_rest_us_per_io": roles.of_the_rest,
+    **{name: OF_HOST[name] for name in OF_HOST if name in NAMES_OF_DISKS},
+    "device_busy_ratio": lambda trial, host, _: devices.busy_ratio(trial, host),
+    "device_depth": lambda trial, host, _: devices.depth(trial, host),
+    "device_read_bytes_per_s": lambda trial, host, _: devices.per_second(trial, host, "disk.read_bytes"),
+    "device_write_bytes_per_s": lambda trial, host, _: devices.per_second(trial, host, "disk.write_bytes"),
+}
+"""Outcomes of a host in such a trial: of a client, and of the machine that it is on."""
+
+
 def measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
-    """Every outcome of a finished trial; those of a host are prefixed with its name."""
+    """Every outcome of a finished trial; those of a host are prefixed with its name, those of a bystander so."""
+    if trial.clients:
+        return _measure_disks(trial, basis)
     found = {name: measure_one(trial) for name, measure_one in OF_TRIAL.items()}
     for host in trial.hosts:
         found |= {f"{host}.{name}": measure_one(trial, host, basis) for name, measure_one in OF_HOST.items()}
+    if trial.bystander is not None:
+        found |= {f"{BYSTANDER}.{name}": OF_TRIAL[name](trial.bystander) for name in OF_BYSTANDER}
+    return found
+
+
+def measure_named(trial: Trial, outcome: str, basis: CostBasis) -> Measured:
+    """One outcome of a finished trial, by its name with its host."""
+    host, _, name = outcome.rpartition(".")
+    of_trial, of_host = (OF_DISK_TRIAL, OF_DISK_HOST) if trial.clients else (OF_TRIAL, OF_HOST)
+    if name not in (of_host if host else of_trial):
+        return missing(f"a load of this kind has no {outcome}")
+    if not host:
+        return of_trial[name](trial)
+    return (
+        of_host[name](trial, host, basis) if host in trial.hosts else _of_follower(trial, host, name, basis)
+    )
+
+
+def _of_follower(trial: Trial, host: str, name: str, basis: CostBasis) -> Measured:
+    """Of a client whose machine another one reads: what it counts itself."""
+    if host not in trial.clients:
+        return missing(f"{host} takes no part in this trial")
+    if name in _OF_CLIENT:
+        return OF_DISK_HOST[name](trial, host, basis)
+    machine = trial.clients[host].machine
+    reader = next(name for name, data in trial.hosts.items() if data.machine == machine)
+    return missing(f"it is on one machine with {reader}, which has this for both")
+
+
+def _measure_disks(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
+    found = {name: measure_one(trial) for name, measure_one in OF_DISK_TRIAL.items()}
+    for host in dict.fromkeys((*trial.hosts, *trial.clients)):
+        for name, measure_one in OF_DISK_HOST.items():
+            follows = host not in trial.hosts
+            found[f"{host}.{name}"] = (
+                _of_follower(trial, host, name, basis) if follows else measure_one(trial, host, basis)
+            )
     return found

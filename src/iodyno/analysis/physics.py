@@ -8,13 +8,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from iodyno.analysis import cpu_classes, observer
+from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, observer
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import CPU_EXACT, CPU_TIMES, STATES, Accounting
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.flows import data_device
 from iodyno.analysis.histogram import merge
 from iodyno.core.outcome import Estimate
+from iodyno.core.path import OWN_KERNEL
 from iodyno.core.warnings import Doubt, WarningCode
 
 SPLIT_POINTS = 0.02
@@ -54,6 +55,7 @@ _BUFFER_MAX = 6 << 20
 def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting: Accounting) -> list[Doubt]:
     """Every doubt that the trial's own numbers raise. `hello`: what each agent said of its host."""
     found = [*_bytes(trial), *_little(trial, hello), *_receive_side(trial, hello)]
+    found += [*arrivals.check(trial), *blocks.check(trial), *calls.check(trial), *datagrams.check(trial)]
     for host in trial.hosts.values():
         found += [
             *(_exact_split if accounting.tier == "bpf" else _split)(host, trial),
@@ -73,8 +75,10 @@ def check_point(
     They are means over trials. A mean of products and the product of means differ by as much as both vary
     together, so that much is allowed.
     """
-    found = []
-    rate = outcomes["goodput_bits_per_s"]
+    found: list[Doubt] = []
+    rate = outcomes.get("goodput_bits_per_s")
+    if rate is None:
+        return found
     for host, hz in basis.tsc_hz.items() if basis.tier == "tsc" else ():
         cycles, busy = outcomes.get(f"{host}.cycles_per_kbyte"), outcomes.get(f"{host}.cpu_busy_ratio")
         if not cycles or not busy or not rate.estimate or not cycles.estimate or busy.estimate is None:
@@ -131,7 +135,8 @@ def partly_exact(accounting: Accounting) -> Doubt | None:
 
 def _bytes(trial: Trial) -> Iterator[Doubt]:
     sender, receiver = trial.end("send"), trial.end("receive")
-    if sender is None or receiver is None:
+    # Both ways, an end's account has what it got, and what it sent is a reading: that is compared in `calls`.
+    if sender is None or receiver is None or trial.direction == "both":
         return
     sent, received = ((end.manifest.get("result") or {}).get("bytes") for end in (sender, receiver))
     if sent is not None and received is not None and received > sent:
@@ -161,8 +166,12 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Do
         or lost
         or trial.settings.get("driver") != "threads"
         or not isinstance(connections, int)
+        # Messages of one call have its time each, and requests that were lost have none.
+        or trial.settings.get("interface") in ("batch", "segments")
+        or sender.growth("datagram", "datagram.lost")
     ):
         return
+    connections *= int(trial.settings.get("outstanding", 1))
     times = merge(sender.histograms[r.index] for r in sender.measured if r.index in sender.histograms)
     if not times.count or not sender.measured_ns:
         return
@@ -176,7 +185,8 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Do
     between_ns = 2 * float(clock.get("read_cost_ns") or 0.0) + application_ns
     in_system = (times.sum_ns + between_ns * times.count) / sender.measured_ns
     ratio = in_system / connections
-    # Threads that take turns wait for theirs between two writes (agent/load/src/driver/threads.rs), and those of an
+    # In an open loop connections wait for arrivals. Threads that take turns wait for theirs between two writes
+    # (agent/load/src/driver/threads.rs), and those of an
     # application that computes, pauses or locks wait for more than it was told: then the law holds only as a
     # bound, N >= X R.
     turns = (
@@ -184,6 +194,7 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Do
         or int(trial.settings.get("size", 0)) >= TURNS_BYTES
         or application_ns > 0
         or bool(job.get("serialised"))
+        or bool(job.get("arrivals"))
     )
     if ratio > 1 + LITTLE_TOLERANCE or (ratio < 1 - LITTLE_TOLERANCE and not turns):
         text = (
@@ -264,6 +275,11 @@ def _steal(host: HostData, trial: Trial) -> Iterator[Doubt]:
         yield Doubt(WarningCode.COST_VOID, text, trial.name)
 
 
+def generator_doubts(trial: Trial) -> list[Doubt]:
+    """Why the rate of a trial may be that of the load generator."""
+    return [doubt for host in trial.hosts.values() for doubt in _generator(host, trial)]
+
+
 def _observer(host: HostData, trial: Trial) -> Iterator[Doubt]:
     taken = observer.cost_ratio(trial, host.name)
     if taken.value is not None and taken.value > OBSERVER_LEAST:
@@ -273,7 +289,8 @@ def _observer(host: HostData, trial: Trial) -> Iterator[Doubt]:
 
 def _generator(host: HostData, trial: Trial) -> Iterator[Doubt]:
     """The generator is the limit when its busiest worker has no time left and spends it in its own code."""
-    if host.role != "send" or not host.measured_ns:
+    # Of an open loop it is known how late it was; it looks at the clock where there is nothing to do.
+    if host.role != "send" or not host.measured_ns or arrivals.is_open(trial):
         return
     busiest = host.growth("threads", "thread.busiest_run_ns", "worker=busiest") or 0
     user = host.growth("process", "process.user_ns")
@@ -306,9 +323,19 @@ def receive_shares(trial: Trial) -> dict[int, float]:
 
 
 def _receive_side(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Doubt]:
-    """Two hosts on one machine with CPUs of their own: receiving must run on the receiver's."""
+    """Two hosts on one machine with CPUs of their own: receiving must run on the receiver's.
+
+    Packets are told by CPU and not by direction, so it is said of streams one way only: where answers come back, the
+    sender takes packets of its own.
+    """
     sender, receiver = trial.end("send"), trial.end("receive")
+    job = (sender.manifest.get("job") or {}) if sender else {}
+    if job.get("workload", "stream") != "stream" or job.get("direction", "forward") != "forward":
+        return
     if sender is None or receiver is None or set(sender.cpus) & set(receiver.cpus):
+        return
+    # Other transports have no packets.
+    if job.get("transport", "tcp") not in ("tcp", "tls", "udp") or trial.settings.get("path") in OWN_KERNEL:
         return
     boots = [((hello.get(end.name) or {}).get("host") or {}).get("boot_id") for end in (sender, receiver)]
     shares = receive_shares(trial)

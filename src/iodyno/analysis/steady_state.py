@@ -21,8 +21,8 @@ CHANCE = 0.01
 """Probability of a doubt about a steady series, in each test (chosen: 1 in 100 trials)."""
 
 
-def steady_state(values: Sequence[float], where: str = "") -> Doubt | None:
-    """A doubt, with the figures, when the goodput of successive intervals drifts or its halves differ."""
+def steady_state(values: Sequence[float], where: str = "", word: str = "goodput") -> Doubt | None:
+    """A doubt, with the figures, when the goodput of successive intervals drifts or its halves differ; `word`: what it is."""
     n, mean = len(values), fmean(values) if values else 0.0
     if n < INTERVALS_LEAST or mean <= 0:
         return None
@@ -37,7 +37,7 @@ def steady_state(values: Sequence[float], where: str = "") -> Doubt | None:
         found.append(f"changes by {change:+.1%} from the first half to the second")
     if not found:
         return None
-    return Doubt(WarningCode.NOT_STEADY, f"goodput {' and '.join(found)}, {n} intervals", where)
+    return Doubt(WarningCode.NOT_STEADY, f"{word} {' and '.join(found)}, {n} intervals", where)
 
 
 def _differ(first: Sequence[float], second: Sequence[float]) -> bool:

@@ -5,25 +5,36 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from iodyno.analysis import cost, cpu_classes, observer, physics
+from iodyno.analysis.bystander import Trade, trades
 from iodyno.analysis.cost import Background, CostBasis
 from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of
+from iodyno.analysis.finite_buffer import FiniteBuffer, finite_buffer_of
+from iodyno.analysis.fitting.campaign import LineFit, fits_of
+from iodyno.analysis.flowops import FoundProgram, programs_of
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
-from iodyno.analysis.outcomes import OF_HOST, OF_TRIAL, measure
+from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL, measure
+from iodyno.analysis.script import FoundScript, scripts_of
 from iodyno.analysis.steady_state import steady_state
-from iodyno.analysis.timeline import Timeline, timeline
+from iodyno.analysis.storage import cache
+from iodyno.analysis.wall import Wall, walls_of
+from iodyno.core.decision import Standing
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
-from iodyno.core.outcome import OUTCOMES, Estimate
+from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES, Estimate
+from iodyno.core.search import Found, Goal, SearchSpec
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
+
+if TYPE_CHECKING:
+    from iodyno.analysis.cost_model.study import CostStudy
 
 BACKGROUND_CHANGE = 0.02
 """Points by which the background may differ before and after (chosen: as much as marks the split of CPU
@@ -77,14 +88,16 @@ class TrialSummary:
     started_wall: str
     doubts: tuple[Doubt, ...]
     outcomes: Mapping[str, float | None]
-    timeline: Timeline | None
     overhead_ns: int | None
     skew_ns: int | None
 
 
 @dataclass(frozen=True)
 class PointSummary:
-    """A point of the design: its levels, an estimate of every outcome over its trials, and what limits there."""
+    """A point of the design: its levels, an estimate of every outcome over its trials, and what limits there.
+
+    `skipped`: why this machine could not have it; None: it could.
+    """
 
     id: str
     levels: Mapping[str, Level]
@@ -94,11 +107,20 @@ class PointSummary:
     planned: int
     finished: int
     limiter: Finding = field(default_factory=lambda: Finding(Verdict(UNKNOWN, trials=0)))
+    skipped: str | None = None
 
 
 @dataclass(frozen=True)
 class CampaignSummary:
-    """Everything that a report shows. `asked`: the outcomes that the experiment names, in order."""
+    """Everything that a report shows. `asked`: the outcomes that the experiment names, in order.
+
+    `found`: where the search of each point of the design ended, of an experiment that searches. `walls`: of every line
+    of a closed loop of requests at several numbers of clients. `trades`: what the factors do to workload and bystander.
+    `decision`: where the rule for stopping ended. `finite_buffer`: of a port with few buffers. `fits`: the models of
+    every line along a load.
+    `costs`: the linear model of the sender's cost, where two factors vary and the trials carry one. `plots`: the whole
+    plot of each trial by its order, of a design with slow factors.
+    """
 
     name: str
     question: str
@@ -126,18 +148,49 @@ class CampaignSummary:
     calibration: Mapping[str, Any] = field(default_factory=dict)
     experiment_text: str = ""
     accounting: Accounting = field(default_factory=Accounting)
+    scripts: tuple[FoundScript, ...] = ()
+    programs: tuple[FoundProgram, ...] = ()
+    notes: tuple[str, ...] = ()
+    search: SearchSpec | None = None
+    found: tuple[Found, ...] = ()
+    walls: tuple[Wall, ...] = ()
+    trades: tuple[Trade, ...] = ()
+    decision: Standing | None = None
+    finite_buffer: FiniteBuffer | None = None
+    fits: tuple[LineFit, ...] = ()
+    costs: CostStudy | None = None
+    plots: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def on_disks(self) -> bool:
+        """Whether the load needs no other end: it reads and writes."""
+        return bool(self.workload.get("hosts"))
+
+    @property
+    def rate(self) -> str:
+        """The outcome that is the rate of the load."""
+        return "iops" if self.on_disks else "goodput_bits_per_s"
 
     def host(self, role: str) -> HostSummary | None:
-        """The host that sends (`send`) or receives (`receive`)."""
+        """The host that sends (`send`) or receives (`receive`); of a load that needs no other end, the first client."""
+        role = "alone" if role == "send" and self.on_disks else role
         return next((host for host in self.hosts if host.role == role), None)
 
 
 def analyse(dataset: Dataset) -> CampaignSummary:
-    """Outcomes with intervals of every point, doubts about them, and what is known of the hosts."""
+    """Outcomes with intervals of every point, doubts about them, what is known of the hosts, and a model of the cost."""
+    # Imported here: a model is made of a summary.
+    from iodyno.analysis.cost_model.study import study_costs
+
+    summary = _summarise(dataset)
+    return replace(summary, costs=study_costs(summary))
+
+
+def _summarise(dataset: Dataset) -> CampaignSummary:
     header = dataset.header
     finished = [trial for trial in dataset.trials if trial.finished]
-    hello = {name: host.get("hello") or {} for name, host in dataset.hosts.items()}
-    basis = _basis(dataset, finished, hello)
+    hello = _hello(dataset)
+    basis = basis_of(dataset)
     measured = {trial.name: measure(trial, basis) for trial in finished}
     doubts = {
         trial.name: _trial_doubts(trial, measured.get(trial.name), hello, basis) for trial in dataset.trials
@@ -159,23 +212,72 @@ def analyse(dataset: Dataset) -> CampaignSummary:
         tool_version=header.get("tool_version", ""),
         build_hash=header.get("build_hash", ""),
         design=design.get("kind", ""),
+        plots={trial["order"]: trial["plot"] for trial in design.get("trials") or [] if "plot" in trial},
         workload=dataset.experiment.get("workload") or {},
         windows=dataset.experiment.get("windows") or {},
         factors=factors,
         factor_labels={f.name: tuple(label(dataset, f.name, level) for level in f.levels) for f in factors},
         hosts=tuple(_host(dataset, name, basis, finished) for name in dataset.hosts),
         tier=basis.tier,
-        asked=_asked(dataset),
+        asked=asked_outcomes(dataset),
         points=points,
         trials=tuple(_trial(dataset, t, measured.get(t.name), doubts[t.name], basis) for t in dataset.trials),
-        planned=len(design.get("trials") or dataset.trials),
+        planned=len(_planned(dataset) or dataset.trials),
         sockets=tuple(_sockets(dataset, finished)),
         doubts=tuple(dict.fromkeys(every)),
         preflight=header.get("preflight") or (),
         calibration=header.get("calibration") or {},
         experiment_text=dataset.experiment_text,
         accounting=basis.accounting,
+        scripts=scripts_of(dataset),
+        programs=programs_of(dataset),
+        notes=tuple(dataset.experiment.get("notes") or ()),
+        walls=walls_of(dataset, finished, measured, factors),
+        trades=_trades(dataset, points, factors),
+        decision=decision_of(dataset),
+        finite_buffer=finite_buffer_of(dataset, finished, measured),
+        fits=fits_of(dataset, measured, factors),
+        **_search(dataset),
     )
+
+
+def _trades(
+    dataset: Dataset, points: Sequence[PointSummary], factors: Sequence[FactorLevels]
+) -> tuple[Trade, ...]:
+    beside = dataset.experiment.get(BYSTANDER)
+    if not beside:
+        return ()
+    kinds = ((dataset.experiment.get("workload") or {}).get("kind", ""), beside.get("kind", ""))
+    levels = {factor.name: factor.levels for factor in factors if factor.varies}
+    return tuple(trades([(p.levels, p.labels, p.outcomes) for p in points], levels, kinds))
+
+
+def decision_of(dataset: Dataset) -> Standing | None:
+    """Where the rule for stopping stands, of a campaign that has one and that was looked at."""
+    stored = dataset.header.get("until")
+    return Standing.from_json(stored) if stored else None
+
+
+def _planned(dataset: Dataset) -> list[Mapping[str, Any]]:
+    """Trials that were to be made: those of the design, or of its blocks up to the decision."""
+    trials = list((dataset.header.get("design") or {}).get("trials") or ())
+    decision = decision_of(dataset)
+    if decision is None or not trials:
+        return trials
+    blocks = list(dict.fromkeys(trial["block"] for trial in trials))[: decision.blocks]
+    return [trial for trial in trials if trial["block"] in blocks]
+
+
+def _hello(dataset: Dataset) -> dict[str, Mapping[str, Any]]:
+    return {name: host.get("hello") or {} for name, host in dataset.hosts.items()}
+
+
+def _search(dataset: Dataset) -> dict[str, Any]:
+    asked, stored = dataset.experiment.get("search"), dataset.header.get("search") or {}
+    if not asked:
+        return {}
+    spec = SearchSpec(**{**asked, "goal": Goal(**asked["goal"])})
+    return {"search": spec, "found": tuple(Found(**found) for found in stored.get("found") or ())}
 
 
 def unit_of(outcome: str) -> str:
@@ -183,7 +285,10 @@ def unit_of(outcome: str) -> str:
     return OUTCOMES[outcome.rpartition(".")[2]].unit
 
 
-def _basis(dataset: Dataset, finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]]) -> CostBasis:
+def basis_of(dataset: Dataset) -> CostBasis:
+    """What the cost of every trial of the campaign is made with: background, clock rates, tiers."""
+    hello = _hello(dataset)
+    finished = [trial for trial in dataset.trials if trial.finished]
     rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
     accounting = cpu_classes.choose(finished, tuple(dataset.background.values()), hello)
     background = {name: cost.background(name, dataset.background, accounting) for name in dataset.hosts}
@@ -205,13 +310,16 @@ def _points(
 ) -> list[PointSummary]:
     design = dataset.header.get("design") or {}
     planned: dict[str, int] = defaultdict(int)
-    for trial in design.get("trials") or ():
-        planned[trial["point"]] += 1
-    levels = {point["id"]: point["levels"] for point in design.get("points") or ()}
+    for due in _planned(dataset):
+        planned[due["point"]] += 1
+    # Those of a search are found as it goes; the design's are where it begins.
+    searches = bool(dataset.experiment.get("search"))
+    levels = {point["id"]: point["levels"] for point in (() if searches else design.get("points") or ())}
     for trial in dataset.trials:
         if trial.point:
             levels.setdefault(trial.point, trial.levels)
-    names = [*OF_TRIAL, *(f"{host}.{name}" for host in dataset.hosts for name in OF_HOST)]
+    names = _known_outcomes(dataset)
+    skipped = dataset.header.get("skipped") or {}
     found = []
     for point, at in levels.items():
         labels = labels_of(dataset, at)
@@ -227,9 +335,15 @@ def _points(
             )
             for name in names
         }
+        why_skipped = None if mine else skipped.get(point)
+        if why_skipped:
+            outcomes = {name: replace(e, missing=f"skipped: {why_skipped}") for name, e in outcomes.items()}
         cpus = {host.name: len(host.cpus) for trial in mine for host in trial.hosts.values()}
-        about = [*outcomes["goodput_bits_per_s"].warnings, *physics.check_point(outcomes, cpus, basis, where)]
-        if len(mine) < planned[point]:
+        about = [
+            *outcomes[rate_outcome(dataset)].warnings,
+            *physics.check_point(outcomes, cpus, basis, where),
+        ]
+        if len(mine) < planned[point] and not why_skipped:
             text = f"{len(mine)} of {planned[point]} planned trials finished"
             about.append(Doubt(WarningCode.MISSING_TRIALS, text, where))
         mine_and_failed = [trial for trial in dataset.trials if trial.point == point]
@@ -237,7 +351,9 @@ def _points(
         limiter = _limiter(dataset, point, mine)
         about = list(dict.fromkeys(about))
         found.append(
-            PointSummary(point, at, labels, outcomes, tuple(about), planned[point], len(mine), limiter)
+            PointSummary(
+                point, at, labels, outcomes, tuple(about), planned[point], len(mine), limiter, why_skipped
+            )
         )
     return found
 
@@ -261,9 +377,11 @@ def _trial_doubts(
     if trial.attempt > 1 and not any(d.code is WarningCode.RETRIED for d in found):
         found.append(Doubt(WarningCode.RETRIED, f"attempt {trial.attempt} of this trial", trial.name))
     if measured is not None:
-        unsteady = steady_state(measured["goodput_bits_per_s"].intervals, trial.name)
+        rate, word = ("iops", "the rate") if trial.clients else ("goodput_bits_per_s", "goodput")
+        unsteady = steady_state(measured[rate].intervals, trial.name, word)
         found += [unsteady] if unsteady else []
         found += physics.check_trial(trial, hello, basis.accounting)
+        found += cache.unproved(trial)
     return found
 
 
@@ -287,7 +405,11 @@ def _host_doubts(
     partly = physics.partly_exact(basis.accounting)
     found += [partly] if partly else []
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)
+    seen = {name for trial in finished for name in trial.hosts}
     for name, known in basis.background.items():
+        # Of hosts on one machine, the first reads it for all.
+        if name not in seen and any(name in trial.clients for trial in finished):
+            continue
         measured_ns = min((t.hosts[name].measured_ns for t in finished if name in t.hosts), default=0)
         ticks = physics.tick_accounting(name, basis.accounting, len(cpus.get(name, ())), measured_ns)
         found += [ticks] if ticks else []
@@ -315,6 +437,7 @@ def _host(dataset: Dataset, name: str, basis: CostBasis, finished: Sequence[Tria
     notes = known.get("notes") or ()
     workload = dataset.experiment.get("workload") or {}
     roles = {str(workload.get("sender")): "send", str(workload.get("receiver")): "receive"}
+    roles |= dict.fromkeys(workload.get("hosts") or (), "alone")
     return HostSummary(
         name=name,
         role=data[0].role if data else roles.get(name, ""),
@@ -345,7 +468,7 @@ def _sockets(dataset: Dataset, finished: Sequence[Trial]) -> list[SocketSummary]
     """
     found: dict[str, SocketSummary] = {}
     for trial in finished:
-        for host in trial.hosts.values():
+        for host in trial.hosts.values() if not trial.clients else ():
             asked = (host.manifest.get("job") or {}).get("socket") or {}
             got = (host.manifest.get("ready") or {}).get("socket") or {}
             options = {name: (asked.get(name), got[name]) for name in got if name != "differing"}
@@ -376,18 +499,37 @@ def _trial(
         started_wall=trial.started_wall,
         doubts=tuple(doubts),
         outcomes={name: one.value for name, one in (measured or {}).items()},
-        timeline=timeline(trial, basis.accounting.tier),
         overhead_ns=trial.manifest.get("overhead_ns"),
         skew_ns=(trial.manifest.get("start") or {}).get("skew_ns"),
     )
 
 
-def _asked(dataset: Dataset) -> tuple[str, ...]:
+def _known_outcomes(dataset: Dataset) -> list[str]:
+    beside = OF_BYSTANDER if dataset.experiment.get(BYSTANDER) else ()
+    if on_disks(dataset):
+        return [*OF_DISK_TRIAL, *(f"{host}.{name}" for host in dataset.hosts for name in OF_DISK_HOST)]
+    of_hosts = (f"{host}.{name}" for host in dataset.hosts for name in OF_HOST)
+    return [*OF_TRIAL, *of_hosts, *(f"{BYSTANDER}.{name}" for name in beside)]
+
+
+def asked_outcomes(dataset: Dataset) -> tuple[str, ...]:
     """The outcomes that the experiment names; without any, goodput and the cost of every host."""
     hosts = list(dataset.hosts)
-    known = [*OF_TRIAL, *(f"{host}.{name}" for host in hosts for name in OF_HOST)]
+    known = _known_outcomes(dataset)
     named: list[str] = []
     for outcome in dataset.experiment.get("outcomes") or ():
         named += [outcome] if outcome in known else [f"{host}.{outcome}" for host in hosts]
     found = tuple(name for name in dict.fromkeys(named) if name in known)
+    if on_disks(dataset):
+        return found or ("iops", "service_time_p50_ns", "service_time_p99_ns")
     return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kbyte" for host in hosts))
+
+
+def on_disks(dataset: Dataset) -> bool:
+    """Whether the load of the campaign needs no other end."""
+    return bool((dataset.experiment.get("workload") or {}).get("hosts"))
+
+
+def rate_outcome(dataset: Dataset) -> str:
+    """The outcome that is the rate of the load: what it delivers, or does."""
+    return "iops" if on_disks(dataset) else "goodput_bits_per_s"

@@ -26,7 +26,7 @@ async def calibrate(rig: Rig) -> dict[str, Any]:
     loops: dict[str, dict[str, float | None]] = {host: {} for host in hosts}
     for driver in DRIVERS:
         costs = await together(
-            _loop_cost(rig.sessions[host], fit, driver, rig.cpus[host])
+            _loop_cost(rig.sessions[host], fit, driver, () if host in rig.observers else rig.cpus[host])
             for host, fit in zip(hosts, fits, strict=True)
         )
         for host, cost in zip(hosts, costs, strict=True):

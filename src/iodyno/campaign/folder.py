@@ -106,7 +106,22 @@ class CampaignFile:
                 where=str(folder / EXPERIMENT),
                 advice=f"use the campaign's own file: iodyno run {folder / EXPERIMENT} --resume {folder}",
             )
-        if content["quick"] != experiment.quick or content["design"] != _design(design):
+        planned = _design(design)
+        if experiment.until and _goes_on(content["design"], planned):
+            # The limit of a decision was raised: the blocks that there are stay as they are.
+            content |= {"design": planned, "experiment": _parsed(experiment), "finished": False}
+            if (content.get("until") or {}).get("ended") == "limit":
+                content["until"]["ended"] = ""
+            write_json_atomically(folder / CAMPAIGN, content)
+        # What a plan says beside them (coding, aliases) may be said in other words by a later release.
+        same = all(content["design"].get(key) == planned[key] for key in ("kind", "points", "trials"))
+        if content["quick"] == experiment.quick and not same:
+            raise StoreError(
+                "the design is not the one that the campaign was begun with",
+                where=str(folder),
+                advice=f"use the campaign's own file: iodyno run {folder / EXPERIMENT} --resume {folder}",
+            )
+        if content["quick"] != experiment.quick:
             kind = "the quick form" if content["quick"] else "the full form"
             raise StoreError(
                 f"the campaign was begun in {kind} of the experiment",
@@ -135,18 +150,23 @@ class CampaignFile:
                 changes = "; ".join(f"{key}: {was[key]}, now {now[key]}" for key in changed)
                 text = f"the host is not what it was when the campaign began: {changes}"
                 doubts.append(Doubt(WarningCode.HOST_CHANGED, text, f"host {name}"))
-        self.content["hosts"] = {
-            name: {
-                "access": rig.experiment.hosts[name].access,
-                "cpus": list(rig.cpus[name]),
-                "address": rig.hosts.accesses[name].reached.address,
-                "hello": session.hello,
-                "path": dict(rig.hosts.accesses[name].reached.path),
-                "notes": rig.hosts.accesses[name].reached.notes,
-            }
-            for name, session in rig.sessions.items()
-        }
+        self.content["hosts"] = hosts_json(rig)
         return doubts
+
+
+def hosts_json(rig: Rig) -> dict[str, Any]:
+    """What the hosts of a rig are, as stored."""
+    return {
+        name: {
+            "access": rig.experiment.hosts[name].access,
+            "cpus": list(rig.cpus[name]),
+            "address": rig.hosts.accesses[name].reached.address,
+            "hello": session.hello,
+            "path": dict(rig.hosts.accesses[name].reached.path),
+            "notes": rig.hosts.accesses[name].reached.notes,
+        }
+        for name, session in rig.sessions.items()
+    }
 
 
 def doubt_json(doubt: Doubt) -> dict[str, str]:
@@ -157,6 +177,9 @@ def doubt_json(doubt: Doubt) -> dict[str, str]:
 def _parsed(experiment: Experiment) -> dict[str, Any]:
     content: dict[str, Any] = _plain(asdict(experiment))
     del content["text"]
+    if experiment.workload.program is not None:
+        # Its text is in the experiment's own file.
+        content["workload"]["program"] = experiment.workload.program.file
     return content
 
 
@@ -170,14 +193,30 @@ def _plain(value: Any) -> Any:
 
 
 def _design(design: Design) -> dict[str, Any]:
+    structure = design.structure
     return {
         "kind": design.kind,
+        "coding": {name: _plain(asdict(coding)) for name, coding in design.coding.items()},
+        "generators": list(structure.generators) if structure else [],
+        "defining_words": list(structure.words) if structure else [],
+        "resolution": structure.resolution if structure else None,
+        "confounded": list(structure.confounded) if structure else [],
+        "aliases": [list(effects) for effects in design.aliases],
+        "slow": list(design.slow),
         "points": [{"id": point.id, "levels": dict(point.levels)} for point in design.points],
         "trials": [
             {"order": t.order, "block": t.block, "replicate": t.replicate, "point": t.point.id}
+            | ({} if t.plot is None else {"plot": t.plot})
             for t in design.trials
         ],
     }
+
+
+def _goes_on(stored: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether a design is a stored one with further trials."""
+    before, after = stored["trials"], now["trials"]
+    same = (stored["kind"], stored["points"]) == (now["kind"], now["points"])
+    return same and len(after) > len(before) and after[: len(before)] == before
 
 
 def _tool_version() -> str:

@@ -18,7 +18,7 @@ from iodyno.core.design import PlannedTrial
 from iodyno.core.errors import StoreError
 
 FILE = "campaign.sqlite"
-Status = Literal["planned", "running", "finished", "failed"]
+Status = Literal["planned", "running", "finished", "failed", "skipped"]
 
 _TABLES = """
 create table if not exists campaign (name text, created text, seed integer, design text, experiment text);
@@ -26,14 +26,15 @@ create table if not exists factor (name text primary key, levels text, together 
 create table if not exists point (id text primary key, levels text);
 create table if not exists trial (
     "order" integer primary key, block integer, replicate integer, point text references point (id),
-    status text check (status in ('planned', 'running', 'finished', 'failed')),
+    status text check (status in ('planned', 'running', 'finished', 'failed', 'skipped')),
     attempt integer, reason text, folder text);
 """
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A trial in the ledger. `attempt` is the last one, 0 before the first; `reason` why that failed."""
+    """A trial in the ledger. `attempt` is the last one, 0 before the first; `reason` why that failed, or why the
+    trial was skipped."""
 
     order: int
     status: Status
@@ -94,20 +95,32 @@ class Ledger:
             )
             self._base.executemany(
                 "insert into point values (?, ?)",
-                [(point["id"], json.dumps(point["levels"])) for point in design["points"]],
+                [
+                    (point["id"], json.dumps(point["levels"]))
+                    for point in (*design["points"], *(campaign.get("search") or {}).get("points", ()))
+                ],
             )
             self._base.executemany(
                 "insert into trial values (?, ?, ?, ?, 'planned', 0, null, null)",
                 [
                     (trial["order"], trial["block"], trial["replicate"], trial["point"])
-                    for trial in (*design["trials"], *(campaign.get("proof") or {}).get("trials", ()))
+                    for trial in (
+                        *design["trials"],
+                        *(campaign.get("proof") or {}).get("trials", ()),
+                        *(campaign.get("search") or {}).get("trials", ()),
+                    )
                 ],
             )
             self._base.execute("commit")
 
     def add(self, trials: Iterable[PlannedTrial]) -> None:
-        """Adds trials to the plan."""
+        """Adds trials to the plan, and their points where they are new."""
+        trials = list(trials)
         with self._errors():
+            self._base.executemany(
+                "insert or ignore into point values (?, ?)",
+                [(trial.point.id, json.dumps(dict(trial.point.levels))) for trial in trials],
+            )
             self._base.executemany(
                 "insert into trial values (?, ?, ?, ?, 'planned', 0, null, null)",
                 [(trial.order, trial.block, trial.replicate, trial.point.id) for trial in trials],

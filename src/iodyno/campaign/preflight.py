@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from iodyno.campaign.rig import Rig
+from iodyno.campaign import meeting, preflight_disk, preflight_files
+from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
+from iodyno.campaign.rig import Rig, path_of
+from iodyno.campaign.scripted import load_settings, with_stream
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.design import Design
 from iodyno.core.errors import PreflightError, TrialError
@@ -30,27 +33,44 @@ _TEST_WINDOWS = Windows(warm_up_ns=0, measured_ns=100_000_000, drain_ns=10_000_0
 
 _SLOW = ("think", "reader_think", "compute", "sender_quota", "receiver_quota")
 
-Line = dict[str, Any]
+
+class NoDataError(PreflightError):
+    """The hosts do not reach each other with data."""
 
 
 async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> list[Line]:
-    """Every check, in order. Raises PreflightError when one of them fails."""
-    settings = [rig.experiment.settings(point.levels) for point in design.points]
-    checks = [
-        *_limits(rig, settings),
-        *_memory(rig, settings),
-        *_congestion(rig, settings),
-        *_shaping(rig, settings),
-        *_clocks(rig, note),
-    ]
-    failed = [(line, advice) for line, advice in checks if not line["ok"]]
+    """Every check of the points that the rig is for, in order. Raises PreflightError when one of them fails."""
+    experiment = rig.experiment
+    every = [load_settings(experiment, experiment.settings(point.levels)) for point in design.points]
+    settings = [point for point in every if path_of(point) == rig.path]
+    knobs = await _knobs(rig, settings, note)
+    of_load = [_limits, _memory, _congestion, _shaping, _transports]
+    if experiment.workload.hosts:
+        of_load = [preflight_disk.limits, preflight_disk.memory, preflight_disk.calls]
+    if experiment.workload.program is not None:
+        of_load = [preflight_files.limits, preflight_files.memory]
+    checks = [*(each for check in of_load for each in check(rig, settings)), *_clocks(rig, note), *knobs]
+    failed = [(each, advice) for each, advice in checks if not each["ok"]]
     if failed:
         raise PreflightError(
-            "; ".join(line["text"] for line, _ in failed),
-            where="preflight",
+            "; ".join(each["text"] for each, _ in failed),
+            where=f"preflight of {_level(rig)}" if rig.path else "preflight",
             advice="; ".join(dict.fromkeys(advice for _, advice in failed)),
         )
-    return [*(line for line, _ in checks), await _data(rig, settings[0])]
+    if experiment.workload.program is not None:
+        # A test of it would make all its files: the first trial is the test.
+        return [each for each, _ in checks]
+    if experiment.workload.hosts:
+        return [*(each for each, _ in checks), await preflight_disk.data(rig, settings)]
+    tested = with_stream(rig)
+    data = await _data(tested, tested.experiment.settings(settings[0]))
+    lines = [*(each for each, _ in checks), data]
+    return [each | {"text": f"{_level(rig)}: {each['text']}"} for each in lines] if rig.path else lines
+
+
+def _level(rig: Rig) -> str:
+    """The level that the rig is for, in words."""
+    return f"{'volume' if rig.volume else 'path'} {rig.path}"
 
 
 def idle_line(rig: Rig, busy: Mapping[str, float | None], note: Callable[[Doubt], None]) -> Line:
@@ -63,28 +83,30 @@ def idle_line(rig: Rig, busy: Mapping[str, float | None], note: Callable[[Doubt]
         )
         note(Doubt(WarningCode.HOST_BUSY, text, f"host {host}"))
     shown = ", ".join(f"{host} {'unknown' if r is None else f'{r:.1%}'}" for host, r in busy.items())
-    return _check("idle", not over, f"busy with no load on: {shown}; allowed {limit:.0%}")[0]
+    return line("idle", not over, f"busy with no load on: {shown}; allowed {limit:.0%}")[0]
 
 
 def _limits(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
     most = max(int(point["connections"]) for point in settings)
-    threads = max((int(p["connections"]) for p in settings if p.get("driver") == "threads"), default=0)
+    threads = max(
+        (int(p["connections"]) for p in settings if p.get("driver", "threads") == "threads"), default=0
+    )
     for host, session in rig.sessions.items():
         facts = session.hello["host"]
         have, need = facts["descriptors_limit"], most + _SPARE_DESCRIPTORS
-        yield _check(
+        yield line(
             "descriptors",
             have is None or need <= have,
-            f"host {host}: {most} connections need {need} descriptors, it may have {_or_unknown(have)}",
+            f"host {host}: {most} connections need {need} descriptors, it may have {or_unknown(have)}",
             f"raise the limit there (ulimit -Hn, LimitNOFILE) to {need}, or use fewer connections",
         )
         if threads:
             have, need = facts["threads_limit"], threads + _SPARE_THREADS
-            yield _check(
+            yield line(
                 "threads",
                 have is None or need <= have,
                 f"host {host}: {threads} connections with driver threads need {need} threads,"
-                f" it may have {_or_unknown(have)}",
+                f" it may have {or_unknown(have)}",
                 "use driver: epoll, or raise the limit there (ulimit -u, pids.max)",
             )
 
@@ -107,10 +129,10 @@ def _memory(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, 
             sum(_needed_bytes(point, host == rig.experiment.workload.sender) for host in hosts)
             for point in settings
         )
-        yield _check(
+        yield line(
             "memory",
             have is None or need <= have,
-            f"host {' and '.join(hosts)}: buffers and threads may take {_mib(need)}, {_mib(have)} are available",
+            f"host {' and '.join(hosts)}: buffers and threads may take {mib(need)}, {mib(have)} are available",
             "use fewer connections or a smaller window, or free memory",
         )
 
@@ -127,7 +149,7 @@ def _congestion(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Li
     for host in _loaded(rig) if asked else []:
         have = rig.sessions[host].hello["host"]["congestion_controls"]
         absent = [name for name in asked if name not in have]
-        yield _check(
+        yield line(
             "congestion_control",
             not absent,
             f"host {host}: asked for {', '.join(asked)}, it has {', '.join(have) or 'none that it tells of'}",
@@ -136,9 +158,31 @@ def _congestion(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Li
 
 
 def _shaping(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
-    asked = {text: None for point in settings if (text := shaping.refused(point, bool(rig.hosts.paths)))}
+    asked = {text: None for point in settings if (text := shaping.refused(point, rig.hosts.may_be_shaped))}
     for text in asked:
-        yield _check("path", False, text, shaping.ADVICE)
+        yield line("path", False, text, shaping.ADVICE)
+
+
+def _transports(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+    for transport in sorted({str(point.get("transport", "tcp")) for point in settings}):
+        if why := meeting.refused(rig, transport):
+            yield line("transport", False, why, meeting.ADVICE)
+
+
+async def _knobs(
+    rig: Rig, settings: list[dict[str, Level]], note: Callable[[Doubt], None]
+) -> list[tuple[Line, str]]:
+    """Every combination of knobs that a trial asks for is tried out: set, read back, restored."""
+    if not any(asked for point in settings for asked in rig.knobs.asked(point).values()):
+        return []
+    before = len(rig.knobs.doubts)
+    wrong = await rig.knobs.try_out(settings)
+    for doubt in rig.knobs.doubts[before:]:
+        note(doubt)
+    advice = "leave that knob or level out; `iodyno knobs` shows what a host has"
+    if wrong:
+        return [line("knobs", False, text, advice) for text in wrong]
+    return [line("knobs", True, "every knob could be set as the trials ask, and was restored")]
 
 
 def _clocks(rig: Rig, note: Callable[[Doubt], None]) -> Iterator[tuple[Line, str]]:
@@ -151,7 +195,7 @@ def _clocks(rig: Rig, note: Callable[[Doubt], None]) -> Iterator[tuple[Line, str
         )
         if coarse:
             note(Doubt(WarningCode.COARSE_CLOCK, text + "; service times are no finer", f"host {host}"))
-        yield _check("clock", True, text)
+        yield line("clock", True, text)
 
 
 async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
@@ -167,29 +211,18 @@ async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
     # What makes the application slow on purpose would only make the test slow; the path is part of it.
     tested = {name: level for name, level in settings.items() if name not in _SLOW}
     delay_ns = int(settings.get("link_delay", 0))
-    windows = replace(_TEST_WINDOWS, measured_ns=_TEST_WINDOWS.measured_ns + 4 * delay_ns)
+    # A kernel in a sandbox or a guest takes longer to its first byte (chosen: ten times).
+    longer = 10 if rig.observers else 1
+    windows = replace(_TEST_WINDOWS, measured_ns=longer * _TEST_WINDOWS.measured_ns + 4 * delay_ns)
     try:
         await carry_out(rig, "preflight", {**tested, "connections": 1}, windows, Account(), count)
     except TrialError as error:
         what = f"{sender} cannot send data to {receiver}: {error.what}"
-        raise PreflightError(what, where=error.where, advice=error.advice) from error
+        raise NoDataError(what, where=error.where, advice=error.advice) from error
     took_ms = (time.monotonic_ns() - began_ns) / 1e6
-    text = f"{sender} sent {_mib(moved)} to {receiver} in a test of {took_ms:.0f} ms"
-    return _check("data", True, text)[0]
+    text = f"{sender} sent {mib(moved)} to {receiver} in a test of {took_ms:.0f} ms"
+    return line("data", True, text)[0]
 
 
 def _loaded(rig: Rig) -> tuple[str, str]:
     return rig.experiment.workload.sender, rig.experiment.workload.receiver
-
-
-def _check(check: str, ok: bool, text: str, advice: str = "") -> tuple[Line, str]:
-    """A line, and what to try when it is not ok."""
-    return {"check": check, "ok": ok, "text": text}, advice
-
-
-def _or_unknown(count: int | None) -> str:
-    return "an unknown number" if count is None else str(count)
-
-
-def _mib(count: int | None) -> str:
-    return "unknown MiB" if count is None else f"{count >> 20} MiB"

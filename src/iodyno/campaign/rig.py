@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+import copy
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
+from iodyno.campaign.knobs import RigKnobs
+from iodyno.campaign.volume import open_volume
 from iodyno.core.errors import IodynoError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import Doubt, WarningCode
-from iodyno.hosts.access import AgentProgram
-from iodyno.session import accesses
+from iodyno.core.workload import Level
+from iodyno.hosts.access import Access, AgentProgram
+from iodyno.hosts.guard import restore_here
+from iodyno.paths.volumes.volume import Volume
+from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
 from iodyno.session.session import Session
 
@@ -19,60 +26,181 @@ _T = TypeVar("_T")
 _LACKS = {"realtime": WarningCode.NOT_REALTIME, "sensor": WarningCode.SENSOR_MISSING}
 """What it means when an agent lacks a capability; the name before the point counts."""
 
+OF_LOAD = ("application", "arrivals", "both_ways", "connects", "datagram", "server", "zerocopy")
+"""Sensors that read what the load itself counts."""
+
+OF_ONE_AGENT = (*OF_LOAD, "process", "threads")
+"""Sensors that say something else on each host of one machine."""
+
 _GRACE_S = 0.5
 """How long after a first failure others may come that explain it (chosen: an agent's end is seen in moments)."""
 
 
 class Rig:
-    """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed."""
+    """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed.
 
-    def __init__(self, experiment: Experiment, program: AgentProgram) -> None:
+    `path`: the level of `path` that lies between the hosts, or of `volume` that a load on storage has; None: what their
+    access says. `targets`: what is known of the files and devices of a load on disks, by path.
+    """
+
+    def __init__(self, experiment: Experiment, program: AgentProgram, path: str | None = None) -> None:
         self.experiment = experiment
         self.program = program
+        self.path = path
         self.hosts = OpenHosts()
         self.sessions: dict[str, Session] = {}
+        self.observers: dict[str, Session] = {}
+        self.bystanders: dict[str, Session] = {}
+        self.volume: Volume | None = None
         self.cpus: dict[str, tuple[int, ...]] = {}
+        self.targets: dict[str, dict[str, Any]] = {}
+        self.knobs = RigKnobs({}, program, {}, {}, "")
 
     async def __aenter__(self) -> Self:
         """Opens every host and starts an agent on it. Raises AccessError."""
-        self.hosts = await accesses.open_hosts(self.experiment.hosts)
+        self.hosts = await self._open()
         try:
             await self.start_agents()
         except BaseException:
             await self.__aexit__()
             raise
         self._share_cpus()
+        self.knobs = self._knobs()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Ends the agents, removes what was made for the hosts; that also when the first is interrupted."""
         try:
-            await asyncio.gather(*(session.close() for session in self.sessions.values()))
+            await self._end_agents()
+        finally:
+            try:
+                await self.knobs.close()
+            finally:
+                await self._close_hosts()
+
+    async def _close_hosts(self) -> None:
+        """The volume goes before the hosts that it is reached through."""
+        try:
+            if self.volume is not None:
+                await self.volume.close()
+                self.volume = None
         finally:
             await self.hosts.close()
 
+    async def _open(self) -> OpenHosts:
+        if any(spec.access == "netns" for spec in self.experiment.hosts.values()):
+            await restore_here(self.program)
+        clients = self.experiment.workload.hosts
+        if self.path is None or clients:
+            hosts = await accesses.open_hosts(self.experiment.hosts, linked=not clients)
+            if self.path is not None:
+                try:
+                    self.volume = await open_volume(self.path, self.experiment, hosts)
+                except BaseException:
+                    await hosts.close()
+                    raise
+            return hosts
+        ends = self.experiment.workload
+        return await path_levels.open_path(
+            self.path, self.experiment.hosts, ends.sender, ends.receiver, self.program.path
+        )
+
+    async def mend(self) -> None:
+        """Brings the rig back to where a trial can run: the path between the hosts, and their agents. Raises
+        AccessError.
+        """
+        lost = self.volume is not None and self.volume.gone()
+        if lost or any(path.gone() for path in self.hosts.paths):
+            await self._end_agents()
+            await self.knobs.close()
+            await self._close_hosts()
+            self.hosts = OpenHosts()
+            self.hosts = await self._open()
+            self.knobs = self._knobs()
+        await self.start_agents()
+
+    async def mend_agents(self) -> None:
+        """Starts anew the agents that a trial went on without. Raises AccessError."""
+        if not all(session.alive for session in self.sessions.values()):
+            await self.start_agents()
+
     async def start_agents(self) -> None:
-        """Starts an agent where there is none. Raises AccessError."""
-        gone = [
-            name for name in self.hosts.accesses if not (name in self.sessions and self.sessions[name].alive)
-        ]
+        """Starts an agent where there is none, inside and outside. Raises AccessError."""
+        await self._start(self.hosts.accesses, self.sessions)
+        await self._start(self.hosts.observers, self.observers)
+        if self.experiment.bystander is not None:
+            await self._start(self.hosts.accesses, self.bystanders)
+
+    async def _start(self, at: Mapping[str, Access], sessions: dict[str, Session]) -> None:
+        gone = [name for name in at if not (name in sessions and sessions[name].alive)]
         for name in gone:
-            if lost := self.sessions.pop(name, None):
+            if lost := sessions.pop(name, None):
                 await lost.close()
         # One failure must not leave the other agents unknown, hence the wait for all of them.
         started = await asyncio.gather(
-            *(Session.start(self.hosts.accesses[name], self.program) for name in gone), return_exceptions=True
+            *(Session.start(at[name], self.program) for name in gone), return_exceptions=True
         )
         for name, session in zip(gone, started, strict=True):
             if isinstance(session, Session):
-                self.sessions[name] = session
+                sessions[name] = session
         for session in started:
             if isinstance(session, BaseException):
                 raise session
 
+    async def _end_agents(self) -> None:
+        await asyncio.gather(*(session.close() for session in self._every()))
+        self.sessions.clear()
+        self.observers.clear()
+        self.bystanders.clear()
+
+    def _every(self) -> list[Session]:
+        return [*self.sessions.values(), *self.observers.values(), *self.bystanders.values()]
+
+    def beside(self) -> Self:
+        """The same hosts with the agents and the workload of the bystander, whose agents read no sensors of the host."""
+        assert self.experiment.bystander is not None
+        view = copy.copy(self)
+        view.experiment = replace(
+            self.experiment,
+            workload=self.experiment.bystander,
+            bystander=None,
+            knobs={},
+            sensors=OF_LOAD,
+            profile_hz=0,
+        )
+        view.sessions, view.observers = self.bystanders, {}
+        return view
+
+    def sensors_of(self, host: str) -> list[str] | None:
+        """The sensors that the agent of a host reads; None: all that there are.
+
+        Of several hosts on the same CPUs of a machine, the first reads the machine: the others would see the same, and
+        each observer costs those CPUs something.
+        """
+        asked = None if self.experiment.sensors is None else list(self.experiment.sensors)
+        if not self.experiment.workload.hosts or self.leads(host):
+            return asked
+        return [name for name in OF_ONE_AGENT if asked is None or name in asked]
+
+    def on_this_machine(self, host: str) -> bool:
+        """Whether the host sees the files of the lab's own machine."""
+        return self.hosts.accesses[host].reached.namespace is not None
+
+    def leads(self, host: str) -> bool:
+        """Whether the host is the first of those on its CPUs."""
+        machine = self._machine(host)
+        return host == next(name for name in self.sessions if self._machine(name) == machine)
+
+    def _machine(self, host: str) -> tuple[str, tuple[int, ...]]:
+        return self.outside(host).hello["host"]["boot_id"] or host, self.cpus[host]
+
+    def outside(self, host: str) -> Session:
+        """The agent that sees the CPUs of the host: its observer, else its own."""
+        return self.observers.get(host, self.sessions[host])
+
     async def abort(self, reason: str) -> None:
         """Makes every agent drop its job; ends those that do not."""
-        sessions = list(self.sessions.values())
+        sessions = self._every()
         idle = await asyncio.gather(*(session.abort(reason) for session in sessions))
         await asyncio.gather(
             *(session.kill() for session, done in zip(sessions, idle, strict=True) if not done)
@@ -81,10 +209,10 @@ class Rig:
     @property
     def doubts(self) -> list[Doubt]:
         """Doubts about the hosts, their agents, and what those cannot do."""
-        doubts = list(self.hosts.doubts)
+        doubts = [*self.hosts.doubts, *self.knobs.doubts]
         for name, session in self.sessions.items():
             doubts += session.doubts
-            for capability in session.hello["capabilities"]:
+            for capability in self.outside(name).hello["capabilities"]:
                 code = _LACKS.get(capability["name"].partition(".")[0])
                 # Without a hardware counter cycles are reckoned from busy time; every number names that tier.
                 if code and not capability["available"] and capability["name"] != "sensor.cycles":
@@ -92,16 +220,30 @@ class Rig:
                     doubts.append(Doubt(code, text, f"host {name}"))
         return doubts
 
+    def _knobs(self) -> RigKnobs:
+        """The knobs of all hosts, each on the device by which it reaches the other end."""
+        workload = self.experiment.workload
+        other = {workload.sender: workload.receiver, workload.receiver: workload.sender}
+        peers = {
+            name: self.hosts.data_address(other[name], name) if name in other else None
+            for name in self.hosts.accesses
+        }
+        # What is set of a host with a kernel of its own is set outside, on the device that carries its data.
+        machines = {**self.hosts.accesses, **self.hosts.observers}
+        return RigKnobs(machines, self.program, self.cpus, peers, self.experiment.name)
+
     def _share_cpus(self) -> None:
         """Gives each host its CPUs. Hosts with one boot id are one machine, however they are reached."""
         machines: dict[str, list[str]] = {}
-        for name, session in self.sessions.items():
-            machines.setdefault(session.hello["host"]["boot_id"] or name, []).append(name)
+        for name in self.sessions:
+            machines.setdefault(self.outside(name).hello["host"]["boot_id"] or name, []).append(name)
         for names in machines.values():
             allowed = sorted(
-                {cpu for name in names for cpu in self.sessions[name].hello["host"]["cpus_allowed"]}
+                {cpu for name in names for cpu in self.outside(name).hello["host"]["cpus_allowed"]}
             )
-            asked = {name: self.hosts.accesses[name].reached.cpus for name in names}
+            asked = {
+                name: self.hosts.observers.get(name, self.hosts.accesses[name]).reached.cpus for name in names
+            }
             divided, shared = accesses.divide_cpus(allowed, asked)
             self.cpus |= divided
             if shared and not any(doubt.code == "shared_cpus" for doubt in self.hosts.doubts):
@@ -133,3 +275,9 @@ def _distance(error: BaseException) -> int:
     if isinstance(error, TrialError):
         return {"agent_lost": 1, "transport": 3, "stalled": 4}.get(error.code, 2)
     return 2 if isinstance(error, IodynoError) else 0
+
+
+def path_of(settings: Mapping[str, Level]) -> str | None:
+    """The level of `path`, or of `volume`, in the settings of a trial; None: what the hosts' access says."""
+    level = settings.get("path", settings.get("volume"))
+    return None if level is None else str(level)

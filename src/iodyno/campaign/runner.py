@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from iodyno.campaign import prove
+from iodyno.campaign import checked_layout, decide, prove, target_care
 from iodyno.campaign.background import measure_background
 from iodyno.campaign.calibrate import calibrate
-from iodyno.campaign.folder import CampaignFile, doubt_json
+from iodyno.campaign.feed import Feed, Told, fed, trial_name
+from iodyno.campaign.folder import CampaignFile, doubt_json, hosts_json
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.preflight import idle_line, preflight
-from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import OPERATIONS, Account, carry_out, recover
+from iodyno.campaign.rig import Rig, path_of
+from iodyno.campaign.rigs import Rigs, Skipped
+from iodyno.campaign.scripted import load_settings
+from iodyno.campaign.seek import Searched, Seeker
+from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out, recover
+from iodyno.core.decision import Standing, ended
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import StoreError, TrialError
 from iodyno.core.experiment import Experiment, Windows
@@ -53,14 +58,21 @@ class Watcher(Protocol):
     def on_time_left(self, time_left_ns: int) -> None:
         """How long the rest of the campaign takes."""
 
+    def on_look(self, standing: Standing) -> None:
+        """A block is done; where the decision stands."""
+
 
 @dataclass(frozen=True)
 class CampaignOutcome:
-    """How a campaign ended: trials finished, and trials of the design that failed for good with their reasons."""
+    """How a campaign ended: trials finished, and trials of the design that failed for good, or were skipped, with
+    their reasons; and what was decided, where that was asked.
+    """
 
     folder: Path
     finished: int
     failed: tuple[Entry, ...] = field(default=())
+    skipped: tuple[Entry, ...] = field(default=())
+    decision: Standing | None = None
 
 
 async def run_campaign(
@@ -72,39 +84,64 @@ async def run_campaign(
     watcher: Watcher,
     program: AgentProgram | None = None,
     strategy: prove.Strategy | None = None,
+    seeker: Seeker | None = None,
+    decider: decide.Decider | None = None,
+    last_block: int | None = None,
+    destroy: Collection[str] = (),
+    remove_targets: bool = False,
 ) -> CampaignOutcome:
     """Executes what of the design is not finished yet, into `folder`, which exists.
 
-    With a `strategy`, it is asked for the trials of a proof when those of the design are done, once.
+    With a `strategy`, it is asked for the trials of a proof when those of the design are done, once. With a `seeker`, it
+    is asked for the next trial after each, until there is none. With a `decider`, the blocks of the design end when it has
+    an answer. With `last_block`, it ends after that block, to be resumed: the agents of the next are started anew.
+    `destroy`: targets of a load on disks whose content may be lost. `remove_targets`: the files that were laid out go when
+    the campaign is complete.
     Raises AccessError, PreflightError and StoreError; a trial that fails is kept, retried within the limit and then
     left, and comes up in the outcome. When it is cancelled, everything is removed and the folder can be resumed.
     """
     program = program or find_agent()
     campaign = _Campaign.reopen(experiment, design, folder) if resume else None
     campaign = campaign or _Campaign.create(experiment, design, folder, program)
-    with campaign:
+    with campaign, fed(folder, experiment.name, len(design.trials)) as feed:
+        campaign.feed, watcher = feed, Told(watcher, feed)
+        campaign.last_block = last_block
         to_do = campaign.to_do()
         unproved = strategy if not campaign.has_proof() else None
-        if to_do or unproved or campaign.lacks("after"):
+        if to_do or unproved or seeker or campaign.lacks("after"):
             watcher.on_stage("opening the hosts")
-            async with Rig(experiment, program) as rig:
-                campaign.meet(rig, watcher)
+            async with Rigs(experiment, design, program) as rigs:
+                campaign.meet(rigs, watcher)
                 watcher.on_stage("calibrating the instrument")
-                campaign.note(calibration=await calibrate(rig))
+                campaign.note(calibration=await calibrate(rigs.first))
+                if experiment.workload.hosts and experiment.workload.program is None:
+                    watcher.on_stage("making the targets ready")
+                    await campaign.make_ready(rigs, destroy, watcher)
                 watcher.on_stage("checking what the hosts can carry")
-                checks = await preflight(rig, design, campaign.doubter(watcher))
+                checks = await rigs.checked(lambda rig: preflight(rig, design, campaign.doubter(watcher)))
+                campaign.skip(rigs.skipped, watcher)
                 watcher.on_stage("measuring the background")
+                rig = rigs.first
                 busy = await measure_background(rig, folder, "before") if campaign.lacks("before") else None
                 if busy is not None:
                     checks.append(idle_line(rig, busy, campaign.doubter(watcher)))
                     campaign.note(preflight=checks)
-                await campaign.execute_all(rig, to_do, watcher)
+                if decider:
+                    await campaign.execute_until(rigs, decider, watcher)
+                else:
+                    await campaign.execute_all(rigs, campaign.to_do(), watcher)
+                if seeker:
+                    watcher.on_stage("searching")
+                    await campaign.seek(rigs, seeker, watcher)
                 if unproved:
                     watcher.on_stage("asking what limits")
                     await campaign.plan_proof(unproved)
-                    await campaign.execute_all(rig, campaign.to_do(proof=True), watcher)
-                watcher.on_stage("measuring the background again")
-                await measure_background(rig, folder, "after")
+                    await campaign.execute_all(rigs, campaign.to_do(proof=True), watcher)
+                if campaign.complete():
+                    watcher.on_stage("measuring the background again")
+                    await measure_background(rig, folder, "after")
+                    if remove_targets:
+                        campaign.remove_targets(rigs, watcher)
         return campaign.finish()
 
 
@@ -118,8 +155,14 @@ class _Campaign:
         self._file = file
         self._ledger = ledger
         self._overheads_ns = [OVERHEAD_NS]
+        self.last_block: int | None = None
+        self.feed: Feed | None = None
         stored = file.content.get("proof")
         self._proof = prove.from_json(stored, design) if stored else None
+        searched = file.content.get("search")
+        self._searched = Searched.from_json(searched) if searched else Searched()
+        decided = file.content.get("until")
+        self._standing = decide.from_json(decided) if decided else None
 
     @classmethod
     def create(cls, experiment: Experiment, design: Design, folder: Path, program: AgentProgram) -> _Campaign:
@@ -155,8 +198,49 @@ class _Campaign:
         Those of the proof come last; with `proof`, only they.
         """
         entries = self._ledger.entries()
-        trials = [*(() if proof else self._design.trials), *(self._proof.trials if self._proof else ())]
-        return [planned for planned in trials if entries[planned.order].status != "finished"]
+        of_design = () if self._standing and self._standing.ended else self._design.trials
+        if self.last_block is not None:
+            of_design = tuple(planned for planned in of_design if planned.block <= self.last_block)
+        planned_before = () if proof else (*of_design, *self._searched.trials)
+        trials = [*planned_before, *(self._proof.trials if self._proof else ())]
+        done = ("finished", "skipped")
+        return [planned for planned in trials if entries[planned.order].status not in done]
+
+    def skip(self, skipped: Skipped, watcher: Watcher) -> None:
+        """Writes down which points this machine cannot have, and why; their trials are not run."""
+        self.note(skipped=dict(skipped.points))
+        for level, text in skipped.levels.items():
+            self.doubter(watcher)(Doubt(WarningCode.SKIPPED, text, f"path {level}"))
+        entries = self._ledger.entries()
+        for planned in self._design.trials:
+            reason = skipped.points.get(planned.point.id)
+            if reason and entries[planned.order].status != "finished":
+                self._ledger.mark(planned.order, "skipped", 0, reason=reason)
+
+    async def make_ready(self, rigs: Rigs, destroy: Collection[str], watcher: Watcher) -> None:
+        """Makes the targets of a load on disks ready, and writes down what became of each. Raises PreflightError."""
+        for rig in rigs:
+            settings = self._settings(rig)
+            rig.targets = await target_care.make_ready(rig, settings, destroy, watcher.on_stage)
+            self.note(targets=rig.targets)
+            await checked_layout.write_checks(rig, settings, watcher.on_stage)
+
+    def remove_targets(self, rigs: Rigs, watcher: Watcher) -> None:
+        """Removes the files that were laid out for the load."""
+        for rig in rigs:
+            for path in target_care.remove(rig, self._settings(rig)):
+                watcher.on_stage(f"removed {path}")
+
+    def _settings(self, rig: Rig) -> list[dict[str, Any]]:
+        """The settings of the points that the rig is for."""
+        every = (self._experiment.settings(point.levels) for point in self._design.points)
+        return [settings for settings in every if path_of(settings) == rig.path]
+
+    def complete(self) -> bool:
+        """Whether no block of the design is left for another start of the agents."""
+        return self.last_block is None or all(
+            planned.block <= self.last_block for planned in self._design.trials
+        )
 
     def has_proof(self) -> bool:
         """Whether it is planned already what tests the limiters."""
@@ -169,15 +253,59 @@ class _Campaign:
         self._ledger.add(self._proof.trials)
         self.note(proof=prove.as_json(self._proof))
 
+    async def seek(self, rigs: Rigs, seeker: Seeker, watcher: Watcher) -> None:
+        """Executes what the seeker asks for, one trial after the other."""
+        while True:
+            step, found = await asyncio.to_thread(
+                seeker.next, self._experiment, self._design, self._folder, self._searched
+            )
+            self._searched.found = list(found)
+            if step is None:
+                self.note(search=self._searched.as_json())
+                return
+            entries = self._ledger.entries()
+            planned = self._searched.add(step, max(entries, default=-1) + 1)
+            self._ledger.add([planned])
+            self.note(search=self._searched.as_json())
+            await self.execute(rigs.of(self._experiment.settings(planned.point.levels)), planned, watcher)
+
+    async def execute_until(self, rigs: Rigs, decider: decide.Decider, watcher: Watcher) -> None:
+        """Blocks of the design, one after the other, until the decider has an answer or there are no more."""
+        if self._standing and self._standing.ended:
+            return
+        blocks = decide.blocks_of(self._design)
+        for number, block in enumerate(blocks, start=1):
+            entries = self._ledger.entries()
+            to_do = [
+                planned for planned in block if entries[planned.order].status not in ("finished", "skipped")
+            ]
+            if not to_do and self._standing and self._standing.blocks >= number:
+                continue
+            await self.execute_all(rigs, to_do, watcher)
+            found = await asyncio.to_thread(
+                decider.look, self._experiment, self._design, self._folder, number, self._standing
+            )
+            none_left = all(entries[planned.order].status == "skipped" for planned in self._design.trials)
+            if found.answer != "undecided":
+                found = ended(found, "decided")
+            elif number == len(blocks) or none_left:
+                found = ended(found, "limit")
+            self._standing = found
+            self.note(until=decide.as_json(found))
+            watcher.on_look(found)
+            if found.ended:
+                return
+
     def lacks(self, when: str) -> bool:
         """Whether that background is not measured yet."""
         return not (self._folder / BACKGROUND / when).exists()
 
-    def meet(self, rig: Rig, watcher: Watcher) -> None:
-        """Writes down what the hosts are."""
-        for doubt in [*rig.doubts, *self._file.add_hosts(rig)]:
+    def meet(self, rigs: Rigs, watcher: Watcher) -> None:
+        """Writes down what the hosts are: those of the first rig for all, and what the others have of their own."""
+        doubts = [doubt for rig in rigs for doubt in rig.doubts]
+        for doubt in [*dict.fromkeys(doubts), *self._file.add_hosts(rigs.first)]:
             self.doubter(watcher)(doubt)
-        self._file.save()
+        self.note(paths={rig.path: hosts_json(rig) for rig in rigs if rig.path})
 
     def doubter(self, watcher: Watcher) -> Any:
         """Who takes doubts about the campaign."""
@@ -197,16 +325,22 @@ class _Campaign:
         """Windows and overhead of the trials to do, and the background after them."""
         overhead_ns = sum(self._overheads_ns) // len(self._overheads_ns)
         load_ns = sum(self._windows(planned).load_ns for planned in to_do)
+        if to_do and self._standing and not self._standing.ended and self._standing.more_trials:
+            # What the last look expected, of which the block under way is a part.
+            expected = min(self._standing.trials + self._standing.more_trials, len(self._design.trials))
+            further = max(0, expected - to_do[-1].order - 1)
+            load_ns += further * (self._experiment.windows.load_ns + overhead_ns)
         return load_ns + len(to_do) * overhead_ns + self._experiment.limits.background_ns
 
     def _windows(self, planned: PlannedTrial) -> Windows:
         windows = self._experiment.windows
         return perturbation.windows(windows) if planned.perturbation else windows
 
-    async def execute_all(self, rig: Rig, to_do: list[PlannedTrial], watcher: Watcher) -> None:
+    async def execute_all(self, rigs: Rigs, to_do: list[PlannedTrial], watcher: Watcher) -> None:
         """The trials, one after the other."""
         for number, planned in enumerate(to_do):
             watcher.on_time_left(self.time_left_ns(to_do[number:]))
+            rig = rigs.of(self._experiment.settings(planned.point.levels))
             await self.execute(rig, planned, watcher)
 
     async def execute(self, rig: Rig, planned: PlannedTrial, watcher: Watcher) -> None:
@@ -228,7 +362,7 @@ class _Campaign:
         self, rig: Rig, planned: PlannedTrial, attempt: int, first: int, watcher: Watcher
     ) -> TrialError | None:
         """Executes and stores one attempt; gives the reason when it failed."""
-        name = f"{planned.order:05d}-{attempt}"
+        name = trial_name(planned, attempt)
         settings = self._experiment.settings(planned.point.levels)
         change, windows = planned.perturbation, self._windows(planned)
         if change and change.setting and change.after is not None:
@@ -240,8 +374,14 @@ class _Campaign:
         writer = TrialWriter(self._folder / TRIALS, name)
 
         def keep(host: str, record: Mapping[str, Any]) -> None:
-            writer.add_record(host, OPERATIONS[account.hosts[host]["role"]], record)
-            watcher.on_record(host, record)
+            role = account.role(host)
+            writer.add_record(host, OPERATIONS[role], record)
+            if self.feed:
+                cpus = account.hosts[host]["cpus"] if host in account.hosts else []
+                place = {"role": role, "operation": OPERATIONS[role], "cpus": cpus}
+                self.feed.record(name, host, place, record)
+            if host in account.hosts:
+                watcher.on_record(host, record)
 
         try:
             try:
@@ -256,7 +396,7 @@ class _Campaign:
                 "replicate": planned.replicate,
                 "point": planned.point.id,
                 "levels": dict(planned.point.levels),
-                "settings": settings,
+                "settings": load_settings(self._experiment, settings),
                 "status": "failed" if failure else "finished",
                 "reason": _reason(failure),
                 "started_wall": started.isoformat(timespec="milliseconds"),
@@ -268,6 +408,9 @@ class _Campaign:
                 "purpose": "proof" if change else "design",
                 "perturbation": asdict(change) if change else None,
                 "path": account.path,
+                "bystander": beside(account),
+                "losses": account.losses,
+                "targets": account.targets,
             }
             folder = writer.seal(manifest)
         except BaseException:
@@ -288,12 +431,21 @@ class _Campaign:
 
     def finish(self) -> CampaignOutcome:
         """Closes the books."""
-        of_design = {planned.order for planned in self._design.trials}
+        trials: Sequence[PlannedTrial] = self._design.trials
+        if self._standing:
+            # Blocks after the decision are not missing: nobody needs them.
+            trials = [
+                planned
+                for block in decide.blocks_of(self._design)[: self._standing.blocks]
+                for planned in block
+            ]
+        of_design = {planned.order for planned in (*trials, *self._searched.trials)}
         entries = [entry for entry in self._ledger.entries().values() if entry.order in of_design]
         failed = tuple(entry for entry in entries if entry.status == "failed")
+        skipped = tuple(entry for entry in entries if entry.status == "skipped")
         finished = sum(entry.status == "finished" for entry in entries)
-        self.note(finished=finished == len(of_design))
-        return CampaignOutcome(self._folder, finished, failed)
+        self.note(finished=finished + len(skipped) == len(of_design))
+        return CampaignOutcome(self._folder, finished, failed, skipped, self._standing)
 
 
 def _reason(failure: TrialError | None) -> dict[str, str] | None:

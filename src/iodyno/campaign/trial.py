@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from iodyno.campaign import alone, meeting, observed
+from iodyno.campaign.job import job_of, with_port
 from iodyno.campaign.rig import Rig, together
-from iodyno.core.errors import PreflightError, TrialError
+from iodyno.campaign.scripted import load_settings
+from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
+from iodyno.core.outcome import BYSTANDER
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.session.clock import ClockFit
-from iodyno.session.session import Message
+from iodyno.session.session import Message, Session
 
-OPERATIONS = {"send": "write", "receive": "read", "idle": "none"}
+OPERATIONS = {"send": "write", "receive": "read", "alone": "io", "idle": "none"}
 """What the service times of a role are of."""
+
+BESIDE = f"{BYSTANDER}."
+"""What the names of the bystander's hosts begin with in records."""
 
 _SLACK_NS = 100_000_000
 _SLACK_PER_CONNECTION_NS = 20_000
@@ -32,7 +40,10 @@ _DRIFT_RATIO = 200e-6
 class Account:
     """What is known of a trial beside its records; filled as it goes, so that a failed one tells how far it came.
 
-    `path`: how the path was shaped for the trial, as asked and as obtained; None: it was left as it is.
+    `path`: how the path was shaped for the trial, as asked and as obtained; None: it was left as it is. `settings`: what
+    the workload was told, where the trial's own settings do not hold. `bystander`: the same of the workload beside.
+    `losses`: the clients that were lost on the way, where the trial went on without them. `targets`: what the files and
+    devices of a load on disks are, by host.
     """
 
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -40,6 +51,16 @@ class Account:
     doubts: list[Doubt] = field(default_factory=list)
     overhead_ns: int | None = None
     path: dict[str, Any] | None = None
+    settings: dict[str, Level] = field(default_factory=dict)
+    bystander: Account | None = None
+    losses: list[dict[str, Any]] = field(default_factory=list)
+    targets: dict[str, Any] = field(default_factory=dict)
+
+    def role(self, host: str) -> str:
+        """What a host does, also one of the bystander's."""
+        if self.bystander is not None and host.startswith(BESIDE):
+            return self.bystander.role(host.removeprefix(BESIDE))
+        return str(self.hosts[host]["role"])
 
     def doubt(self, code: WarningCode, text: str, where: str = "") -> None:
         """Notes a doubt."""
@@ -58,53 +79,146 @@ async def carry_out(
     """Executes the trial `name` on the sender and the receiver of the experiment. Raises TrialError."""
     began_ns = time.monotonic_ns()
     workload = rig.experiment.workload
-    roles = {workload.sender: "send", workload.receiver: "receive"}
-    token = secrets.token_hex(16)
-    for host, role in roles.items():
-        job = _job(rig, name, token, host, role, settings, windows)
-        account.hosts[host] = _unknown(role, job, rig.cpus[host])
-    async with rig.hosts.shaped(settings, workload.sender, workload.receiver) as account.path:
-        await _load(rig, settings, windows, account, on_record, on_profile)
+    flows = [_flow(rig, name, settings, windows, account, on_record, on_profile)]
+    if rig.experiment.bystander is not None:
+        flows.append(_beside(rig, name, windows, account, on_record))
+    with contextlib.ExitStack() as places:
+        for flow in flows if not workload.hosts else ():
+            listens_at = places.enter_context(meeting.place(flow.rig, flow.settings))
+            if listens_at is not None:
+                flow.account.hosts[flow.rig.experiment.workload.receiver]["job"]["address"] = listens_at
+        async with (
+            rig.knobs.turned(settings, account),
+            rig.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,
+        ):
+            await _load(flows, windows)
     # Not below 0: a simulated host does not wait for its windows.
     account.overhead_ns = max(0, time.monotonic_ns() - began_ns - windows.load_ns)
 
 
-async def _load(
+@dataclass(frozen=True)
+class _Flow:
+    """One workload of a trial: the rig as it is for this workload, what it is told, and who hears of it."""
+
+    rig: Rig
+    account: Account
+    settings: Mapping[str, Level]
+    on_record: Callable[[str, Message], None]
+    on_profile: Callable[[str, Message], None]
+
+    @property
+    def connections(self) -> int:
+        return int(self.settings.get("connections", 1))
+
+
+def _flow(
     rig: Rig,
+    name: str,
     settings: Mapping[str, Level],
     windows: Windows,
     account: Account,
     on_record: Callable[[str, Message], None],
     on_profile: Callable[[str, Message], None],
-) -> None:
-    """Connections, start, load, results; and what the clocks, the start and the sockets make doubtful."""
-    roles = tuple(account.hosts)
-    before = await _probe_clocks(rig, account, "before")
-    await _get_ready(rig, account, int(settings["connections"]))
-    slack_ns = _SLACK_NS + _SLACK_PER_CONNECTION_NS * int(settings["connections"])
-    start_ns = await _arm(rig, account, before, slack_ns)
-    left_ns = start_ns - time.monotonic_ns() + windows.load_ns
+) -> _Flow:
+    """The flow of the rig's workload, with a job for each of its hosts in the account."""
+    token = secrets.token_hex(16)
+    for host, role in alone.roles_of(rig.experiment, settings).items():
+        job = job_of(rig, name, token, host, role, settings, windows)
+        account.hosts[host] = _unknown(role, job, rig.cpus[host])
+    account.settings = load_settings(rig.experiment, settings)
+    account.targets = alone.targets_of(rig, settings)
+    return _Flow(rig, account, account.settings, on_record, on_profile)
 
-    def keep_profile(host: str, profile: Message) -> None:
-        stored = ("type", "trial", "functions", "stacks")
-        account.hosts[host]["profile"] = {key: value for key, value in profile.items() if key not in stored}
-        on_profile(host, profile)
 
-    results = await together(
-        rig.sessions[host].result(
-            left_ns,
-            lambda record, host=host: on_record(host, record),  # type: ignore[misc]
-            lambda profile, host=host: keep_profile(host, profile),  # type: ignore[misc]
+def _beside(
+    rig: Rig, name: str, windows: Windows, account: Account, on_record: Callable[[str, Message], None]
+) -> _Flow:
+    """The flow of the bystander; its records come under the names of its hosts after `BESIDE`."""
+    if rig.observers:
+        raise TrialError(
+            "a host in a sandbox or a guest has no room for a bystander",
+            where=f"path {rig.path}",
+            advice="leave the bystander out, or that level of path",
+            code="unsupported",
         )
-        for host in roles
+    view = rig.beside()
+    account.bystander = Account()
+    settings = view.experiment.settings({})
+    return _flow(
+        view,
+        f"{name}-{BYSTANDER}",
+        settings,
+        windows,
+        account.bystander,
+        lambda host, record: on_record(BESIDE + host, record),
+        lambda host, profile: None,
     )
-    for host, result in zip(roles, results, strict=True):
-        account.hosts[host]["result"] = _content(result)
-    after = await _probe_clocks(rig, account, "after")
-    _check_clocks(account, before, after)
-    _check_start(rig, account, before)
-    _check_sockets(rig, account)
-    _check_connections(rig, account)
+
+
+async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
+    """Connections, start, load, results; and what the clocks, the start and the sockets make doubtful."""
+    main = flows[0]
+    await main.rig.mend_agents()
+    before = [await _probe_clocks(flow.rig, flow.account, "before") for flow in flows]
+    for flow in flows:
+        await _get_ready(flow.rig, flow.account, flow.connections)
+    connections = sum(flow.connections for flow in flows)
+    slack_ns = _SLACK_NS * (len(flows) + len(main.rig.observers)) + _SLACK_PER_CONNECTION_NS * connections
+    slack_ns += alone.SLACK_PER_HOST_NS * len(main.account.hosts)
+    outside = await observed.prepare(main.rig, "observed", windows)
+    start_ns = time.monotonic_ns() + slack_ns
+    for flow, clocks in zip(flows, before, strict=True):
+        await _arm(flow.rig, flow.account, clocks, start_ns)
+    await observed.arm(main.rig, outside, start_ns)
+    left_ns = start_ns - time.monotonic_ns() + windows.load_ns
+    every = [(flow, host) for flow in flows for host in flow.account.hosts]
+    results = await together(_result(flow, host, left_ns) for flow, host in every)
+    for (flow, host), result in zip(every, results, strict=True):
+        flow.account.hosts[host]["result"] = result and _content(result)
+    for flow, clocks in zip(flows, before, strict=True):
+        after = await _probe_clocks(flow.rig, flow.account, "after")
+        if flow.rig.experiment.workload.hosts:
+            alone.check(flow.rig, flow.account, clocks)
+            _check_clocks(flow.account, {host: clocks[host] for host in after}, after)
+            continue
+        _check_clocks(flow.account, clocks, after)
+        _check_start(flow.rig, flow.account, clocks)
+        _check_sockets(flow.rig, flow.account)
+        _check_connections(flow.rig, flow.account)
+        _check_script(flow.rig, flow.account)
+    for flow in flows[1:]:
+        places = [", ".join(filter(None, (BYSTANDER, doubt.where))) for doubt in flow.account.doubts]
+        about = [replace(d, where=where) for d, where in zip(flow.account.doubts, places, strict=True)]
+        main.account.doubts += about
+
+
+def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message | None]:
+    def keep_profile(profile: Message) -> None:
+        stored = ("type", "trial", "functions", "stacks")
+        kept = {key: value for key, value in profile.items() if key not in stored}
+        flow.account.hosts[host]["profile"] = kept
+        flow.on_profile(host, profile)
+
+    workload = flow.rig.experiment.workload
+    found = observed.result(
+        flow.rig.sessions[host],
+        flow.rig.observers.get(host),
+        left_ns,
+        lambda record: flow.on_record(host, record),
+        keep_profile,
+        # A script may open connections or think for as long as it likes; its agent notices when it is stuck. So may a
+        # disk; whether it did anything at all is looked at in the end.
+        stalls=workload.script is None and not workload.hosts,
+    )
+    return alone.going_on(found, host, flow.account) if alone.may_go_on(flow.settings) else found
+
+
+def beside(account: Account) -> dict[str, Any] | None:
+    """What is known of the bystander, as stored; None: there is none."""
+    found = account.bystander
+    if found is None:
+        return None
+    return {"settings": found.settings, "start": found.start, "hosts": found.hosts}
 
 
 async def measure_idle(
@@ -112,74 +226,32 @@ async def measure_idle(
 ) -> None:
     """Reads the sensors of every host for the measured window, with no load on. Raises TrialError."""
     for host in rig.sessions:
-        job = _job(rig, name, secrets.token_hex(16), host, "idle", {"connections": 1, "size": 1}, windows)
+        job = job_of(rig, name, secrets.token_hex(16), host, "idle", {"connections": 1, "size": 1}, windows)
         account.hosts[host] = _unknown("idle", job, rig.cpus[host])
-    before = await _probe_clocks(rig, account, "before")
-    for host, session in rig.sessions.items():
+    sessions = {host: rig.outside(host) for host in rig.sessions}
+    before = await _probe_clocks(rig, account, "before", sessions)
+    for host, session in sessions.items():
         await session.prepare(account.hosts[host]["job"])
-    for host, session in rig.sessions.items():
+    for host, session in sessions.items():
         account.hosts[host]["ready"] = _content(await session.ready(_READY_TIMEOUT_S))
-    start_ns = await _arm(rig, account, before, _SLACK_NS)
+    start_ns = time.monotonic_ns() + _SLACK_NS
+    await _arm(rig, account, before, start_ns, sessions)
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     results = await together(
         session.result(left_ns, lambda record, host=host: on_record(host, record), stalls=False)  # type: ignore[misc]
-        for host, session in rig.sessions.items()
+        for host, session in sessions.items()
     )
     for host, result in zip(rig.sessions, results, strict=True):
         account.hosts[host]["result"] = _content(result)
 
 
-def _job(
-    rig: Rig,
-    name: str,
-    token: str,
-    host: str,
-    role: str,
-    settings: Mapping[str, Level],
-    windows: Windows,
-) -> dict[str, Any]:
-    """The job of one host, as `agent/core/src/job.rs` has it; the address of the sender comes later."""
-    spec, workload = rig.experiment.hosts[host], rig.experiment.workload
-    window = settings.get("window")
-    address = None
-    if role == "receive":
-        seen = rig.hosts.data_address(host, workload.sender)
-        # A given address may be one that the host itself does not know, behind a translation of addresses.
-        listen = ("::" if ":" in spec.address else "0.0.0.0") if spec.address else seen
-        address = _with_port(listen, spec.data_port, host)
-    return {
-        "trial": name,
-        "token": token,
-        "role": role,
-        "workload": workload.kind,
-        "transport": settings.get("transport", "tcp"),
-        "driver": settings.get("driver", "threads"),
-        "connections": settings["connections"],
-        "message_bytes": settings["size"],
-        "answer_bytes": settings.get("answer", 1),
-        "address": address,
-        "socket": {
-            "send_buffer_bytes": settings.get("send_buffer", window) if role == "send" else window,
-            "receive_buffer_bytes": settings.get("receive_buffer", window) if role == "receive" else window,
-            "nagle": settings.get("nagle"),
-            "congestion_control": settings.get("congestion_control"),
-        },
-        "windows": asdict(windows),
-        "cpus": list(rig.cpus[host]),
-        "sensors": None if rig.experiment.sensors is None else list(rig.experiment.sensors),
-        "compute_ns": settings.get("compute", 0) if role == "send" else 0,
-        "think_ns": settings.get({"send": "think", "receive": "reader_think"}.get(role, ""), 0),
-        "serialised": settings.get("serialised", False) if role == "send" else False,
-        "cpu_quota_percent": settings.get(
-            {"send": "sender_quota", "receive": "receiver_quota"}.get(role, "")
-        ),
-        "profile_hz": rig.experiment.profile_hz if role != "idle" else 0,
-    }
-
-
-async def _probe_clocks(rig: Rig, account: Account, when: str) -> dict[str, ClockFit]:
-    hosts = list(account.hosts)
-    fits = await together(rig.sessions[host].probe_clock() for host in hosts)
+async def _probe_clocks(
+    rig: Rig, account: Account, when: str, sessions: Mapping[str, Session] | None = None
+) -> dict[str, ClockFit]:
+    agents = sessions or rig.sessions
+    lost = {loss["host"] for loss in account.losses}
+    hosts = [host for host in account.hosts if host not in lost]
+    fits = await together(agents[host].probe_clock() for host in hosts)
     for host, found in zip(hosts, fits, strict=True):
         account.hosts[host]["clock"][when] = found.as_json()
     return dict(zip(hosts, fits, strict=True))
@@ -188,11 +260,21 @@ async def _probe_clocks(rig: Rig, account: Account, when: str) -> dict[str, Cloc
 async def _get_ready(rig: Rig, account: Account, connections: int) -> None:
     """Brings the connections up: the receiver listens before the sender is told where."""
     workload = rig.experiment.workload
+    if workload.hosts:
+        await alone.get_ready(rig, account)
+        return
     sender, receiver = rig.sessions[workload.sender], rig.sessions[workload.receiver]
     await receiver.prepare(account.hosts[receiver.name]["job"])
     port = await receiver.listening()
     job = account.hosts[sender.name]["job"]
-    job["address"] = _with_port(rig.hosts.data_address(receiver.name, sender.name), port, receiver.name)
+    if job["transport"] in ("unix", "vsock"):
+        job["address"] = meeting.of_sender(account.hosts[receiver.name]["job"]["address"], port)
+    else:
+        job["address"] = with_port(rig.hosts.data_address(receiver.name, sender.name), port, receiver.name)
+    # Several addresses of a path that the lab made: one pair of addresses has no more than 64 512 ports.
+    several = rig.hosts.accesses[sender.name].reached.path.get("addresses") or []
+    if len(several) > 1 and job["transport"] in ("tcp", "tls"):
+        job["local_addresses"] = list(several)
     await sender.prepare(job)
     timeout_s = _READY_TIMEOUT_S + _READY_PER_CONNECTION_S * connections
     ready = await together(session.ready(timeout_s) for session in (sender, receiver))
@@ -206,17 +288,22 @@ async def _get_ready(rig: Rig, account: Account, connections: int) -> None:
             )
 
 
-async def _arm(rig: Rig, account: Account, clocks: Mapping[str, ClockFit], slack_ns: int) -> int:
-    """Schedules one start for all, `slack_ns` from now; gives it on the lab's clock."""
-    start_ns = time.monotonic_ns() + slack_ns
-    armed = await together(rig.sessions[host].arm(fit.to_host(start_ns)) for host, fit in clocks.items())
+async def _arm(
+    rig: Rig,
+    account: Account,
+    clocks: Mapping[str, ClockFit],
+    start_ns: int,
+    sessions: Mapping[str, Session] | None = None,
+) -> None:
+    """Schedules one start for all, given on the lab's clock."""
+    agents = sessions or rig.sessions
+    armed = await together(agents[host].arm(fit.to_host(start_ns)) for host, fit in clocks.items())
     account.start = {
         "skew_ns": None,
         "skew_error_ns": None,
         "slack_ns": {host: said["slack_ns"] for host, said in zip(clocks, armed, strict=True)},
         "realtime": {host: said["realtime"] for host, said in zip(clocks, armed, strict=True)},
     }
-    return start_ns
 
 
 def _check_clocks(account: Account, before: Mapping[str, ClockFit], after: Mapping[str, ClockFit]) -> None:
@@ -237,7 +324,8 @@ def _check_start(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> 
     """How far apart the hosts started: the sender's first operation against the receiver's start."""
     sender, receiver = rig.experiment.workload.sender, rig.experiment.workload.receiver
     first_ns = account.hosts[sender]["result"]["first_operation_ns"]
-    if account.start is None or first_ns is None:
+    # The first operation of an open loop begins when its first arrival is due, whenever that is.
+    if account.start is None or first_ns is None or account.hosts[sender]["job"]["arrivals"] is not None:
         return
     sent_ns = clocks[sender].to_lab(first_ns)
     received_ns = clocks[receiver].to_lab(account.hosts[receiver]["result"]["start_ns"])
@@ -284,7 +372,14 @@ def _check_connections(rig: Rig, account: Account) -> None:
                 f"{lost} of {connections} connections were lost: {result['lost_reason'] or 'no reason known'}",
                 "look at the other host, and at the path between them",
             )
-        if (carrying := result["connections_carrying"]) < connections:
+        scripted = rig.experiment.workload.script is not None
+        if facts["job"]["transport"] == "udp" and not result["operations"] and facts["role"] != "idle":
+            raise rig.sessions[host].failure(
+                "nothing_arrived",
+                "nothing came over any of the connections: all of it was lost",
+                "look at the path between the hosts, and for a firewall on it",
+            )
+        if (carrying := result["connections_carrying"]) < connections and not scripted:
             account.doubt(
                 WarningCode.CONNECTIONS_IDLE,
                 f"only {carrying} of {connections} connections carried bytes in the measured window",
@@ -298,6 +393,26 @@ def _check_connections(rig: Rig, account: Account) -> None:
             )
 
 
+def _check_script(rig: Rig, account: Account) -> None:
+    """That a script came to its end."""
+    for host, facts in account.hosts.items():
+        script = facts["result"].get("script")
+        if script is None:
+            continue
+        if not script["complete"]:
+            raise rig.sessions[host].failure(
+                "script_cut",
+                "the windows of the trial ended before the script did",
+                "give it a longer window: `measured` of `windows`, or --limit of `iodyno run`",
+            )
+        if foreign := script["foreign_refused"]:
+            account.doubt(
+                WarningCode.FOREIGN_CONNECTION,
+                f"{foreign} connections or datagrams that did not show the trial's token were turned away",
+                f"host {host}",
+            )
+
+
 def _unknown(role: str, job: dict[str, Any], cpus: tuple[int, ...]) -> dict[str, Any]:
     return {
         "role": role,
@@ -307,6 +422,7 @@ def _unknown(role: str, job: dict[str, Any], cpus: tuple[int, ...]) -> dict[str,
         "clock": {"before": None, "after": None},
         "cpus": list(cpus),
         "profile": None,
+        "knobs": None,
     }
 
 
@@ -314,17 +430,7 @@ def _content(message: Message) -> Message:
     return {key: value for key, value in message.items() if key != "type"}
 
 
-def _with_port(address: str | None, port: int, host: str) -> str:
-    if address is None:
-        raise PreflightError(
-            "it is not known where the other hosts reach it with data",
-            where=f"host {host}",
-            advice="write its address into the experiment: `address:` of the host",
-        )
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
 async def recover(rig: Rig, failure: TrialError) -> None:
     """Brings the rig back to where another trial can run. Raises AccessError."""
     await asyncio.shield(rig.abort(f"the trial failed: {failure.what}"))
-    await rig.start_agents()
+    await rig.mend()

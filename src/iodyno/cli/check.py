@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
-from iodyno import designs
-from iodyno.core.experiment import Experiment
+from iodyno.cli import design_options, storage_files, uperf
+from iodyno.core.experiment import Experiment, WorkloadSpec
+from iodyno.core.factor import parameter_of
+from iodyno.designs.stopping import extended
 from iodyno.formats.experiment_file import read_experiment
 
 
@@ -15,8 +18,10 @@ from iodyno.formats.experiment_file import read_experiment
 @click.argument("file")
 @click.option("--quick", is_flag=True, help="Look at the quick form.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(file: str, quick: bool, as_json: bool) -> None:
-    """Check an experiment FILE and say what it asks for.
+@uperf.setting
+@storage_files.of_storage
+def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], **storage_asked: Any) -> None:
+    """Check an experiment FILE and say what it asks for; or a personality of Filebench (.f), or a job file of fio (.fio).
 
     Lists every mistake with its line, what was found, what is allowed and the nearest word; exit code 2.
 
@@ -24,11 +29,16 @@ def command(file: str, quick: bool, as_json: bool) -> None:
     Examples:
       iodyno check studies/tcp-transmit.yaml
       iodyno check studies/tcp-transmit.yaml --quick --json
+      iodyno check fileserver.f --target /srv/test
     """
-    experiment = read_experiment(file, quick=quick)
+    if storage_files.kind_of(file) is not None:
+        experiment = storage_files.experiment_of(file, variables=variables, quick=quick, **storage_asked)
+    else:
+        storage_files.refuse(file, {**storage_asked, "target": storage_asked["target"] or variables})
+        experiment = read_experiment(file, quick=quick)
     for note in experiment.notes:
         click.echo(f"iodyno: note: {note}", err=True)
-    summary = _summary(experiment)
+    summary = _summary(experiment, file)
     if as_json:
         click.echo(json.dumps({"ok": True, "file": file, **summary}, indent=2))
         return
@@ -40,23 +50,33 @@ def command(file: str, quick: bool, as_json: bool) -> None:
             click.echo(f"  factor    {name}: {', '.join(levels)}")
 
 
-def _summary(experiment: Experiment) -> dict[str, object]:
-    design = designs.plan(experiment)
-    workload = experiment.workload
+def _summary(experiment: Experiment, file: str) -> dict[str, object]:
+    experiment = extended(experiment)
+    design = design_options.plan_of(experiment, file)
+    workload, searched = experiment.workload, experiment.search
     factors: dict[str, list[str]] = {}
     for factor in experiment.factors:
         for name, levels in {factor.name: factor.levels, **factor.together}.items():
-            parameter = workload.workload.parameter(name)
+            parameter = parameter_of(workload.workload, name)
             factors[name] = [parameter.show(level) if parameter else str(level) for level in levels]
     return {
         "name": experiment.name,
         "question": experiment.question,
         "hosts": [f"{host.name} ({host.access})" for host in experiment.hosts.values()],
-        "workload": f"{workload.kind} from {workload.sender} to {workload.receiver}",
+        "workload": _workload(workload),
         "factors": factors,
         "points": len(design.points),
-        "trials": len(design.trials),
+        **({"search": f"largest {searched.factor} with {searched.goal.text}"} if searched else {}),
+        **({"until": experiment.until.rule.text} if experiment.until else {}),
+        "trials": "as many as the search takes" if searched else len(design.trials),
         "outcomes": list(experiment.outcomes),
         "quick": experiment.quick,
         "notes": list(experiment.notes),
     }
+
+
+def _workload(workload: WorkloadSpec) -> str:
+    if not workload.hosts:
+        return f"{workload.kind} from {workload.sender} to {workload.receiver}"
+    first, *more = workload.hosts
+    return f"{workload.kind} on {first}" + (f" to {more[-1]} ({len(workload.hosts)} clients)" if more else "")

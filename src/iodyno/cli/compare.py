@@ -12,10 +12,13 @@ import click
 
 from iodyno.analysis.compare import OutcomeChange, outcome_changes
 from iodyno.analysis.dataset import Dataset, read_dataset
+from iodyno.analysis.decisions.ladder import ladder
+from iodyno.analysis.decisions.verdicts import LEAST, Control
 from iodyno.analysis.function_change import ProfileChange, profile_change
 from iodyno.analysis.functions import Part, read_profiles
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
 from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
+from iodyno.cli.compare_verdicts import Share, compare_campaigns, compare_history, compare_levels
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.report.function_json import (
@@ -55,7 +58,7 @@ class Side:
 
 @click.command(name="compare")
 @click.argument(
-    "campaigns", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CAMPAIGN [CAMPAIGN]"
+    "campaigns", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CAMPAIGN [CAMPAIGN ...]"
 )
 @click.option(
     "--points",
@@ -76,6 +79,25 @@ class Side:
     show_default=True,
     help="Rank functions by their own code, or by all that they call too.",
 )
+@click.option(
+    "--levels", metavar="F=A/F=B", help="Two levels of a factor of one campaign, at all levels of the others."
+)
+@click.option(
+    "--least", type=Share(), default=LEAST, show_default=True, help="The smallest effect of interest."
+)
+@click.option(
+    "--noise",
+    metavar="LADDER",
+    type=click.Path(path_type=Path),
+    help="A campaign of `iodyno noise`: effects below its floor are not claimed.",
+)
+@click.option(
+    "--control",
+    type=click.Choice(["holm", "bh", "none"]),
+    default="holm",
+    show_default=True,
+    help="Correction for many comparisons: Holm, or Benjamini and Hochberg.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     campaigns: tuple[Path, ...],
@@ -84,32 +106,59 @@ def command(
     host: str | None,
     top: int,
     by: Part,
+    levels: str | None,
+    least: float,
+    noise: Path | None,
+    control: Control,
     as_json: bool,
 ) -> None:
-    """Compare two points of a CAMPAIGN, or two campaigns.
+    """Compare two points of a CAMPAIGN, two campaigns, or a history of them.
 
     With --points: outcomes and mechanisms at A and B, their ratios B/A with 95 % intervals; with --functions also
     which functions explain the difference. Of two campaigns, A is a point of the first and B one of the second;
-    without --points all points that both have are compared.
+    without --points all points that both have are compared: each outcome of the second is better, worse, the same or
+    undecided, by the smallest effect of interest. With --levels the same is said of two levels of a factor, whose trials
+    are pairs where they lie in one block. Of three campaigns and more: which of them brought a change.
 
     \b
     Examples:
       iodyno compare CAMPAIGN --points 'connections=32,size=64KiB' 'connections=32,size=1KiB' --functions
       iodyno compare CAMPAIGN --points p01 p07 --functions --host server --by inclusive
-      iodyno compare BEFORE AFTER
+      iodyno compare BEFORE AFTER --least 5%
+      iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'
+      iodyno compare campaigns/nightly-*
       iodyno compare BEFORE AFTER --points size=1KiB size=1KiB --functions --json
     """
-    if len(campaigns) > 2:
-        raise ExperimentError(f"found {len(campaigns)} campaigns, allowed: 1 or 2", where="CAMPAIGN")
+    if len(campaigns) > 2 and (points or functions or levels):
+        raise ExperimentError(
+            f"found {len(campaigns)} campaigns, allowed with --points, --functions and --levels: 1 or 2",
+            where="CAMPAIGN",
+            advice="name two of them, or leave these options out to see when something changed",
+        )
+    if levels and (points or functions or len(campaigns) > 1):
+        raise ExperimentError(
+            "compares two levels within one campaign, without --points and --functions",
+            where="--levels",
+            advice="iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'",
+        )
     datasets = [read_dataset(folder) for folder in campaigns]
     summaries = [analyse(dataset) for dataset in datasets]
+    measured = ladder(read_dataset(noise)).outcomes if noise else ()
+    if levels:
+        compare_levels(summaries[0], levels, least=least, control=control, noise=measured, as_json=as_json)
+        return
+    if len(campaigns) > 2:
+        compare_history(summaries, as_json=as_json)
+        return
     if points is None:
         if len(campaigns) == 1 or functions:
             example = " ".join(f"'{name_of(summaries[0], p)}'" for p in summaries[0].points[:2])
             raise ExperimentError(
                 "the two points are missing", where="--points", advice=f"--points {example}"
             )
-        _compare_campaigns(summaries[0], summaries[1], as_json)
+        compare_campaigns(
+            summaries[0], summaries[1], least=least, control=control, noise=measured, as_json=as_json
+        )
         return
     first, second = (
         Side(datasets[at], summaries[at], choose_point(summaries[at], written, "--points"))
@@ -146,48 +195,6 @@ def command(
         click.echo(f"{side}: {basis_note(profile)}")
         for doubt in profile.doubts:
             click.echo(f"warning: {doubt.text}")
-
-
-def _compare_campaigns(first: CampaignSummary, second: CampaignSummary, as_json: bool) -> None:
-    """All points that both campaigns have, by their levels; the outcomes that the first asks for."""
-    by_levels = {tuple(sorted(p.labels.items())): p for p in second.points}
-    shared = [(p, other) for p in first.points if (other := by_levels.get(tuple(sorted(p.labels.items()))))]
-    if not shared:
-        raise ExperimentError(
-            "the two campaigns have no point in common",
-            where="CAMPAIGN",
-            advice="name one of each: --points A B",
-        )
-    found = []
-    for mine, other in shared:
-        asked = {name: mine.outcomes[name] for name in first.asked if name in mine.outcomes}
-        found.append((name_of(first, mine), mine, outcome_changes(asked, other.outcomes)))
-    compared = sum(len(changes) for *_, changes in found)
-    alone = len(first.points) + len(second.points) - 2 * len(shared)
-    if as_json:
-        _print_json(
-            {
-                "first": {"campaign": first.folder, "created": first.created},
-                "second": {"campaign": second.folder, "created": second.created},
-                "points": [
-                    {"levels": dict(point.levels), "labels": dict(point.labels), "outcomes": outcome_change_values(c)}
-                    for _, point, c in found
-                ],
-                "points_of_one_only": alone,
-                "note": _outcome_note(compared),
-            }
-        )  # fmt: skip
-        return
-    click.echo(f"A: {first.folder} ({first.created})\nB: {second.folder} ({second.created})\n")
-    for title, _, changes in found:
-        show_table(outcome_change_table(title, changes), sys.stdout)
-    click.echo(_outcome_note(compared))
-    if alone:
-        click.echo(f"{alone} points are in one of the campaigns only, and left out.")
-    if first.tier != second.tier:
-        click.echo(
-            f"warning: cycles are of tier {first.tier} in A and {second.tier} in B: do not compare them"
-        )
 
 
 def _show_points(

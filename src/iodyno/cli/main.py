@@ -6,29 +6,17 @@ with a click command named `command`, and a line in `COMMANDS`.
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
-from click.shell_completion import CompletionItem
 
+from iodyno.cli.lazy import CommandEntry, LazyGroup, PipeClosedError
 from iodyno.core.errors import ExperimentError, Interrupted, IodynoError
 
 PIPE_CLOSED = 141
 """128 + SIGPIPE, what a shell reports of a program whose reader went away."""
-
-
-@dataclass(frozen=True)
-class CommandEntry:
-    """A command: its word, the module and attribute that hold it, and one line of help."""
-
-    name: str
-    place: str
-    help: str
 
 
 COMMANDS = (
@@ -36,68 +24,33 @@ COMMANDS = (
     CommandEntry("check", "iodyno.cli.check:command", "Check an experiment file and say what it asks for."),
     CommandEntry("plan", "iodyno.cli.plan:command", "Show points, order and how long it will take."),
     CommandEntry("run", "iodyno.cli.run:command", "Run an experiment, or go on with a campaign."),
+    CommandEntry("noise", "iodyno.cli.noise:command", "Measure what varies when nothing is changed."),
+    CommandEntry("convert", "iodyno.cli.convert:command", "Make an experiment file from a profile of uperf."),
     CommandEntry("tcp", "iodyno.cli.tcp:command", "Measure rate and cost of TCP right now, without a file."),
+    CommandEntry("rr", "iodyno.cli.rr:command", "Measure requests and answers right now, without a file."),
+    CommandEntry("disk", "iodyno.cli.disk:command", "Measure a disk or a file right now, without a file."),
+    CommandEntry("search", "iodyno.cli.search:command", "Find the largest rate that meets a goal."),
+    CommandEntry("explore", "iodyno.cli.explore:command", "Find what matters, in stages."),
+    CommandEntry("watch", "iodyno.cli.watch:command", "Look on while a campaign runs, or replay it."),
     CommandEntry("report", "iodyno.cli.report:command", "Show what a campaign found."),
+    CommandEntry(
+        "heatmap", "iodyno.cli.heatmap:command", "Draw what averages hide, of a trace or a campaign."
+    ),
+    CommandEntry("trace", "iodyno.cli.trace:command", "Trace what the kernel does, event by event."),
     CommandEntry("profile", "iodyno.cli.profile:command", "Show or export which functions take CPU time."),
     CommandEntry(
         "compare", "iodyno.cli.compare:command", "Compare two points or two campaigns, by function too."
+    ),
+    CommandEntry("model", "iodyno.cli.model:command", "Calculate queues, networks and scaling curves."),
+    CommandEntry("paths", "iodyno.cli.paths:command", "Show what can lie between two hosts on this machine."),
+    CommandEntry("knobs", "iodyno.cli.knobs:command", "Show what of a host can be set, and where it is at."),
+    CommandEntry(
+        "restore", "iodyno.cli.restore:command", "Restore what a lab that is gone left set on a host."
     ),
     CommandEntry("schema", "iodyno.cli.schema:command", "Print the JSON Schema of an experiment file."),
     CommandEntry("completion", "iodyno.cli.completion:command", "Print the completion script of a shell."),
 )
 """Every command, in the order of work."""
-
-
-class _PipeClosedError(Exception):
-    """Whoever read our output has seen enough."""
-
-
-class LazyGroup(click.Group):
-    """A group whose commands are known by `COMMANDS` and imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The words of all commands, in the order of work."""
-        return [entry.name for entry in COMMANDS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
-        entry = next((entry for entry in COMMANDS if entry.name == cmd_name), None)
-        if entry is None:
-            return None
-        module, _, attribute = entry.place.partition(":")
-        loaded = getattr(importlib.import_module(module), attribute)
-        assert isinstance(loaded, click.Command)
-        return loaded
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of the first word, or an error with the nearest command."""
-        words = self.list_commands(ctx)
-        if args and args[0] not in words and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], words, n=1, cutoff=0.5)
-            advice = f"iodyno {near[0]}" if near else "iodyno --help"
-            raise ExperimentError(
-                f"found {args[0]!r}, allowed: {', '.join(words)}", where="command", advice=advice
-            )
-        return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Runs the command. A reader that went away is no error, which click would make of it."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise _PipeClosedError from None
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands that begin so, without importing any, and the options of `iodyno` itself."""
-        commands = [CompletionItem(e.name, help=e.help) for e in COMMANDS if e.name.startswith(incomplete)]
-        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(entry.name, entry.help) for entry in COMMANDS])
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
@@ -122,6 +75,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) 
 
 @click.group(
     cls=LazyGroup,
+    entries=COMMANDS,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 2 wrong file or option, 3 host or agent not reached, 4 host cannot carry it, "
@@ -160,7 +114,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         )
         sys.stdout.flush()
         return done if isinstance(done, int) else 0
-    except (BrokenPipeError, _PipeClosedError):
+    except (BrokenPipeError, PipeClosedError):
         # Python must not complain about it while it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED

@@ -7,51 +7,118 @@ import io
 import itertools
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno import designs
+from iodyno.cli import design_options, design_tables
+from iodyno.cli.design_options import SHARE, SHARE_OR_NONE
+from iodyno.cli.design_tables import percent
+from iodyno.core.decision import UntilSpec
 from iodyno.core.design import Design, Point
 from iodyno.core.experiment import Experiment
+from iodyno.core.factor import parameter_of
+from iodyno.core.search import SearchSpec
 from iodyno.designs import perturbation
 from iodyno.designs.duration import TRIAL_OVERHEAD_NS, Duration, estimate
-from iodyno.formats.experiment_file import read_experiment
+from iodyno.designs.evaluation import Evaluation, evaluate
+from iodyno.designs.stopping import extended
+
+if TYPE_CHECKING:
+    from iodyno.analysis.repeatability import Repeatability
 
 
 @click.command(name="plan")
 @click.argument("file")
 @click.option("--quick", is_flag=True, help="Plan the quick form.")
 @click.option("--prove", is_flag=True, help="Plan the proof of what limits too.")
+@design_options.of_design
+@click.option(
+    "--noise", type=SHARE, help="Noise between trials of a point, such as 5%: intervals are for it."
+)
+@click.option("--noise-from", metavar="CAMPAIGN", help="Take the noise from this campaign's replicates.")
+@click.option("--outcome", help="Outcome whose noise is taken.  [default: the campaign's first]")
+@click.option("--effect", type=SHARE, help="Effect, such as 10%, of which the power is told.")
+@click.option(
+    "--plot-noise", type=SHARE_OR_NONE, default="0", help="Noise between whole plots, where factors are slow."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, levels in base units.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one line per trial, levels in base units.")
-def command(file: str, quick: bool, prove: bool, as_json: bool, as_csv: bool) -> None:
-    """Show points, order and duration of the experiment in FILE. Runs nothing.
+def command(
+    file: str,
+    quick: bool,
+    prove: bool,
+    noise: float | None,
+    noise_from: str | None,
+    outcome: str | None,
+    effect: float | None,
+    plot_noise: float,
+    as_json: bool,
+    as_csv: bool,
+    **options: Any,
+) -> None:
+    """Show points, order and duration of the experiment in FILE, and what it will tell. Runs nothing.
 
-    The order is random inside each block, drawn from the seed: the same file gives the same order.
+    The order is random inside each block, drawn from the seed: the same file gives the same order. Options such as
+    --design replace keys of the file's section `design`; `iodyno run` takes the same ones.
 
     \b
     Examples:
       iodyno plan studies/tcp-transmit.yaml
       iodyno plan studies/tcp-transmit.yaml --quick
       iodyno plan studies/tcp-transmit.yaml --csv > order.csv
+      iodyno plan studies/tcp-options.yaml --design fractional --resolution 3 --noise 5% --effect 10%
+      iodyno plan studies/tcp-options.yaml --design full_factorial --split 2 --slow nagle
+      iodyno plan studies/tcp-options.yaml --design-file order.csv
     """
     if as_json and as_csv:
         raise click.UsageError("found --json and --csv, allowed: one of them")
-    experiment = read_experiment(file, quick=quick)
+    if noise is not None and noise_from:
+        raise click.UsageError("found --noise and --noise-from, allowed: one of them")
+    if outcome and not noise_from:
+        raise click.UsageError("found --outcome, allowed: with --noise-from")
+    model = options["design_model"]
+    experiment, design = design_options.planned(
+        file, quick=quick, design=design_options.asked(options, evaluates=True)
+    )
     experiment = replace(experiment, prove=experiment.prove or prove)
-    design = designs.plan(experiment)
+    if experiment.until:
+        experiment = extended(experiment)
+        design = design_options.plan_of(experiment, file)
+    measured = _noise_of(noise_from, outcome)
+    evaluation = None
+    if not as_csv:
+        evaluation = evaluate(
+            experiment,
+            design,
+            noise_ratio=measured.noise_ratio if measured else noise,
+            effect_ratio=effect,
+            plot_noise_ratio=plot_noise,
+            model=model,
+        )
     for note in experiment.notes:
         click.echo(f"iodyno: note: {note}", err=True)
     if as_json:
-        click.echo(json.dumps(_as_json(experiment, design), indent=2))
+        click.echo(json.dumps(_as_json(experiment, design, evaluation, measured), indent=2))
     elif as_csv:
         click.echo(_as_csv(design), nl=False)
     else:
-        click.echo(_as_text(experiment, design))
+        click.echo(_as_text(experiment, design, evaluation, measured))
 
 
-def _as_text(experiment: Experiment, design: Design) -> str:
+def _noise_of(campaign: str | None, outcome: str | None) -> Repeatability | None:
+    if campaign is None:
+        return None
+    # Imported here: it reads and analyses a campaign, which most plans do not ask for.
+    from iodyno.analysis.repeatability import of_campaign
+
+    return of_campaign(campaign, outcome)
+
+
+def _as_text(
+    experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
+) -> str:
     duration = estimate(experiment, design)
     names = _columns(design)
     rows = [[point.id, *(_shown(experiment, point, name) for name in names)] for point in design.points]
@@ -66,14 +133,50 @@ def _as_text(experiment: Experiment, design: Design) -> str:
             "",
             *(f"  {line}" for line in _table(["point", *names], rows)),
             "",
-            f"Order ({design.kind}, seed {design.seed}), block by block:",
-            *blocks,
-            "",
-            f"{_many(len(design.points), 'point')} x {_many(experiment.design.replicates, 'replicate')}"
-            f" = {_many(len(design.trials), 'trial')}",
-            _time(duration),
+            *(
+                [_search(experiment.search, design)]
+                if experiment.search
+                else [
+                    f"Order ({design.kind}, seed {design.seed}), block by block:",
+                    *blocks,
+                    "",
+                    f"{_many(len(design.points), 'point')} x {_many(experiment.design.replicates, 'replicate')}"
+                    f" = {_many(len(design.trials), 'trial')}",
+                    _time(duration),
+                    *([_until(experiment.until)] if experiment.until else []),
+                ]
+            ),
             *([_proof(experiment, design)] if experiment.prove else []),
+            *_told(experiment, design, evaluation, measured),
         ]
+    )
+
+
+def _told(
+    experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
+) -> list[str]:
+    """What the design is, and what it will tell."""
+    structure = design_tables.structure_lines(experiment, design)
+    lines = ["", *structure] if structure else []
+    told = design_tables.evaluation_lines(evaluation)
+    if measured:
+        told.append(
+            f"  the noise is that of {measured.outcome} there: {percent(measured.noise_ratio)} "
+            f"[{percent(measured.low_ratio)}, {percent(measured.high_ratio)}], over {_many(measured.points, 'point')}"
+        )
+    return [*lines, "", *told] if told else lines
+
+
+def _until(spec: UntilSpec) -> str:
+    return f"at most: it ends when it is known whether {spec.rule.text}, which is asked after every block"
+
+
+def _search(spec: SearchSpec, design: Design) -> str:
+    points = len(design.points)
+    each = "" if points == 1 else f" at each of {points} points"
+    return (
+        f"a search for the largest {spec.factor} with {spec.goal.text}, {spec.low} to {spec.high}{each}: "
+        f"{clock(points * spec.time_ns)} at most; which trials is known when those before have run"
     )
 
 
@@ -113,7 +216,9 @@ def clock(ns: int) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def _as_json(experiment: Experiment, design: Design) -> dict[str, object]:
+def _as_json(
+    experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
+) -> dict[str, object]:
     duration = estimate(experiment, design)
     names = _columns(design)
     return {
@@ -139,6 +244,9 @@ def _as_json(experiment: Experiment, design: Design) -> dict[str, object]:
             "background_ns": duration.background_ns,
             "total_ns": duration.total_ns,
         },
+        "search": asdict(experiment.search) if experiment.search else None,
+        **design_tables.design_json(design, evaluation),
+        "noise": asdict(measured) if measured else None,
         "proof": {"most_trials": perturbation.most_trials(design)} if experiment.prove else None,
         "notes": list(experiment.notes),
     }
@@ -160,7 +268,7 @@ def _columns(design: Design) -> list[str]:
 
 
 def _shown(experiment: Experiment, point: Point, name: str) -> str:
-    parameter = experiment.workload.workload.parameter(name)
+    parameter = parameter_of(experiment.workload.workload, name)
     level = point.levels[name]
     return parameter.show(level) if parameter else str(level)
 

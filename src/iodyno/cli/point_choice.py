@@ -12,7 +12,9 @@ from click.shell_completion import CompletionItem
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.errors import ExperimentError, IodynoError
-from iodyno.core.workload import WORKLOADS, Level
+from iodyno.core.factor import parameter_of
+from iodyno.core.script.parameters import workload_of_stored
+from iodyno.core.workload import Level
 from iodyno.store.manifest import read_json
 from iodyno.store.schema import CAMPAIGN
 
@@ -86,7 +88,7 @@ def choose_host(summary: CampaignSummary, written: str | None) -> str:
 def _levels(summary: CampaignSummary, written: str, where: str) -> dict[str, Level]:
     """`written` as levels in base units."""
     known = list(dict.fromkeys(name for point in summary.points for name in point.levels))
-    workload = WORKLOADS.get(str(summary.workload.get("kind", "stream")))
+    workload = workload_of_stored(summary.workload)
     example = name_of(summary, summary.points[0]) if summary.points else "connections=32,size=64KiB"
     found: dict[str, Level] = {}
     for part in filter(None, (part.strip() for part in written.split(","))):
@@ -96,7 +98,7 @@ def _levels(summary: CampaignSummary, written: str, where: str) -> dict[str, Lev
                 f"{name!r} is no factor of this campaign" if equals else f"{part!r} is no level of a factor"
             )
             raise ExperimentError(f"{what}; allowed: {', '.join(known)}", where=where, advice=example)
-        parameter = workload.parameter(name) if workload else None
+        parameter = parameter_of(workload, name)
         try:
             found[name] = parameter.parse(level) if parameter else level
         except ValueError as error:
@@ -138,14 +140,14 @@ def _header(ctx: click.Context) -> Mapping[str, Any]:
 def _written(header: Mapping[str, Any]) -> Sequence[str]:
     """The points of a campaign as they are written, from its header alone: a shell waits for it."""
     experiment = header.get("experiment") or {}
-    workload = WORKLOADS.get(str((experiment.get("workload") or {}).get("kind", "stream")))
+    workload = workload_of_stored(experiment.get("workload") or {})
     factors = [f["name"] for f in experiment.get("factors") or () if len(set(map(str, f["levels"]))) > 1]
     found = []
     for point in (header.get("design") or {}).get("points") or ():
         levels = {name: level for name, level in point["levels"].items() if name in factors or not factors}
         shown = []
         for name, level in levels.items():
-            parameter = workload.parameter(name) if workload else None
+            parameter = parameter_of(workload, name)
             shown.append(f"{name}={parameter.show(level) if parameter else level}")
         found.append(",".join(shown))
     return found

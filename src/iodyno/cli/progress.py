@@ -12,8 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from iodyno.campaign.runner import Watcher
+from iodyno.core.decision import Standing
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.experiment import Experiment
+from iodyno.core.factor import parameter_of, told_by_variant
 from iodyno.core.warnings import Doubt
 
 
@@ -33,6 +35,7 @@ class PlainWatcher(Watcher):
         self._console = console
         self._left_ns = 0
         self._rate = ""
+        self._rates: dict[str, float] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -47,11 +50,17 @@ class PlainWatcher(Watcher):
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
         """Forgets the numbers of the trial before."""
         self._rate = ""
+        self._rates = {}
 
     def on_record(self, host: str, record: Mapping[str, Any]) -> None:
         """Keeps the goodput of the last measured interval."""
         length_ns = record["end_ns"] - record["begin_ns"]
-        if host == self._experiment.workload.receiver and record["window"] == "measured" and length_ns > 0:
+        if record["window"] != "measured" or length_ns <= 0:
+            return
+        if host in self._experiment.workload.hosts:
+            self._rates[host] = record["load"]["operations"] * 1e9 / length_ns
+            self._rate = f"{sum(self._rates.values()):.0f} IO/s"
+        elif host == self._experiment.workload.receiver:
             self._rate = f"{record['load']['bytes'] * 8 / length_ns:.2f} Gbit/s"
 
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
@@ -71,25 +80,39 @@ class PlainWatcher(Watcher):
         """Keeps it for the next line."""
         self._left_ns = time_left_ns
 
+    def on_look(self, standing: Standing) -> None:
+        """Says where the decision stands."""
+        # Imported here: the package of reports draws in what a plain run does not need.
+        from iodyno.report.decision import look_line
+
+        self.say(f"{standing.rule}: {look_line(standing)}")
+
     def say(self, text: str) -> None:
         """A line on stderr."""
         click.echo(text, err=True)
 
     def place(self, planned: PlannedTrial) -> str:
-        """Such as `3 of 36`; of a proof, which may take more or fewer trials, `5 of the proof`."""
+        """Such as `3 of 36`; of a proof or a search, which may take more or fewer trials, `5 of the proof`."""
         if planned.perturbation:
             return f"{planned.order + 1 - self._trials} of the proof"
+        if not self._trials:
+            return f"{planned.order + 1} of the search"
+        if self._experiment.until:
+            return f"{planned.order + 1} of at most {self._trials}"
         return f"{planned.order + 1} of {self._trials}"
 
     def levels(self, planned: PlannedTrial) -> str:
         """Such as `connections 4, size 64KiB`."""
         workload = self._experiment.workload.workload
         shown = []
+        told = told_by_variant(self._experiment.factors)
         for name, level in planned.point.levels.items():
-            parameter = workload.parameter(name)
+            if name in told:
+                continue
+            parameter = parameter_of(workload, name)
             shown.append(f"{name} {parameter.show(level) if parameter else level}")
         if (change := planned.perturbation) and change.setting and change.after is not None:
-            parameter = workload.parameter(change.setting)
+            parameter = parameter_of(workload, change.setting)
             shown.append(f"{change.setting} {parameter.show(change.after) if parameter else change.after}")
         return ", ".join(shown) or planned.point.id
 
@@ -126,7 +149,7 @@ class LiveWatcher(PlainWatcher):
     def on_record(self, host: str, record: Mapping[str, Any]) -> None:
         """Shows goodput and time left."""
         super().on_record(host, record)
-        if host == self._experiment.workload.receiver:
+        if host == self._experiment.workload.ends[-1]:
             length_ns = record["end_ns"] - record["begin_ns"]
             self._progress_ns += length_ns
             self._left_ns = max(0, self._left_ns - length_ns)

@@ -12,7 +12,7 @@ from iodyno.analysis.function_study import FunctionStudy, study_functions
 from iodyno.analysis.summary import analyse
 from iodyno.report.csv import as_csv
 from iodyno.report.function_section import contrast_sentences
-from iodyno.report.html import write_page
+from iodyno.report.html import write_dataset
 from iodyno.report.json import as_json
 from iodyno.report.terminal import show_tables
 
@@ -47,7 +47,7 @@ def command(campaign: Path, form: str | None, html: Path | None, opened: str) ->
     else:
         show_tables(summary, more=contrast_sentences(functions))
     if form is None or html is not None:
-        page = write_page(summary, html or campaign / "report.html", functions)
+        page = write_dataset(dataset, summary, html or campaign / "report.html", functions)
         click.echo(f"iodyno: report: {page}", err=True)
         if opened == "yes":
             webbrowser.open(page.resolve().as_uri())
@@ -58,5 +58,5 @@ def show(folder: Path) -> None:
     dataset = read_dataset(folder)
     summary, functions = analyse(dataset), study_functions(dataset)
     show_tables(summary, more=contrast_sentences(functions))
-    page = write_page(summary, folder / "report.html", functions)
+    page = write_dataset(dataset, summary, folder / "report.html", functions)
     click.echo(f"iodyno: report: {page}", err=True)

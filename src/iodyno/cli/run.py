@@ -6,23 +6,30 @@ import asyncio
 import json
 import signal
 import sys
-from dataclasses import replace
+from collections.abc import Collection
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from iodyno import designs
 from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
+from iodyno.cli import decide, design_options, storage_files, uperf
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.prove import strategy
+from iodyno.cli.seek import seeker
+from iodyno.cli.watch_beside import page_beside
 from iodyno.core.design import Design
 from iodyno.core.errors import Interrupted, StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.designs.duration import estimate
 from iodyno.formats.experiment_file import read_experiment
+from iodyno.formats.uperf import is_profile
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
+from iodyno.store.schema import EXPERIMENT
 
 _ASK_FROM_NS = 30 * 60 * 10**9
 """A campaign that is longer than this is asked about on a terminal (chosen: longer than a coffee)."""
@@ -38,12 +45,46 @@ _ASK_FROM_NS = 30 * 60 * 10**9
     "--into", metavar="DIR", type=click.Path(path_type=Path), help="Make the campaign's folder there."
 )
 @click.option("--prove", is_flag=True, help="Test what limits each point by extra trials.")
+@click.option(
+    "--until", metavar="RULE", help="Stop when this is known, such as 'ratio(size=1KiB/size=64KiB) > 1.5'."
+)
+@click.option(
+    "--max-trials", type=click.IntRange(2, 99_999), help="Stop after so many trials without an answer."
+)
+@click.option(
+    "--destroy",
+    metavar="PATH",
+    multiple=True,
+    help="A device or file to write to, whatever it holds; may be repeated.",
+)
+@click.option(
+    "--remove-targets",
+    is_flag=True,
+    help="Remove the files that were laid out for a load on disks, in the end.",
+)
+@design_options.of_design
+@uperf.of_profiles
+@storage_files.of_storage
+@click.option("--watch", "watched", is_flag=True, help="Serve the live page of `iodyno watch` while it runs.")
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the report.")
 def command(
-    file: str, quick: bool, resume: Path | None, into: Path | None, prove: bool, yes: bool, as_json: bool
+    file: str,
+    quick: bool,
+    resume: Path | None,
+    into: Path | None,
+    prove: bool,
+    until: str | None,
+    max_trials: int | None,
+    destroy: tuple[str, ...],
+    remove_targets: bool,
+    watched: bool,
+    yes: bool,
+    as_json: bool,
+    **asked: Any,
 ) -> None:
-    """Run the experiment in FILE and name the campaign's folder on the last line.
+    """Run the experiment in FILE, or a profile of uperf, a personality of Filebench (.f) or a job file of fio (.fio), and
+    name the campaign's folder on the last line.
 
     Ctrl-C stops cleanly; finished trials stay, and --resume goes on from there. Failed trials are retried within
     the experiment's limit, and once more by --resume.
@@ -51,27 +92,59 @@ def command(
     With --prove, or `prove: on` in FILE, extra trials change the resource that is suspected to limit each point a little,
     and the report says by how much the rate followed. A finished campaign can be proved later: --resume with --prove.
 
+    With --until, or `until:` in FILE, trials come block by block until the rule has its answer or --max-trials are made; the
+    design's replicates then say nothing. Rules: 'ratio(X) > 1.5', 'difference(X) > 0', 'no difference(X) beyond 2%',
+    'X=A costs more than X=B', 'width(ratio(X)) < 5%'.
+
     \b
     Examples:
       iodyno run studies/tcp-transmit.yaml --quick
       iodyno run studies/tcp-transmit.yaml --quick --prove
+      iodyno run studies/tcp-transmit.yaml --until 'ratio(size=1KiB/size=64KiB) > 1.5' --max-trials 60
       iodyno run studies/tcp-transmit.yaml --resume campaigns/NAME
+      iodyno run studies/tcp-options.yaml --design fractional --resolution 3 --replicates 2
+      iodyno run profile.xml --set nthr=4 --set proto=tcp
+      iodyno run fileserver.f --target /srv/test --set nfiles=1000 --seconds 10
+      iodyno run job.fio --section randread --target /srv/test
     """
     if resume and into:
         raise click.UsageError("found --resume and --into, allowed: one of them")
+    design_keys = design_options.asked(asked)
     # A campaign goes on in the form that it was begun in.
-    experiment = read_experiment(file, quick=quick or (resume is not None and was_quick(resume)))
+    storage_asked = {name: asked.pop(name) for name in ("target", "seconds", "sections", "remove_files")}
+    profile = is_profile(file)
+    foreign = profile or storage_files.kind_of(file) is not None
+    if foreign and not profile:
+        if resume or design_keys:
+            raise click.UsageError(
+                "found a workload of another tool, allowed: --resume and a design with an experiment file"
+            )
+        experiment = storage_files.experiment_of(file, **asked, **storage_asked, quick=quick)
+    elif profile:
+        storage_files.refuse(file, storage_asked)
+        if quick or resume or design_keys:
+            raise click.UsageError(
+                "found a profile of uperf, allowed: --quick, --resume and a design with an experiment file"
+            )
+        experiment = uperf.experiment_of(file, **asked)
+    else:
+        uperf.refuse(file, asked)
+        storage_files.refuse(file, storage_asked)
+        quick = quick or (resume is not None and was_quick(resume))
+        experiment = read_experiment(file, quick=quick, design=design_keys)
     experiment = replace(experiment, prove=experiment.prove or prove)
-    design = designs.plan(experiment)
+    with design_options.placed(experiment, file):
+        experiment = decide.with_rule(experiment, until, max_trials, resume) or experiment
+    design = design_options.plan_of(experiment, file)
     program = find_agent()
     for note in experiment.notes:
         click.echo(f"iodyno: note: {note}", err=True)
-    _ask(experiment, design, yes)
+    ask(experiment, design, yes)
     folder = resume or new_folder(into or Path("campaigns"), experiment.name)
     if not folder.is_dir():
         raise StoreError("is not there", where=str(folder), advice="name a folder that `iodyno run` printed")
-    again = f"iodyno run {file} --resume {folder}"
-    with progress(experiment, design) as watcher:
+    again = f"iodyno run {folder / EXPERIMENT if foreign or design_keys else file} --resume {folder}"
+    with progress(experiment, design) as watcher, page_beside(folder) if watched else nullcontext():
         outcome = execute(
             experiment,
             design,
@@ -80,12 +153,15 @@ def command(
             watcher=watcher,
             again=again,
             program=program,
+            destroy=destroy,
+            remove_targets=remove_targets,
         )
     _show(outcome, as_json)
     if outcome.failed:
         first = outcome.failed[0]
+        due = outcome.finished + len(outcome.failed) if outcome.decision else len(design.trials)
         raise TrialError(
-            f"{len(outcome.failed)} of {len(design.trials)} trials failed, the first of them: {first.reason}",
+            f"{len(outcome.failed)} of {due} trials failed, the first of them: {first.reason}",
             where=str(folder / (first.folder or "")),
             advice=again,
         )
@@ -100,6 +176,9 @@ def execute(
     watcher: Watcher,
     again: str,
     program: AgentProgram | None = None,
+    last_block: int | None = None,
+    destroy: Collection[str] = (),
+    remove_targets: bool = False,
 ) -> CampaignOutcome:
     """Runs the campaign until its end or a signal; `again` is the command that goes on with it.
 
@@ -121,6 +200,11 @@ def execute(
             watcher=watcher,
             program=program,
             strategy=strategy(experiment),
+            seeker=seeker(experiment),
+            decider=decide.decider(experiment),
+            last_block=last_block,
+            destroy=destroy,
+            remove_targets=remove_targets,
         )
 
     try:
@@ -129,7 +213,8 @@ def execute(
         raise Interrupted("stopped; finished trials are kept", where=str(folder), advice=again) from None
 
 
-def _ask(experiment: Experiment, design: Design, yes: bool) -> None:
+def ask(experiment: Experiment, design: Design, yes: bool) -> None:
+    """Asks on a terminal whether a long campaign is wanted. Raises click.Abort."""
     total_ns = estimate(experiment, design).total_ns
     if total_ns < _ASK_FROM_NS or yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
@@ -141,9 +226,10 @@ def _show(outcome: CampaignOutcome, as_json: bool) -> None:
     """The report, if anything was measured; the campaign's folder on the last line."""
     if as_json:
         failed = [{"order": entry.order, "reason": entry.reason} for entry in outcome.failed]
-        click.echo(
-            json.dumps({"campaign": str(outcome.folder), "finished": outcome.finished, "failed": failed})
-        )
+        skipped = [{"order": entry.order, "reason": entry.reason} for entry in outcome.skipped]
+        told = {"finished": outcome.finished, "failed": failed, "skipped": skipped}
+        decided = {"decision": asdict(outcome.decision)} if outcome.decision else {}
+        click.echo(json.dumps({"campaign": str(outcome.folder), **told, **decided}))
         return
     try:
         if outcome.finished:

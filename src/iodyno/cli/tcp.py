@@ -2,82 +2,35 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from iodyno import designs
-from iodyno.campaign.folder import new_folder
-from iodyno.cli.progress import watcher as progress
-from iodyno.cli.run import execute
-from iodyno.core.errors import ExperimentError, TrialError
-from iodyno.core.experiment import Experiment
-from iodyno.core.outcome import Estimate
+from iodyno.cli import right_now
+from iodyno.cli.right_now import level
 from iodyno.core.workload import STREAM
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.session.locate import find_agent
-
-WARM_UP = "500ms"
-"""Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
-
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _level(option: str, name: str, default: str | None = None) -> Callable[[_Function], _Function]:
-    """An option that holds a level of the workload's parameter as it was written."""
-    parameter = STREAM.parameter(name)
-    assert parameter is not None
-
-    def checked(ctx: click.Context, _option: click.Parameter, written: str | None) -> str | None:
-        try:
-            if written is not None:
-                parameter.parse(written)
-        except ValueError as problem:
-            raise click.BadParameter(str(problem), ctx, param_hint=option) from None
-        return written
-
-    return click.option(
-        option,
-        name,
-        metavar="|".join(parameter.words) or parameter.kind.upper(),
-        default=default,
-        show_default=True,
-        callback=checked,
-        help=parameter.help,
-    )
 
 
 @click.command(name="tcp")
-@_level("--connections", "connections", "1")
-@_level("--size", "size", "64KiB")
-@click.option(
-    "--seconds", type=click.FloatRange(0.1, 86_400), default=5, show_default=True, help="Measured time."
-)
-@_level("--window", "window")
-@_level("--send-buffer", "send_buffer")
-@_level("--receive-buffer", "receive_buffer")
-@_level("--driver", "driver", "threads")
+@level(STREAM, "--connections", "connections", "1")
+@level(STREAM, "--size", "size", "64KiB")
+@right_now.seconds
+@level(STREAM, "--window", "window")
+@level(STREAM, "--send-buffer", "send_buffer")
+@level(STREAM, "--receive-buffer", "receive_buffer")
+@level(STREAM, "--transport", "transport", "tcp")
+@level(STREAM, "--driver", "driver", "threads")
 @click.option("--nagle/--no-nagle", default=True, show_default=True, help="Nagle's algorithm.")
-@_level("--congestion-control", "congestion_control")
-@_level("--link-rate", "link_rate")
-@_level("--link-queue", "link_queue")
-@_level("--link-delay", "link_delay")
-@click.option(
-    "--to", metavar="ssh:USER@HOST", help="The receiving host; without it, two hosts in this machine."
-)
-@click.option(
-    "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."
-)
-@click.option("--prove", is_flag=True, help="Test what limits the rate by extra trials.")
-@click.option("--profile/--no-profile", default=True, show_default=True,
-              help="Sample call stacks, to tell which functions the cost is of.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--into", type=click.Path(path_type=Path), default=Path("campaigns"), show_default=True,
-              help="Folder in which the campaign's folder is made.")  # fmt: skip
+@level(STREAM, "--congestion-control", "congestion_control")
+@level(STREAM, "--link-rate", "link_rate")
+@level(STREAM, "--link-queue", "link_queue")
+@level(STREAM, "--link-delay", "link_delay")
+@right_now.repeat
+@right_now.prove
+@right_now.common
 def command(
     seconds: float,
     nagle: bool,
@@ -102,6 +55,7 @@ def command(
       iodyno tcp --connections 4 --size 64KiB --seconds 5
       iodyno tcp --connections 32 --size 1KiB --driver epoll --no-nagle --repeat 5
       iodyno tcp --receive-buffer 16KiB --prove
+      iodyno tcp --transport unix --connections 4
       iodyno tcp --to ssh:me@server --connections 8 --window 256k --json
     """
     written = {name: value for name, value in levels.items() if value is not None}
@@ -110,8 +64,8 @@ def command(
     written["nagle"] = nagle
     keys = experiment_of(written, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile)
     asked = experiment_text(keys)
-    folder = _measure(parse_experiment(asked, file="iodyno tcp", environment={}), into)
-    _show(folder, as_json=as_json)
+    folder = right_now.measure(parse_experiment(asked, file="iodyno tcp", environment={}), into)
+    right_now.show(folder, as_json=as_json)
 
 
 def experiment_of(
@@ -126,22 +80,15 @@ def experiment_of(
     """The experiment that the options ask for, as the keys of an experiment file."""
     factors = {name: [levels[name]] for name in ("connections", "size")}
     settings = {name: value for name, value in levels.items() if name not in factors}
-    measured_ms = round(seconds * 1000)
     return {
         "name": "tcp",
         "question": "What do these connections carry, and what does it cost?",
-        "hosts": _hosts(to),
+        "hosts": right_now.hosts_of(to),
         "workload": {"kind": "stream", "sender": "client", "receiver": "server", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
         **({"prove": True} if prove else {}),
-        "windows": {
-            "warm_up": WARM_UP,
-            "measured": f"{measured_ms}ms",
-            "drain": "100ms",
-            # Ten intervals, so that one trial has an interval of its own; 1 s at most, to see it move.
-            "interval": f"{min(1000, max(measured_ms // 10, 10))}ms",
-        },
+        "windows": right_now.windows(seconds),
         "outcomes": [
             "goodput_bits_per_s",
             *(
@@ -151,111 +98,4 @@ def experiment_of(
             ),
         ],
         "profile": profile,
-    }
-
-
-def _hosts(to: str | None) -> dict[str, dict[str, str]]:
-    if to is None:
-        return {"client": {"access": "netns"}, "server": {"access": "netns"}}
-    access, _, target = to.partition(":")
-    if access != "ssh" or not target:
-        raise ExperimentError(f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice=f"--to ssh:{to}")
-    return {"client": {"access": "local"}, "server": {"access": "ssh", "to": target}}
-
-
-def _measure(experiment: Experiment, into: Path) -> Path:
-    """Runs the experiment as `iodyno run` does; the campaign's folder. Raises TrialError."""
-    design = designs.plan(experiment)
-    program = find_agent()
-    folder = new_folder(into, experiment.name)
-    again = f"iodyno run {folder / 'experiment.yaml'} --resume {folder}"
-    with progress(experiment, design) as watcher:
-        outcome = execute(
-            experiment, design, folder, resume=False, watcher=watcher, again=again, program=program
-        )
-    if outcome.failed:
-        first = outcome.failed[0]
-        text = (
-            f"{len(outcome.failed)} of {len(design.trials)} trials failed, the first of them: {first.reason}"
-        )
-        raise TrialError(text, where=str(folder / (first.folder or "")), advice=again)
-    return folder
-
-
-def _show(folder: Path, *, as_json: bool) -> None:
-    """What the campaign found; in words with the campaign's folder on the last line."""
-    # Imported here: slow, and not needed while the load is on.
-    from iodyno.analysis.dataset import read_dataset
-    from iodyno.analysis.summary import analyse
-    from iodyno.report.limiter import finding_json, sentence
-
-    dataset = read_dataset(folder)
-    summary = analyse(dataset)
-    point = summary.points[0]
-    if as_json:
-        outcomes = {name: _as_json(point.outcomes[name]) for name in summary.asked}
-        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.doubts]
-        found = {
-            "levels": dict(point.levels),
-            "outcomes": outcomes,
-            "limiter": finding_json(point.limiter),
-            "warnings": warnings,
-        }
-        click.echo(json.dumps({"campaign": str(folder), "points": [found]}, indent=2))
-        return
-    levels = ", ".join(f"{name} {text}" for name, text in point.labels.items())
-    click.echo(f"{levels}, {summary.windows['measured_ns'] / 1e9:g} s x {point.finished}")
-    rows = [(name, *shown(point.outcomes[name])) for name in summary.asked]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for name, value, interval in rows:
-        click.echo(f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())
-    click.echo(f"  {sentence(point.limiter)}")
-    for line in _methods({name: point.outcomes[name].method for name in summary.asked}):
-        click.echo(f"  {line}")
-    # What came up while the load was on was said then.
-    said = {doubt.text for doubt in (*dataset.doubts, *(d for trial in dataset.trials for d in trial.doubts))}
-    for doubt in summary.doubts:
-        if doubt.text not in said:
-            click.echo(f"doubt: {doubt.where + ': ' if doubt.where else ''}{doubt.text}", err=True)
-    click.echo(str(folder))
-
-
-def shown(estimate: Estimate) -> tuple[str, str]:
-    """The estimate with its unit, and its interval in the same unit, to four figures.
-
-    >>> shown(Estimate(23.4e9, 23.1e9, 23.7e9, 3, "bit/s", "t"))
-    ('23.4 Gbit/s', '[23.1, 23.7]')
-    """
-    if estimate.estimate is None:
-        return "missing", f"({estimate.missing})"
-    scale, prefix = 1.0, ""
-    if estimate.unit == "bit/s":
-        powers = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-        scale, prefix = next((p for p in powers if estimate.estimate >= p[0]), (1.0, ""))
-    value = f"{estimate.estimate / scale:.4g} {prefix}{estimate.unit}"
-    if estimate.low is None or estimate.high is None:
-        return value, "(no interval)"
-    return value, f"[{estimate.low / scale:.4g}, {estimate.high / scale:.4g}]"
-
-
-def _methods(methods: Mapping[str, str]) -> list[str]:
-    """How the intervals were made, each way once; what was done for the costs of a host, with its name."""
-    lines: dict[str, None] = {}
-    for outcome, method in methods.items():
-        host, _, _ = outcome.rpartition(".")
-        interval, *notes = method.split("; ")
-        lines[f"intervals: 95 %, {interval}"] = None
-        lines |= dict.fromkeys(f"{host}: {note}" if host else note for note in notes)
-    return sorted(lines, key=lambda line: not line.startswith("intervals"))
-
-
-def _as_json(estimate: Estimate) -> dict[str, object]:
-    return {
-        "estimate": estimate.estimate,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": estimate.n,
-        "unit": estimate.unit,
-        "method": estimate.method,
-        "missing": estimate.missing,
     }

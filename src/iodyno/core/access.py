@@ -66,6 +66,12 @@ ACCESSES: Mapping[str, AccessKind] = {
                 AccessOption(
                     "link_mtu", "count", "MTU of the link between the namespaces.", low=1280, high=65_535
                 ),
+                AccessOption(
+                    "addresses",
+                    "count",
+                    "IPv4 addresses of the host on that link; each allows some 64 000 connections more.",
+                    high=4096,
+                ),
             ),
         ),
         AccessKind(

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from iodyno.core.decision import UntilSpec
 from iodyno.core.factor import Factor
+from iodyno.core.noise import NoiseSpec
+from iodyno.core.personality.parameters import workload_of as personality_workload
+from iodyno.core.personality.values import Personality
+from iodyno.core.script.parameters import workload_of
+from iodyno.core.script.values import Script
+from iodyno.core.search import SearchSpec
 from iodyno.core.workload import WORKLOADS, Level, Workload
 
 
@@ -31,17 +38,32 @@ class HostSpec:
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """Which workload runs between which hosts, with the settings that are not varied."""
+    """Which workload runs between which hosts, with the settings that are not varied.
+
+    `script`: what the workload of that name does; `variables`: what each of its variables holds. `hosts`: those that a
+    load runs on which needs no other end; sender and receiver are empty then. `program`: the personality of a load on files.
+    """
 
     kind: str
-    sender: str
-    receiver: str
+    sender: str = ""
+    receiver: str = ""
     settings: Mapping[str, Level] = field(default_factory=dict)
+    script: Script | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    hosts: tuple[str, ...] = ()
+    program: Personality | None = None
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The hosts that generate or take the load."""
+        return self.hosts or (self.sender, self.receiver)
 
     @property
     def workload(self) -> Workload:
         """The workload's description."""
-        return WORKLOADS[self.kind]
+        if self.program is not None:
+            return personality_workload(self.program)
+        return workload_of(self.script) if self.script else WORKLOADS[self.kind]
 
 
 @dataclass(frozen=True)
@@ -61,12 +83,34 @@ class Windows:
 
 @dataclass(frozen=True)
 class DesignSpec:
-    """Which design, how often each point is repeated, and the seed of its random order."""
+    """Which design, how often each point is repeated, and the seed of its random order.
+
+    The rest belongs to some kinds of design only (`OPTIONS_OF` in `iodyno.core.design_options` says which). `split`: blocks
+    that a replicate is divided into. `slow`: factors whose level is kept for as many trials as it can be. `centre_points`:
+    how often a replicate visits the middle; None: as often as the design needs it. `log`: factors whose middle is between
+    the logarithms. `rows`: text of a design file, or of the points that are there already.
+    """
 
     kind: str = "full_factorial"
     replicates: int = 3
     blocks: bool = True
     seed: int = 1
+    resolution: int | None = None
+    runs: int | None = None
+    generators: tuple[str, ...] = ()
+    clear: tuple[str, ...] = ()
+    split: int = 1
+    confound: tuple[str, ...] = ()
+    centre_points: int | None = None
+    slow: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    axial: str = "faced"
+    model: tuple[str, ...] = ("interactions",)
+    along: str | None = None
+    direction: str = "up"
+    base: Mapping[str, Level] = field(default_factory=dict)
+    file: str | None = None
+    rows: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +129,10 @@ class Experiment:
 
     `profile_hz`: samples of call stacks per second and CPU; 0: no profile. The default shares no divisor with the
     kernel's timer ticks. `sensors`: those to read; None: all that the hosts have. `prove`: whether extra trials
-    test what limits the rate.
+    test what limits the rate. `search`: the level of a parameter is looked for at each point, instead of the design's
+    trials. `bystander`: a second workload that runs beside in every trial, with agents of its own, to see what the first
+    one takes from it. `until`: the rule that ends the campaign, block by block. `noise`: how often the levels of a noise
+    ladder are repeated. `knobs`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
 
     `notes` are sentences about what the reader decided by itself, to be shown to the user.
     """
@@ -102,10 +149,20 @@ class Experiment:
     profile_hz: int = 997
     sensors: tuple[str, ...] | None = None
     prove: bool = False
+    search: SearchSpec | None = None
+    bystander: WorkloadSpec | None = None
+    until: UntilSpec | None = None
+    noise: NoiseSpec | None = None
+    knobs: Mapping[str, Level] = field(default_factory=dict)
     text: str = ""
     quick: bool = False
     notes: tuple[str, ...] = ()
 
     def settings(self, levels: Mapping[str, Level]) -> dict[str, Level]:
-        """Everything that the workload is told at a point: defaults, settings, then the point's levels."""
-        return {**self.workload.workload.defaults(), **self.workload.settings, **levels}
+        """Everything that workload and hosts are told at a point: defaults, settings, then the point's levels.
+
+        What is searched for is at its least where the levels do not say it.
+        """
+        searched = {self.search.factor: self.search.low} if self.search else {}
+        fixed = {**self.workload.workload.defaults(), **self.workload.settings, **self.knobs}
+        return {**fixed, **searched, **levels}

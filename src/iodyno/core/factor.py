@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from iodyno.core.workload import Level
+from iodyno.core.knob import knob_of
+from iodyno.core.workload import Level, Parameter, Workload
 
 
 @dataclass(frozen=True)
@@ -25,3 +26,17 @@ class Factor:
         return {self.name: self.levels[index]} | {
             name: levels[index] for name, levels in self.together.items()
         }
+
+
+VARIANT = "variant"
+"""A factor that is nothing but a name for each of its levels: what a level means stands in `together`."""
+
+
+def parameter_of(workload: Workload | None, name: str) -> Parameter | None:
+    """What the name of a factor or of a setting stands for: a parameter of the workload, or a knob of a host."""
+    return (workload.parameter(name) if workload else None) or knob_of(name)
+
+
+def told_by_variant(factors: Iterable[Factor]) -> frozenset[str]:
+    """What the name of a variant stands for, and so need not be said beside it."""
+    return frozenset(name for factor in factors if factor.name == VARIANT for name in factor.together)

@@ -4,25 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
+from iodyno.core.disk_outcomes import OF_DISKS
+from iodyno.core.outcome_kind import OutcomeKind as OutcomeKind
 from iodyno.core.warnings import Doubt
-
-
-@dataclass(frozen=True)
-class OutcomeKind:
-    """One outcome. Its name carries its unit; `per_host` outcomes are prefixed `client.`, `server.`, ...
-
-    `of_trial`: it also stands without a host.
-    """
-
-    name: str
-    unit: str
-    help: str
-    per_host: bool = False
-    of_trial: bool = False
-    better: Literal["higher", "lower", "none"] = "none"
-
 
 OUTCOMES: Mapping[str, OutcomeKind] = {
     kind.name: kind
@@ -40,6 +25,13 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             better="higher",
         ),
         OutcomeKind(
+            "messages_per_s",
+            "1/s",
+            "Messages that the receiving application got per second: goodput over the message size. Of datagrams, those"
+            " that arrived.",
+            better="higher",
+        ),
+        OutcomeKind(
             "write_service_time_mean_ns",
             "ns",
             "Mean time from the first attempt to write a message to the acceptance of its last byte"
@@ -49,6 +41,42 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind("write_service_time_p50_ns", "ns", "Median of the same.", better="lower"),
         OutcomeKind("write_service_time_p99_ns", "ns", "99th percentile of the same.", better="lower"),
         OutcomeKind("write_service_time_p999_ns", "ns", "99.9th percentile of the same.", better="lower"),
+        OutcomeKind(
+            "operations_per_s",
+            "1/s",
+            "Operations that the sender completed per second: writes, or requests whose whole answer came.",
+            better="higher",
+        ),
+        OutcomeKind(
+            "offered_operations_per_s",
+            "1/s",
+            "Operations that were to begin per second of the measured window (open loops only, as all that follow).",
+        ),
+        OutcomeKind(
+            "achieved_operations_per_s", "1/s", "Operations completed per second of it.", better="higher"
+        ),
+        OutcomeKind(
+            "missed_arrivals_ratio",
+            "1",
+            "Of the arrivals due in the measured window, the share that was not begun when the load stopped.",
+            better="lower",
+        ),
+        *(
+            OutcomeKind(f"response_time_{name}_ns", "ns", help, better="lower")
+            for name, help in (
+                ("mean", "Mean time from when an operation was to begin to its end."),
+                ("p50", "Median of the same."),
+                ("p90", "90th percentile of the same."),
+                ("p99", "99th percentile of the same."),
+                ("p999", "99.9th percentile of the same."),
+            )
+        ),
+        OutcomeKind(
+            "lateness_p50_ns",
+            "ns",
+            "Median time from when an operation was due, and a connection free for it, to its begin: the generator's.",
+            better="lower",
+        ),
         OutcomeKind(
             "cpu_ns_per_kib",
             "ns/KiB",
@@ -92,6 +120,13 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             "CPU cycles of the host, less its background, per 1024 bytes delivered; the tier is in the method.",
             per_host=True,
             better="lower",
+        ),
+        OutcomeKind(
+            "bytes_per_cycle",
+            "B/cycle",
+            "Bytes delivered per CPU cycle of the host, less its background; the inverse of its cycles per byte.",
+            per_host=True,
+            better="higher",
         ),
         OutcomeKind(
             "cpu_busy_ratio", "1", "Busy share of the host's CPUs in the measured window.", per_host=True
@@ -140,11 +175,59 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         ),
         OutcomeKind("sndbuf_limited_ratio", "1", "Share of the flows' busy time limited by the send buffer."),
         OutcomeKind(
+            "round_trip_mean_ns",
+            "ns",
+            "Mean time from a request to the next one of the same place in a closed loop, by Little's law: requests under"
+            " way over requests answered per second.",
+            better="lower",
+        ),
+        OutcomeKind(
+            "block_law_ratio",
+            "1",
+            "Requests answered per second over requests under way per block timeout, where a TPACKET_V3 block never gets"
+            " full: 1 by law.",
+        ),
+        OutcomeKind(
+            "datagrams_per_s",
+            "1/s",
+            "Datagrams that the receiver got per second, each once.",
+            better="higher",
+        ),
+        OutcomeKind(
+            "loss_ratio",
+            "1",
+            "Lost share of the datagrams: requests without an answer in time, or gaps in the numbers of a stream.",
+            better="lower",
+        ),
+        OutcomeKind(
+            "server_polls_per_s",
+            "1/s",
+            "Times a second that the server of datagrams had nothing to take and fell back to waiting.",
+        ),
+        OutcomeKind(
+            "server_wakeups_per_s", "1/s", "Times a second that something came while it waited, and woke it."
+        ),
+        OutcomeKind(
+            "server_batch_mean", "1", "Messages that one call or one look at a ring gave it, on average."
+        ),
+        OutcomeKind("polls_per_s", "1/s", "server_polls_per_s, by the host's name.", per_host=True),
+        OutcomeKind(
             "start_skew_ns", "ns", "First operation of the last host minus that of the first.", better="lower"
         ),
+        *OF_DISKS,
     )
 }
 """Every outcome, by name without host."""
+
+BYSTANDER = "bystander"
+"""What the name of an outcome begins with, and a point, when it is of the workload beside."""
+
+OF_BYSTANDER = (
+    *("goodput_bits_per_s", "messages_per_s", "operations_per_s", "achieved_operations_per_s", "loss_ratio"),
+    *(f"write_service_time_{name}_ns" for name in ("mean", "p50", "p99", "p999")),
+    *(f"response_time_{name}_ns" for name in ("mean", "p50", "p90", "p99", "p999")),
+)
+"""The outcomes that a bystander has: what its two ends count. What is read of a host is of both workloads."""
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,15 @@
 
 A size is in bytes. `k`, `M`, `G`, `T` (alone, or as `KiB`, `MiB`, ...) are powers of 1024, as the load tools
 have it; `kB`, `MB`, `GB`, `TB` are powers of 1000, as the standard has it. A duration needs its unit and
-becomes nanoseconds.
+becomes nanoseconds. A rate is per second, alone or with `/s`, `k/s`, `M/s`. A share, `70%` or `0.7`, becomes
+parts per million.
 
 >>> parse("size", "64KiB"), parse("size", "256k"), parse("size", "1MB"), parse("duration", "1.5s")
 (65536, 262144, 1000000, 1500000000)
+>>> parse("rate", "20k/s"), show("rate", 20000)
+(20000, '20000/s')
+>>> parse("share", "70%"), parse("share", 0.25), show("share", 333_300)
+(700000, 250000, '33.33%')
 >>> show("size", 65536), show("duration", 250_000_000), show("count", 6000)
 ('64KiB', '250ms', '6000')
 """
@@ -16,9 +21,11 @@ import re
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["size", "duration", "count"]
+Kind = Literal["size", "duration", "count", "rate", "share"]
 
-_WRITTEN = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?)\s*([A-Za-zµ]*)\s*", re.IGNORECASE)
+_WRITTEN = re.compile(
+    r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?)\s*([A-Za-zµ%]*(?:/s)?)\s*", re.IGNORECASE
+)
 
 _SIZE_UNITS = {"": 1, "B": 1} | {
     unit: factor
@@ -39,11 +46,21 @@ _DURATION_UNITS = {
     "min": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_UNITS: dict[Kind, dict[str, int]] = {"size": _SIZE_UNITS, "duration": _DURATION_UNITS, "count": {"": 1}}
+_RATE_UNITS = {"/s": 1, "": 1, "k/s": 10**3, "M/s": 10**6}
+_SHARE_UNITS = {"%": 10**4, "": 10**6}
+_UNITS: dict[Kind, dict[str, int]] = {
+    "size": _SIZE_UNITS,
+    "duration": _DURATION_UNITS,
+    "count": {"": 1},
+    "rate": _RATE_UNITS,
+    "share": _SHARE_UNITS,
+}
 _EXAMPLES: dict[Kind, str] = {
     "size": "a size such as 64KiB, 256k, 1MB or 4096",
     "duration": "a duration with its unit, such as 10s, 500ms or 2min",
     "count": "a whole number",
+    "rate": "a rate per second such as 20000/s or 20k/s",
+    "share": "a share such as 70% or 0.7",
 }
 
 
@@ -52,6 +69,17 @@ def parse(kind: Kind, written: str | int | float) -> int:
 
     Raises ValueError, with what was found and what is allowed, for anything that is not a whole, non-negative
     number of base units.
+    """
+    value = parse_exact(kind, written)
+    if value.denominator != 1:
+        raise ValueError(f"found {written!r}, allowed: a whole number{_base_unit(kind)}")
+    return int(value)
+
+
+def parse_exact(kind: Kind, written: str | int | float) -> Fraction:
+    """The quantity in its base unit, with its fraction: models have service times of 2.4847 us.
+
+    Raises ValueError, with what was found and what is allowed, for anything that is not a non-negative quantity.
     """
     match = _WRITTEN.fullmatch(str(written))
     if isinstance(written, bool) or match is None:
@@ -65,9 +93,7 @@ def parse(kind: Kind, written: str | int | float) -> int:
     value = Fraction(number) * factor
     if value < 0:
         raise ValueError(f"found {written!r}, allowed: 0 or more")
-    if value.denominator != 1:
-        raise ValueError(f"found {written!r}, allowed: a whole number{_base_unit(kind)}")
-    return int(value)
+    return value
 
 
 def units(kind: Kind) -> tuple[str, ...]:
@@ -77,6 +103,10 @@ def units(kind: Kind) -> tuple[str, ...]:
 
 def show(kind: Kind, value: int) -> str:
     """The quantity as people write it; `parse(kind, show(kind, value)) == value`."""
+    if kind == "rate":
+        return f"{value}/s"
+    if kind == "share":
+        return f"{value / 10**4:.10g}%"
     if kind == "count" or value == 0:
         return str(value) + ("s" if kind == "duration" else "")
     names = ("TiB", "GiB", "MiB", "KiB", "B") if kind == "size" else ("s", "ms", "us", "ns")
@@ -87,4 +117,10 @@ def show(kind: Kind, value: int) -> str:
 
 
 def _base_unit(kind: Kind) -> str:
-    return {"size": " of bytes", "duration": " of nanoseconds", "count": ""}[kind]
+    return {
+        "size": " of bytes",
+        "duration": " of nanoseconds",
+        "count": "",
+        "rate": " per second",
+        "share": " of parts per million",
+    }[kind]

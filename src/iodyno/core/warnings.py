@@ -21,6 +21,10 @@ class WarningCode(StrEnum):
     CLOCK_STEPPED = "clock_stepped"
     FOREIGN_OUTPUT = "foreign_output"
     HOST_CHANGED = "host_changed"
+    KNOB_LEFT = "knob_left"
+    KNOB_NOT_OBTAINED = "knob_not_obtained"
+    KNOB_CHANGED = "knob_changed"
+    KNOB_NOT_RESTORED = "knob_not_restored"
     # about a trial
     START_SKEW = "start_skew"
     NOT_REALTIME = "not_realtime"
@@ -29,6 +33,9 @@ class WarningCode(StrEnum):
     CONNECTIONS_LOST = "connections_lost"
     SENSOR_MISSING = "sensor_missing"
     RETRIED = "retried"
+    CLIENT_LOST = "client_lost"
+    READ_FROM_CACHE = "read_from_cache"
+    DISK_ERRORS = "disk_errors"
     # about numbers
     NOT_STEADY = "not_steady"
     SPLIT_UNRELIABLE = "split_unreliable"
@@ -40,10 +47,23 @@ class WarningCode(StrEnum):
     FEW_REPLICATES = "few_replicates"
     ONE_TRIAL = "one_trial"
     PHYSICS = "physics"
+    GENERATOR_BEHIND = "generator_behind"
+    RESPONSE_CENSORED = "response_censored"
+    SPIN_IN_COST = "spin_in_cost"
     GENERATOR_LIMITED = "generator_limited"
     OBSERVER_COST = "observer_cost"
     MISSING_TRIALS = "missing_trials"
+    SKIPPED = "skipped"
     RECEIVE_ON_SENDER = "receive_on_sender"
+    DATAGRAMS_LOST = "datagrams_lost"
+    FRAGMENTS = "fragments"
+    # about models
+    MODEL_LACKS_FIT = "model_lacks_fit"
+    MODEL_RESIDUALS = "model_residuals"
+    MODEL_ALIASED = "model_aliased"
+    MODEL_RANGE = "model_range"
+    MODEL_INTERVALS = "model_intervals"
+    MODEL_ORIGIN = "model_origin"
 
 
 @dataclass(frozen=True)

@@ -8,59 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from iodyno.core import quantity
-
-Level = int | bool | str
-"""A level in its base unit: bytes, nanoseconds, a count, yes or no, or a word."""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One thing that a workload can be told."""
-
-    name: str
-    kind: Literal["size", "duration", "count", "switch", "word"]
-    help: str
-    low: int = 1
-    high: int = 2**62
-    words: tuple[str, ...] = ()
-    default: Level | None = None
-
-    def parse(self, written: object) -> Level:
-        """The level in its base unit. Raises ValueError with what was found and what is allowed."""
-        if self.kind == "switch":
-            return _switch(written)
-        if self.kind == "word":
-            if not isinstance(written, str) or (self.words and written not in self.words):
-                allowed = ", ".join(self.words) or "a word"
-                raise ValueError(f"found {written!r}, allowed: {allowed}")
-            return written
-        if not isinstance(written, (str, int, float)):
-            raise ValueError(f"found {written!r}, allowed: one {self.kind}")
-        value = quantity.parse(self.kind, written)
-        if not self.low <= value <= self.high:
-            low, high = quantity.show(self.kind, self.low), quantity.show(self.kind, self.high)
-            raise ValueError(f"found {written!r}, allowed: {low} to {high}")
-        return value
-
-    def show(self, level: Level) -> str:
-        """The level as people write it."""
-        if isinstance(level, bool):
-            return "on" if level else "off"
-        if isinstance(level, int) and self.kind in ("size", "duration", "count"):
-            return quantity.show(self.kind, level)
-        return str(level)
+from iodyno.core import disk_parameters, distribution
+from iodyno.core.parameter import Level as Level
+from iodyno.core.parameter import Parameter as Parameter
+from iodyno.core.path import PATHS
+from iodyno.core.submission import CLIENTS, SERVERS
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A kind of load, with its parameters by name."""
+    """A kind of load, with its parameters by name. `alone`: its hosts need no other end."""
 
     name: str
     help: str
     parameters: tuple[Parameter, ...]
+    alone: bool = False
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that name, if there is one."""
@@ -71,25 +34,89 @@ class Workload:
         return {p.name: p.default for p in self.parameters if p.default is not None}
 
 
-def _switch(written: object) -> bool:
-    words = {True: True, False: False, "on": True, "off": False, "yes": True, "no": False}
-    if isinstance(written, (bool, str)) and written in words:
-        return words[written]
-    raise ValueError(f"found {written!r}, allowed: on, off")
-
-
 _CONNECTIONS = (
-    Parameter("transport", "word", "What the bytes travel on.", words=("tcp",), default="tcp"),
+    Parameter(
+        "transport",
+        "word",
+        "What the bytes travel on.",
+        words=("tcp", "udp", "unix", "vsock", "tls"),
+        default="tcp",
+    ),
     Parameter(
         "driver",
         "word",
-        "How operations are submitted: one blocking thread a connection, or pinned workers with epoll.",
-        words=("threads", "epoll"),
+        "How operations are submitted: one blocking thread a connection, or pinned workers with epoll or io_uring.",
+        words=("threads", "epoll", "io_uring"),
         default="threads",
     ),
-    Parameter("connections", "count", "Connections at a time.", high=60_000, default=1),
+    Parameter(
+        "interface",
+        "word",
+        "Which calls move the bytes: send and recv, sendmsg and recvmsg, many messages a call, MSG_ZEROCOPY,"
+        " sendfile, splice, or UDP segmentation offload.",
+        words=("read_write", "message", "batch", "zero_copy", "sendfile", "splice", "segments"),
+        default="read_write",
+    ),
+    Parameter("client", "word", "How the sender makes its calls, instead of driver.", words=tuple(CLIENTS)),
+    Parameter("server", "word", "How the receiver makes its calls, instead of driver.", words=tuple(SERVERS)),
+    Parameter("batch", "count", "Messages of one call, where a call takes several.", high=1024, default=64),
+    Parameter(
+        "tls_cipher",
+        "word",
+        "Cipher of TLS.",
+        words=("aes_128_gcm", "aes_256_gcm", "chacha20"),
+        default="aes_128_gcm",
+    ),
+    Parameter("connections", "count", "Connections (flows) at a time.", high=1_000_000, default=1),
 )
 """How the load reaches the other end."""
+
+_ARRIVALS = (
+    Parameter("rate", "rate", "Operations per second that are to begin, over all connections.", high=10**9),
+    Parameter(
+        "arrivals",
+        "word",
+        "When operations begin: when the last one is complete (closed), or by a law at `rate`, whether or not"
+        " earlier ones are complete: constant, poisson, bursty, or trace(file) with a time between arrivals a line.",
+        words=("closed", "constant", "poisson", "bursty"),
+        form=distribution.checked_arrivals,
+    ),
+    Parameter("rate_of", "word", "Whose rate it is.", words=("job", "connection"), default="job"),
+    Parameter("on", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
+    Parameter("off", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
+    Parameter("burst", "count", "Operations made one after the other, before a pause or at an arrival.",
+              high=10**6, default=1),
+)  # fmt: skip
+"""When operations begin."""
+
+_SIZES = Parameter(
+    "sizes",
+    "word",
+    "Sizes of messages or requests instead of size, drawn: uniform(64, 9000), exponential(1KiB, most=64KiB),"
+    " mix(64B: 7, 1500B: 1), trace(file) with a size a line.",
+    form=distribution.checked_sizes,
+)
+"""Sizes that are not all alike."""
+
+_DATAGRAMS = (
+    Parameter("answer_timeout", "duration", "After which a datagram without an answer counts as lost.",
+              high=10**10, default=100_000_000),
+    Parameter("retries", "count", "How often it is sent again before that.", low=0, high=1000, default=0),
+    Parameter("block_packets", "count", "Packets that a block of a TPACKET_V3 ring holds.", high=4096, default=32),
+    Parameter("block_timeout", "duration", "After which a block that is not full is handed over.", low=10**6,
+              high=10**9, default=10_000_000),
+    Parameter("adaptive", "switch", "The server fits packets per block to the load."),
+    Parameter("spins", "switch", "A server on a ring never waits: it looks again and again."),
+)  # fmt: skip
+"""Requests and answers that may be lost, and the rings that a server can take them from."""
+
+_PATH = Parameter(
+    "path",
+    "word",
+    "What lies between the two hosts, made by the lab; points that this machine cannot have are skipped. Left out:"
+    " what the hosts' access says.",
+    words=tuple(PATHS),
+)
 
 _SOCKETS = (
     Parameter(
@@ -97,6 +124,7 @@ _SOCKETS = (
     ),
     Parameter("send_buffer", "size", "SO_SNDBUF of the sender.", low=1024, high=2**30),
     Parameter("receive_buffer", "size", "SO_RCVBUF of the receiver.", low=1024, high=2**30),
+    Parameter("busy_poll", "duration", "SO_BUSY_POLL of both ends.", low=1000, high=10**9),
 )
 """Options of the sockets."""
 
@@ -112,6 +140,13 @@ _LIMITS = (
     Parameter(
         "reader_think", "duration", "Pause of a receiving connection after each read.", low=0, high=10**10
     ),
+    Parameter(
+        "server_compute",
+        "duration",
+        "CPU time of the receiver's own code before each answer.",
+        low=0,
+        high=10**9,
+    ),
     Parameter("serialised", "switch", "All sending workers take one lock around each write."),
     Parameter("sender_quota", "count", "CPU time of the sending agent, in percent of one CPU.", high=100_000),
     Parameter(
@@ -119,6 +154,16 @@ _LIMITS = (
     ),
     Parameter("link_rate", "count", "Rate of the path in bit/s, by a token bucket (path veth).", low=10_000),
     Parameter("link_queue", "size", "Bytes that the shaped path queues (path veth).", low=1024, high=2**30),
+    Parameter(
+        "link_frames", "count", "Frames that it queues, of any length, instead of link_queue.", high=100_000
+    ),
+    Parameter(
+        "link_burst",
+        "size",
+        "Bytes that the token bucket lets pass at once; of one frame: each frame takes its time at link_rate.",
+        low=64,
+        high=2**30,
+    ),
     Parameter("link_delay", "duration", "Delay added each way by a relay (path veth).", high=10**9),
 )
 """What slows it down on purpose: an application that computes, waits or locks, a quota, a path."""
@@ -128,7 +173,20 @@ STREAM = Workload(
     help="Bulk transmit: messages of one size, one after the other, as fast as they are accepted.",
     parameters=(
         *_CONNECTIONS,
+        _PATH,
         Parameter("size", "size", "Message size: bytes handed over in one write.", high=2**30, default=65536),
+        _SIZES,
+        Parameter(
+            "direction",
+            "word",
+            "Which way the payload goes: from the sender, to it, or both ways at once.",
+            words=("forward", "reverse", "both"),
+            default="forward",
+        ),
+        Parameter(
+            "cork", "switch", "Say that more follows, so that the kernel joins small messages (MSG_MORE)."
+        ),
+        *_ARRIVALS,
         *_SOCKETS,
         Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=True),
         _CONGESTION_CONTROL,
@@ -136,23 +194,82 @@ STREAM = Workload(
     ),
 )
 
+_EXCHANGE = (
+    *_CONNECTIONS,
+    _PATH,
+    Parameter("size", "size", "Request size: bytes that the sender writes.", high=2**30, default=64),
+    _SIZES,
+    Parameter("answer", "size", "Answer size: bytes that the receiver writes back.", high=2**30, default=64),
+    *_ARRIVALS,
+    *_SOCKETS,
+    # Off: with it, the last part of a message waits for an acknowledgement that the other end delays.
+    Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=False),
+    _CONGESTION_CONTROL,
+    *_LIMITS,
+)
+"""A request and its answer."""
+
 REQUEST_RESPONSE = Workload(
     name="request_response",
-    help="Requests of one size, each answered: one outstanding on each connection. Goodput is that of the"
+    help="Requests, each answered: `outstanding` at a time on each connection. Goodput is that of the"
     " requests; a `write` of the outcomes is a request with its whole answer.",
     parameters=(
-        *_CONNECTIONS,
-        Parameter("size", "size", "Request size: bytes that the sender writes.", high=2**30, default=1),
+        *_EXCHANGE,
         Parameter(
-            "answer", "size", "Answer size: bytes that the receiver writes back.", high=2**30, default=1
+            "outstanding", "count", "Requests under way on a connection at a time.", high=65_536, default=1
         ),
-        *_SOCKETS,
-        # Off: with it, the last part of a message waits for an acknowledgement that the other end delays.
-        Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=False),
-        _CONGESTION_CONTROL,
-        *_LIMITS,
+        *_DATAGRAMS,
     ),
 )
 
-WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in (STREAM, REQUEST_RESPONSE)}
+CONNECT_REQUEST_RESPONSE = Workload(
+    name="connect_request_response",
+    help="A connection for each request: connect, request, answer, close. One operation is all of it.",
+    parameters=(
+        *_EXCHANGE,
+        Parameter("tls_resumption", "switch", "Over TLS, take up the session of an earlier connection."),
+    ),
+)
+
+SCRIPT = Workload(
+    name="script",
+    help="What a profile of uperf says (docs/uperf.md). Its variables are parameters, too.",
+    parameters=(
+        _PATH,
+        *(
+            parameter
+            for parameter in _LIMITS
+            if parameter.name.startswith("link_") or parameter.name.endswith("_quota")
+        ),
+    ),
+)
+
+DISK = Workload(
+    name="disk",
+    help="Blocks of a file or a device, read and written (docs/disks.md). Each of its hosts does it for itself.",
+    parameters=disk_parameters.PARAMETERS,
+    alone=True,
+)
+
+FILES = Workload(
+    name="files",
+    help="What a personality of Filebench says (docs/filebench.md). Its variables are parameters, too.",
+    parameters=(
+        Parameter(
+            "target",
+            "path",
+            "The directory below which all files are; left out: where the personality's own paths are. {host} in it is the"
+            " name of the host.",
+            form=disk_parameters.checked_target,
+        ),
+        Parameter("remove", "switch", "Remove the files when a trial is over.", default=False),
+        *(p for p in disk_parameters.PARAMETERS if p.name in ("clients", "on_client_loss")),
+    ),
+    alone=True,
+)
+
+WORKLOADS: Mapping[str, Workload] = {
+    workload.name: workload
+    for workload in (STREAM, REQUEST_RESPONSE, CONNECT_REQUEST_RESPONSE, SCRIPT, DISK, FILES)
+}
 """Every workload, by name."""

@@ -142,6 +142,13 @@ def _queue(case: _Case) -> tuple[Perturbation, ...] | str:
     return (case.scaled(found, 4.0),)
 
 
+def _rate(case: _Case) -> tuple[Perturbation, ...] | str:
+    found = case.number("rate")
+    if found is None:
+        return "the loop is closed: no rate is offered"
+    return case.scaled(found, 1.25), case.scaled(found, 0.8)
+
+
 def _connections(case: _Case) -> tuple[Perturbation, ...] | str:
     found = case.number("connections")
     assert found is not None, "every workload has connections"
@@ -168,6 +175,7 @@ _CHANGES: Mapping[str, _Changes] = {
     "loss": _queue,
     "concurrency": _connections,
     "congestion_window": _connections,
+    "offered_load": _rate,
 }
 
 

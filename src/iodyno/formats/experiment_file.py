@@ -17,24 +17,39 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from iodyno.core.design_options import OPTIONS_OF
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
-from iodyno.formats import yaml_document
+from iodyno.formats import design_text, yaml_document
 from iodyno.formats.experiment_model import experiment_schema
 from iodyno.formats.experiment_sections import Reading
 from iodyno.formats.mistakes import error
+from iodyno.formats.program_text import inline
 
-__all__ = ["experiment_schema", "experiment_text", "parse_experiment", "read_experiment"]
+__all__ = [
+    "experiment_schema",
+    "experiment_text",
+    "line_of",
+    "parse_experiment",
+    "read_experiment",
+    "with_design",
+]
 
 
 def read_experiment(
-    path: str | os.PathLike[str], *, quick: bool = False, environment: Mapping[str, str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    quick: bool = False,
+    environment: Mapping[str, str] | None = None,
+    design: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """The experiment in the file; with `quick`, in its quick form.
 
-    `environment` (default: that of the process) gives the values of `${NAME}`. Raises ExperimentError.
+    `environment` (default: that of the process) gives the values of `${NAME}`. `design`: keys that replace those of its
+    section `design`, also in the text that is kept. Raises ExperimentError.
     """
     file = pathlib.Path(path)
     advice = "name an experiment file, such as one of studies/, or make one with `iodyno init`"
@@ -49,7 +64,13 @@ def read_experiment(
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else str(problem)
         raise ExperimentError(f"cannot be read: {reason}", where=str(path), advice=advice) from None
-    return parse_experiment(raw, file=str(path), quick=quick, environment=environment)
+    text: str | bytes = raw
+    if design:
+        try:
+            text = with_design(yaml_document.decode(raw), design, file=str(path), environment=environment)
+        except yaml_document.NotYamlError as problem:
+            raise error(str(path), [problem.mistake]) from None
+    return parse_experiment(text, file=str(path), quick=quick, environment=environment)
 
 
 def parse_experiment(
@@ -66,11 +87,60 @@ def parse_experiment(
         top, mistakes = yaml_document.read(decoded, os.environ if environment is None else environment)
     except yaml_document.NotYamlError as problem:
         raise error(file, [problem.mistake]) from None
-    reading = Reading(top, mistakes)
+    reading = Reading(top, mistakes, pathlib.Path(file).parent)
     experiment = reading.experiment(decoded, quick=quick)
     if experiment is None or reading.mistakes:
         raise error(file, reading.mistakes, "`iodyno schema` prints every key with what it may hold")
-    return experiment
+    program = experiment.workload.program
+    if program is not None and "\n" not in str(reading.plain["workload"].get("program")).strip():
+        # With the personality itself, so that the campaign is complete in its folder.
+        held = {**reading.plain, "workload": {**reading.plain["workload"], "program": inline(program.text)}}
+        experiment = replace(experiment, text=(decoded := experiment_text(held)))
+    written = reading.plain.get("design") or {}
+    if experiment.design.rows is None or "rows" in written:
+        return experiment
+    # With the points themselves, so that the campaign is complete in its folder.
+    kept = {key: value for key, value in written.items() if key not in ("file", "augment")}
+    return replace(experiment, text=_with_design(decoded, {**kept, "rows": experiment.design.rows}))
+
+
+def with_design(
+    text: str, options: Mapping[str, Any], *, file: str, environment: Mapping[str, str] | None = None
+) -> str:
+    """The text of an experiment file with these keys in its section `design`, beside those that are there.
+
+    Keys that do not belong to the kind of design asked for fall away. Raises ExperimentError.
+    """
+    try:
+        top, _ = yaml_document.read(text, os.environ if environment is None else environment)
+    except yaml_document.NotYamlError as problem:
+        raise error(file, [problem.mistake]) from None
+    plain = top.plain()
+    design = plain.get("design") if isinstance(plain, dict) else None
+    kept = dict(design) if isinstance(design, dict) else {}
+    kind = options.get("kind", kept.get("kind", "full_factorial"))
+    if kind != kept.get("kind", "full_factorial"):
+        kept = {
+            key: value
+            for key, value in kept.items()
+            if (key not in OPTIONS_OF or kind in OPTIONS_OF[key].kinds)
+            and (key != "replicates" or kind != "csv")  # which says every trial
+        }
+    return _with_design(text, {**kept, **options})
+
+
+def line_of(text: str, path: str) -> int:
+    """The line of a key such as `design.runs` in the text of an experiment file, counted from 1; 1 where it is not."""
+    try:
+        top, _ = yaml_document.read(text, {})
+    except yaml_document.NotYamlError:
+        return 1
+    section, _, rest = path.partition(".")
+    return top.line_of((section, rest) if rest else (section,))
+
+
+def _with_design(text: str, design: Mapping[str, Any]) -> str:
+    return design_text.with_design(text, design, experiment_text({"design": design}).rstrip("\n"))
 
 
 def experiment_text(mapping: Mapping[str, Any]) -> str:

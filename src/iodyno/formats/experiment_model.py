@@ -7,6 +7,7 @@ same models check a file and publish its JSON Schema. What several keys mean tog
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,9 +26,11 @@ from pydantic_core import CoreSchema, core_schema
 
 from iodyno.core import quantity
 from iodyno.core.access import ACCESSES, AccessKind, AccessOption
-from iodyno.core.design import DESIGN_KINDS
-from iodyno.core.outcome import OUTCOMES
-from iodyno.core.workload import WORKLOADS, Parameter, Workload
+from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
+from iodyno.core.decision import parse_rule
+from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
+from iodyno.core.search import parse_goal
+from iodyno.core.workload import FILES, SCRIPT, WORKLOADS, Parameter, Workload
 from iodyno.formats.mistakes import found, nearest, unknown
 
 MAX_LEVELS = 1000
@@ -69,7 +72,7 @@ def _quantity_schema(kind: quantity.Kind, low: int, high: int) -> Json:
     return {"anyOf": [written, whole]} if optional else written
 
 
-def _quantity(kind: Literal["size", "duration", "count"], *, low: int, high: int) -> _Reads:
+def _quantity(kind: Literal["size", "duration", "count", "share"], *, low: int, high: int) -> _Reads:
     read = Parameter("", kind, "", low=low, high=high).parse
     return _Reads(_bounded(read), _quantity_schema(kind, low, high))
 
@@ -130,6 +133,8 @@ _NAME = _text(NAME, "letters, digits, dots, dashes and underscores, 64 at most, 
 _HOST_NAME = _text(HOST_NAME, "a name of letters, digits, dashes and underscores, 32 at most, a letter first")
 _LINE = _text(r"[^\x00-\x1f]{1,200}", "a text of one line, 200 characters at most")
 _PROSE = _text(r"[\s\S]{1,4000}", "a text of 4000 characters at most")
+_PROGRAM = _text(r"[\s\S]+", "a file, or the text of a personality")
+_PROFILE = _text(r"[\s\S]+", "the text of a profile")
 _CPU = _quantity("count", low=0, high=8191)
 _SHARE = _Reads(
     _share, {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": "%"}]}
@@ -155,23 +160,6 @@ class WindowsSection(Section):
     )
 
 
-class DesignSection(Section):
-    """Which points are visited, how often and in which order."""
-
-    kind: Annotated[Any, _word(DESIGN_KINDS)] = Field(
-        "full_factorial", description="; ".join(f"{k}: {t}" for k, t in DESIGN_KINDS.items())
-    )
-    replicates: Annotated[Any, _quantity("count", low=1, high=1000)] = Field(
-        3, description="How often each point is visited."
-    )
-    blocks: Annotated[Any, _switch()] = Field(
-        True, description="Whether every point is visited once before any is visited again."
-    )
-    seed: Annotated[Any, _quantity("count", low=0, high=2**63 - 1)] = Field(
-        1, description="Seed of the random order."
-    )
-
-
 class LimitsSection(Section):
     """What a trial may take before it is retried or marked."""
 
@@ -191,9 +179,11 @@ class LimitsSection(Section):
 
 def _parameter(parameter: Parameter) -> _Reads:
     def read(written: Any) -> Any:
+        if parameter.form is not None and isinstance(written, str) and "(" in written:
+            return parameter.parse(written)
         if parameter.words and isinstance(written, str) and written not in parameter.words:
             raise ValueError(unknown(written, parameter.words))
-        if parameter.kind == "word" and not parameter.words:
+        if parameter.kind == "word" and not parameter.words and parameter.form is None:
             if not isinstance(written, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", written):
                 raise ValueError(f"found {found(written)}, allowed: one word")
             return written
@@ -203,9 +193,17 @@ def _parameter(parameter: Parameter) -> _Reads:
         schema: Json = {"enum": [True, False, "on", "off", "yes", "no"]}
     elif parameter.kind == "word":
         schema = {"enum": list(parameter.words)} if parameter.words else {"type": "string"}
+        if parameter.words and parameter.form is not None:
+            schema = {"anyOf": [schema, {"type": "string", "pattern": "\\("}]}
+    elif parameter.kind == "text":
+        schema = {"type": ["string", "integer"]}
+    elif parameter.kind == "path":
+        schema = {"type": "string"}
     else:
         schema = _quantity_schema(parameter.kind, parameter.low, parameter.high)
-    return _Reads(_bounded(read), schema)
+        if parameter.form is not None:
+            schema = {"anyOf": [schema, {"type": "string", "pattern": "\\("}]}
+    return _Reads(read if parameter.kind == "path" else _bounded(read), schema)
 
 
 def _option(option: AccessOption) -> _Reads:
@@ -231,6 +229,10 @@ def _host_section(access: AccessKind) -> type[Section]:
             Annotated[str, _LINE],
             Field(None, description="Where the other hosts reach it with data."),
         ),
+        "count": (
+            Annotated[int, _quantity("count", low=1, high=1000)],
+            Field(1, description="How many such hosts: NAME-1, NAME-2, ...; {n} in `to` is the number."),
+        ),
         "data_port": (
             Annotated[int, _quantity("count", low=0, high=65535)],
             Field(0, description="Port of the load; 0: any."),
@@ -244,21 +246,51 @@ def _host_section(access: AccessKind) -> type[Section]:
     return create_model(f"{access.name}_host", __base__=Section, __doc__=access.help, **fields)
 
 
-def _workload_section(workload: Workload) -> type[Section]:
+_ENDS: dict[str, Any] = {
+    "sender": (Annotated[str, _HOST_NAME], Field(description="The host that sends.")),
+    "receiver": (Annotated[str, _HOST_NAME], Field(description="The host that receives.")),
+}
+_ALONE: dict[str, Any] = {
+    "on": (
+        Annotated[str, _HOST_NAME],
+        Field(description="The host, or the hosts of one name with `count`, that do it."),
+    ),
+}
+
+
+def workload_section(workload: Workload) -> type[Section]:
+    """The section `workload` of an experiment with this workload."""
     fields: dict[str, Any] = {
         "kind": (
             Annotated[str, _word((workload.name,))],
             Field(description=f"Which workload runs. {workload.help}"),
         ),
-        "sender": (Annotated[str, _HOST_NAME], Field(description="The host that sends.")),
-        "receiver": (Annotated[str, _HOST_NAME], Field(description="The host that receives.")),
+        **(_ALONE if workload.alone else _ENDS),
     }
+    if workload.name == SCRIPT.name:
+        fields["profile"] = (Annotated[str, _PROFILE], Field(description="The profile, as uperf has it."))
+    if workload.name == FILES.name:
+        fields["program"] = (
+            Annotated[str, _PROGRAM],
+            Field(description="A file with a personality of Filebench, or its text on several lines."),
+        )
     for parameter in workload.parameters:
         fields[parameter.name] = (
             Annotated[Any, _parameter(parameter)],
             Field(parameter.default, description=parameter.help),
         )
     return create_model(f"{workload.name}_workload", __base__=Section, __doc__=workload.help, **fields)
+
+
+RANGE_SCHEMA: Json = {"type": "string", "pattern": r"^[^.]+(\.[^.]+)?\s*\.\.\s*[^.]+(\.[^.]+)?$"}
+"""The ends of a range, `1KiB..64KiB`, instead of a list of levels."""
+
+
+def range_ends(written: Any) -> Any:
+    """The two levels of a range such as `1KiB..64KiB`; anything else as it is."""
+    if isinstance(written, str) and re.fullmatch(str(RANGE_SCHEMA["pattern"]), written):
+        return [end.strip() for end in re.split(r"\s*\.\.\s*", written, maxsplit=1)]
+    return written
 
 
 class _FactorSection(Section):
@@ -274,7 +306,8 @@ def _levels(parameter: Parameter) -> Any:
     return Annotated[list[Annotated[Any, _parameter(parameter)]], Field(min_length=1, max_length=MAX_LEVELS)]
 
 
-def _factors_section(workload: Workload) -> type[Section]:
+def factors_section(workload: Workload) -> type[Section]:
+    """The section `factors` of an experiment with this workload."""
     together: dict[str, Any] = {
         p.name: (_levels(p), Field(None, description=p.help)) for p in workload.parameters
     }
@@ -301,8 +334,16 @@ def _factors_section(workload: Workload) -> type[Section]:
 
 
 HOST_SECTIONS: Mapping[str, type[Section]] = {name: _host_section(kind) for name, kind in ACCESSES.items()}
-WORKLOAD_SECTIONS: Mapping[str, type[Section]] = {n: _workload_section(w) for n, w in WORKLOADS.items()}
-FACTOR_SECTIONS: Mapping[str, type[Section]] = {n: _factors_section(w) for n, w in WORKLOADS.items()}
+
+
+@functools.cache
+def sections_of(workload: Workload) -> tuple[type[Section], type[Section]]:
+    """The sections `workload` and `factors` of an experiment with this workload."""
+    return workload_section(workload), factors_section(workload)
+
+
+WORKLOAD_SECTIONS: Mapping[str, type[Section]] = {n: sections_of(w)[0] for n, w in WORKLOADS.items()}
+FACTOR_SECTIONS: Mapping[str, type[Section]] = {n: sections_of(w)[1] for n, w in WORKLOADS.items()}
 
 
 class TopSection(Section):
@@ -314,7 +355,11 @@ class TopSection(Section):
     question: Annotated[str, _PROSE] = Field("", description="The question that the experiment answers.")
     hosts: Any = Field(description="The hosts by name.")
     workload: Any = Field(description="What runs between which hosts.")
-    factors: Any = Field(None, description="Parameters of the workload that are varied.")
+    bystander: Any = Field(
+        None, description="A second workload that runs beside in every trial, with settings of its own."
+    )
+    knobs: Any = Field(None, description="Knobs of the hosts, by host or `all`, that are set in every trial.")
+    factors: Any = Field(None, description="Parameters of the workload, and knobs of hosts, that are varied.")
     design: Any = Field(None, description="Which points are visited, how often and in which order.")
     windows: Any = Field(None, description="Lengths of the windows of a trial.")
     outcomes: list[Annotated[str, _LINE]] = Field(
@@ -328,7 +373,36 @@ class TopSection(Section):
     profile: Annotated[Any, _switch()] = Field(
         True, description="Whether call stacks are sampled, to tell which functions the cost is of."
     )
+    search: Any = Field(None, description="A search for the largest level of a parameter that meets a goal.")
+    until: Annotated[Any, _Reads(parse_rule, {"type": "string"})] = Field(
+        None,
+        description="The rule that ends the campaign, such as `ratio(size=1KiB/size=64KiB) > 1.5`; it goes on block by block.",
+    )
+    max_trials: Annotated[Any, _quantity("count", low=2, high=99_999)] = Field(
+        None, description=f"Trials after which it ends without an answer; left out: {UNTIL_TRIALS}."
+    )
     quick: Any = Field(None, description="What `--quick` replaces, key by key.")
+
+
+class SearchSection(Section):
+    """A search at each point, instead of the design's trials: the largest rate that meets the goal."""
+
+    goal: Annotated[Any, _Reads(_bounded(parse_goal), {"type": "string"})] = Field(
+        description="What must hold: `loss = 0`, `loss <= 0.1 %`, or p50, p90, p99, p999 or mean `<=` a duration."
+    )
+    parameter: Annotated[str, _word(("rate", "connections", "outstanding"))] = Field(
+        "rate", description="The parameter whose largest level is looked for."
+    )
+    low: Annotated[int, _quantity("count", low=1, high=10**9)] = Field(100, description="Least level to try.")
+    high: Annotated[int, _quantity("count", low=2, high=10**9)] = Field(
+        10_000_000, description="Greatest level to try."
+    )
+    precision: Annotated[float, _SHARE] = Field(
+        0.05, description="The search ends when the 95 % interval is narrower than this share of the level."
+    )
+    time: Annotated[int, _quantity("duration", low=10**9, high=24 * HOUR_NS)] = Field(
+        180 * 10**9, description="The search of a point ends after this time at the latest."
+    )
 
 
 class QuickSection(Section):
@@ -337,6 +411,24 @@ class QuickSection(Section):
     factors: Any = Field(None, description="Factors that are replaced, by name.")
     design: Any = Field(None, description="Keys of the design that are replaced.")
     windows: Any = Field(None, description="Windows that are replaced.")
+
+
+_VARIABLE_SCHEMA: Json = {"type": ["string", "integer"], "description": "A variable of the profile."}
+_LEVELS_SCHEMA: Json = {"type": "array", "minItems": 1, "maxItems": MAX_LEVELS, "items": _VARIABLE_SCHEMA}
+_VARIABLE_FACTOR_SCHEMA: Json = {
+    "anyOf": [
+        _LEVELS_SCHEMA,
+        {
+            "type": "object",
+            "required": ["levels"],
+            "properties": {
+                "levels": _LEVELS_SCHEMA,
+                "together": {"type": "object", "additionalProperties": _LEVELS_SCHEMA},
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
 
 
 def experiment_schema() -> Json:
@@ -372,13 +464,23 @@ def experiment_schema() -> Json:
         }
 
     factors = any_of(FACTOR_SECTIONS)
+    known = any_of({name: section for name, section in FACTOR_SECTIONS.items() if name != SCRIPT.name})
+    workloads = any_of(WORKLOAD_SECTIONS)
+    # Here, as that module is made of this one.
+    from iodyno.formats import alone_section, knob_sections
+    from iodyno.formats.design_section import DesignSection
+
+    knob_sections.add_to_schema(definitions)
+    # The names of a profile's variables are its own.
+    definitions[f"{SCRIPT.name}_workload"]["additionalProperties"] = _VARIABLE_SCHEMA
+    definitions[f"{SCRIPT.name}_factors"]["additionalProperties"] = _VARIABLE_FACTOR_SCHEMA
     for name in FACTOR_SECTIONS:
         for definition in list(definitions):
             if definition.startswith(f"{name}_") and definition.endswith("_factor"):
                 section = definitions[definition]
                 definitions[definition] = {
                     "description": section["description"],
-                    "anyOf": [section["properties"]["levels"], section],
+                    "anyOf": [section["properties"]["levels"], RANGE_SCHEMA, section],
                 }
     outcomes = [kind.name for kind in OUTCOMES.values() if kind.of_trial or not kind.per_host]
     per_host = "|".join(kind.name for kind in OUTCOMES.values() if kind.per_host)
@@ -388,16 +490,24 @@ def experiment_schema() -> Json:
             "propertyNames": {"pattern": f"^{HOST_NAME}$"},
             "additionalProperties": by_access(),
         },
-        "workload": any_of(WORKLOAD_SECTIONS),
+        "workload": workloads,
+        "bystander": any_of(
+            {n: s for n, s in WORKLOAD_SECTIONS.items() if n != SCRIPT.name and not WORKLOADS[n].alone}
+        ),
+        "knobs": knob_sections.schema_of_knobs(),
         "factors": factors,
         "design": reference(DesignSection),
         "windows": reference(WindowsSection),
         "limits": reference(LimitsSection),
+        "search": reference(SearchSection),
         "outcomes": {
             "type": "array",
             "uniqueItems": True,
             "items": {
-                "anyOf": [{"enum": outcomes}, {"type": "string", "pattern": rf"^{HOST_NAME}\.({per_host})$"}]
+                "anyOf": [
+                    {"enum": [*outcomes, *(f"{BYSTANDER}.{name}" for name in OF_BYSTANDER)]},
+                    {"type": "string", "pattern": rf"^{HOST_NAME}\.({per_host})$"},
+                ]
             },
         },
     }
@@ -410,6 +520,7 @@ def experiment_schema() -> Json:
                     "description": schema["properties"][key]["description"]
                 }
     definitions["quick"] = quick
+    alone_section.add_to_schema(definitions)
     top["properties"]["quick"] = {
         "$ref": "#/$defs/quick",
         "description": top["properties"]["quick"]["description"],
@@ -418,6 +529,8 @@ def experiment_schema() -> Json:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:iodyno:experiment",
         **top,
+        "if": {"properties": {"workload": {"properties": {"kind": {"const": SCRIPT.name}}}}},
+        "else": {"properties": {"factors": known}},
         "title": "iodyno experiment",
         "description": "The question as one file: hosts, workload, factors, outcomes, design.",
         "$defs": dict(sorted(definitions.items())),

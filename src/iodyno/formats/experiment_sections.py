@@ -5,19 +5,28 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from iodyno.core.access import ACCESSES
-from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
-from iodyno.core.factor import Factor
-from iodyno.core.outcome import OUTCOMES
-from iodyno.core.workload import WORKLOADS
+from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
+from iodyno.core.decision import UntilSpec, bind
+from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, WorkloadSpec
+from iodyno.core.factor import VARIANT, Factor
+from iodyno.core.knob import ALL
+from iodyno.core.outcome import BYSTANDER
+from iodyno.core.script.parameters import RESERVED, kinds_of, mixed, workload_of
+from iodyno.core.script.values import Script
+from iodyno.core.search import SearchSpec
+from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
+from iodyno.formats import alone_section, design_section, host_groups, knob_sections, yaml_document
 from iodyno.formats import experiment_model as model
-from iodyno.formats import yaml_document
 from iodyno.formats.mistakes import Mistake, Path, dotted, found, nearest, unknown
+from iodyno.formats.outcome_names import mistake_of
+from iodyno.formats.uperf import script_of
 
 MAX_TRIALS = 99_999
 """A trial's folder is named by five digits."""
@@ -34,13 +43,17 @@ _TARGET_WITH_PORT = re.compile(
 class Reading:
     """One pass over the document: section by section, so that a mistake in one does not hide the others."""
 
-    def __init__(self, top: yaml_document.Node, mistakes: list[Mistake]) -> None:
+    def __init__(
+        self, top: yaml_document.Node, mistakes: list[Mistake], folder: FilePath = FilePath()
+    ) -> None:
         self.top = top
+        self.folder = folder
         self.plain = top.plain()
         self.mistakes = list(mistakes)
         self.doubtful = {mistake.path for mistake in mistakes}
         hosts = self.plain.get("hosts") if isinstance(self.plain, dict) else None
         self.host_names: list[str] = list(hosts) if isinstance(hosts, dict) else []
+        self.groups: dict[str, tuple[str, ...]] = {}
 
     def experiment(self, text: str, *, quick: bool) -> Experiment | None:
         """The experiment; None, or incomplete with mistakes noted, when the file has any."""
@@ -49,32 +62,49 @@ class Reading:
             return None
         hosts = self.hosts()
         workload = self.workload()
-        kind = workload.kind if workload else next(iter(WORKLOADS))
-        factors = self.factors(kind, self.plain.get("factors"), ("factors",), workload)
-        design = self.section(model.DesignSection, self.plain.get("design"), ("design",))
+        bystander = self.workload(BYSTANDER)
+        described = workload.workload if workload else alone_section.named(self.plain)
+        knobs = self.knobs()
+        factors = self.factors(described, self.plain.get("factors"), ("factors",), workload)
+        knob_sections.check_knobs(knobs, factors, tuple(self.host_names), self.note, ("factors",))
+        if workload is not None:
+            self.check_variables(workload, factors)
+            alone_section.check(self, workload, factors)
+        design = self.section(design_section.DesignSection, self.plain.get("design"), ("design",))
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))
         outcomes = self.outcomes(workload)
+        search = self.search(workload, factors)
+        until = self.until(top, workload, factors)
         if windows is not None:
             self.check_windows(windows, ("windows",))
         if design is not None:
+            design_section.check(design, factors, self.note, ("design",))
             self.check_trials(factors, design, ("factors",))
-        short, notes = self.quick(kind, factors, design, windows, workload)
-        if self.mistakes or workload is None:
-            return None
+        short, notes = self.quick(described, factors, design, windows, workload)
         if quick:
             factors, design, windows = short
+        if self.mistakes or workload is None:
+            return None
+        parameters = knob_sections.parameters_of(described, tuple(self.host_names))
+        spec = design_section.spec_of(design, factors, parameters, self.folder, self.note, ("design",))
+        if self.mistakes:
+            return None
         return Experiment(
             name=top.name,
             question=top.question,
             hosts=hosts,
             workload=workload,
+            knobs=knobs,
             factors=tuple(factors.values()),
-            design=DesignSpec(design.kind, design.replicates, design.blocks, design.seed),
+            design=spec,
             windows=Windows(windows.warm_up, windows.measured, windows.drain, windows.interval),
             limits=Limits(limits.retries, limits.start_skew, limits.background, limits.background_window),
             outcomes=outcomes,
             prove=top.prove,
+            search=search,
+            bystander=bystander,
+            until=until,
             profile_hz=Experiment.profile_hz if top.profile else 0,
             text=text,
             quick=quick,
@@ -95,6 +125,12 @@ class Reading:
                 model._HOST_NAME.read(name)
             except ValueError as problem:
                 self.note(path, str(problem))
+            if name == ALL:
+                self.note(
+                    path, f"found {ALL!r}, which means every host where knobs are set; allowed: another name"
+                )
+            if name == BYSTANDER:
+                self.note(path, f"found {BYSTANDER!r}, which is the workload beside; allowed: another name")
             if not self.mapping(entry, path, "keys such as `access: local`"):
                 continue
             access = entry.get("access")
@@ -121,19 +157,21 @@ class Reading:
                     "to": target["user"] + (target["bracketed"] or target["host"]),
                     "port": int(target["port"]),
                 }
-            hosts[name] = HostSpec(
-                name, access, options, tuple(cpus), held.get("address"), held.get("data_port", 0)
-            )
+            one = HostSpec(name, access, options, tuple(cpus), held.get("address"), held.get("data_port", 0))
+            self.groups[name] = tuple(host.name for host in host_groups.expanded(one, held.get("count")))
+            hosts |= {host.name: host for host in host_groups.expanded(one, held.get("count"))}
+        self.host_names = host_groups.names_of(self.host_names, self.groups)
+        host_groups.check(self.plain, self.groups, self.note)
         joined = [host.name for host in hosts.values() if host.access == "netns"]
-        if len(hosts) == len(written) and len(joined) == 1:
+        if not host_groups.alone(self.plain) and len(hosts) == len(written) and len(joined) == 1:
             text = "found one host alone in a namespace, allowed: netns for both hosts, or for none"
             self.note(("hosts", joined[0], "access"), text)
         return hosts
 
-    def workload(self) -> WorkloadSpec | None:
-        """The workload, when it can be read."""
-        written, path = self.plain.get("workload"), ("workload",)
-        if "workload" not in self.plain or not self.mapping(written, path, "keys such as `kind: stream`"):
+    def workload(self, key: str = "workload") -> WorkloadSpec | None:
+        """The workload under this key, when it can be read."""
+        written, path = self.plain.get(key), (key,)
+        if key not in self.plain or not self.mapping(written, path, "keys such as `kind: stream`"):
             return None
         kind = written.get("kind")
         if "kind" not in written:
@@ -142,22 +180,73 @@ class Reading:
         if not isinstance(kind, str) or kind not in WORKLOADS:
             self.note((*path, "kind"), unknown(kind if isinstance(kind, str) else found(kind), WORKLOADS))
             return None
-        section = self.section(model.WORKLOAD_SECTIONS[kind], written, path)
-        self.check_ends(written.get("sender"), written.get("receiver"))
+        if key == BYSTANDER and (kind == SCRIPT.name or WORKLOADS[kind].alone):
+            self.note((*path, "kind"), alone_section.no_bystander(kind))
+            return None
+        script = self.script(written) if kind == SCRIPT.name else None
+        described = workload_of(script) if script else WORKLOADS[kind]
+        if described.alone:
+            return alone_section.read(self, described, written, path)
+        section = self.section(model.sections_of(described)[0], written, path)
+        self.check_ends(written.get("sender"), written.get("receiver"), path)
         if section is None:
             return None
         held = section.model_dump(exclude_unset=True)
-        settings = {p.name: held[p.name] for p in WORKLOADS[kind].parameters if p.name in held}
-        return WorkloadSpec(kind, section.sender, section.receiver, settings)
+        settings = {p.name: held[p.name] for p in described.parameters if p.name in held}
+        variables = kinds_of(script.variables()) if script else {}
+        return WorkloadSpec(kind, section.sender, section.receiver, settings, script, variables)
 
-    def check_ends(self, sender: Any, receiver: Any) -> None:
+    def script(self, written: Any) -> Script | None:
+        """The profile of the workload `script`; None when it cannot be read, which is noted."""
+        path = ("workload", "profile")
+        if not isinstance(written.get("profile"), str):
+            if "profile" not in written:
+                self.note_missing(("workload",), "profile", "the profile, as uperf has it")
+            return None
+        script, mistakes = script_of(written["profile"])
+        for mistake in mistakes:
+            self.note(path, f"line {mistake.line} of it: {mistake}")
+        if script is None:
+            return None
+        for variable in script.variables():
+            if variable.name in RESERVED:
+                text = f"the variable ${variable.name} (line {variable.line} of it) has a name that is taken here"
+                self.note(path, f"{text}, allowed: any but {', '.join(RESERVED)}")
+                return None
+        for variable in mixed(script):
+            text = f"the variable ${variable.name} (line {variable.line} of it) stands for values of different kinds"
+            self.note(path, f"{text}, allowed: a variable for each")
+        return script
+
+    def check_variables(self, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
+        """Every variable needs a value, but for hosts: one that nobody names is the receiver."""
+        given = {*workload.settings, *(name for f in factors.values() for name in (f.name, *f.together))}
+        if workload.script is None:
+            return
+        lines: dict[str, int] = {}
+        for variable in workload.script.variables():
+            lines.setdefault(variable.name, variable.line)
+        for name, kind in workload.variables.items():
+            if name not in given and kind != "host":
+                text = f"the variable ${name} (line {lines[name]} of it) has no value"
+                self.note(("workload", "profile"), f"{text}, needed: `{name}:` in workload or in factors")
+
+    def knobs(self) -> dict[str, Level]:
+        """The knobs that are set in every trial."""
+        if "knobs" not in self.plain:
+            return {}
+        return knob_sections.read_knobs(self.plain["knobs"], tuple(self.host_names), self.note)
+
+    def check_ends(self, sender: Any, receiver: Any, path: Path) -> None:
         """That sender and receiver are two hosts of the file, and that no host stands idle."""
         for role, name in (("sender", sender), ("receiver", receiver)):
             if self.host_names and isinstance(name, str) and name not in self.host_names:
-                self.note(("workload", role), unknown(name, self.host_names))
+                self.note((*path, role), unknown(name, self.host_names))
         if isinstance(sender, str) and sender == receiver:
             text = f"found {found(receiver)}, which is the sender; allowed: another host"
-            self.note(("workload", "receiver"), text)
+            self.note((*path, "receiver"), text)
+        if path == (BYSTANDER,):
+            return
         if sender != receiver and sender in self.host_names and receiver in self.host_names:
             for name in self.host_names:
                 if name not in (sender, receiver):
@@ -165,29 +254,36 @@ class Reading:
                     self.note(("hosts", name), text)
 
     def factors(
-        self, kind: str, written: Any, path: Path, workload: WorkloadSpec | None
+        self, described: Workload, written: Any, path: Path, workload: WorkloadSpec | None
     ) -> dict[str, Factor]:
         """Every factor that can be read, by name in the file's order."""
         if written is None and not self.has(path):
             return {}
         if not self.mapping(written, path, "parameters of the workload with their levels"):
             return {}
-        parameters = {p.name: p for p in WORKLOADS[kind].parameters}
+        hosts = tuple(self.host_names)
+        parameters = knob_sections.parameters_of(described, hosts)
         factors: dict[str, Factor] = {}
         set_by: dict[str, str] = {}
-        for name, entry in written.items():
+        for name, told in written.items():
             here = (*path, name)
             if name not in parameters:
-                self.note(here, f"is no parameter of the workload {kind}: {unknown(name, parameters)}")
+                self.note(here, _no_factor(described.name, name, parameters))
                 continue
+            entry = model.range_ends(told)
             if not isinstance(entry, (list, dict)):
-                self.note(here, f"found {found(entry)}, allowed: a list of levels, or levels and together")
+                self.note(
+                    here,
+                    f"found {found(entry)}, allowed: a list of levels, a range such as 1..8, or levels and together",
+                )
                 continue
-            annotation = model.FACTOR_SECTIONS[kind].model_fields[name].annotation
-            section: Any = self.section(annotation, entry, here)
+            held_by = knob_sections.factor_section(described, name, entry, hosts)
+            section: Any = self.section(held_by, entry, here)
             if section is None:
                 continue
             held = section.together.model_dump(exclude_unset=True) if section.together else {}
+            if name == VARIANT:
+                knob_sections.check_variant(entry, held, here, self.note)
             levels_at = here if isinstance(entry, list) else (*here, "levels")
             self.no_duplicates(section.levels, levels_at, parameters[name].show)
             for other, levels in held.items():
@@ -223,19 +319,74 @@ class Reading:
         if not isinstance(named, list) or not named:
             if workload is None:
                 return ()
+            if workload.hosts:
+                return alone_section.outcomes_of(workload)
             sender, receiver = workload.sender, workload.receiver
             costs = (f"{sender}.cycles_per_kbyte", f"{sender}.cpu_ns_per_kib", f"{receiver}.cpu_ns_per_kib")
             return ("goodput_bits_per_s", *costs)
         names = {index: name for index, name in enumerate(named) if isinstance(name, str)}
         for index, name in names.items():
-            if text := _outcome_mistake(name, self.host_names):
+            on_disks = workload is not None and bool(workload.hosts)
+            if text := mistake_of(name, self.host_names, beside=BYSTANDER in self.plain, on_disks=on_disks):
                 self.note(("outcomes", index), text)
         self.no_duplicates(named, ("outcomes",), str)
         return tuple(names.values())
 
+    def search(self, workload: WorkloadSpec | None, factors: Mapping[str, Factor]) -> SearchSpec | None:
+        """The search, when the file asks for one."""
+        if "search" not in self.plain:
+            return None
+        path: Path = ("search",)
+        section = self.section(model.SearchSection, self.plain.get("search"), path)
+        if section is None or workload is None:
+            return None
+        if section.low >= section.high:
+            self.note((*path, "low"), f"found {section.low} to {section.high}, allowed: a low below the high")
+        if not 0.001 <= section.precision <= 0.5:
+            self.note((*path, "precision"), f"found {section.precision:g}, allowed: 0.1 % to 50 %")
+        parameters = {p.name: p for p in workload.workload.parameters}
+        if section.parameter not in parameters:
+            text = (
+                f"is no parameter of the workload {workload.kind}: {unknown(section.parameter, parameters)}"
+            )
+            self.note((*path, "parameter"), text)
+        set_by = {name: f"the factor {f.name}" for f in factors.values() for name in (f.name, *f.together)}
+        set_by |= dict.fromkeys(workload.settings, "the workload")
+        if section.parameter in set_by:
+            text = f"{section.parameter} is set by {set_by[section.parameter]} too, allowed: one of the two"
+            self.note((*path, "parameter") if self.has((*path, "parameter")) else path, text)
+        return SearchSpec(
+            section.goal, section.parameter, section.low, section.high, section.precision, section.time
+        )
+
+    def until(
+        self, top: Any, workload: WorkloadSpec | None, factors: Mapping[str, Factor]
+    ) -> UntilSpec | None:
+        """The rule that ends the campaign, when the file has one."""
+        if top is None or workload is None:
+            return None
+        if top.until is None:
+            if top.max_trials is not None:
+                self.note(("max_trials",), "without `until` the design says how many trials there are")
+            return None
+        if "search" in self.plain:
+            self.note(("until",), "a search decides itself when it ends, allowed: one of the two")
+        try:
+            return bind(
+                top.until,
+                factors=factors.values(),
+                workload=workload.workload,
+                sender=workload.ends[0],
+                hosts=self.host_names,
+                max_trials=top.max_trials or UNTIL_TRIALS,
+            )
+        except ValueError as problem:
+            self.note(("until",), str(problem))
+            return None
+
     def quick(
         self,
-        kind: str,
+        described: Workload,
         factors: dict[str, Factor],
         design: Any,
         windows: Any,
@@ -256,7 +407,7 @@ class Reading:
         section = self.section(model.QuickSection, written, path)
         if section is None:
             return (factors, design, windows), ()
-        replaced = self.factors(kind, written.get("factors"), ("quick", "factors"), workload)
+        replaced = self.factors(described, written.get("factors"), ("quick", "factors"), workload)
         full = self.plain.get("factors")
         full_names = list(full) if isinstance(full, dict) else []
         for name in replaced:
@@ -264,7 +415,9 @@ class Reading:
                 text = f"is no factor of the experiment: {unknown(name, full_names)}"
                 self.note(("quick", "factors", name), text)
         merged = {name: replaced.get(name, factor) for name, factor in factors.items()}
-        quick_design = self.merged(model.DesignSection, design, ("quick", "design"))
+        quick_design = self.merged(design_section.DesignSection, design, ("quick", "design"))
+        if quick_design is not None and quick_design is not design:
+            quick_design = self.quick_design(design, quick_design, merged)
         quick_windows = self.merged(model.WindowsSection, windows, ("quick", "windows"))
         if quick_windows is not None and quick_windows is not windows:
             self.check_windows(quick_windows, ("quick", "windows"))
@@ -272,6 +425,19 @@ class Reading:
             self.check_trials(merged, quick_design, ("quick", "factors"))
             self.check_together(merged)
         return (merged, quick_design, quick_windows), ()
+
+    def quick_design(self, full: Any, short: Any, factors: Mapping[str, Factor]) -> Any:
+        """The quick design without what belongs to the kind of the full one only."""
+        written = self.value(("quick", "design"))
+        for key in ("file", "rows", "augment"):
+            if key in written:
+                self.note(("quick", "design", key), f"found {key}, allowed: in design, not in quick")
+        own = full if short.kind == full.kind else design_section.belonging(full, short.kind)
+        short = own.model_copy(
+            update={name: getattr(short, name) for name in written if hasattr(short, name)}
+        )
+        design_section.check(short, factors, self.note, ("quick", "design"))
+        return short
 
     def merged(self, section: type[model.Section], full: Any, path: Path) -> Any:
         """The full section with the keys that the quick one names; None when either cannot be read."""
@@ -305,6 +471,8 @@ class Reading:
 
     def check_trials(self, factors: Mapping[str, Factor], design: Any, path: Path) -> None:
         """That the campaign can be numbered."""
+        if design.kind != "full_factorial":  # others say it when they are planned
+            return
         trials = math.prod(len(factor.levels) for factor in factors.values()) * design.replicates
         if trials > MAX_TRIALS:
             self.note(path, f"found {trials} trials in all, allowed: {MAX_TRIALS}")
@@ -339,7 +507,9 @@ class Reading:
             if kind == "missing":
                 self.note_missing(place[:-1], key, str(fields[key].description))
             else:
-                self.note(place, f"unknown key, allowed: {', '.join(fields)}{nearest(key, fields)}")
+                plain = [name for name in fields if "." not in name]
+                knobs = ", and knobs of hosts (`iodyno knobs`)" if len(plain) < len(fields) else ""
+                self.note(place, f"unknown key, allowed: {', '.join(plain)}{knobs}{nearest(key, fields)}")
         elif kind == "too_short":
             self.note(place, "found an empty list, allowed: at least one level")
         elif kind == "too_long":
@@ -400,6 +570,16 @@ def _section_at(section: Any, steps: list[str | int]) -> Any:
     return section
 
 
+def _no_factor(kind: str, name: str, parameters: Mapping[str, Any]) -> str:
+    if "." in name:
+        host, _, knob = name.partition(".")
+        hosts = tuple(dict.fromkeys(n.partition(".")[0] for n in parameters if "." in n))
+        if host not in hosts:
+            return f"names no host: {unknown(host, hosts)}"
+        return f"is no knob of a host: {unknown(knob, [n.partition('.')[2] for n in parameters if n.startswith(f'{host}.')])}"
+    return f"is no parameter of the workload {kind}: {unknown(name, [n for n in parameters if '.' not in n])}"
+
+
 def _shorter(windows: Any) -> Any:
     short = QUICK_WINDOWS
     return windows.model_copy(
@@ -410,20 +590,3 @@ def _shorter(windows: Any) -> Any:
             "interval": min(windows.interval, short.interval_ns),
         }
     )
-
-
-def _outcome_mistake(name: str, hosts: list[str]) -> str:
-    """What is wrong with the name of an outcome; empty when nothing is."""
-    prefix, dot, rest = name.rpartition(".")
-    if rest not in OUTCOMES:
-        allowed = [k.name if not k.per_host else f"HOST.{k.name}" for k in OUTCOMES.values()]
-        near = nearest(rest, OUTCOMES)
-        return f"found {found(name)}, allowed: {', '.join(allowed)}{near}"
-    if OUTCOMES[rest].per_host and not OUTCOMES[rest].of_trial and not dot:
-        return f"found {found(name)}, which each host has; allowed: {', '.join(f'{h}.{rest}' for h in hosts)}"
-    if not OUTCOMES[rest].per_host and dot:
-        return f"found {found(name)}, which belongs to no host; allowed: {rest}"
-    if dot and prefix not in hosts:
-        known = ", ".join(f"{host}.{rest}" for host in hosts) or "hosts of the file"
-        return f"found {found(name)}, which names no host; allowed: {known}{nearest(prefix, hosts)}"
-    return ""

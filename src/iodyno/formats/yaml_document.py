@@ -31,8 +31,8 @@ from iodyno.formats.mistakes import Mistake, Path, dotted, shortened
 MAX_BYTES = 2**20
 MAX_DEPTH = 16
 MAX_NODES = 20_000
-MAX_SCALAR = 8192
-"""Chosen: far above any experiment, and low enough that a file made to hurt is refused within seconds."""
+MAX_SCALAR = 2**17
+"""Chosen: far above any experiment (a profile is a scalar), and low enough that a file made to hurt is refused within seconds."""
 
 Scalar = None | bool | int | float | str
 

@@ -66,7 +66,9 @@ class Reached:
     """What is known of a reached host beside what its agent will say.
 
     `address`: where the other hosts reach it with data; `lab_address`: where it sees the lab, if it does.
-    `path`: what lies under its data, as made by the lab. `notes`: for people.
+    `path`: what lies under its data, as made by the lab. `notes`: for people. `hello_timeout_s`: how long an agent may
+    take to its first word; None: as others. `namespace`: the network namespace of the lab's machine that it is, empty:
+    the lab's own; None: it is elsewhere, or has a kernel of its own.
     """
 
     address: str | None = None
@@ -75,6 +77,8 @@ class Reached:
     path: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
+    hello_timeout_s: float | None = None
+    namespace: str | None = None
 
 
 class Access(Protocol):
@@ -83,8 +87,11 @@ class Access(Protocol):
     name: str
     reached: Reached
 
-    async def start(self, program: AgentProgram) -> AgentStreams:
-        """Starts an agent. May be called again after an agent has ended. Raises AccessError."""
+    async def start(self, program: AgentProgram, command: str = "serve") -> AgentStreams:
+        """Starts an agent. May be called again after an agent has ended, and for several at a time.
+
+        `command`: what it is to do there; `guard`: set knobs (`iodyno.hosts.guard`). Raises AccessError.
+        """
 
     def trouble(self, status: int, said: str) -> AccessError:
         """The error for an agent that ended before its first word, with this exit status and last words."""

@@ -13,13 +13,13 @@ class LocalAccess:
 
     def __init__(self, name: str, cpus: Sequence[int] = (), prefix: Sequence[str] = ()) -> None:
         self.name = name
-        self.reached = Reached(address="127.0.0.1", cpus=tuple(cpus))
+        self.reached = Reached(address="127.0.0.1", cpus=tuple(cpus), namespace="")
         self._prefix = tuple(prefix)
 
-    async def start(self, program: AgentProgram) -> AgentStreams:
+    async def start(self, program: AgentProgram, command: str = "serve") -> AgentStreams:
         """Starts an agent. Raises AccessError."""
         try:
-            return await spawn([*self._prefix, program.path, "serve"], self.reached.cpus)
+            return await spawn([*self._prefix, program.path, command], self.reached.cpus)
         except OSError as error:
             raise AccessError(
                 f"the agent does not start: {error.strerror}",

@@ -17,3 +17,4 @@ class NamespaceAccess(LocalAccess):
         # `ip netns exec` becomes the agent (it does not fork) and shows it the sysfs of the namespace.
         super().__init__(name, cpus, prefix=("ip", "netns", "exec", namespace))
         self.reached.address = address
+        self.reached.namespace = namespace

@@ -106,11 +106,11 @@ class SshAccess:
         self._command = ["ssh", "-T", *_client_options(options), "--", self.to]
         self._remote_program: str | None = None
 
-    async def start(self, program: AgentProgram) -> AgentStreams:
+    async def start(self, program: AgentProgram, command: str = "serve") -> AgentStreams:
         """Starts an agent there; the first time, makes sure that its program is there. Raises AccessError."""
         if self._remote_program is None:
             self._remote_program = await self._install(program)
-        return await spawn([*self._command, f"exec {self._remote_program} serve"])
+        return await spawn([*self._command, f"exec {self._remote_program} {command}"])
 
     async def close(self) -> None:
         """The program stays in the cache of the account, on purpose: the next campaign uses it."""

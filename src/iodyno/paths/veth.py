@@ -24,6 +24,9 @@ from iodyno.core.errors import AccessError
 ADDRESSES = ("198.18.0.1", "198.18.0.2")
 """Inside the namespaces, where nothing else is; of the block kept for benchmarks (RFC 2544, RFC 6890)."""
 
+_MORE_ADDRESSES = ("198.18", "198.19")
+"""Further addresses of the two ends, from x.16.1 on: of the same block, a half each."""
+
 _NAMES = re.compile(r"iodyno-(\d+)-(\d+)-[A-Za-z0-9_.-]+")
 _FOLDER = Path("/run/netns")
 DEVICE = "veth0"
@@ -53,70 +56,127 @@ class VethEnd:
     address: str
     cpus: tuple[int, ...]
     settings: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    device: str = DEVICE
+    kind: str = "veth"
+    addresses: tuple[str, ...] = ()
 
     @property
     def steered(self) -> bool:
         """Whether what this end receives is worked on by its own CPUs."""
-        found = self.settings.get(steering())
-        return found is not None and found["obtained"] == found["asked"]
+        found = self.settings.get(steering(self.device))
+        return bool(self.cpus) and found is not None and found["obtained"] == found["asked"]
 
     def facts(self) -> dict[str, Any]:
         """What is recorded of it."""
         return {
-            "kind": "veth",
+            "kind": self.kind,
             "namespace": self.namespace,
             "address": self.address,
+            "addresses": list(self.addresses),
             "receive_processing": "its own CPUs" if self.steered else "the sender's CPU",
             "settings": self.settings,
         }
 
 
-class VethPath:
-    """Two namespaces and the pair of devices between them, from `make` to `remove`."""
+class NamespacePath:
+    """Namespaces of the lab with what joins them, by host."""
 
     def __init__(self, ends: Mapping[str, VethEnd]) -> None:
         self.ends = ends
 
+    def remove(self) -> None:
+        """Removes all; the devices go with them. May be called twice, and while the lab is being stopped."""
+        for end in self.ends.values():
+            _remove(end.namespace)
+
+    async def ended(self) -> None:
+        """Waits, after `remove`, for what takes its time to end."""
+
+    async def set_link(self, role: str, *, up: bool) -> None:
+        """Cuts or mends the link at one end."""
+        end = self.ends[role]
+        await ip("-n", end.namespace, "link", "set", end.device, "up" if up else "down")
+
+    def gone(self) -> str | None:
+        """What of it is not there any more; None: all is there."""
+        for role, end in self.ends.items():
+            shown = subprocess.run(
+                ["ip", "-n", end.namespace, "link", "show", "dev", end.device],
+                capture_output=True,
+                check=False,
+                start_new_session=True,
+            )
+            if shown.returncode != 0:
+                return f"the device {end.device} of host {role} is gone"
+        return None
+
+
+class VethPath(NamespacePath):
+    """Two namespaces and the pair of devices between them, from `make` to `remove`."""
+
     @classmethod
-    async def make(cls, cpus: Mapping[str, Sequence[int]], mtu: int | None = None) -> VethPath:
-        """Makes both; `cpus` names the two hosts, each with its CPUs. Raises AccessError."""
-        (first, _), (second, _) = cpus.items()
-        prefix = f"iodyno-{os.getpid()}-{start_ticks(os.getpid())}"
-        path = cls(
-            {
-                role: VethEnd(f"{prefix}-{_plain(role)}", address, tuple(own))
-                for (role, own), address in zip(cpus.items(), ADDRESSES, strict=True)
-            }
-        )
-        names = [path.ends[role].namespace for role in (first, second)]
+    async def make(
+        cls, cpus: Mapping[str, Sequence[int]], mtu: int | None = None, *, tag: str = "", addresses: int = 1
+    ) -> VethPath:
+        """Makes both; `cpus` names the two hosts, each with its CPUs. Raises AccessError.
+
+        `tag` tells several paths of one lab apart. With `addresses`, each end has that many, the first of them
+        as without.
+        """
+        path = cls(ends_of(cpus, tag, addresses=addresses))
+        names = [end.namespace for end in path.ends.values()]
         try:
             for name in names:
-                await _ip("netns", "add", name)
-            await _ip(
+                await ip("netns", "add", name)
+            await ip(
                 *("-n", names[0], "link", "add", DEVICE, "type", "veth"),
                 *("peer", "name", DEVICE, "netns", names[1]),
             )
             for end in path.ends.values():
-                inside = ("-n", end.namespace)
-                await _ip(*inside, "address", "add", f"{end.address}/30", "dev", DEVICE)
-                await _ip(*inside, "link", "set", "lo", "up")
-                if mtu:
-                    await _ip(*inside, "link", "set", DEVICE, "mtu", str(mtu))
-                await _ip(*inside, "link", "set", DEVICE, "up")
-                await _settle(end)
+                await bring_up(end, mtu)
         except BaseException:
             path.remove()
             raise
         return path
 
-    def remove(self) -> None:
-        """Removes both; the devices go with them. May be called twice, and while the lab is being stopped."""
-        for end in self.ends.values():
-            _remove(end.namespace)
 
-    async def set_link(self, role: str, *, up: bool) -> None:
-        """Cuts or mends the link at one end."""
-        await _ip("-n", self.ends[role].namespace, "link", "set", DEVICE, "up" if up else "down")
+def ends_of(
+    cpus: Mapping[str, Sequence[int]],
+    tag: str = "",
+    device: str = DEVICE,
+    kind: str = "veth",
+    addresses: int = 1,
+) -> dict[str, VethEnd]:
+    """The two ends of a path that is to be made: namespaces of this lab's name, and addresses."""
+    prefix = namespace_prefix()
+    ends = {}
+    for (role, own), address, block in zip(cpus.items(), ADDRESSES, _MORE_ADDRESSES, strict=True):
+        more = (f"{block}.{16 + number // 250}.{number % 250 + 1}" for number in range(addresses - 1))
+        ends[role] = VethEnd(
+            f"{prefix}-{tag}{plain(role)}", address, tuple(own), {}, device, kind, (address, *more)
+        )
+    return ends
+
+
+def namespace_prefix() -> str:
+    """What the names of this lab's namespaces begin with."""
+    return f"iodyno-{os.getpid()}-{start_ticks(os.getpid())}"
+
+
+async def bring_up(end: VethEnd, mtu: int | None = None) -> None:
+    """Gives the device of an end its addresses and its settings, and switches it on. Raises AccessError."""
+    inside = ("-n", end.namespace)
+    # All addresses of a path are of one network, so that each end reaches the other's without a route.
+    length = 15 if len(end.addresses) > 1 else 30
+    await ip(*inside, "address", "replace", f"{end.address}/{length}", "dev", end.device)
+    if more := [address for address in end.addresses if address != end.address]:
+        batch = "".join(f"address replace {address}/{length} dev {end.device}\n" for address in more)
+        await ip(*inside, "-batch", "-", said=batch.encode())
+    await ip(*inside, "link", "set", "lo", "up")
+    if mtu:
+        await ip(*inside, "link", "set", end.device, "mtu", str(mtu))
+    await ip(*inside, "link", "set", end.device, "up")
+    await settle(end)
 
 
 def may_make_namespaces() -> str | None:
@@ -170,7 +230,8 @@ async def receive_on(end: VethEnd, device: str) -> bool:
     return found.get(file, "").replace("00000000,", "").lstrip("0,") == asked
 
 
-def _plain(role: str) -> str:
+def plain(role: str) -> str:
+    """The name of a host as a part of the name of a namespace."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", role)[:40]
 
 
@@ -181,19 +242,19 @@ def _mask(cpus: Sequence[int]) -> str:
     return ",".join(reversed(words)).lstrip("0,") or "0"
 
 
-async def _settle(end: VethEnd) -> None:
+async def settle(end: VethEnd) -> None:
     """Asks for every setting inside the namespace, reads all of them back."""
     files = {f"/proc/sys/{key.replace('.', '/')}": key for key in SYSCTLS}
     found = await _inside(end.namespace, "\n".join(_read_back(path) for path in files))
     asked = {path: _asked(SYSCTLS[key], found.get(path)) for path, key in files.items()}
-    asked[steering()] = _mask(end.cpus)
+    asked[steering(end.device)] = _mask(end.cpus)
     script = "\n".join(
         f"echo '{value}' > {path} 2>/dev/null; {_read_back(path)}" for path, value in asked.items() if value
     )
     obtained = await _inside(end.namespace, script)
     for path, value in asked.items():
         got = obtained.get(path)
-        if path == steering() and got is not None:
+        if path == steering(end.device) and got is not None:
             got = got.replace("00000000,", "").lstrip("0,") or "0"
         end.settings[files.get(path, path)] = {"asked": value, "obtained": got}
 
@@ -216,27 +277,28 @@ def _read_back(path: str) -> str:
 
 
 async def _inside(namespace: str, script: str) -> dict[str, str]:
-    said = await _ip("netns", "exec", namespace, "sh", "-c", script + "\ntrue")
+    said = await ip("netns", "exec", namespace, "sh", "-c", script + "\ntrue")
     return {line.split()[0]: " ".join(line.split()[1:]) for line in said.splitlines() if line.strip()}
 
 
-async def _ip(*arguments: str) -> str:
+async def ip(*arguments: str, said: bytes = b"") -> str:
+    """What `ip` says, told `said` on its stdin. Raises AccessError when it refuses."""
     process = await asyncio.create_subprocess_exec(
         "ip",
         *arguments,
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
-    said, complaint = await process.communicate()
+    answer, complaint = await process.communicate(said)
     if process.returncode != 0:
         raise AccessError(
             f"the kernel refused: {complaint.decode(errors='replace').strip() or process.returncode}",
             where=f"`ip {' '.join(arguments[:8])}`",
             advice="run as root of a machine that may make network namespaces, or use access: local",
         )
-    return said.decode(errors="replace")
+    return answer.decode(errors="replace")
 
 
 def _remove(namespace: str) -> None:

@@ -10,8 +10,8 @@ from iodyno.analysis.function_change import FunctionChange, ProfileChange
 from iodyno.analysis.functions import FunctionCost, Part, PointProfile
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange
 from iodyno.analysis.stacks import Function
+from iodyno.report.estimate_json import estimate_values
 from iodyno.report.function_tables import direction
-from iodyno.report.json import estimate_values
 
 
 def profile_values(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> dict[str, Any]:

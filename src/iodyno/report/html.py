@@ -1,6 +1,6 @@
 """The report as one HTML file: no request, readable narrow, wide, dark, on paper and without scripts.
 
-The one script, which draws flame graphs, is in the page only where there are any, and allowed by its hash.
+Two scripts may be in it, allowed by their hashes: one selects times and themes, one draws flame graphs where there are any.
 """
 
 from __future__ import annotations
@@ -16,24 +16,35 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.function_study import FunctionStudy, study_functions
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, TrialSummary, analyse
+from iodyno.analysis.trial_views import TrialStudy, study_trials
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
+from iodyno.report.answer import answer
+from iodyno.report.cost_model import cost_section
 from iodyno.report.csv import as_csv, table_csv
 from iodyno.report.doubts import grouped
-from iodyno.report.figures import FIGURES, cut, draw, trial_series
+from iodyno.report.figures import FIGURES, cut, draw
+from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flame_graph import script_source
+from iodyno.report.flowop_section import flowop_sentences, flowop_tables
 from iodyno.report.function_section import contrast_sentences, function_section
+from iodyno.report.hints import Hints
 from iodyno.report.json import as_json
 from iodyno.report.layout import layout_of, place_name
 from iodyno.report.limiter import Line, lines, name_of, short
+from iodyno.report.method import method_rows
 from iodyno.report.numbers import digits, quantity, with_interval
 from iodyno.report.observer import observer_note
+from iodyno.report.page_script import page_script, page_script_source
+from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentences import extremes, sentences
+from iodyno.report.storage import COST, machines_of, tile_outcomes
 from iodyno.report.tables import Table, cost_outcome, outcome_table, source_tables
 from iodyno.report.terminal import tier_note
+from iodyno.report.trial_panels.section import Panels, trials_section
 
 PAGE = "report.html"
 _CUT = " A bar without a cap goes on beyond the axis."
@@ -52,25 +63,35 @@ class Tile:
 
 @dataclass(frozen=True)
 class TrialRow:
-    """A line of the list of trials, and its picture."""
+    """A line of the list of trials, and its panels; None without records, or where there are too many."""
 
     trial: TrialSummary
     place: str
     goodput: str
     cost: str
-    picture: Markup
+    panels: Panels | None
 
 
 def write_report(folder: Path | str) -> Path:
     """Writes `report.html` into the campaign's folder and returns its path. Raises StoreError."""
     dataset = read_dataset(folder)
-    return write_page(analyse(dataset), Path(folder) / PAGE, study_functions(dataset))
+    return write_dataset(dataset, analyse(dataset), Path(folder) / PAGE, study_functions(dataset))
 
 
-def write_page(summary: CampaignSummary, path: Path, functions: FunctionStudy | None = None) -> Path:
+def write_dataset(dataset: Dataset, summary: CampaignSummary, path: Path, functions: FunctionStudy) -> Path:
+    """Writes the page of a campaign that has been read and analysed. Raises StoreError when that cannot be done."""
+    return write_page(summary, path, functions, study_trials(dataset, summary))
+
+
+def write_page(
+    summary: CampaignSummary,
+    path: Path,
+    functions: FunctionStudy | None = None,
+    trials: TrialStudy | None = None,
+) -> Path:
     """Writes the page of a campaign to `path`. Raises StoreError when that cannot be done."""
     try:
-        path.write_text(page(summary, functions), encoding="utf-8")
+        path.write_text(page(summary, functions, trials), encoding="utf-8")
     except OSError as error:
         raise StoreError(
             f"the report cannot be written: {error.strerror or error}",
@@ -80,8 +101,10 @@ def write_page(summary: CampaignSummary, path: Path, functions: FunctionStudy | 
     return path
 
 
-def page(summary: CampaignSummary, functions: FunctionStudy | None = None) -> str:
-    """The page of a campaign, with what is known of its functions."""
+def page(
+    summary: CampaignSummary, functions: FunctionStudy | None = None, trials: TrialStudy | None = None
+) -> str:
+    """The page of a campaign, with what is known of its functions and of its trials over time."""
     templates = Environment(
         loader=PackageLoader("iodyno.report", "templates"),
         autoescape=True,
@@ -89,42 +112,67 @@ def page(summary: CampaignSummary, functions: FunctionStudy | None = None) -> st
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tables = source_tables(summary)
+    tables = [
+        *script_tables(summary.scripts),
+        *flowop_tables(summary.programs),
+        *buffer_tables(summary),
+        *source_tables(summary),
+    ]
     every = outcome_table(summary)
     study = functions or FunctionStudy()
+    panels = trials_section(summary, trials or TrialStudy())
+    figures = _figures(summary)
+    said = answer(
+        summary,
+        [*sentences(summary), *contrast_sentences(study)],
+        [figure["name"] for figure in figures if figure["section"] != "effects"],
+    )
+    sources = [page_script_source(), *([script_source()] if study else [])]
     return templates.get_template("report.html.j2").render(
         s=summary,
         functions=function_section(summary, study),
-        script_source=script_source() if study else None,
+        script_sources=" ".join(sources),
+        script=Markup(page_script()),
         tiles=tiles(summary),
-        sentences=[*sentences(summary), *contrast_sentences(study)],
-        figures=_figures(summary),
+        answer=said,
+        script_sentences=[*script_sentences(summary.scripts), *flowop_sentences(summary.programs)],
+        picture=next((figure for figure in figures if figure["name"] == said.picture), None),
+        figures={
+            section: [f for f in figures if f["section"] == section and f["name"] != said.picture]
+            for section in ("cost", "wall", "effects")
+        },
+        cost_model=cost_section(summary.costs) if summary.costs else None,
         tables=[(table, _download(table_csv(table), "text/csv")) for table in tables],
         every=every,
-        every_csv=_download(table_csv(every), "text/csv"),
+        every_csv=_packed(table_csv(every)),
         limiters=_limiters(summary),
         limiter_name=name_of,
         tier_note=tier_note(summary),
         observer=observer_note(summary),
-        trials=[_trial_row(summary, trial) for trial in summary.trials],
+        panels=panels,
+        trials=[_trial_row(summary, trial, panels.panels if panels else {}) for trial in summary.trials],
         failed=[trial for trial in summary.trials if trial.status != "finished"],
         hosts=[(host, host_facts(host)) for host in summary.hosts],
         doubts=grouped(summary),
         cost=cost_outcome(summary),
+        method=method_rows(summary),
         json_data=_packed(as_json(summary, indent=None)),
-        csv_data=_download(as_csv(summary), "text/csv"),
+        csv_data=_packed(as_csv(summary)),
         rerun=f"iodyno run experiment.yaml{' --quick' if summary.quick else ''}",
         experiment_data=_download(summary.experiment_text, "text/yaml"),
         quantity=quantity,
         percent=_percent,
         option=_option,
         spans=_spans,
+        hints=Hints(),
     )
 
 
 def tiles(summary: CampaignSummary) -> list[Tile]:
     """The ends of the range: cheapest and dearest KiB of the sender, highest goodput."""
     layout = layout_of(summary)
+    if summary.on_disks:
+        return _disk_tiles(summary)
     sender = summary.host("send")
     cost = f"{sender.name}.{cost_outcome(summary)}" if sender else ""
     found = []
@@ -146,6 +194,24 @@ def tiles(summary: CampaignSummary) -> list[Tile]:
         only = "A KiB" if outcome == cost else "Goodput"
         name = only if ends[0] is ends[1] else what
         found.append(Tile(name + host, value, unit, f"{sign}{interval}", place_name(point, layout.factors)))
+    return found
+
+
+def _disk_tiles(summary: CampaignSummary) -> list[Tile]:
+    """The ends of the range of a load on disks."""
+    layout, found = layout_of(summary), []
+    for outcome, only, several, wanted in tile_outcomes(summary):
+        ends = extremes(summary, outcome)
+        if ends is None:
+            continue
+        name = outcome.rpartition(".")[2]
+        estimate = ends[wanted].outcomes[outcome]
+        shown = with_interval(estimate, name, unit=False)
+        value, _, interval = shown.partition(" ±") if " ±" in shown else shown.partition(" [")
+        sign = "±" if " ±" in shown else "[" if " [" in shown else ""
+        unit = quantity(estimate.estimate, estimate.unit, name).rpartition(" ")[2]
+        what = only if ends[0] is ends[1] else several
+        found.append(Tile(what, value, unit, f"{sign}{interval}", place_name(ends[wanted], layout.factors)))
     return found
 
 
@@ -190,23 +256,26 @@ def _limiters(summary: CampaignSummary) -> list[tuple[str, Finding, str, list[Li
 
 
 def _figures(summary: CampaignSummary) -> list[dict[str, Any]]:
-    made = [(entry.name, entry.make(summary)) for entry in FIGURES]
+    made = [(entry, entry.make(summary)) for entry in FIGURES]
     return [
         {
-            "name": name,
+            "name": entry.name,
+            "section": entry.section,
             "title": figure.title,
             "caption": f"{figure.caption}{_CUT if cut(figure) else ''} {observer_note(summary)}",
             # Drawn by us from escaped text: the only markup that is not the template's.
             "panels": [Markup(svg) for svg in draw(figure)],
         }
-        for name, figure in made
+        for entry, figure in made
         if figure is not None
     ]
 
 
-def _trial_row(summary: CampaignSummary, trial: TrialSummary) -> TrialRow:
+def _trial_row(summary: CampaignSummary, trial: TrialSummary, panels: Mapping[str, Panels]) -> TrialRow:
     layout = layout_of(summary)
     sender, cost = summary.host("send"), cost_outcome(summary)
+    if summary.on_disks:
+        return _disk_row(summary, trial, panels)
     levels = PointSummary(trial.point, {}, trial.labels, {}, (), 0, 0)
     outcome = f"{sender.name}.{cost}" if sender else ""
     unit = {"cycles_per_kbyte": "cycles/KiB", "cpu_ns_per_kib": "ns/KiB"}[cost]
@@ -216,7 +285,20 @@ def _trial_row(summary: CampaignSummary, trial: TrialSummary) -> TrialRow:
         place=place_name(levels, layout.factors),
         goodput=quantity(trial.outcomes.get("goodput_bits_per_s"), "bit/s"),
         cost="–" if value is None else f"{digits(value)} {unit}",
-        picture=Markup(trial_series.draw(trial)),
+        panels=panels.get(trial.name),
+    )
+
+
+def _disk_row(summary: CampaignSummary, trial: TrialSummary, panels: Mapping[str, Panels]) -> TrialRow:
+    levels = PointSummary(trial.point, {}, trial.labels, {}, (), 0, 0)
+    machine = next(iter(machines_of(summary)), "")
+    value = trial.outcomes.get(f"{machine}.{COST}")
+    return TrialRow(
+        trial=trial,
+        place=place_name(levels, layout_of(summary).factors),
+        goodput=quantity(trial.outcomes.get("iops"), "1/s"),
+        cost="–" if value is None else f"{digits(value)} us/IO",
+        panels=panels.get(trial.name),
     )
 
 

@@ -10,9 +10,17 @@ import json
 from typing import Any
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, TrialSummary
-from iodyno.core.outcome import Estimate
+from iodyno.analysis.wall import Wall
 from iodyno.core.warnings import Doubt
+from iodyno.report.cost_model import study_json
+from iodyno.report.decision import decision_json
+from iodyno.report.estimate_json import estimate_values as estimate_values
+from iodyno.report.estimate_json import number
+from iodyno.report.finite_buffer import finite_buffer_json
+from iodyno.report.fit import values as fit_values
+from iodyno.report.flowop_section import program_json
 from iodyno.report.limiter import finding_json
+from iodyno.report.search import search_json
 
 
 def as_json(summary: CampaignSummary, *, indent: int | None = 2) -> str:
@@ -41,6 +49,13 @@ def campaign(summary: CampaignSummary) -> dict[str, Any]:
             {"name": f.name, "levels": list(f.levels), "labels": list(summary.factor_labels[f.name])}
             for f in summary.factors
         ],
+        **({"search": search_json(summary)} if summary.search else {}),
+        **({"decision": decision_json(summary.decision)} if summary.decision else {}),
+        **({"walls": [_wall(wall) for wall in summary.walls]} if summary.walls else {}),
+        **({"finite_buffer": finite_buffer_json(summary.finite_buffer)} if summary.finite_buffer else {}),
+        **({"fits": [fit_values(found) for found in summary.fits]} if summary.fits else {}),
+        **({"cost_model": study_json(summary.costs)} if summary.costs else {}),
+        **({"programs": [program_json(found) for found in summary.programs]} if summary.programs else {}),
         "points": [_point(point) for point in summary.points],
         "trials": [_trial(trial) for trial in summary.trials],
         "background": {
@@ -64,9 +79,24 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "labels": dict(point.labels),
         "planned": point.planned,
         "finished": point.finished,
+        "skipped": point.skipped,
         "outcomes": {name: estimate_values(found) for name, found in point.outcomes.items()},
         "limiter": finding_json(point.limiter),
         "warnings": [_doubt(doubt) for doubt in point.doubts],
+    }
+
+
+def _wall(wall: Wall) -> dict[str, Any]:
+    return {
+        "levels": dict(wall.levels),
+        "labels": dict(wall.labels),
+        "clients": estimate_values(wall.clients),
+        "rate_per_s": estimate_values(wall.rate),
+        "added_wait_ns": estimate_values(wall.added_wait),
+        "least_load_response_ns": estimate_values(wall.response),
+        "loads": list(wall.loads),
+        "plateau": list(wall.plateau),
+        "notes": list(wall.notes),
     }
 
 
@@ -78,30 +108,8 @@ def _trial(trial: TrialSummary) -> dict[str, Any]:
         "replicate": trial.replicate,
         "status": trial.status,
         "reason": trial.reason,
-        "outcomes": {name: _number(value) for name, value in trial.outcomes.items()},
+        "outcomes": {name: number(value) for name, value in trial.outcomes.items()},
     }
-
-
-def estimate_values(found: Estimate) -> dict[str, Any]:
-    """An estimate with its interval, how it was made, and why it is missing."""
-    shown: dict[str, Any] = {
-        "estimate": _number(found.estimate),
-        "low": _number(found.low),
-        "high": _number(found.high),
-        "n": found.n,
-        "unit": found.unit,
-        "method": found.method,
-    }
-    if found.assumptions:
-        shown["assumptions"] = list(found.assumptions)
-    if found.missing:
-        shown["missing"] = found.missing
-    return shown
-
-
-def _number(value: float | None) -> float | None:
-    """To ten digits: more than any measurement carries, and half as long."""
-    return None if value is None else float(f"{value:.10g}")
 
 
 def _doubt(doubt: Doubt) -> dict[str, str]:

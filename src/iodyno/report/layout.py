@@ -2,7 +2,8 @@
 
 Along run the connections, where they vary, as in the tables of 2008; else the numeric factor with the most levels, or
 the factor with the most levels. Sections are made by the message size, or else the first of the other factors that vary;
-the rest become columns, and part of a line's name in figures.
+the rest become columns, and part of a line's name in figures. A `variant` is always a column: its names are to be read
+one below the other.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.factor import VARIANT
 from iodyno.core.workload import Level
 
 SHORT = {"connections": "#conn", "window": "Wnd", "size": "size"}
@@ -45,7 +47,8 @@ def layout_of(summary: CampaignSummary) -> Layout:
     along = max(varying, key=lambda f: (f.name == "connections", f.numeric, len(f.levels)))
     others = [factor for factor in varying if factor is not along]
     others.sort(key=lambda factor: factor.name != "size")
-    return Layout(along, others[0] if others else None, tuple(others[1:]))
+    section = next((factor for factor in others if factor.name != VARIANT), None)
+    return Layout(along, section, tuple(factor for factor in others if factor is not section))
 
 
 def sections(summary: CampaignSummary, layout: Layout) -> Iterator[tuple[Level | None, list[PointSummary]]]:

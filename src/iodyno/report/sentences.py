@@ -3,56 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from iodyno.analysis.compare import Change, change, effects
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
+from iodyno.report.bystander import bystander_sentences
 from iodyno.report.class_sentences import busy_by_class, points_not_void, what_makes_it
+from iodyno.report.decision import decision_sentence
+from iodyno.report.finite_buffer import buffer_sentences
+from iodyno.report.fit import fit_sentences
 from iodyno.report.layout import Layout, layout_of, line_name, place_name
 from iodyno.report.numbers import between, digits, quantity
+from iodyno.report.search import search_sentences
+from iodyno.report.sentence import About
+from iodyno.report.sentence import Sentence as Sentence
+from iodyno.report.storage import storage_sentences
 from iodyno.report.tables import SPLIT, cost_outcome
+from iodyno.report.wall import wall_sentences
 
 Case = tuple[str, Change]
 """Where, and how it changes there."""
 _UNITS = {"cycles/KiB": "cycles", "ns/KiB": "ns of CPU"}
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """One sentence, and the single cases that it sums up."""
-
-    text: str
-    details: tuple[str, ...] = ()
-
-
 def sentences(summary: CampaignSummary) -> list[Sentence]:
     """What the campaign answers: cost, its change with every factor, goodput, and where the CPU time goes."""
     layout = layout_of(summary)
+    if summary.on_disks:
+        return _of_disks(summary, layout)
     cost = cost_outcome(summary)
-    found: list[Sentence] = []
+    told: tuple[tuple[About, Iterator[str]], ...] = (
+        ("search", iter(search_sentences(summary))),
+        ("wall", wall_sentences(summary)),
+        ("buffer", buffer_sentences(summary)),
+        ("fit", fit_sentences(summary)),
+    )
+    found = [Sentence(text, about=about) for about, texts in told for text in texts]
+    if summary.decision:
+        found.insert(0, Sentence(decision_sentence(summary.decision), about="decision"))
     own = {host.name: replace(summary, points=points_not_void(summary, host.name)) for host in summary.hosts}
     for host in summary.hosts:
-        found += _range(own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a KiB costs")
+        costs = _range(own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a KiB costs")
+        found += (replace(sentence, about="cost") for sentence in costs)
         found += _void(own[host.name], summary, host.name)
     sender = summary.host("send")
     if sender is not None:
         outcome = f"{sender.name}.{cost}"
         for factor in layout.lines:
-            found += _across(own[sender.name], layout, factor, outcome, f"the cost of a KiB on {sender.name}")
+            changes = _across(
+                own[sender.name], layout, factor, outcome, f"the cost of a KiB on {sender.name}"
+            )
+            found += (replace(sentence, about="change") for sentence in changes)
         if layout.along is not None:
-            found += _along(own[sender.name], layout, outcome, f"the cost of a KiB on {sender.name}")
-    found += _range(summary, layout, "goodput_bits_per_s", "Goodput is")
+            changes = _along(own[sender.name], layout, outcome, f"the cost of a KiB on {sender.name}")
+            found += (replace(sentence, about="change") for sentence in changes)
+    rates = _range(summary, layout, "goodput_bits_per_s", "Goodput is")
+    found += (replace(sentence, about="rate") for sentence in rates)
     if sender is not None:
         found += _where_time_goes(own[sender.name], layout, sender.name, f"{sender.name}.{cost}")
     for host in summary.hosts:
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
         found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
+    found += map(Sentence, bystander_sentences(summary))
     if not found:
         found.append(Sentence("No trial finished, so nothing can be said."))
     return found
+
+
+def _of_disks(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
+    """What a load that needs no other end found."""
+    found = [Sentence(decision_sentence(summary.decision), about="decision")] if summary.decision else []
+    found += (Sentence(text, about="search") for text in search_sentences(summary))
+    found += (Sentence(text, about="fit") for text in fit_sentences(summary))
+
+    def range_of(outcome: str, opening: str) -> Iterator[Sentence]:
+        of_host, _, name = outcome.rpartition(".")
+        about: About = "cost" if of_host else "rate" if name == "iops" else "more"
+        return (replace(one, about=about) for one in _range(summary, layout, outcome, opening))
+
+    def along(outcome: str, what: str) -> Iterator[Sentence]:
+        return (replace(one, about="change") for one in _of_factors(summary, layout, outcome, what))
+
+    found += storage_sentences(summary, range_of, along)
+    return found or [Sentence("No trial finished, so nothing can be said.")]
+
+
+def _of_factors(summary: CampaignSummary, layout: Layout, outcome: str, what: str) -> Iterator[Sentence]:
+    for factor in layout.lines:
+        yield from _across(summary, layout, factor, outcome, what)
+    if layout.along is not None:
+        yield from _along(summary, layout, outcome, what)
 
 
 def extremes(summary: CampaignSummary, outcome: str) -> tuple[PointSummary, PointSummary] | None:

@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
+from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.report.class_sentences import void
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import sentence, short
 from iodyno.report.numbers import Scale, scale_of, with_interval
+from iodyno.report.storage import storage_tables
+from iodyno.report.table import Cell as Cell
+from iodyno.report.table import Column as Column
+from iodyno.report.table import Table as Table
 
 SPLIT = ("cpu_usr_ratio", "cpu_sys_ratio", "cpu_intr_ratio", "cpu_idle_ratio")
-
-
-@dataclass(frozen=True)
-class Column:
-    """`group` stands above the columns of one host."""
-
-    title: str
-    group: str = ""
-    hint: str = ""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What is shown, and what a pointer resting on it is told."""
-
-    text: str
-    hint: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Columns and rows under a title."""
-
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
 
 
 def cost_outcome(summary: CampaignSummary) -> str:
@@ -55,10 +33,18 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
 
     Both hosts are shown; ± is half the 95 % interval. Throughput is the goodput.
     """
+    if summary.on_disks:
+        return storage_tables(summary)
     layout = layout_of(summary)
     factors = _factor_columns(summary, layout)
     cost = cost_outcome(summary)
-    title = {"cycles_per_kbyte": "cycles/Kbyte", "cpu_ns_per_kib": "ns/KiB"}[cost]
+    if any(name.endswith(".bytes_per_cycle") for name in summary.asked) and cost == "cycles_per_kbyte":
+        cost = "bytes_per_cycle"
+    title = {
+        "cycles_per_kbyte": "cycles/Kbyte",
+        "cpu_ns_per_kib": "ns/KiB",
+        "bytes_per_cycle": "bytes/cycle",
+    }[cost]
     columns = [Column(SHORT.get(name, name.replace("_", " ")), hint=name) for name in factors]
     for host in summary.hosts:
         columns.append(Column("(usr/sys/intr/idle)", host.name, "% of the host's CPUs"))
@@ -68,6 +54,11 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
             )
         columns.append(Column(title, host.name, f"{unit_of(cost)} delivered, background subtracted"))
     columns.append(Column("Throughput", hint="goodput: payload delivered to the receiving application"))
+    if "messages_per_s" in summary.asked:
+        columns.append(Column("Messages", hint="messages delivered to the receiving application per second"))
+    times = _service_times(summary)
+    for name in times:
+        columns.append(Column(_QUANTILES[name], hint="time from a request to the last byte of its answer"))
     columns.append(Column("Limiter", hint="what stops the rate from rising"))
     found = []
     for level, points in sections(summary, layout):
@@ -79,8 +70,13 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
                 if _tells_other(summary, host.name):
                     row.append(_other(point, host.name))
                 row.append(_cost(point, host.name, cost))
-            row.append(_cell(point.outcomes["goodput_bits_per_s"], "goodput_bits_per_s"))
-            row.append(Cell(short(point.limiter), sentence(point.limiter)))
+            rates = ["goodput_bits_per_s", *(["messages_per_s"] if "messages_per_s" in summary.asked else [])]
+            rates += times
+            if point.skipped:
+                row += [*(Cell("skipped", point.skipped) for _ in rates), Cell(point.skipped)]
+            else:
+                row += [_cell(point.outcomes[name], name) for name in rates]
+                row.append(Cell(short(point.limiter), sentence(point.limiter)))
             rows.append(tuple(row))
         found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows)))
     return found
@@ -121,19 +117,35 @@ def outcome_name(outcome: str) -> str:
     return " ".join(words.get(word, word) for word in outcome.replace("_", " ").split())
 
 
+_QUANTILES = {"write_service_time_p50_ns": "p50", "write_service_time_p99_ns": "p99"}
+
+
+def _service_times(summary: CampaignSummary) -> list[str]:
+    """The service times that were asked for, where they are those of requests."""
+    if summary.workload.get("kind") not in ("request_response", "connect_request_response"):
+        return []
+    return [name for name in _QUANTILES if name in summary.asked]
+
+
 def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: bool = False) -> list[str]:
     shown = [*layout.rest, *([layout.along] if layout.along else [])]
     if everything and layout.section:
         shown.insert(0, layout.section)
     if not shown:
         shown = list(summary.factors)
-    return [name for factor in shown for name in (factor.name, *factor.together)]
+    # The name of a variant stands for what is set with it, which `everything` shows.
+    return [
+        name
+        for factor in shown
+        for name in (factor.name, *(factor.together if everything or factor.name != VARIANT else ()))
+    ]
 
 
 def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> str:
     workload = summary.workload.get("settings") or {}
     done = {"request_response": "requests and answers"}.get(str(summary.workload.get("kind")), "transmit")
-    what = f"{str(workload.get('transport', 'tcp')).upper()} {done}"
+    varied = any(factor.name == "transport" and factor.varies for factor in summary.factors)
+    what = done.capitalize() if varied else f"{str(workload.get('transport', 'tcp')).upper()} {done}"
     if layout.section is None:
         return what
     labels = dict(zip(layout.section.levels, summary.factor_labels[layout.section.name], strict=True))

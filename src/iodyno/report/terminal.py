@@ -14,7 +14,10 @@ from rich.table import Table as RichTable
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.report.doubts import grouped
+from iodyno.report.finite_buffer import buffer_tables
+from iodyno.report.flowop_section import flowop_sentences, flowop_tables
 from iodyno.report.observer import observer_note
+from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentences import Sentence, sentences
 from iodyno.report.tables import Table, source_tables
 
@@ -34,11 +37,19 @@ def print_tables(folder: Path | str, file: TextIO | None = None) -> None:
 def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequence[Sentence] = ()) -> None:
     """Prints a section per level, what can be said of them and `more`, and the doubts."""
     out = file or sys.stdout
-    for table in source_tables(summary):
+    for table in (
+        *script_tables(summary.scripts),
+        *flowop_tables(summary.programs),
+        *buffer_tables(summary),
+        *source_tables(summary),
+    ):
         show_table(table, out)
-    out.write(f"± is half the 95 % interval over trials. Throughput is goodput. {tier_note(summary)}\n\n")
+    rate = "" if summary.on_disks else " Throughput is goodput."
+    out.write(f"± is half the 95 % interval over trials.{rate} {tier_note(summary)}\n\n")
     for sentence in (*sentences(summary), *more):
         out.write(f"{sentence.text}\n")
+    for text in (*script_sentences(summary.scripts), *flowop_sentences(summary.programs)):
+        out.write(f"{text}\n")
     out.write(f"{observer_note(summary)}\n")
     groups = grouped(summary)
     if groups:

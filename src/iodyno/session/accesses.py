@@ -21,6 +21,9 @@ from iodyno.hosts.local import LocalAccess
 from iodyno.hosts.netns import NamespaceAccess
 from iodyno.hosts.ssh import SshAccess
 from iodyno.paths import shaping, veth
+from iodyno.paths.loopback import LoopbackPath
+from iodyno.paths.tap import TapPath
+from iodyno.paths.unlinked import UnlinkedPath
 from iodyno.session.simulated import SimulatedAccess
 
 Cpus = Mapping[str, Sequence[int]]
@@ -28,36 +31,54 @@ Cpus = Mapping[str, Sequence[int]]
 
 @dataclass
 class OpenHosts:
-    """The hosts of an experiment, reached; `close` undoes whatever was made for them."""
+    """The hosts of an experiment, reached; `close` undoes whatever was made for them.
+
+    `observers`: for hosts that cannot see their own CPUs, a place on the machine outside that does. `linked`: whether
+    they need a way for data between them.
+    """
 
     accesses: dict[str, Access] = field(default_factory=dict)
-    paths: list[veth.VethPath] = field(default_factory=list)
+    observers: dict[str, Access] = field(default_factory=dict)
+    paths: list[veth.NamespacePath] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
+    linked: bool = True
 
     async def close(self) -> None:
         """Removes everything; also when one of them cannot be removed."""
         try:
-            for access in self.accesses.values():
+            for access in (*self.accesses.values(), *self.observers.values()):
                 await access.close()
         finally:
             for path in self.paths:
                 path.remove()
+            for path in self.paths:
+                await path.ended()
 
     @contextlib.asynccontextmanager
     async def shaped(
         self, settings: Mapping[str, Level], sender: str, receiver: str
     ) -> AsyncIterator[dict[str, Any] | None]:
-        """Shapes the path as the settings ask while the body runs; gives what was asked and obtained. None: nothing
-        is asked. Raises AccessError.
+        """Shapes the path as the settings ask while the body runs; gives what was asked and obtained, completed with
+        what the path counted when the body has ended. None: nothing is asked or counted. Raises AccessError.
         """
         asked = shaping.shape_of(settings)
-        if asked is None:
-            yield None
-            return
-        if not self.paths:
-            raise AccessError(shaping.NO_PATH, where="the path", advice=shaping.ADVICE)
-        async with shaping.shaped(self.paths[0], sender, receiver, asked) as facts:
+        facts: dict[str, Any] | None = None
+        async with contextlib.AsyncExitStack() as stack:
+            if asked is not None:
+                if not self.may_be_shaped:
+                    raise AccessError(shaping.NO_PATH, where="the path", advice=shaping.ADVICE)
+                shaped = shaping.shaped(self.paths[0], sender, receiver, asked)
+                facts = await stack.enter_async_context(shaped)
+            for path in self.paths:
+                if isinstance(path, TapPath):
+                    facts = {} if facts is None else facts
+                    await stack.enter_async_context(path.counted(facts))
             yield facts
+
+    @property
+    def may_be_shaped(self) -> bool:
+        """Whether there is a path whose rate, queue and delay the lab can set."""
+        return any(not isinstance(path, LoopbackPath) for path in self.paths)
 
     def data_address(self, of: str, seen_from: str) -> str | None:
         """Where `seen_from` reaches `of` with data."""
@@ -77,10 +98,10 @@ async def _open_local(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
     for spec in specs:
         access = LocalAccess(spec.name, cpus[spec.name])
         access.reached.address = spec.address or "127.0.0.1"
-        if len(specs) > 1:
+        if len(specs) > 1 and hosts.linked:
             access.reached.path = {"kind": "loopback", "receive_processing": "the sender's CPU"}
         hosts.accesses[spec.name] = access
-    if len(specs) > 1:
+    if len(specs) > 1 and hosts.linked:
         hosts.doubts.append(
             Doubt(
                 WarningCode.RECEIVE_ON_SENDER,
@@ -92,6 +113,9 @@ async def _open_local(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
 
 
 async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    if not hosts.linked:
+        await _open_unlinked(hosts, specs, cpus)
+        return
     if len(specs) != 2:
         raise ExperimentError(
             f"access netns joins exactly two hosts, found {len(specs)}: {', '.join(spec.name for spec in specs)}",
@@ -112,7 +136,8 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
         return
     veth.remove_leftovers()
     mtu = min((int(spec.options["link_mtu"]) for spec in specs if "link_mtu" in spec.options), default=None)
-    path = await veth.VethPath.make({spec.name: cpus[spec.name] for spec in specs}, mtu)
+    addresses = max((int(spec.options.get("addresses", 1)) for spec in specs), default=1)
+    path = await veth.VethPath.make({spec.name: cpus[spec.name] for spec in specs}, mtu, addresses=addresses)
     hosts.paths.append(path)
     for spec in specs:
         end = path.ends[spec.name]
@@ -128,6 +153,21 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
                     f"host {spec.name}",
                 )
             )
+
+
+async def _open_unlinked(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    """Namespaces with nothing between them; without root the machine as it is, which is the same to a disk."""
+    if veth.may_make_namespaces():
+        await _open_local(hosts, specs, cpus)
+        return
+    veth.remove_leftovers()
+    path = await UnlinkedPath.make(spec.name for spec in specs)
+    hosts.paths.append(path)
+    for spec in specs:
+        end = path.ends[spec.name]
+        access = NamespaceAccess(spec.name, end.namespace, spec.address or end.address, cpus[spec.name])
+        access.reached.path = {"kind": end.kind, "namespace": end.namespace}
+        hosts.accesses[spec.name] = access
 
 
 async def _open_ssh(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
@@ -151,11 +191,13 @@ OPENERS: Mapping[str, Opener] = {
 _ON_THIS_MACHINE = ("local", "netns")
 
 
-async def open_hosts(specs: Mapping[str, HostSpec]) -> OpenHosts:
-    """Opens every host of an experiment. Raises AccessError and ExperimentError."""
+async def open_hosts(specs: Mapping[str, HostSpec], *, linked: bool = True) -> OpenHosts:
+    """Opens every host of an experiment, with a way for data between them if `linked`. Raises AccessError and
+    ExperimentError.
+    """
     here = [spec for spec in specs.values() if spec.access in _ON_THIS_MACHINE]
     cpus, shared = divide_cpus(sorted(LAB_CPUS), {spec.name: spec.cpus for spec in here})
-    hosts = OpenHosts()
+    hosts = OpenHosts(linked=linked)
     if shared:
         hosts.doubts.append(shared_cpus(shared, cpus))
     try:

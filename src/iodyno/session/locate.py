@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iodyno.core.errors import AccessError
-from iodyno.hosts.access import AgentProgram
+
+if TYPE_CHECKING:
+    from iodyno.hosts.access import AgentProgram
 
 PROGRAM = "iodyno-agent"
 _PACKAGED = Path(__file__).resolve().parent.parent / "_bin"
@@ -22,11 +24,24 @@ def find_agent() -> AgentProgram:
 
     Raises AccessError, which names every place that was looked at.
     """
+    # Imported here: the reducer of traces needs the path alone, and must not wait for asyncio and a hash.
+    import hashlib
+
+    from iodyno.hosts.access import AgentProgram
+
+    path = program_path()
+    return AgentProgram(path, hashlib.sha256(path.read_bytes()).hexdigest(), expected_build())
+
+
+def program_path() -> Path:
+    """Where it is, without a look into it: for what runs on this machine alone.
+
+    Raises AccessError, which names every place that was looked at.
+    """
     looked = []
     for path in _places():
         if _is_program(path):
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            return AgentProgram(path, digest, expected_build())
+            return path
         looked.append(str(path))
         if "IODYNO_AGENT" in os.environ:
             break  # who names an agent does not want another one

@@ -54,7 +54,7 @@ class Session:
         """Starts an agent and hears its hello. Raises AccessError, also for an agent of another build."""
         session = cls(access, await access.start(program))
         try:
-            await session._greet(program, HELLO_TIMEOUT_S)
+            await session._greet(program, access.reached.hello_timeout_s or HELLO_TIMEOUT_S)
         except BaseException:
             await session.close()
             raise

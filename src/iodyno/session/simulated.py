@@ -20,6 +20,10 @@ from typing import Any
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached
 from iodyno.session import simulated_profile, wire
+from iodyno.session.simulated_arrivals import OpenLoop
+from iodyno.session.simulated_disk import SimulatedDisk
+from iodyno.session.simulated_drift import drift
+from iodyno.session.simulated_program import SimulatedProgram
 
 _TICK_NS = 10_000_000
 _PORT = 5201
@@ -46,7 +50,11 @@ class Truth:
     CPU of a host per KiB delivered = `per_kib_ns` + `per_message_ns` * 1024 / size + `per_connection_ns` *
     connections, times `receiver_ratio` at the receiver. Goodput is `goodput_bits_per_s`, or what the CPUs of
     the costlier host can carry when that is less. The load's time is split by `LOAD_SHARES`, the background's by
-    `BACKGROUND_SHARES`. `exact`: no ticks, no samples; `bpf`: whether the host tells exact classes.
+    `BACKGROUND_SHARES`. An open loop is a queue with a server of `open_service_ns` (mean of an exponential law) on each
+    connection, fed by a generator that is always `open_lateness_ns` late. `exact`: no ticks, no samples; `bpf`: whether
+    the host tells exact classes. Of a disk: `disk_read_ns` and `disk_write_ns` of service time, `disk_iops` at most,
+    `disk_cpu_ns` of CPU per operation, and the share of the bytes read that come from the page cache. The drift is a slow
+    wave over the trials of a campaign that all costs follow.
     """
 
     per_kib_ns: float = 200.0
@@ -55,8 +63,16 @@ class Truth:
     receiver_ratio: float = 0.8
     goodput_bits_per_s: float = 8e9
     connection_bits_per_s: float = 0.0
+    open_service_ns: float = 50_000.0
+    open_lateness_ns: float = 1_000.0
+    disk_read_ns: float = 80_000.0
+    disk_write_ns: float = 40_000.0
+    disk_iops: float = 50_000.0
+    disk_cpu_ns: float = 6_000.0
+    disk_cached_ratio: float = 0.0
     noise_between_trials: float = 0.02
     noise_within_trial: float = 0.01
+    drift_between_trials: float = 0.0
     background_ratio: float = 0.01
     exact: bool = False
     bpf: bool = True
@@ -117,8 +133,12 @@ class SimulatedAccess:
                 advice="it takes clock_offset_ns, " + ", ".join(field.name for field in fields(Truth)),
             ) from error
 
-    async def start(self, program: AgentProgram) -> AgentStreams:
-        """Starts an agent."""
+    async def start(self, program: AgentProgram, command: str = "serve") -> AgentStreams:
+        """Starts an agent. Raises AccessError for another command: there is no host to do it on."""
+        if command != "serve":
+            raise AccessError(
+                "a simulated host has no knobs", where=f"host {self.name}", advice="leave `knobs` out"
+            )
         reader = asyncio.StreamReader(limit=1 << 24)
         agent = _Agent(reader, self, program)
         return AgentStreams(reader, agent, agent)
@@ -247,20 +267,32 @@ class _Trial:
         self._start_ns = start_ns
         self._cpus = list(job["cpus"]) or list(cpus)
         # The rate belongs to the trial and is the same at both ends; the cost is each host's own.
-        rate = random.Random(f"{truth.seed}/{job['trial']}/rate")
+        ends = f"{host}/" if job["role"] == "alone" else ""
+        rate = random.Random(f"{truth.seed}/{job['trial']}/{ends}rate")
         self._own = random.Random(f"{truth.seed}/{job['trial']}/{host}")
         self._role = str(job["role"])
         load = 0.0
-        if self._role != "idle":
+        kind = SimulatedProgram if job.get("files") else SimulatedDisk
+        self._disk = kind(truth, job, host) if self._role == "alone" else None
+        if self._disk is not None:
+            load = self._disk.bytes_per_s
+        elif self._role != "idle":
             load = truth.rate_bits_per_s(job["connections"], job["message_bytes"], len(self._cpus)) / 8
         self._bytes_per_s = load * max(0.1, rate.gauss(1.0, truth.noise_between_trials))
         self._rates = rate
-        self._cost = truth.cpu_ns_per_kib(job["connections"], job["message_bytes"], self._role) * max(
-            0.1, self._own.gauss(1.0, truth.noise_between_trials)
-        )
+        cost = truth.cpu_ns_per_kib(job["connections"], job["message_bytes"], self._role)
+        cost = self._disk.cpu_ns_per_kib if self._disk is not None else cost
+        slow = truth.drift_between_trials * drift(str(truth.seed), str(job["trial"]))
+        self._cost = cost * max(0.1, self._own.gauss(1.0, truth.noise_between_trials) + slow)
         # CPU time of load and background in the measured window.
         self._measured_ns = {"load": 0.0, "background": 0.0}
         self._host = host
+        self._open: OpenLoop | None = None
+        if job.get("arrivals") and self._role in ("send", "alone"):
+            load_ns = sum(job["windows"][f"{name}_ns"] for name in ("warm_up", "measured", "drain"))
+            seed = f"{truth.seed}/{job['trial']}/arrivals"
+            service_ns = self._disk.service_ns if self._disk is not None else truth.open_service_ns
+            self._open = OpenLoop(job, service_ns, truth.open_lateness_ns, seed, load_ns)
         # The kernel's ticks fall anywhere in the windows: counted from their begin, time would be cut off.
         step = 0 if truth.exact else _TICK_NS
         self._credit = {(cpu, state): self._own.uniform(0, step) for cpu in self._cpus for state in _STATES}
@@ -273,6 +305,22 @@ class _Trial:
             moved = int(self._bytes_per_s * noise * (end - begin) / 1e9)
             operations = moved // self._job["message_bytes"] if self._role == "send" else moved // 65536
             connections = 0 if self._role == "idle" else self._job["connections"]
+            times = {"service_time": self._times(operations, end - begin, connections)}
+            if self._open is not None:
+                operations, times = self._open.interval(begin, end, _bucket)
+            more: dict[str, Any] = {}
+            if self._disk is not None:
+                if self._open is None:
+                    operations, times = self._disk.closed(moved, _bucket)
+                moved = self._disk.moved(operations)
+                more = {"classes": self._disk.classes(operations, times, _bucket)}
+            readings = list(self._readings(window, moved, self._start_ns + end, end - begin))
+            if self._open is not None:
+                values = self._open.values(begin, end)
+                readings.append(self._reading("arrivals", values, self._start_ns + end, end - begin))
+            if self._disk is not None:
+                values = self._disk.device(operations, end - begin)
+                readings.append(self._reading("disks", values, self._start_ns + end, end - begin))
             yield {
                 "trial": self._job["trial"],
                 "index": index,
@@ -282,11 +330,12 @@ class _Trial:
                 "load": {
                     "bytes": moved,
                     "operations": operations,
-                    "service_time": self._times(operations, end - begin, connections),
+                    **times,
                     "connections_active": connections,
                     "connections_lost": 0,
                 },
-                "sensors": list(self._readings(window, moved, self._start_ns + end, end - begin)),
+                **more,
+                "sensors": readings,
             }
             begin = end
 
@@ -313,13 +362,14 @@ class _Trial:
             "connection_bytes_max": each,
             "agent_cpu_ns": 0,
             "agent_rss_peak_bytes": 4 << 20,
+            **({self._disk.key: self._disk.account()} if self._disk is not None else {}),
         }
 
     def profile(self) -> dict[str, Any]:
         """Call stacks of the measured window; to be asked for when every record was made."""
         job, windows = self._job, self._job["windows"]
         costs: dict[str, float] = {}
-        if self._role != "idle":
+        if self._role not in ("idle", "alone"):
             costs = self._truth.function_ns_per_kib(job["connections"], job["message_bytes"], self._role)
         scale = self._measured_ns["load"] / (sum(costs.values()) or 1.0)
         begin_ns = self._start_ns + windows["warm_up_ns"]
@@ -404,7 +454,7 @@ class _Trial:
         ):
             devices.append([metric, "dev=sim0", value])
         yield self._reading("net_devices", devices, read_ns, span_ns)
-        if self._role == "idle":
+        if self._role in ("idle", "alone"):
             return
         flows: list[list[Any]] = [
             ["tcp.acked_bytes", "", moved if sent else 0],

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
 """Version of the campaign folder. A reader refuses a newer one. History: `schema/VERSIONS.md`."""
 
 MANIFEST = "manifest.json"
@@ -44,7 +44,21 @@ PARTS: dict[str, pa.Schema] = {
             pa.field("connections_lost", pa.int32(), nullable=False),
         ]
     ),
-    # One row per interval of one host: service times, counts per bucket of the layout, sparse.
+    # One row per interval of one host and class of operations, where the load has classes: a disk's `read`, `write`, `fsync`,
+    # a file program's flowops.
+    "classes": pa.schema(
+        [
+            *_PLACE,
+            pa.field("class", pa.string(), nullable=False),
+            pa.field("bytes", pa.int64(), nullable=False),
+            pa.field("operations", pa.int64(), nullable=False),
+            pa.field("errors", pa.int64(), nullable=False),
+        ]
+    ),
+    # One row per interval of one host and kind of values, counts per bucket of the layout, sparse. `operation` is `write`
+    # or `read` for service times, `io` where the load has classes, and then `io.CLASS` and `response.CLASS` of each;
+    # `response_time`, `lateness` and `waiting` for times of an open loop; `batch` for messages of
+    # a call, whose sum is no time.
     "histograms": pa.schema(
         [
             *_PLACE,
@@ -120,7 +134,7 @@ def manifest_json_schema() -> dict[str, Any]:
     )
     host = _object(
         {
-            "role": {"enum": ["send", "receive", "idle"]},
+            "role": {"enum": ["send", "receive", "alone", "idle"]},
             "job": {"type": ["object", "null"]},
             "ready": {"type": ["object", "null"]},
             "result": {"type": ["object", "null"]},
@@ -129,6 +143,15 @@ def manifest_json_schema() -> dict[str, Any]:
             "profile": profile,
         }
     )
+    # Not in a campaign that was made before hosts had knobs.
+    any_level = {"type": ["integer", "boolean", "string", "null"]}
+    knob = _object(
+        {
+            **dict.fromkeys(("asked", "before", "obtained", "restored"), any_level),
+            **{name: {"type": ["string", "null"]} for name in ("device", "why")},
+        }
+    )
+    host["properties"]["knobs"] = {"type": ["object", "null"], "additionalProperties": knob}
     doubt = _object({"code": text, "text": text, "where": text})
     part = _object({"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "bytes": count, "rows": count})
     windows = _object(
@@ -143,6 +166,8 @@ def manifest_json_schema() -> dict[str, Any]:
         },
         nullable=True,
     )
+    # Of loads without another end: when each host began, after the first.
+    start["properties"]["offset_ns"] = {"type": "object", "additionalProperties": count}
     manifest = _object(
         {
             "schema_version": {"type": "integer", "minimum": 1, "maximum": SCHEMA_VERSION},
@@ -186,6 +211,19 @@ def manifest_json_schema() -> dict[str, Any]:
             nullable=True,
         ),
         "path": {"type": ["object", "null"]},
+        # Files and devices of a load on disks, by host.
+        "targets": {"type": "object", "additionalProperties": {"type": "object"}},
+        # Clients that the trial lost and went on without.
+        "losses": {"type": "array", "items": _object({"host": text, "code": text, "what": text})},
+        # The second workload of the trial, whose hosts are `bystander.HOST` in the parts.
+        "bystander": _object(
+            {
+                "settings": {"type": "object", "additionalProperties": level},
+                "start": start,
+                "hosts": {"type": "object", "additionalProperties": host},
+            },
+            nullable=True,
+        ),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -25,6 +25,8 @@ _ROWS_HELD = 16_384
 """Rows of a part held in memory before they are written (chosen: some MB; a long trial stays that small)."""
 _LARGEST = 2**63 - 1
 _LOAD = ("bytes", "operations", "connections_active", "connections_lost")
+_MORE_HISTOGRAMS = ("response_time", "lateness", "waiting", "batch")
+"""What a record may count besides service times; `batch` has messages where the others have nanoseconds."""
 
 
 class TrialWriter:
@@ -69,8 +71,27 @@ class TrialWriter:
             | {"operation": operation, "layout": HISTOGRAM_LAYOUT}
             | {name: times[name] for name in ("count", "sum_ns", "buckets", "counts")},
         )
+        for more in _MORE_HISTOGRAMS:
+            if (counted := load.get(more)) is not None:
+                self._add(
+                    "histograms",
+                    place
+                    | {"operation": more, "layout": HISTOGRAM_LAYOUT}
+                    | {name: counted[name] for name in ("count", "sum_ns", "buckets", "counts")},
+                )
+        for one in record.get("classes") or ():
+            self._add_class(place, one)
         for reading in record["sensors"]:
             self._add_reading(place, reading)
+
+    def _add_class(self, place: Mapping[str, Any], one: Mapping[str, Any]) -> None:
+        counts = {name: one[name] for name in ("bytes", "operations", "errors")}
+        self._add("classes", {**place, "class": one["name"], **counts})
+        for kind, key in (("io", "service_time"), ("response", "response_time")):
+            if (times := one.get(key)) is not None:
+                values = {name: times[name] for name in ("count", "sum_ns", "buckets", "counts")}
+                row = {**place, "operation": f"{kind}.{one['name']}", "layout": HISTOGRAM_LAYOUT, **values}
+                self._add("histograms", row)
 
     def add_profile(self, host: str, profile: Mapping[str, Any]) -> None:
         """Adds the call stacks of a `profile` message of the wire, as parsed from JSON."""

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command as Process, Stdio};
 
 use iodyno_core::frame::{encode, Decoder};
-use iodyno_core::job::{Driver, Job, Role, SocketOptions, Transport, Workload};
+use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::message::{Command, ErrorCode, Message};
 use iodyno_core::phase::Windows;
 use iodyno_core::units::{Bytes, Nanos};
@@ -122,21 +122,13 @@ pub fn job(role: Role, port: u16) -> Job {
         driver: Driver::Threads,
         connections: 3,
         message_bytes: Bytes(8192),
-        answer_bytes: Bytes(1),
         address: Some(format!("127.0.0.1:{port}")),
-        socket: SocketOptions::default(),
         windows: Windows {
             warm_up_ns: Nanos(50_000_000),
             measured_ns: Nanos(300_000_000),
             drain_ns: Nanos(50_000_000),
             interval_ns: Nanos(100_000_000),
         },
-        cpus: vec![],
-        sensors: None,
-        compute_ns: Nanos(0),
-        think_ns: Nanos(0),
-        serialised: false,
-        cpu_quota_percent: None,
-        profile_hz: 0,
+        ..Job::default()
     }
 }

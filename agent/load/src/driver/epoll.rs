@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 use std::io;
 
 use iodyno_core::units::Nanos;
+use iodyno_sys::affinity;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
-use iodyno_sys::{affinity, clock};
 
 use crate::error::LoadError;
 use crate::transport::Link;
@@ -17,6 +17,9 @@ use crate::workload::{Activity, Step};
 /// chosen: descriptors that one wait reports. What is ready beyond is reported by the next wait, before those
 /// that were visited meanwhile: the kernel keeps them in turn.
 const MOST_EVENTS: usize = 256;
+/// chosen: connections whose pause is over that have their turn before those that are ready do: more of them must not
+/// keep answers waiting, and fewer cost a wait each.
+const MOST_RESTED: usize = 64;
 
 /// One connection of a worker.
 struct Slot<A, L> {
@@ -112,7 +115,9 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
                 Err(error) => return self.fail(&error),
             };
             self.worker.tick();
-            while let Some(at) = self.rested().filter(|_| !(A::UNTIL_DUE && self.worker.is_due())) {
+            for _ in 0..MOST_RESTED {
+                let rested = self.rested().filter(|_| !(A::UNTIL_DUE && self.worker.is_due()));
+                let Some(at) = rested else { break };
                 self.visit(at, calls);
             }
             for at in 0..ready {
@@ -150,13 +155,18 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
         let until = self.pauses.peek().map_or(due, |Reverse((end, _))| due.min(*end));
         match &self.waiting.epoll {
             Some(epoll) => {
-                let left = (until < u64::MAX).then(|| Nanos(until).minus(Nanos(self.worker.now)));
-                epoll.wait_for(&mut self.waiting.events, left)?;
-                Ok(self.waiting.events.count())
+                let asked = self.worker.now;
+                let sleep = (until < u64::MAX).then(|| self.worker.sleep_ns(until));
+                epoll.wait_for(&mut self.waiting.events, sleep.map(Nanos))?;
+                let count = self.waiting.events.count();
+                if A::PAUSES && count == 0 {
+                    self.worker.woke(asked, sleep.unwrap_or(0));
+                }
+                Ok(count)
             }
             None => {
                 if A::PAUSES && self.slots.iter().all(|slot| slot.paused_until > 0) {
-                    clock::sleep_until(Nanos(until))?;
+                    self.worker.pause(until);
                 }
                 Ok(self.slots.len())
             }
@@ -192,7 +202,7 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
                 Step::Pausing(until) => {
                     slot.paused_until = until;
                     self.pauses.push(Reverse((until, at)));
-                    wanted = Some(Interest::Nothing);
+                    wanted = Some(slot.activity.resting_interest());
                     break;
                 }
                 Step::Ended => {

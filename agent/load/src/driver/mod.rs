@@ -1,41 +1,94 @@
 //! How calls are submitted to the kernel: one file each.
 
+mod connect;
 mod epoll;
-mod threads;
+mod io_uring;
+mod supported;
+pub(crate) mod threads;
 
 use std::os::fd::AsFd;
 
-use iodyno_core::job::{Driver, Role, Transport, Workload};
+use iodyno_core::job::{Direction, Driver, Interface, Role, Transport, Workload};
 
+use crate::transport::calls::Calls;
 use crate::transport::null::Null;
-use crate::transport::tcp::Tcp;
+use crate::transport::plain::Plain;
+use crate::transport::tls::Tls;
 use crate::transport::Link;
 use crate::worker::shared::Shared;
 use crate::workload::application::Application;
+use crate::workload::duplex::Duplex;
+use crate::workload::open::Open;
+use crate::workload::pipeline::{PipelinedAnswer, PipelinedRequest};
 use crate::workload::request_response::{Answer, Request};
+use crate::workload::script;
 use crate::workload::stream::{Receive, Transmit};
 use crate::workload::Activity;
+
+pub use supported::supports;
 
 /// Carries out what worker `number` has to do, from its own thread, to the end. The registry of workloads and
 /// transports.
 pub(crate) fn work(shared: &Shared, number: usize) {
     let job = &shared.job;
-    let tcp = |connection: usize| Tcp(shared.sockets[connection].as_fd());
-    let transmit = || Transmit::new(job.message_bytes.0);
-    match (job.workload, job.role, job.transport) {
-        (Workload::Stream, Role::Send, Transport::Tcp) => drive(shared, number, |at| (transmit(), tcp(at))),
-        (Workload::Stream, Role::Receive, Transport::Tcp) => drive(shared, number, |at| (Receive, tcp(at))),
-        (Workload::Stream, Role::Send, Transport::Null) => drive(shared, number, |_| (transmit(), Null)),
-        (Workload::RequestResponse, Role::Send, Transport::Tcp) => {
-            drive(shared, number, |at| (Request::of(job), tcp(at)));
+    if let Some(script) = &shared.script {
+        return script::carry_out(shared, &script.run, number);
+    }
+    match (job.workload, job.transport) {
+        (_, transport) if transport.is_datagram() => crate::datagram::work(shared, number),
+        (Workload::ConnectRequestResponse, _) => connect::drive(shared, number),
+        (_, Transport::Tcp | Transport::Unix | Transport::Vsock)
+            if job.interface == Interface::ReadWrite && !job.cork =>
+        {
+            carry(shared, number, |at| Plain(shared.sockets[at].as_fd()));
         }
-        (Workload::RequestResponse, Role::Receive, Transport::Tcp) => {
-            drive(shared, number, |at| (Answer::of(job), tcp(at)));
+        (_, Transport::Tcp | Transport::Unix | Transport::Vsock) => {
+            carry(shared, number, |at| Calls::of(shared, at))
         }
-        // Nothing comes from nowhere (a job is checked for that), and idle jobs have no workers.
-        (Workload::RequestResponse, _, Transport::Null)
-        | (Workload::Stream, Role::Receive, Transport::Null)
-        | (_, Role::Idle, _) => {}
+        (_, Transport::Tls) => carry(shared, number, |at| Tls {
+            socket: shared.sockets[at].as_fd(),
+            session: &shared.tls_sessions[at],
+        }),
+        (Workload::Stream, Transport::Null) => {
+            drive(shared, number, |at| (Transmit::of(job, at), Null));
+        }
+        // Jobs are checked for the rest ([`supports`]), and idle ones have no workers.
+        _ => {}
+    }
+}
+
+/// The registry of workloads on connections that are up.
+fn carry<L: Link>(shared: &Shared, number: usize, link: impl Fn(usize) -> L) {
+    let job = &shared.job;
+    let pipelined = job.outstanding > 1;
+    match (job.workload, job.role, job.direction) {
+        // One of the two threads of a connection for each way.
+        (Workload::Stream, _, Direction::Both) if job.driver == Driver::Threads => {
+            if number < job.connections as usize {
+                submit(shared, number, |at| (Transmit::beside(job, at), link(at)));
+            } else {
+                submit(shared, number, |at| (Receive::BESIDE, link(at)));
+            }
+        }
+        (Workload::Stream, _, Direction::Both) => {
+            submit(shared, number, |at| (Duplex::of(job, at), link(at)))
+        }
+        (Workload::Stream, ..) if job.writes_stream() => {
+            drive(shared, number, |at| (Transmit::of(job, at), link(at)));
+        }
+        (Workload::Stream, ..) => drive(shared, number, |at| (Receive::ALONE, link(at))),
+        (Workload::RequestResponse, Role::Send, _) if pipelined => {
+            drive(shared, number, |at| (PipelinedRequest::of(job, at), link(at)));
+        }
+        (Workload::RequestResponse, ..) if pipelined => {
+            drive(shared, number, |at| (PipelinedAnswer::of(job, at), link(at)));
+        }
+        (Workload::RequestResponse, Role::Send, _) => {
+            drive(shared, number, |at| (Request::of(job, at), link(at)));
+        }
+        (Workload::RequestResponse, ..) => drive(shared, number, |at| (Answer::of(job, at), link(at))),
+        // The others have no such connections.
+        _ => {}
     }
 }
 
@@ -43,11 +96,22 @@ pub(crate) fn work(shared: &Shared, number: usize) {
 fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
     let job = &shared.job;
     if !job.plays_application() {
-        return submit(shared, number, make);
+        return arrive(shared, number, make);
     }
-    submit(shared, number, |at| {
+    arrive(shared, number, |at| {
         let (activity, link) = make(at);
         (Application::around(activity, job, &shared.lock), link)
+    });
+}
+
+/// Puts the job's open loop around the activity, where it has one.
+fn arrive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(usize) -> (A, L)) {
+    let Some(arrivals) = &shared.counters.open_loop else {
+        return submit(shared, number, make);
+    };
+    submit(shared, number, |at| {
+        let (activity, link) = make(at);
+        (Open::around(activity, &shared.job, arrivals, at, number), link)
     });
 }
 
@@ -56,5 +120,8 @@ fn submit<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(us
     match shared.job.driver {
         Driver::Threads => threads::drive(shared, number, make),
         Driver::Epoll => epoll::drive(shared, number, make),
+        // Its links are those of its ring.
+        Driver::IoUring => io_uring::drive(shared, number, |at| make(at).0),
+        Driver::Rings | Driver::Reflector => {}
     }
 }

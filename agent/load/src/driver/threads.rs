@@ -23,9 +23,16 @@ pub(crate) fn drive<A: Activity, L: Link>(shared: &Shared, number: usize, make: 
     if let Err(error) = affinity::restrict(&shared.cpus) {
         return shared.report(LoadError::refused(&error, "run on the CPUs of the job", "cpus"));
     }
-    let (activity, link) = make(number);
+    let connection = number % shared.job.connections as usize;
+    let (activity, link) = make(connection);
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
-    run(activity, &link, &mut worker, shared, number);
+    run(activity, &link, &mut worker, shared, connection);
+}
+
+/// Nanoseconds that a thread goes on for before it lets the others of its CPU have a turn.
+pub(crate) fn turn(shared: &Shared) -> u64 {
+    let threads_per_cpu = shared.workers().div_ceil(shared.cpus.len().max(1)) as u64;
+    (ROUND.0 / threads_per_cpu.max(1)).max(LEAST_TURN.0)
 }
 
 fn run<A: Activity>(
@@ -36,8 +43,7 @@ fn run<A: Activity>(
     connection: usize,
 ) {
     let cell = shared.counters.cell(connection);
-    let threads_per_cpu = shared.workers().div_ceil(shared.cpus.len().max(1)) as u64;
-    let turn = (ROUND.0 / threads_per_cpu.max(1)).max(LEAST_TURN.0);
+    let turn = turn(shared);
     let mut turn_begun = worker.now;
     loop {
         match activity.step(link, worker, cell) {

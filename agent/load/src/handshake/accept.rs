@@ -1,12 +1,12 @@
 //! The receiver's side: accept, prove, keep.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use iodyno_core::job::{Job, SocketOptionsObtained};
+use iodyno_core::job::{Job, SocketOptionsObtained, Workload};
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Nanos;
+use iodyno_sys::endpoint::Endpoint;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::socket::{self, Setting};
 use iodyno_sys::{clock, errno};
@@ -16,6 +16,8 @@ use super::{blocking, index_in, time_for_all, too_few, ACKNOWLEDGED, LOOK_MS, PR
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
+use crate::transport::meeting::{self, Listening};
+use crate::workload::script;
 
 /// chosen: how long a connection may take to show the token.
 const TIME_TO_PROVE: Nanos = Nanos(2_000_000_000);
@@ -25,46 +27,55 @@ const MOST_UNPROVEN: usize = 1024;
 /// chosen: room in the backlog besides the job's connections: one that finds it full tries again only after a
 /// second, and a burst of foreign ones must not cost a friend that.
 const SPARE_BACKLOG: u32 = 4096;
+/// chosen: how long a blocking call of a worker that accepts waits before it looks whether the job was stopped.
+const CALL_LOOK: Nanos = Nanos(50_000_000);
 /// Key of the listening socket; connections count from 1.
 const LISTENER: u64 = 0;
 
-/// A receiver that listens and has accepted nothing yet.
-pub struct Listener {
+/// A receiver of connections that listens and has accepted nothing yet.
+pub(crate) struct Listener {
     job: Job,
     cancel: Cancel,
-    socket: OwnedFd,
-    address: SocketAddr,
+    socket: Listening,
+    address: Endpoint,
 }
 
 impl Listener {
-    pub(super) fn open(job: &Job, address: SocketAddr, cancel: &Cancel) -> Result<Self, LoadError> {
+    pub(super) fn open(job: &Job, address: Endpoint, cancel: &Cancel) -> Result<Self, LoadError> {
         let place = address.to_string();
         let refused = |error: std::io::Error| LoadError::refused(&error, "listen", &place);
-        let socket = socket::tcp(&address).map_err(refused)?;
+        let socket = address.socket(false).map_err(refused)?;
         options::ask(socket.as_fd(), &job.socket)?;
-        socket::set(socket.as_fd(), Setting::ReuseAddress, 1).map_err(refused)?;
-        socket::bind(socket.as_fd(), &address).map_err(refused)?;
+        if let Endpoint::Inet(_) = address {
+            socket::set(socket.as_fd(), Setting::ReuseAddress, 1).map_err(refused)?;
+        }
+        let (socket, address) = meeting::bind(socket, &address).map_err(refused)?;
         socket::listen(socket.as_fd(), job.connections.saturating_add(SPARE_BACKLOG)).map_err(refused)?;
-        let address = socket::local_address(socket.as_fd()).map_err(refused)?;
         Ok(Listener { job: job.clone(), cancel: cancel.clone(), socket, address })
     }
 
-    /// The port it listens on.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.address.port()
+    pub(super) fn port(&self) -> u16 {
+        meeting::port(&self.address)
     }
 
-    /// Waits until every connection of the job is up and proven, and parks the threads. Listens no longer
-    /// afterwards.
-    ///
-    /// # Errors
-    /// `ConnectTimeout` when they do not come within 10 s and 1 ms for each, `Limit`; `Transport` when it was
-    /// cancelled.
-    pub fn accept_all(self) -> Result<Prepared, LoadError> {
+    pub(super) fn accept_all(self) -> Result<Prepared, LoadError> {
         let Listener { job, cancel, socket, address } = self;
-        let (sockets, obtained, foreign) = Door::open(&job, socket, address)?.keep_all(&cancel)?;
-        Prepared::new(&job, sockets, obtained, foreign, &cancel)
+        if job.workload == Workload::Script {
+            return script::accept(&job, socket.into_socket(), &cancel);
+        }
+        let (sockets, obtained, foreign) =
+            Door::open(&job, socket.as_fd(), address.clone())?.keep_all(&cancel)?;
+        if job.connects_anew() {
+            if blocking(job.driver) {
+                let waits = socket::set_blocking(socket.as_fd(), true)
+                    .and_then(|()| socket::set_timeouts(socket.as_fd(), CALL_LOOK));
+                waits.map_err(|error| LoadError::refused(&error, "listen", &address.to_string()))?;
+            }
+            return Prepared::new(&job, Vec::new(), Vec::new(), Some(socket), obtained, foreign, &cancel);
+        }
+        drop(socket);
+        let sessions = super::sessions(&job, &sockets, &cancel)?;
+        Prepared::new(&job, sockets, sessions, None, obtained, foreign, &cancel)
     }
 }
 
@@ -89,8 +100,8 @@ enum Proof {
 struct Door<'a> {
     job: &'a Job,
     token: [u8; 16],
-    listener: OwnedFd,
-    address: SocketAddr,
+    listener: BorrowedFd<'a>,
+    address: Endpoint,
     epoll: Epoll,
     /// By key; keys ascend in the order of arrival.
     unproven: BTreeMap<u64, Unproven>,
@@ -102,11 +113,11 @@ struct Door<'a> {
 }
 
 impl<'a> Door<'a> {
-    fn open(job: &'a Job, listener: OwnedFd, address: SocketAddr) -> Result<Self, LoadError> {
+    fn open(job: &'a Job, listener: BorrowedFd<'a>, address: Endpoint) -> Result<Self, LoadError> {
         let place = address.to_string();
         let refused = |error: std::io::Error| LoadError::refused(&error, "wait for connections", &place);
         let epoll = Epoll::new().map_err(refused)?;
-        epoll.add(listener.as_fd(), Interest::Readable, LISTENER).map_err(refused)?;
+        epoll.add(listener, Interest::Readable, LISTENER).map_err(refused)?;
         Ok(Door {
             job,
             token: job.token_bytes().unwrap_or_default(),
@@ -131,7 +142,7 @@ impl<'a> Door<'a> {
             }
             if clock::monotonic() >= deadline {
                 let advice = "see what the sender reported, and look for a firewall between the hosts";
-                return Err(too_few(self.kept_count, self.job.connections, self.address, advice));
+                return Err(too_few(self.kept_count, self.job.connections, &self.address, advice));
             }
             self.epoll.wait(&mut events, LOOK_MS).map_err(|error| self.refused(&error))?;
             for key in events.keys() {
@@ -155,7 +166,7 @@ impl<'a> Door<'a> {
     /// Accepts what waits; a bounded number, so that a flood does not keep the proven ones waiting.
     fn admit(&mut self) -> Result<(), LoadError> {
         for _ in 0..64 {
-            let socket = match socket::accept(self.listener.as_fd()) {
+            let socket = match socket::accept(self.listener) {
                 Ok(socket) => socket,
                 Err(error) => match error.raw_os_error().unwrap_or(0) {
                     errno::EAGAIN => return Ok(()),
@@ -213,6 +224,9 @@ impl<'a> Door<'a> {
                 "see what the sender reported",
             )
         })?;
+        if !self.address.accepts_with_options() {
+            options::ask(socket.as_fd(), &self.job.socket)?;
+        }
         self.options.add(socket.as_fd());
         self.kept[index] = Some(socket);
         self.kept_count += 1;

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use iodyno_core::job::{Job, SocketOptionsObtained};
 use iodyno_core::message::ErrorCode;
+use iodyno_sys::endpoint::{self, Endpoint};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::{clock, errno, socket};
 
@@ -28,7 +28,7 @@ struct Dialling {
 struct Dialler<'a> {
     job: &'a Job,
     token: [u8; 16],
-    address: SocketAddr,
+    address: Endpoint,
     epoll: Epoll,
     /// By index of the connection.
     dialling: HashMap<u32, Dialling>,
@@ -40,7 +40,7 @@ struct Dialler<'a> {
 /// Brings every connection of `job` up.
 pub(super) fn all(
     job: &Job,
-    address: SocketAddr,
+    address: Endpoint,
     cancel: &Cancel,
 ) -> Result<(Vec<OwnedFd>, SocketOptionsObtained), LoadError> {
     let epoll = Epoll::new().map_err(|error| LoadError::refused(&error, "connect", &address.to_string()))?;
@@ -69,7 +69,7 @@ impl Dialler<'_> {
             }
             if clock::monotonic() >= deadline {
                 let advice = "see what the receiver reported, and look for a firewall between the hosts";
-                return Err(too_few(self.up_count, self.job.connections, self.address, advice));
+                return Err(too_few(self.up_count, self.job.connections, &self.address, advice));
             }
             while next < self.job.connections && self.dialling.len() < MOST_IN_FLIGHT {
                 self.dial(next)?;
@@ -84,10 +84,12 @@ impl Dialler<'_> {
     }
 
     fn dial(&mut self, index: u32) -> Result<(), LoadError> {
-        let socket = socket::tcp(&self.address).map_err(|error| self.refused(&error, index))?;
+        let socket = self.address.socket(false).map_err(|error| self.refused(&error, index))?;
         options::ask(socket.as_fd(), &self.job.socket)?;
+        super::come_from(socket.as_fd(), self.job, index as usize)
+            .map_err(|error| LoadError::refused(&error, "use a local address", "local_addresses"))?;
         // Done at once or not, the socket becomes writable; one way for both.
-        socket::connect(socket.as_fd(), &self.address)
+        endpoint::connect(socket.as_fd(), &self.address)
             .and_then(|_| self.epoll.add(socket.as_fd(), Interest::Writable, u64::from(index)))
             .map_err(|error| self.refused(&error, index))?;
         self.dialling.insert(index, Dialling { socket, shown: false });
@@ -146,7 +148,17 @@ impl Dialler<'_> {
         if error.raw_os_error() == Some(errno::EADDRNOTAVAIL) {
             refused.code = ErrorCode::Limit;
             refused.advice =
-                "no local port is left: widen net.ipv4.ip_local_port_range, or use fewer connections"
+                "no local port is left: widen net.ipv4.ip_local_port_range, give the host several addresses (`addresses` of a \
+                 netns host), or use fewer connections"
+                    .to_owned();
+        }
+        if let (Some(errno::ECONNREFUSED | errno::ENOENT), Endpoint::Abstract(_) | Endpoint::File(_)) =
+            (error.raw_os_error(), &self.address)
+        {
+            refused.code = ErrorCode::Address;
+            refused.advice =
+                "see that both agents run on one machine, and in one network namespace or with one file \
+                              system"
                     .to_owned();
         }
         // An EAGAIN of connect means the same; that of a thread is another matter.

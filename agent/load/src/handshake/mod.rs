@@ -9,27 +9,37 @@
 //!
 //! The receiver answers one byte, [`ACKNOWLEDGED`], or closes.
 
-pub(crate) mod accept;
+pub(crate) use options::ask as ask_again;
+
+mod accept;
+pub(crate) mod datagram;
 mod dial;
-mod options;
+mod listener;
+pub(crate) mod options;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Display;
 use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use iodyno_core::job::{Driver, Job, Role, SocketOptionsObtained, Transport};
+use iodyno_core::job::{Driver, Job, Role, SocketOptionsObtained, Transport, Workload};
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Nanos;
-use iodyno_sys::limits;
+use iodyno_sys::{clock, limits, socket};
 
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
-use accept::Listener;
+use crate::transport::calls::Calls;
+use crate::transport::meeting;
+use crate::transport::tls::{self, Session};
+use crate::workload::script;
+pub use listener::Listener;
 
 const MAGIC: [u8; 8] = *b"iodynold";
 const VERSION: u32 = 1;
-const PREAMBLE_BYTES: usize = 32;
+pub(crate) const PREAMBLE_BYTES: usize = 32;
 const ACKNOWLEDGED: u8 = 0x06;
 
 /// How long one wait for the network lasts, so that a cancelled job is noticed.
@@ -45,11 +55,12 @@ const OTHER_DESCRIPTORS: u64 = 2048;
 /// on, `Limit` for too few descriptors.
 pub fn listen(job: &Job, cancel: &Cancel) -> Result<Listener, LoadError> {
     job.check()?;
-    if job.role != Role::Receive || job.transport != Transport::Tcp {
-        return Err(wrong_role("a receiver over TCP"));
+    crate::driver::supports(job)?;
+    if job.role != Role::Receive || job.transport == Transport::Null {
+        return Err(wrong_role("a receiver"));
     }
     make_room(job)?;
-    Listener::open(job, address_of(job)?, cancel)
+    Listener::open(job, cancel)
 }
 
 /// Connects as the sender of `job`, proves every connection and parks the threads.
@@ -58,22 +69,42 @@ pub fn listen(job: &Job, cancel: &Cancel) -> Result<Listener, LoadError> {
 /// `Job`, `Address`, `Limit`, `ConnectTimeout`; `Transport` when it was cancelled.
 pub fn connect(job: &Job, cancel: &Cancel) -> Result<Prepared, LoadError> {
     job.check()?;
+    crate::driver::supports(job)?;
     if job.role != Role::Send {
         return Err(wrong_role("a sender"));
     }
     if job.transport == Transport::Null {
-        return Prepared::new(job, Vec::new(), SocketOptionsObtained::default(), 0, cancel);
+        return Prepared::new(job, Vec::new(), Vec::new(), None, SocketOptionsObtained::default(), 0, cancel);
+    }
+    if job.workload == Workload::Script {
+        return script::connect(job, address_of(job)?, cancel);
     }
     make_room(job)?;
-    let (sockets, obtained) = dial::all(job, address_of(job)?, cancel)?;
-    Prepared::new(job, sockets, obtained, 0, cancel)
+    let (sockets, obtained) = if job.transport.is_datagram() {
+        datagram::all(job, address_of(job)?, cancel)?
+    } else {
+        dial::all(job, meeting::of(job)?, cancel)?
+    };
+    // Of connections that come anew with each request, these have only shown that both ends find each other.
+    let sockets = if job.connects_anew() { Vec::new() } else { sockets };
+    let sessions = sessions(job, &sockets, cancel)?;
+    Prepared::new(job, sockets, sessions, None, obtained, 0, cancel)
+}
+
+/// What the connections of a job over TLS need.
+fn sessions(job: &Job, sockets: &[OwnedFd], cancel: &Cancel) -> Result<Vec<Session>, LoadError> {
+    if job.transport != Transport::Tls {
+        return Ok(Vec::new());
+    }
+    let until = clock::monotonic().plus(time_for_all(job.connections));
+    tls::establish(job, sockets, blocking(job.driver), until, cancel)
 }
 
 fn wrong_role(wanted: &str) -> LoadError {
     LoadError::new(ErrorCode::Job, format!("this job is not that of {wanted}"), "role", "use the other call")
 }
 
-fn address_of(job: &Job) -> Result<SocketAddr, LoadError> {
+pub(crate) fn address_of(job: &Job) -> Result<SocketAddr, LoadError> {
     let address = job.address.as_deref().unwrap_or("nothing");
     address.parse().map_err(|_| {
         LoadError::new(
@@ -85,17 +116,28 @@ fn address_of(job: &Job) -> Result<SocketAddr, LoadError> {
     })
 }
 
+/// Has connection number `index` come from its share of the job's local addresses.
+pub(crate) fn come_from(socket: BorrowedFd<'_>, job: &Job, index: usize) -> std::io::Result<()> {
+    let addresses = &job.local_addresses;
+    let Some(address) = (!addresses.is_empty()).then(|| &addresses[index % addresses.len()]) else {
+        return Ok(());
+    };
+    // Checked with the job.
+    address.parse().map_or(Ok(()), |address| socket::bind_without_port(socket, address))
+}
+
 /// Raises the limit of open files to what the job needs.
 fn make_room(job: &Job) -> Result<(), LoadError> {
-    let needed = u64::from(job.connections) + OTHER_DESCRIPTORS;
+    let connections = u64::from(job.connections) * (1 + Calls::descriptors(job.interface));
+    let needed = connections + OTHER_DESCRIPTORS;
     let limit = limits::raise_descriptors(needed)
         .map_err(|error| LoadError::refused(&error, "read the limit of open files", "connections"))?;
     // A host that is a little short of the reserve may do; one that lacks the connections themselves cannot.
-    if limit < u64::from(job.connections) + 64 {
+    if limit < connections + 64 {
         return Err(LoadError::new(
             ErrorCode::Limit,
             format!(
-                "{} connections need as many open files, and this process may have {limit}",
+                "{} connections need {connections} open files, and this process may have {limit}",
                 job.connections
             ),
             "connections",
@@ -110,12 +152,12 @@ fn time_for_all(connections: u32) -> Nanos {
     Nanos::SECOND.plus(Nanos(9_000_000_000 + u64::from(connections) * 1_000_000))
 }
 
-/// Blocking calls for the driver that blocks.
+/// Calls that wait: for the driver that blocks, and for `io_uring`, which gives up otherwise instead of waiting itself.
 fn blocking(driver: Driver) -> bool {
-    driver == Driver::Threads
+    matches!(driver, Driver::Threads | Driver::IoUring)
 }
 
-fn preamble(token: [u8; 16], connection: u32) -> [u8; PREAMBLE_BYTES] {
+pub(crate) fn preamble(token: [u8; 16], connection: u32) -> [u8; PREAMBLE_BYTES] {
     let mut bytes = [0; PREAMBLE_BYTES];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -125,12 +167,12 @@ fn preamble(token: [u8; 16], connection: u32) -> [u8; PREAMBLE_BYTES] {
 }
 
 /// The index of the connection, when the preamble is right in everything else.
-fn index_in(bytes: [u8; PREAMBLE_BYTES], token: [u8; 16]) -> Option<u32> {
+pub(crate) fn index_in(bytes: [u8; PREAMBLE_BYTES], token: [u8; 16]) -> Option<u32> {
     let index = u32::from_le_bytes([bytes[28], bytes[29], bytes[30], bytes[31]]);
     (bytes == preamble(token, index)).then_some(index)
 }
 
-fn too_few(up: usize, connections: u32, address: SocketAddr, advice: &str) -> LoadError {
+fn too_few(up: usize, connections: u32, address: &dyn Display, advice: &str) -> LoadError {
     let seconds = time_for_all(connections).0 as f64 / 1e9;
     LoadError::new(
         ErrorCode::ConnectTimeout,

@@ -4,24 +4,18 @@ use std::os::fd::BorrowedFd;
 
 use iodyno_core::job::{SocketOptions, SocketOptionsObtained};
 use iodyno_core::message::ErrorCode;
-use iodyno_core::units::Bytes;
+use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::errno;
 use iodyno_sys::socket::{self, Setting};
 
 use crate::error::LoadError;
 
 /// Asks for the options of a job. Must come before connect and listen, so that the window scale fits.
-pub(super) fn ask(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result<(), LoadError> {
-    let integers = [
-        (Setting::SendBuffer, options.send_buffer_bytes.map(clamped), "socket.send_buffer_bytes"),
-        (Setting::ReceiveBuffer, options.receive_buffer_bytes.map(clamped), "socket.receive_buffer_bytes"),
-        (Setting::NoDelay, options.nagle.map(|nagle| i32::from(!nagle)), "socket.nagle"),
-    ];
-    for (setting, value, key) in integers {
-        if let Some(value) = value {
-            socket::set(socket, setting, value)
-                .map_err(|error| LoadError::refused(&error, &format!("set it to {value}"), key))?;
-        }
+pub(crate) fn ask(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result<(), LoadError> {
+    ask_any(socket, options)?;
+    if let Some(nagle) = options.nagle {
+        socket::set(socket, Setting::NoDelay, i32::from(!nagle))
+            .map_err(|error| LoadError::refused(&error, "set it", "socket.nagle"))?;
     }
     let Some(name) = &options.congestion_control else { return Ok(()) };
     socket::set_congestion_control(socket, name).map_err(|error| {
@@ -33,6 +27,31 @@ pub(super) fn ask(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result<(),
             format!("the kernel refuses the congestion control {name:?}: {error}"),
             "socket.congestion_control",
             format!("{list} are: {}", names.trim()),
+        )
+    })
+}
+
+/// Asks for the options that sockets of every kind have.
+pub(crate) fn ask_any(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result<(), LoadError> {
+    let integers = [
+        (Setting::SendBuffer, options.send_buffer_bytes.map(clamped), "socket.send_buffer_bytes"),
+        (Setting::ReceiveBuffer, options.receive_buffer_bytes.map(clamped), "socket.receive_buffer_bytes"),
+    ];
+    for (setting, value, key) in integers {
+        if let Some(value) = value {
+            socket::set(socket, setting, value)
+                .map_err(|error| LoadError::refused(&error, &format!("set it to {value}"), key))?;
+        }
+    }
+    let Some(time) = options.busy_poll_ns else { return Ok(()) };
+    // The kernel counts microseconds.
+    let microseconds = i32::try_from(time.0.div_ceil(1000)).unwrap_or(i32::MAX);
+    socket::set(socket, Setting::BusyPoll, microseconds).map_err(|error| {
+        LoadError::new(
+            ErrorCode::Unsupported,
+            format!("the kernel refuses SO_BUSY_POLL of {microseconds} us: {error}"),
+            "socket.busy_poll_ns",
+            "give the agent CAP_NET_ADMIN, or leave busy_poll out",
         )
     })
 }
@@ -57,6 +76,10 @@ impl ReadBack {
             receive_buffer_bytes: bytes(Setting::ReceiveBuffer),
             nagle: socket::get(socket, Setting::NoDelay).ok().map(|no_delay| no_delay == 0),
             congestion_control: socket::congestion_control(socket).ok(),
+            busy_poll_ns: socket::get(socket, Setting::BusyPoll)
+                .ok()
+                .and_then(|value| u64::try_from(value).ok())
+                .map(|microseconds| Nanos(microseconds * 1000)),
             segment_bytes: bytes(Setting::Segment),
             differing: 0,
         };

@@ -1,7 +1,12 @@
 //! What bytes travel on: one file each.
 
+pub(crate) mod calls;
+pub(crate) mod datagram;
+pub(crate) mod frame;
+pub(crate) mod meeting;
 pub(crate) mod null;
-pub(crate) mod tcp;
+pub(crate) mod plain;
+pub(crate) mod tls;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,6 +21,10 @@ pub(crate) trait Link {
     fn receive(&self, scratch: &ReceiveScratch) -> io::Result<usize>;
     /// Nothing more will be sent.
     fn finish(&self);
+    /// Whether a send was submitted whose outcome nobody has asked for.
+    fn is_sending(&self) -> bool {
+        false
+    }
     /// What to wait on; `None`: it is always ready.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }

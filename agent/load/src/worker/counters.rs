@@ -1,15 +1,21 @@
 //! What the load did, counted by its workers and read by somebody else.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use iodyno_core::histogram::{Recorder, Snapshot};
 use iodyno_core::units::Nanos;
+use iodyno_sys::clock;
+
+use super::open_loop::{OpenLoop, OpenTotals};
+
+use super::rare::{RareEvents, RareTotals};
+use crate::datagram::counters::{DatagramTotals, Tally};
 
 /// chosen: more recorders than this add memory and reading time (37 KB each) and no speed, because no more
 /// than a few threads run at a time.
-const MOST_RECORDERS: usize = 64;
+pub(super) const MOST_RECORDERS: usize = 64;
 
 /// Counters of one connection, on a cache line of their own. Only its worker writes to them.
 #[derive(Default)]
@@ -20,6 +26,8 @@ pub(crate) struct Cell {
     compute_ns: AtomicU64,
     think_ns: AtomicU64,
     lock_wait_ns: AtomicU64,
+    sent_bytes: AtomicU64,
+    is_lost: AtomicBool,
 }
 
 /// Adds without a locked instruction, which one writer does not need.
@@ -34,9 +42,30 @@ impl Cell {
         add(&self.bytes, bytes);
     }
 
+    /// Bytes that left a connection whose `bytes` are those that came.
+    #[inline]
+    pub(crate) fn add_sent(&self, bytes: u64) {
+        add(&self.sent_bytes, bytes);
+    }
+
     #[inline]
     pub(crate) fn add_operation(&self) {
         add(&self.operations, 1);
+    }
+
+    /// For connections that several workers serve.
+    pub(crate) fn add_bytes_by_any(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Likewise.
+    pub(crate) fn add_operation_by_any(&self) {
+        self.operations.fetch_add(1, Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn add_operations(&self, grown: u64) {
+        add(&self.operations, grown);
     }
 
     /// What only the connection's own worker may ask.
@@ -73,10 +102,18 @@ pub(crate) enum Loss {
 pub(crate) struct Counters {
     cells: Box<[Cell]>,
     recorders: Box<[Recorder]>,
+    /// What all workers add to.
+    pub rare: RareEvents,
+    /// One a worker of datagrams; none otherwise.
+    tallies: Box<[Tally]>,
+    /// Messages of one call, where a call may take several.
+    batches: Box<[Recorder]>,
     lost: AtomicU32,
     /// The first loss in one word, so that noting it needs no lock: kind (8 bits), error number (24 bits),
     /// connection (32 bits). 0: none.
     first_loss: AtomicU64,
+    /// Absent: the loop is closed.
+    pub open_loop: Option<OpenLoop>,
 }
 
 impl Counters {
@@ -84,9 +121,40 @@ impl Counters {
         Counters {
             cells: (0..connections).map(|_| Cell::default()).collect(),
             recorders: (0..workers.clamp(1, MOST_RECORDERS)).map(|_| Recorder::default()).collect(),
+            rare: RareEvents::default(),
+            tallies: Box::default(),
+            batches: Box::default(),
             lost: AtomicU32::new(0),
             first_loss: AtomicU64::new(0),
+            open_loop: None,
         }
+    }
+
+    /// Counts datagrams, too.
+    pub(crate) fn with_tallies(mut self, workers: usize) -> Self {
+        self.tallies = (0..workers).map(|_| Tally::default()).collect();
+        self
+    }
+
+    /// Counts messages a call, too.
+    pub(crate) fn with_batches(mut self, workers: usize) -> Self {
+        self.batches = (0..workers.clamp(1, MOST_RECORDERS)).map(|_| Recorder::default()).collect();
+        self
+    }
+
+    /// That of a worker of datagrams.
+    pub(crate) fn tally(&self, worker: usize) -> &Tally {
+        &self.tallies[worker]
+    }
+
+    /// Where a worker counts messages a call, if the job does that.
+    pub(crate) fn batches(&self, worker: usize) -> Option<&Recorder> {
+        self.batches.get(worker % self.batches.len().max(1))
+    }
+
+    /// Those of a job with this open loop.
+    pub(crate) fn with_open_loop(self, open_loop: Option<OpenLoop>) -> Self {
+        Counters { open_loop, ..self }
     }
 
     pub(crate) fn cell(&self, connection: usize) -> &Cell {
@@ -99,6 +167,10 @@ impl Counters {
 
     /// Counts a lost connection. Does not allocate.
     pub(crate) fn lose(&self, connection: usize, loss: Loss) {
+        // Where two workers serve one connection, both notice.
+        if self.cells[connection].is_lost.swap(true, Relaxed) {
+            return;
+        }
         let (kind, number) = match loss {
             Loss::Broken(number) => (1, number as u64 & 0xff_ffff),
             Loss::EndedEarly => (2, 0),
@@ -138,8 +210,13 @@ impl Counters {
             compute_ns: Nanos(sum(|cell| &cell.compute_ns)),
             think_ns: Nanos(sum(|cell| &cell.think_ns)),
             lock_wait_ns: Nanos(sum(|cell| &cell.lock_wait_ns)),
+            sent_bytes: sum(|cell| &cell.sent_bytes),
+            rare: self.rare.read(),
             connections_lost: self.lost.load(Relaxed),
             lost_reason: self.lost_reason(),
+            datagrams: DatagramTotals::of(self.tallies.iter()),
+            batch: (!self.batches.is_empty()).then(|| Snapshot::of(self.batches.iter())),
+            open_loop: self.open_loop.as_ref().map(|open| open.read(clock::monotonic)),
         }
     }
 }
@@ -162,10 +239,20 @@ pub struct Totals {
     pub think_ns: Nanos,
     /// Time that workers waited for the lock of a serialised job.
     pub lock_wait_ns: Nanos,
+    /// Payload bytes accepted by the kernel on connections that carry both ways: there, `bytes` are those read.
+    pub sent_bytes: u64,
+    /// Rare events of the whole job.
+    pub rare: RareTotals,
     /// Connections lost.
     pub connections_lost: u32,
     /// Why the first of them was lost.
     pub lost_reason: Option<String>,
+    /// What happened to datagrams; all 0 where there are none.
+    pub datagrams: DatagramTotals,
+    /// Messages of one call, where a call may take several.
+    pub batch: Option<Snapshot>,
+    /// What only an open loop counts; absent: the loop is closed.
+    pub open_loop: Option<OpenTotals>,
 }
 
 /// Reads the counters of a job at any time, from any thread, also after its end.

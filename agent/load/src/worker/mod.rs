@@ -1,6 +1,9 @@
 //! A thread that makes load: from being parked over the start to its end.
 
+mod alarm;
 pub(crate) mod counters;
+pub(crate) mod open_loop;
+pub(crate) mod rare;
 pub(crate) mod shared;
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -11,6 +14,7 @@ use iodyno_sys::buffer::ReceiveScratch;
 use iodyno_sys::operation_clock::OperationClock;
 use iodyno_sys::{clock, process, realtime};
 
+use alarm::Alarm;
 use counters::{Cell, Loss};
 use shared::{Shared, State};
 
@@ -31,6 +35,7 @@ pub(crate) struct Worker<'a> {
     recorder: &'a Recorder,
     scratch: &'a ReceiveScratch,
     clock: OperationClock,
+    alarm: Alarm,
     /// The last reading of the clock: the end of the last call and the begin of the next.
     pub now: u64,
     moved_something: bool,
@@ -54,6 +59,7 @@ impl<'a> Worker<'a> {
             recorder: shared.counters.recorder(number),
             scratch: shared.scratch(number),
             clock: OperationClock::new(),
+            alarm: Alarm::new(shared.may_spin()),
             now: 0,
             moved_something: false,
         };
@@ -93,9 +99,34 @@ impl<'a> Worker<'a> {
     /// Sleeps until `until`, or until shortly after the job was stopped.
     pub(crate) fn pause(&mut self, until: u64) {
         while self.now < until && self.due() > 0 {
-            // An absolute sleep fails for a malformed time only, which this is not.
-            let _ = clock::sleep_until(Nanos(until.min(self.now + LOOK.0)));
-            self.tick();
+            let (asked, sleep) = (self.now, self.sleep_ns(until).min(LOOK.0));
+            if sleep > 0 {
+                // An absolute sleep fails for a malformed time only, which this is not.
+                let _ = clock::sleep_until(Nanos(asked + sleep));
+            } else {
+                std::hint::spin_loop();
+            }
+            self.woke(asked, sleep);
+        }
+    }
+
+    /// How long to sleep in order to be awake at `until`; 0: not at all.
+    #[inline]
+    pub(crate) fn sleep_ns(&self, until: u64) -> u64 {
+        self.alarm.sleep_ns(until.saturating_sub(self.now))
+    }
+
+    /// Nothing happened since `asked` but a sleep of so long, or a look if it was 0. Reads the clock.
+    #[inline]
+    pub(crate) fn woke(&mut self, asked: u64, sleep: u64) {
+        self.tick();
+        let passed = self.now.saturating_sub(asked);
+        if sleep > 0 {
+            if passed >= sleep {
+                self.alarm.woke(passed - sleep);
+            }
+        } else if let Some(open) = &self.shared.counters.open_loop {
+            open.spun(self.number, passed);
         }
     }
 
@@ -120,11 +151,42 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Counts bytes that left in a call that began at `begun`, on a connection that counts those that come.
+    #[inline]
+    pub(crate) fn sent_beside(&mut self, cell: &Cell, bytes: u64, begun: u64) {
+        cell.add_sent(bytes);
+        if !self.moved_something {
+            self.note_start(begun);
+        }
+    }
+
+    /// As [`Worker::moved`], on a connection that several workers serve.
+    #[inline]
+    pub(crate) fn moved_by_any(&mut self, cell: &Cell, bytes: u64, begun: u64) {
+        cell.add_bytes_by_any(bytes);
+        if !self.moved_something {
+            self.note_start(begun);
+        }
+    }
+
+    /// As [`Worker::completed`], on a connection that several workers serve.
+    #[inline]
+    pub(crate) fn completed_by_any(&self, cell: &Cell, begun: u64) {
+        cell.add_operation_by_any();
+        self.recorder.record(self.now.saturating_sub(begun));
+    }
+
     /// Counts an operation that began at `begun` and ended at `now`.
     #[inline]
     pub(crate) fn completed(&self, cell: &Cell, begun: u64) {
         cell.add_operation();
         self.recorder.record(self.now.saturating_sub(begun));
+    }
+
+    /// Counts operations of one call, each of which began at `begun` and ended at `now`.
+    #[inline]
+    pub(crate) fn completed_together(&self, begun: u64, operations: u64) {
+        self.recorder.record_times(self.now.saturating_sub(begun), operations);
     }
 
     /// The first bytes moved: the start is over, and with it the need to run before everybody else.

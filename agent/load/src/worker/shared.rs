@@ -5,15 +5,21 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use iodyno_core::job::{Driver, Job, Role, Workload};
+use iodyno_core::job::{Direction as Flow, Driver, Interface, Job, Role, Transport, Workload};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::{ReceiveScratch, SendSource};
 use iodyno_sys::socket::{self, Direction};
 use iodyno_sys::{affinity, realtime};
 
 use super::counters::Counters;
+use super::open_loop::OpenLoop;
 use crate::cancel::Cancel;
+use crate::datagram;
 use crate::error::LoadError;
+use crate::transport::calls::Means;
+use crate::transport::meeting::Listening;
+use crate::transport::tls::{Session, Terms};
+use crate::workload::script::Live;
 use crate::workload::{LONGEST_CALL_BYTES, READ_BYTES};
 
 /// chosen: workers share receive scratches beyond this many; a read that goes where another CPU's read goes
@@ -45,6 +51,8 @@ pub(crate) struct Shared {
     pub job: Job,
     /// One a connection, by index; empty for a transport without sockets.
     pub sockets: Vec<OwnedFd>,
+    /// Where connections come from while the load is on, where each operation has one of its own.
+    pub listener: Option<Listening>,
     /// CPUs that the workers run on.
     pub cpus: Vec<u32>,
     pub counters: Arc<Counters>,
@@ -55,7 +63,15 @@ pub(crate) struct Shared {
     pub realtime: Result<(), String>,
     /// The lock of a serialised job.
     pub lock: Mutex<()>,
+    /// The script of a job that has one.
+    pub script: Option<Live>,
     pub source: SendSource,
+    /// What the job's calls need besides the sockets.
+    pub means: Means,
+    /// One a connection over TLS that is up.
+    pub tls_sessions: Vec<Session>,
+    /// How connections over TLS are to come up while the load is on.
+    pub tls_terms: Option<Terms>,
     scratches: Vec<ReceiveScratch>,
     /// When the load begins; 0: not armed.
     pub start: AtomicU64,
@@ -65,6 +81,8 @@ pub(crate) struct Shared {
     released: AtomicU32,
     parked: AtomicU32,
     finished: AtomicU32,
+    /// Flows of datagrams whose sender said that they end.
+    pub flows_ended: AtomicU32,
     state: AtomicU8,
     /// What went wrong in a thread before the start.
     pub trouble: Mutex<Option<LoadError>>,
@@ -72,15 +90,26 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// For `job` on `sockets`. Takes the memory that the load needs.
-    pub(crate) fn new(job: &Job, sockets: Vec<OwnedFd>, cancel: &Cancel) -> Result<Self, LoadError> {
+    pub(crate) fn new(
+        job: &Job,
+        sockets: Vec<OwnedFd>,
+        listener: Option<Listening>,
+        cancel: &Cancel,
+    ) -> Result<Self, LoadError> {
         let memory = |error: &io::Error| LoadError::refused(error, "get memory for buffers", "message_bytes");
         let allowed = affinity::allowed()
             .map_err(|error| LoadError::refused(&error, "read the allowed CPUs", "cpus"))?;
         let cpus = if job.cpus.is_empty() { allowed } else { job.cpus.clone() };
         let connections = job.connections as usize;
         let workers = match job.driver {
+            // A server of datagrams has a socket and a thread for all of its flows, or some of each.
+            _ if datagram::is_server(job) => sockets.len(),
+            // A blocked thread does one thing: two of them where payload goes both ways.
+            Driver::Threads if job.direction == Flow::Both => 2 * connections,
             Driver::Threads => connections,
-            Driver::Epoll => connections.min(cpus.len()),
+            Driver::Epoll | Driver::IoUring | Driver::Rings | Driver::Reflector => {
+                connections.min(cpus.len())
+            }
         };
         let realtime = if workers <= cpus.len() {
             realtime::available()
@@ -88,24 +117,49 @@ impl Shared {
             Err(format!("{workers} workers start on {} CPUs; only as many can start at once", cpus.len()))
         };
         let (sent, reads) = match (job.workload, job.role) {
-            (Workload::Stream, Role::Send) => (job.message_bytes.0, false),
-            (Workload::RequestResponse, Role::Send) => (job.message_bytes.0, true),
-            (Workload::RequestResponse, Role::Receive) => (job.answer_bytes.0, true),
-            (Workload::Stream, Role::Receive) | (_, Role::Idle) => (1, true),
+            (Workload::Stream, _) if job.direction == Flow::Both => (job.message_bytes.0, true),
+            (Workload::Stream, Role::Send | Role::Receive) if job.writes_stream() => {
+                (job.message_bytes.0, false)
+            }
+            (Workload::RequestResponse | Workload::ConnectRequestResponse, Role::Send) => {
+                (job.message_bytes.0, true)
+            }
+            (Workload::RequestResponse | Workload::ConnectRequestResponse, Role::Receive) => {
+                (job.answer_bytes.0, true)
+            }
+            (Workload::Script, _) => (crate::workload::LONGEST_CALL_BYTES, true),
+            _ => (1, true),
         };
         let source_bytes = sent.min(LONGEST_CALL_BYTES);
+        let source = SendSource::new(source_bytes as usize).map_err(|error| memory(&error))?;
+        let means = Means::of(job, &sockets, &source)
+            .map_err(|error| LoadError::refused(&error, "open what the calls need", "interface"))?;
+        let over_tls = job.transport == Transport::Tls && job.connects_anew();
+        let tls_terms = over_tls.then(|| Terms::of(job)).transpose()?;
         let (scratches, scratch_bytes) =
             if reads { (workers.clamp(1, MOST_SCRATCHES), READ_BYTES) } else { (1, 1) };
+        let mut counters = Counters::new(connections, workers);
+        if job.transport.is_datagram() {
+            counters = counters.with_tallies(workers);
+        }
+        if matches!(job.interface, Interface::Batch | Interface::Segments) || job.driver == Driver::Rings {
+            counters = counters.with_batches(workers);
+        }
         Ok(Shared {
             job: job.clone(),
             sockets,
-            counters: Arc::new(Counters::new(connections, workers)),
+            listener,
+            counters: Arc::new(counters.with_open_loop(OpenLoop::of(job, workers))),
             marks: (0..workers).map(|_| Mark::default()).collect(),
             cpus,
             cancel: cancel.clone(),
             realtime,
             lock: Mutex::new(()),
-            source: SendSource::new(source_bytes as usize).map_err(|error| memory(&error))?,
+            script: None,
+            source,
+            means,
+            tls_sessions: Vec::new(),
+            tls_terms,
             scratches: (0..scratches)
                 .map(|_| ReceiveScratch::new(scratch_bytes))
                 .collect::<io::Result<_>>()
@@ -115,6 +169,7 @@ impl Shared {
             released: AtomicU32::new(0),
             parked: AtomicU32::new(0),
             finished: AtomicU32::new(0),
+            flows_ended: AtomicU32::new(0),
             state: AtomicU8::new(State::Going as u8),
             trouble: Mutex::new(None),
         })
@@ -122,6 +177,13 @@ impl Shared {
 
     pub(crate) fn workers(&self) -> usize {
         self.marks.len()
+    }
+
+    /// Whether workers may look at the clock without rest to begin on time: each has a CPU, of those that were given to
+    /// the job, and no quota that this would use up.
+    pub(crate) fn may_spin(&self) -> bool {
+        let alone = !self.job.cpus.is_empty() && self.workers() <= self.cpus.len();
+        alone && self.job.arrivals.is_some() && self.job.cpu_quota_percent.is_none()
     }
 
     pub(crate) fn scratch(&self, worker: usize) -> &ReceiveScratch {
@@ -137,6 +199,9 @@ impl Shared {
     pub(crate) fn arm(&self, start: Nanos) {
         // Not over a stop: `due` stays 0 then.
         let due = start.plus(self.job.windows.load_ns()).0;
+        if let Some(open) = &self.counters.open_loop {
+            open.arm(start.max(Nanos(1)), Nanos(due));
+        }
         let _ = self.due.compare_exchange(u64::MAX, due, SeqCst, SeqCst);
         self.start.store(start.0.max(1), SeqCst);
         self.cancel.ring();

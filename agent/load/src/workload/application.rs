@@ -24,6 +24,10 @@ pub(crate) struct Application<'a, A> {
     compute_ns: u64,
     think_ns: u64,
     lock: Option<&'a Mutex<()>>,
+    /// Operations between two pauses.
+    burst: u32,
+    /// Operations left until the next pause.
+    left: u32,
     /// Whether the next call begins an operation.
     fresh: bool,
     /// Begin of the pause that the driver was told to make; 0: none.
@@ -33,8 +37,12 @@ pub(crate) struct Application<'a, A> {
 impl<'a, A: Activity> Application<'a, A> {
     /// `lock` is that of the job.
     pub(crate) fn around(activity: A, job: &Job, lock: &'a Mutex<()>) -> Self {
+        // In an open loop, a burst is what an arrival does, and a pause is between two of its operations.
+        let burst = if job.arrivals.is_some() { 1 } else { job.burst };
         Application {
             activity,
+            burst,
+            left: burst,
             compute_ns: job.compute_ns.0,
             think_ns: job.think_ns.0,
             lock: job.serialised.then_some(lock),
@@ -92,6 +100,11 @@ impl<A: Activity> Activity for Application<'_, A> {
             return step;
         }
         self.fresh = true;
+        self.left -= 1;
+        if self.left > 0 {
+            return step;
+        }
+        self.left = self.burst;
         // No pause once the load is due to stop: what is still on its way is to be read without delay.
         let until = worker.now.saturating_add(self.think_ns).min(worker.due());
         if matches!(step, Step::On | Step::Waiting) && until > worker.now {
@@ -108,7 +121,7 @@ impl<A: Activity> Activity for Application<'_, A> {
 /// Counts by the clock that costs no call, without the gaps in which the thread did not run: asking the kernel
 /// for the thread's CPU time would spend most of that time in the kernel.
 #[inline(never)]
-fn compute(ns: u64, worker: &mut Worker<'_>) -> u64 {
+pub(crate) fn compute(ns: u64, worker: &mut Worker<'_>) -> u64 {
     worker.tick();
     let (mut taken, mut value) = (0, 1_u64);
     while taken < ns {

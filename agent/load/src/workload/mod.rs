@@ -1,7 +1,12 @@
 //! What is done on a connection: one file each.
 
 pub(crate) mod application;
+pub(crate) mod duplex;
+pub(crate) mod lengths;
+pub(crate) mod open;
+pub(crate) mod pipeline;
 pub(crate) mod request_response;
+pub(crate) mod script;
 pub(crate) mod stream;
 
 use std::io;
@@ -36,6 +41,10 @@ pub(crate) trait Activity {
     const PAUSES: bool = false;
     /// What it waits for when a call could do nothing.
     fn interest(&self) -> Interest;
+    /// What it waits for while it pauses: something that does not come unless the connection ends or breaks.
+    fn resting_interest(&self) -> Interest {
+        Interest::Nothing
+    }
     /// Whether something is in hand that must come to its end although the load is due to stop.
     fn in_hand(&self) -> bool {
         false

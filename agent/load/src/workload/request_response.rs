@@ -4,6 +4,7 @@
 use iodyno_core::job::Job;
 use iodyno_sys::epoll::Interest;
 
+use super::lengths::Lengths;
 use super::{refused, Activity, Step};
 use crate::transport::Link;
 use crate::worker::counters::Cell;
@@ -15,7 +16,7 @@ const VISIT_CALLS: u32 = 16;
 
 /// The sending end. One operation is a request with its answer; its bytes are those of the request.
 pub(crate) struct Request {
-    request_bytes: u64,
+    lengths: Lengths,
     answer_bytes: u64,
     /// Bytes of the request in hand that the kernel has not accepted.
     unsent: u64,
@@ -26,10 +27,10 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// As `job` has it.
-    pub(crate) fn of(job: &Job) -> Self {
-        let (request_bytes, answer_bytes) = (job.message_bytes.0, job.answer_bytes.0);
-        Request { request_bytes, answer_bytes, unsent: 0, awaited: 0, begun: 0 }
+    /// As `job` has it, on one of its connections.
+    pub(crate) fn of(job: &Job, connection: usize) -> Self {
+        let (lengths, answer_bytes) = (Lengths::of(job, connection), job.answer_bytes.0);
+        Request { lengths, answer_bytes, unsent: 0, awaited: 0, begun: 0 }
     }
 }
 
@@ -43,6 +44,12 @@ impl Activity for Request {
         } else {
             Interest::Writable
         }
+    }
+
+    /// Nothing comes unasked. The kernel need not be told that there is something to wait for once a request is out.
+    #[inline]
+    fn resting_interest(&self) -> Interest {
+        Interest::Readable
     }
 
     /// A whole request is out, and the answer to come would meet a closed connection.
@@ -66,7 +73,7 @@ impl Activity for Request {
             if worker.is_due() {
                 return Step::Waiting;
             }
-            (self.unsent, self.awaited) = (self.request_bytes, self.answer_bytes);
+            (self.unsent, self.awaited) = (self.lengths.next(), self.answer_bytes);
             self.begun = worker.now;
         }
         if self.unsent > 0 {
@@ -102,6 +109,8 @@ impl Activity for Request {
 /// The receiving end. One operation is a request answered: from the arrival of its first byte to the acceptance of
 /// the answer's last. Its bytes are those of the request.
 pub(crate) struct Answer {
+    lengths: Lengths,
+    /// Length of the request that is awaited or in hand.
     request_bytes: u64,
     answer_bytes: u64,
     /// Bytes of the request that have not come.
@@ -113,10 +122,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// As `job` has it.
-    pub(crate) fn of(job: &Job) -> Self {
-        let (request_bytes, answer_bytes) = (job.message_bytes.0, job.answer_bytes.0);
-        Answer { request_bytes, answer_bytes, awaited: request_bytes, unsent: 0, begun: 0 }
+    /// As `job` has it, on one of its connections.
+    pub(crate) fn of(job: &Job, connection: usize) -> Self {
+        let (mut lengths, answer_bytes) = (Lengths::of(job, connection), job.answer_bytes.0);
+        let request_bytes = lengths.next();
+        Answer { lengths, request_bytes, answer_bytes, awaited: request_bytes, unsent: 0, begun: 0 }
     }
 }
 
@@ -147,6 +157,7 @@ impl Activity for Answer {
             return match send(&mut self.unsent, link, worker) {
                 Ok(accepted) => {
                     if self.unsent == 0 {
+                        self.request_bytes = self.lengths.next();
                         self.awaited = self.request_bytes;
                         worker.completed(cell, self.begun);
                         // The next request waits for this answer to arrive.

@@ -1,8 +1,10 @@
 //! Bulk transmit: messages of one size, one after the other, as fast as they are accepted; the other end
 //! reads whatever there is.
 
+use iodyno_core::job::Job;
 use iodyno_sys::epoll::Interest;
 
+use super::lengths::Lengths;
 use super::{refused, Activity, Step};
 use crate::transport::Link;
 use crate::worker::counters::Cell;
@@ -26,17 +28,27 @@ const VISIT_READS: u32 = 2;
 
 /// The sending end.
 pub(crate) struct Transmit {
+    lengths: Lengths,
+    /// The greatest of them.
     message_bytes: u64,
     /// Bytes of the message in hand that the kernel has not accepted.
     left: u64,
     /// When its first byte was first offered.
     begun: u64,
+    /// Whether another activity receives on the same connection: its bytes are those that count there.
+    beside: bool,
 }
 
 impl Transmit {
-    /// Messages of `message_bytes`.
-    pub(crate) fn new(message_bytes: u64) -> Self {
-        Transmit { message_bytes, left: 0, begun: 0 }
+    /// As `job` has it, on one of its connections.
+    pub(crate) fn of(job: &Job, connection: usize) -> Self {
+        let lengths = Lengths::of(job, connection);
+        Transmit { lengths, message_bytes: job.message_bytes.0, left: 0, begun: 0, beside: false }
+    }
+
+    /// The same on a connection that receives, too.
+    pub(crate) fn beside(job: &Job, connection: usize) -> Self {
+        Transmit { beside: true, ..Transmit::of(job, connection) }
     }
 }
 
@@ -64,7 +76,7 @@ impl Activity for Transmit {
     #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         if self.left == 0 {
-            self.left = self.message_bytes;
+            self.left = self.lengths.next();
             self.begun = worker.now;
         }
         let source = worker.source();
@@ -74,7 +86,11 @@ impl Activity for Transmit {
         match outcome {
             Ok(accepted) => {
                 self.left -= accepted as u64;
-                worker.moved(cell, accepted as u64, self.begun);
+                if self.beside {
+                    worker.sent_beside(cell, accepted as u64, self.begun);
+                } else {
+                    worker.moved(cell, accepted as u64, self.begun);
+                }
                 if self.left == 0 {
                     worker.completed(cell, self.begun);
                 }
@@ -90,8 +106,18 @@ impl Activity for Transmit {
     }
 }
 
-/// The receiving end. One read that returned data is one operation.
-pub(crate) struct Receive;
+/// The receiving end. One read that returned data is one operation, except on a connection that sends, too: its
+/// operations are the messages sent.
+pub(crate) struct Receive {
+    beside: bool,
+}
+
+impl Receive {
+    /// The only activity of a connection.
+    pub(crate) const ALONE: Self = Receive { beside: false };
+    /// On a connection that sends, too.
+    pub(crate) const BESIDE: Self = Receive { beside: true };
+}
 
 impl Activity for Receive {
     const UNTIL_DUE: bool = false;
@@ -119,7 +145,9 @@ impl Activity for Receive {
             Ok(0) => Step::Ended,
             Ok(received) => {
                 worker.moved(cell, received as u64, begun);
-                worker.completed(cell, begun);
+                if !self.beside {
+                    worker.completed(cell, begun);
+                }
                 // A short count means that the socket buffer is empty.
                 if received == worker.scratch().length() {
                     Step::On

@@ -1,11 +1,12 @@
 //! A sender and a receiver in one process, over loopback.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
 use std::thread;
 
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::job::{Driver, Job, Role, SocketOptions, Transport, Workload};
+use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::phase::Windows;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, listen, Cancel, Finished, LoadError, Prepared, Totals};
@@ -15,8 +16,18 @@ use iodyno_sys::clock;
 pub const TOKEN: &str = "000102030405060708090a0b0c0d0e0f";
 /// Milliseconds in nanoseconds.
 pub const MS: u64 = 1_000_000;
-/// Both drivers.
+/// The drivers that every host has.
 pub const DRIVERS: [Driver; 2] = [Driver::Threads, Driver::Epoll];
+
+/// Those and `io_uring`, where this host allows it.
+pub fn drivers() -> Vec<Driver> {
+    let mut drivers = DRIVERS.to_vec();
+    match iodyno_sys::stream_ring::available() {
+        Ok(()) => drivers.push(Driver::IoUring),
+        Err(why) => eprintln!("not tested with io_uring: {why}"),
+    }
+    drivers
+}
 
 /// A job with the load on for `load_ms`.
 pub fn job(role: Role, driver: Driver, connections: u32, message: u64, load_ms: u64) -> Job {
@@ -29,30 +40,41 @@ pub fn job(role: Role, driver: Driver, connections: u32, message: u64, load_ms: 
         driver,
         connections,
         message_bytes: Bytes(message),
-        answer_bytes: Bytes(1),
         address: Some("127.0.0.1:0".to_owned()),
-        socket: SocketOptions::default(),
         windows: Windows {
             warm_up_ns: Nanos(0),
             measured_ns: Nanos(load_ms * MS),
             drain_ns: Nanos(0),
             interval_ns: Nanos::SECOND,
         },
-        cpus: Vec::new(),
-        sensors: None,
-        compute_ns: Nanos(0),
-        think_ns: Nanos(0),
-        serialised: false,
-        cpu_quota_percent: None,
-        profile_hz: 0,
+        ..Job::default()
     }
+}
+
+/// Where the ends of a transport meet on this machine. Every trial has a token of its own: the name of a Unix socket is
+/// made of it, and tests run side by side.
+pub fn over(transport: Transport, job: Job) -> Job {
+    let (token, address) = match transport {
+        Transport::Unix => (unique_token(&job), None),
+        Transport::Vsock => (job.token.clone(), Some("1:0".to_owned())),
+        _ => (job.token.clone(), job.address.clone()),
+    };
+    Job { transport, token, address, ..job }
+}
+
+/// The same for both ends of a pair that one thread makes.
+fn unique_token(job: &Job) -> String {
+    let thread = format!("{:?}", thread::current().id());
+    let number: u64 = thread.bytes().filter(u8::is_ascii_digit).fold(0, |n, b| n * 10 + u64::from(b - b'0'));
+    format!("{:08x}{number:08x}{}", std::process::id(), &job.token[16..])
 }
 
 /// Has `sender` connect to whatever port `receiver` gets; both prepared, the sender first.
 pub fn prepare(sender: &Job, receiver: &Job, cancel: &Cancel) -> Result<(Prepared, Prepared), LoadError> {
     let listener = listen(receiver, cancel)?;
-    let host = receiver.address.as_deref().unwrap().rsplit_once(':').unwrap().0.to_owned();
-    let sender = Job { address: Some(format!("{host}:{}", listener.port())), ..sender.clone() };
+    let place = receiver.address.as_deref().and_then(|address| address.rsplit_once(':'));
+    let address = place.map(|(host, _)| format!("{host}:{}", listener.port()));
+    let sender = Job { address: address.or(receiver.address.clone()), ..sender.clone() };
     let other = cancel.clone();
     let connecting = thread::spawn(move || connect(&sender, &other));
     let received = listener.accept_all();

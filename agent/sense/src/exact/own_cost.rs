@@ -44,6 +44,9 @@ pub(crate) struct Found {
     pub event_ns: Option<f64>,
     /// System calls of the agent per second.
     pub syscalls_per_s: Option<u64>,
+    /// Growth of each CPU's account in the slice, in the order of the CPUs; for the counters that were left out after
+    /// it. Empty: they were not.
+    pub counted: Vec<Account>,
     /// What is missing and why: not measured, or left out for its cost.
     pub missing: Option<String>,
     /// Why the observer has ended altogether.
@@ -140,8 +143,9 @@ fn measure(
             return Ok(());
         }
         locked(observer).detach_counters();
+        locked(told).counted = growth;
         let mut missing = Missing::default();
-        let left_out = "polls, wake-ups and waits for locks left out: with them the accounting would take";
+        let left_out = "polls, wake-ups and waits for locks counted in the warm-up only: with them the accounting would take";
         missing.add(told_share(left_out, share.whole, cpu, SHARE_MAX));
         if share.accounting > SHARE_MAX {
             missing.add(told_share("the accounting takes", share.accounting, cpu, SHARE_MAX));

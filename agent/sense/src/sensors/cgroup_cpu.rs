@@ -53,14 +53,6 @@ fn stat_of(group: &Path) -> Result<Source, SenseError> {
 }
 
 impl Sensor for CgroupCpu {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        ENTRY.metrics
-    }
-
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
         let text = self.stat.text()?;

@@ -40,14 +40,6 @@ fn open(roots: &Roots, _: &Subject) -> Opened {
 }
 
 impl Sensor for ContextSwitches {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        ENTRY.metrics
-    }
-
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
         let text = self.stat.text()?;

@@ -46,6 +46,21 @@ pub(super) const WAKEUPS: Metric = count("sched.wakeups", "Tasks woken.");
 pub(super) const CONTENTIONS: Metric =
     count("lock.contentions", "Waits for a lock of the kernel by tasks of the agent.");
 pub(super) const CONTENDED: Metric = time("lock.contended_ns", "Time of these waits.");
+pub(super) const POLLS_RATE: Metric = slice(
+    "napi.polls_per_s",
+    "per_s",
+    "Polls of network devices, where they are counted in the warm-up only.",
+);
+pub(super) const PACKETS_RATE: Metric =
+    slice("napi.packets_per_s", "per_s", "Packets that these polls took, likewise.");
+pub(super) const FULL_POLLS_RATE: Metric =
+    slice("napi.full_polls_per_s", "per_s", "Polls that used their whole budget, likewise.");
+pub(super) const WAKEUPS_RATE: Metric = slice("sched.wakeups_per_s", "per_s", "Tasks woken, likewise.");
+pub(super) const CONTENDED_RATE: Metric = slice(
+    "lock.contended_ns_per_s",
+    "ns_per_s",
+    "Waits of the agent's tasks for locks of the kernel, likewise.",
+);
 pub(super) const SYSCALLS: Metric = gauge(
     "syscalls.rate_per_s",
     "per_s",
@@ -54,7 +69,7 @@ pub(super) const SYSCALLS: Metric = gauge(
     "System calls of the agent on the trial's CPUs, counted for a short time in the warm-up window.",
 );
 
-const METRICS: [Metric; 17] = [
+const METRICS: [Metric; 22] = [
     APP,
     APP_USER,
     OTHER,
@@ -71,6 +86,11 @@ const METRICS: [Metric; 17] = [
     WAKEUPS,
     CONTENTIONS,
     CONTENDED,
+    POLLS_RATE,
+    PACKETS_RATE,
+    FULL_POLLS_RATE,
+    WAKEUPS_RATE,
+    CONTENDED_RATE,
     SYSCALLS,
 ];
 
@@ -82,6 +102,10 @@ const fn time(name: &'static str, help: &'static str) -> Metric {
 
 const fn count(name: &'static str, help: &'static str) -> Metric {
     counter(name, "1", SOURCE, "cpu=0", help)
+}
+
+const fn slice(name: &'static str, unit: &'static str, help: &'static str) -> Metric {
+    gauge(name, unit, SOURCE, "cpu=0", help)
 }
 
 #[cfg(has_bpf)]

@@ -60,14 +60,6 @@ impl Cycles {
 }
 
 impl Sensor for Cycles {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        ENTRY.metrics
-    }
-
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
         missing.add_any(self.refused.clone());

@@ -292,14 +292,6 @@ impl Tally {
 }
 
 impl Sensor for Flows {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        ENTRY.metrics
-    }
-
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         if self.flows.is_empty() {
             return Ok(Some("this trial has no TCP sockets".to_owned()));

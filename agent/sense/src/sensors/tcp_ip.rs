@@ -55,14 +55,6 @@ fn open(roots: &Roots, _: &Subject) -> Opened {
 }
 
 impl Sensor for TcpIp {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        ENTRY.metrics
-    }
-
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
         let snmp = self.snmp.text()?;

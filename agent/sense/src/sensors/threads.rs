@@ -94,14 +94,6 @@ fn open(roots: &Roots, subject: &Subject) -> Opened {
 }
 
 impl Sensor for Workers {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        ENTRY.metrics
-    }
-
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
         let labelled = self.in_all <= LABELLED_MAX;
@@ -134,14 +126,6 @@ impl Sensor for Workers {
 }
 
 impl Sensor for Process {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        ENTRY.metrics
-    }
-
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let now = clock::process_cpu().0;
         if let Some(grown) = self.last.replace(now).and_then(|before| growth(before, now, Width::Bits64)) {
@@ -152,14 +136,6 @@ impl Sensor for Process {
 }
 
 impl Sensor for Nobody {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        ENTRY.metrics
-    }
-
     fn read(&mut self, _: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         Ok(Some("this trial has no worker threads".to_owned()))
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from iodyno.analysis import arrivals
 from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.flows import data_device
 from iodyno.analysis.histogram import merge
@@ -49,7 +50,15 @@ class View:
 
     @classmethod
     def of(cls, trial: Trial, role: str) -> View | None:
-        """The view of the end with that role; None when the trial lacks an end."""
+        """The view of the end with that role; None when the trial lacks an end.
+
+        Of a load that needs no other end the role is `alone`: the first client, which reads the machine for all on it.
+        """
+        if trial.clients:
+            one = next((host for name, host in trial.hosts.items() if name in trial.clients), None)
+            if role != "alone" or one is None or not one.measured:
+                return None
+            return cls(trial, one, one, one, len(one.cpus))
         sender, receiver = trial.end("send"), trial.end("receive")
         if sender is None or receiver is None or not sender.measured or not receiver.measured:
             return None
@@ -518,12 +527,12 @@ def off_exclusion(view: View) -> Signal:
 
 
 def offered_reached(view: View) -> Signal:
-    """Achieved over offered operations per second, where the experiment offers a rate."""
-    offered = view.trial.settings.get("offered_rate")
-    if not isinstance(offered, int) or isinstance(offered, bool) or not offered:
+    """Arrivals that were begun over those that were due, where the loop is open."""
+    if not arrivals.is_open(view.trial):
         return absent("experiment", "the load is closed: no rate is offered")
-    done = sum(record.operations for record in view.sender.measured) / view.sender.measured_ns * 1e9
-    return _whole(view.sender, done / offered, "records")
+    return _grown(
+        view.sender, "arrivals", lambda r: _ratio(_total(r, "arrivals.begun"), _total(r, "arrivals.due"))
+    )
 
 
 def waits_for_answers(view: View) -> Signal:

@@ -9,10 +9,12 @@ from iodyno.analysis.dataset import Trial
 from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.rules import RULES, WINDOWS_LEAST, Criterion, Rule
 from iodyno.analysis.limiter.signals import Signal, View
+from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.core.limiter import LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
 
 NEAR_SCORE = 0.5
 """What a window counts in which the criteria are only near their thresholds."""
+_REACHED = "offered_load"
 _ORDER = {name: place for place, name in enumerate(LIMITERS)}
 
 
@@ -21,18 +23,27 @@ def of_trial(trial: Trial) -> Verdict:
     found = signals_of(trial)
     if found is None:
         return Verdict(UNKNOWN, unseen=("the trial has not two ends with records",))
-    ends = {role: host.name for role in ("send", "receive") if (host := trial.end(role))}
-    return of_signals(found, ends)
+    ends = {role: view.host.name for role in _roles(trial) if (view := View.of(trial, role))}
+    return of_signals(found, ends, rules_of(trial))
+
+
+def rules_of(trial: Trial) -> tuple[Rule, ...]:
+    """The rules that a trial is held against."""
+    return RULES_OF_STORAGE if trial.clients else RULES
+
+
+def _roles(trial: Trial) -> tuple[str, ...]:
+    return (ALONE,) if trial.clients else ("send", "receive")
 
 
 def signals_of(trial: Trial) -> dict[str, Signal] | None:
     """Every signal that a rule asks for, by name with its host; None when the trial lacks an end."""
     found: dict[str, Signal] = {}
-    for role in ("send", "receive"):
+    for role in _roles(trial):
         view = View.of(trial, role)
         if view is None:
             return None
-        for rule in RULES:
+        for rule in rules_of(trial):
             for criterion in rule.criteria if role in rule.ends else ():
                 name = f"{view.host.name}.{criterion.name}"
                 if name not in found:
@@ -40,11 +51,13 @@ def signals_of(trial: Trial) -> dict[str, Signal] | None:
     return found
 
 
-def of_signals(found: Mapping[str, Signal], ends: Mapping[str, str]) -> Verdict:
+def of_signals(
+    found: Mapping[str, Signal], ends: Mapping[str, str], rules: Sequence[Rule] = RULES
+) -> Verdict:
     """What limits, by signals named with their host. `ends`: the host of each role."""
     suspects: list[Suspect] = []
     unseen: dict[str, None] = {}
-    for rule in RULES:
+    for rule in rules:
         for role in rule.ends:
             suspect, lacks = _look(rule, ends[role], found)
             unseen |= dict.fromkeys(lacks)
@@ -125,7 +138,8 @@ def _ranked(suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
 
     def place(suspect: Suspect) -> tuple[bool, float, float]:
         enough = _enough(suspect)
-        cause = _ORDER[suspect.name.rpartition(".")[2]]
+        # Where all that was asked for is done, nothing stops it, however busy something is.
+        cause = -1 if suspect.name == _REACHED else _ORDER[suspect.name.rpartition(".")[2]]
         return (not enough, cause if enough else -suspect.score, -_strength(suspect) if enough else cause)
 
     return tuple(sorted(best.values(), key=place))
@@ -177,7 +191,7 @@ def capacities(trials: Sequence[Trial]) -> Mapping[str, float]:
     """CPU time that the agent of each host could have, in CPUs: what it takes and what idles, means over the trials."""
     found: dict[str, list[float]] = {}
     for trial in trials:
-        for role in ("send", "receive"):
+        for role in _roles(trial):
             view = View.of(trial, role)
             if view is None:
                 continue

@@ -5,34 +5,68 @@ A figure takes a summary and gives panels, which are values and can be tested; `
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from iodyno.analysis.summary import CampaignSummary
-from iodyno.report.figures import axes, cost_by_class, cost_vs_factor, rate_vs_factor, stacks
+from iodyno.report.figures import (
+    axes,
+    cost_by_class,
+    cost_vs_factor,
+    decision,
+    disk_rate,
+    disk_times,
+    effects,
+    finite_buffer,
+    fit,
+    half_normal,
+    latency,
+    predicted,
+    rate_vs_factor,
+    scatter,
+    stacks,
+)
 from iodyno.report.figures.panel import Figure
+from iodyno.report.figures.scatter import ScatterFigure
 from iodyno.report.figures.stacks import StackFigure
+
+AnyFigure = Figure | StackFigure | ScatterFigure
 
 
 @dataclass(frozen=True)
 class FigureEntry:
-    """A figure: its name, and what makes it; None when the campaign has nothing to show in it."""
+    """A figure: its name, what makes it (None when the campaign has nothing to show in it), and the section it stands in."""
 
     name: str
-    make: Callable[[CampaignSummary], Figure | StackFigure | None]
+    make: Callable[[CampaignSummary], AnyFigure | None]
+    section: Literal["cost", "wall", "effects"]
 
 
 FIGURES = (
-    FigureEntry("cost", cost_vs_factor.figure),
-    FigureEntry("classes", cost_by_class.figure),
-    FigureEntry("rate", rate_vs_factor.figure),
+    FigureEntry("finite-buffer", finite_buffer.figure, "wall"),
+    FigureEntry("cost", cost_vs_factor.figure, "cost"),
+    FigureEntry("classes", cost_by_class.figure, "cost"),
+    FigureEntry("rate", rate_vs_factor.figure, "wall"),
+    FigureEntry("latency", latency.figure, "wall"),
+    FigureEntry("disk-rate", disk_rate.figure, "wall"),
+    FigureEntry("disk-times", disk_times.figure, "wall"),
+    FigureEntry("fit", fit.figure, "wall"),
+    FigureEntry("decision", decision.figure, "wall"),
+    FigureEntry("half-normal", half_normal.figure, "effects"),
+    FigureEntry("effects", effects.figure, "effects"),
+    FigureEntry("predicted", predicted.figure, "effects"),
 )
-"""Every figure over the points, in the order of the report. A trial's own picture is in `trial_series`."""
+"""Every figure over the points, in the order of the report. A trial's own pictures are in `trial_panels`."""
 
 
-def draw(figure: Figure | StackFigure) -> list[str]:
+def draw(figure: AnyFigure) -> list[str]:
     """An SVG for each panel of the figure."""
+    if isinstance(figure, ScatterFigure):
+        return scatter.draw(figure)
     return stacks.draw(figure) if isinstance(figure, StackFigure) else axes.draw(figure)
 
 
-def cut(figure: Figure | StackFigure) -> bool:
+def cut(figure: AnyFigure) -> bool:
     """Whether an interval goes on beyond the axis of its panel."""
+    if isinstance(figure, ScatterFigure):
+        return scatter.cut(figure)
     return stacks.cut(figure) if isinstance(figure, StackFigure) else axes.cut(figure)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from iodyno.report.figures.panel import Axis, Figure, Panel, Series
+from iodyno.report.figures.panel import Axis, Curve, CurvePanel, Figure, Panel, Series
 
 WIDTH, HEIGHT = 560, 370
 LEFT, TOP, BOTTOM = 62, 58, 56
@@ -113,10 +113,11 @@ def _panel(panel: Panel, y_range: tuple[float, float]) -> str:
         *_y_axis(y, LEFT, WIDTH - right),
         *_x_axis(panel.x, x, bottom),
         *_notes(panel, x, bottom),
+        *(part for curve in _curves(panel) for part in _curve(curve, x, y)),
     ]
     dodges = _dodges(panel.series)
     for series, dodge in zip(panel.series, dodges, strict=True):
-        parts += _series(series, x, y, dodge)
+        parts += _series(series, x, y, dodge, joined=not _curves(panel))
     if direct:
         parts += _direct_labels(panel.series, y, WIDTH - right + 8)
     parts += _legend(legend, HEIGHT + 4)
@@ -128,8 +129,14 @@ def _y_range(panels: Sequence[Panel]) -> tuple[float, float]:
     high = max(max(mark.y, mark.high or mark.y) for mark in marks)
     # A wide interval must not squash all estimates: three times the largest of them is drawn, the rest is cut.
     high = min(high, 3 * max(mark.y for mark in marks)) or 1.0
+    # Of a curve the line is always to be seen; its band is cut as the bars are.
+    lines = [y for panel in panels for curve in _curves(panel) for _, y in curve.line]
+    bands = [y for panel in panels for curve in _curves(panel) for _, _, y in curve.band]
+    high = max([high, *lines, *(min(y, 1.25 * max(lines)) for y in bands)])
     if panels[0].y.kind == "log":
-        low = min(mark.y for mark in marks)
+        low = min(
+            [m.y for m in marks] + [y for panel in panels for c in _curves(panel) for _, y in c.line if y > 0]
+        )
         lows = [mark.low for mark in marks if mark.low and mark.low > low / 3]
         return min([low, *lows]) * 0.9, high * 1.1
     if panels[0].y.title.endswith("%") and high <= 130:
@@ -160,7 +167,9 @@ def _y_axis(y: Span, left: float, right: float) -> list[str]:
 def _x_axis(axis: Axis, x: Span, bottom: float) -> list[str]:
     parts = [f'<path class="base" d="M{x.start - 12} {bottom}H{x.end + 12:.0f}"/>']
     free = -math.inf
-    shown = [(x(place), short(place) if label.isdigit() else label) for place, label in sorted(axis.places)]
+    shown = [
+        (x(place), short(float(label)) if label.isdigit() else label) for place, label in sorted(axis.places)
+    ]
     for at, text in shown:
         parts.append(f'<path class="base" d="M{at} {bottom}v5"/>')
         half = len(text) * _LETTER / 2
@@ -189,15 +198,14 @@ def _dodges(series: Sequence[Series]) -> list[float]:
     return [round((position - middle) * 3.0, 1) for position in range(len(series))]
 
 
-def _series(series: Series, x: Span, y: Span, dodge: float) -> list[str]:
+def _series(series: Series, x: Span, y: Span, dodge: float, *, joined: bool) -> list[str]:
     places = [(x(mark.x) + dodge, y(mark.y), mark) for mark in series.marks]
     dash = DASHES[series.style % len(DASHES)]
     path = " ".join(f"{at:.1f},{up:.1f}" for at, up, _ in places)
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    parts = [
-        f'<g class="s{series.style % len(DASHES)}">',
-        f'<polyline class="line" points="{path}"{dashed}/>',
-    ]
+    parts = [f'<g class="s{series.style % len(DASHES)}">']
+    if joined:
+        parts.append(f'<polyline class="line" points="{path}"{dashed}/>')
     for at, up, mark in places:
         parts.append(
             f"<g><title>{escape(f'{series.label}: ' if series.label else '')}{escape(mark.hint)}</title>"
@@ -212,6 +220,25 @@ def _series(series: Series, x: Span, y: Span, dodge: float) -> list[str]:
             f'<circle class="hit" cx="{at:.1f}" cy="{up}" r="10"/>{marker(series.style, round(at, 1), up)}</g>'
         )
     return [*parts, "</g>"]
+
+
+def _curves(panel: Panel) -> tuple[Curve, ...]:
+    return panel.curves if isinstance(panel, CurvePanel) else ()
+
+
+def _curve(curve: Curve, x: Span, y: Span) -> list[str]:
+    """The line of a curve on its band, both cut at the axes."""
+
+    def within(value: float) -> float:
+        return y(min(max(value, y.low), y.high))
+
+    parts = [f'<g class="s{curve.style % len(DASHES)}"><title>{escape(curve.label)}</title>']
+    if curve.band:
+        over = [f"{x(at)},{within(high)}" for at, _, high in curve.band]
+        under = [f"{x(at)},{within(low)}" for at, low, _ in reversed(curve.band)]
+        parts.append(f'<polygon class="band" points="{" ".join(over + under)}"/>')
+    path = " ".join(f"{x(at)},{within(up)}" for at, up in curve.line)
+    return [*parts, f'<polyline class="line" points="{path}"/></g>']
 
 
 def _direct_labels(series: Sequence[Series], y: Span, left: float) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from iodyno.analysis.cpu_classes import NAMES
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary
+from iodyno.core.outcome import Estimate
 from iodyno.report.figures.panel import factor_title, interval_note
 from iodyno.report.figures.stacks import REST, Layer, Stack, StackFigure, StackPanel
 from iodyno.report.layout import Layout, layout_of, line_name, place_name
@@ -24,7 +26,30 @@ _LINES_MOST = 12
 
 
 def figure(summary: CampaignSummary) -> StackFigure | None:
-    """A panel for each host and each line of the other figures; one panel with both hosts when nothing varies."""
+    """A panel for each host and each line of the other figures; one panel with both hosts when nothing varies. Of a disk:
+    the cost of an operation.
+    """
+    if not summary.on_disks:
+        return _figure(summary)
+    points = tuple(replace(point, outcomes=_of_operations(point)) for point in summary.points)
+    made = _figure(replace(summary, points=points))
+    if made is None:
+        return None
+    panels = tuple(replace(panel, y_title="CPU time, ns per operation") for panel in made.panels)
+    return replace(made, title="CPU time of an operation by class", panels=panels)
+
+
+def _of_operations(point: PointSummary) -> dict[str, Estimate]:
+    """The outcomes, with the costs of an operation in the place of those of a KiB."""
+    costs = {
+        name.replace("_ns_per_operation", "_ns_per_kib"): found
+        for name, found in point.outcomes.items()
+        if name.endswith("_ns_per_operation")
+    }
+    return {**point.outcomes, **costs}
+
+
+def _figure(summary: CampaignSummary) -> StackFigure | None:
     layout = layout_of(summary)
     hosts = [host for host in summary.hosts if any(_known(point, host) for point in summary.points)]
     if not hosts:
@@ -42,7 +67,11 @@ def figure(summary: CampaignSummary) -> StackFigure | None:
             [_of_line(layout, host, name, points) for host in hosts if any(_known(p, host) for p in points)]
             for name, points in shown.items()
         ]
+    # A line whose cost is not known of any host, as that of a path that this machine cannot have, has no panel.
+    rows = [row for row in rows if row]
     tops = [_top(row) for row in rows]
+    if not rows:
+        return None
     one_scale = max(tops) <= _ONE_SCALE * min(tops)
     panels = tuple(
         StackPanel(p.title, p.x_title, p.y_title, p.stacks, max(tops) if one_scale else top, p.notes)
@@ -127,7 +156,7 @@ def _stack(point: PointSummary, host: HostSummary, label: str, place: str) -> St
         )
     rest = total.estimate - sum(layer.y for layer in layers)
     if rest > _REST_LEAST * total.estimate:
-        layers.append(Layer("in no class", REST, rest, f"in no class: {rest:.3g} ns/KiB, {place}"))
+        layers.append(Layer("in no class", REST, rest, f"in no class: {rest:.3g} {total.unit}, {place}"))
     hint = f"in all: {between(total)}, {place}, n = {total.n}"
     return Stack(label, tuple(layers), total.estimate, total.low, total.high, hint)
 

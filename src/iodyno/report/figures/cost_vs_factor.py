@@ -9,6 +9,8 @@ from iodyno.report.tables import cost_outcome
 
 def figure(summary: CampaignSummary) -> Figure | None:
     """A panel for each host, on one scale."""
+    if summary.on_disks:
+        return None
     cost = cost_outcome(summary)
     ends = {"send": "sends", "receive": "receives"}
     titles = {

@@ -41,6 +41,16 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """A calculated line, (x, y) in the units of the axes, and the (x, low, high) of a band about it. `style` as a series."""
+
+    label: str
+    style: int
+    line: tuple[tuple[float, float], ...]
+    band: tuple[tuple[float, float, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class Axis:
     """Title with unit, kind, and for x the places that have a label."""
 
@@ -58,6 +68,13 @@ class Panel:
     y: Axis
     series: tuple[Series, ...]
     notes: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class CurvePanel(Panel):
+    """A panel with calculated lines behind its marks, which are then not joined."""
+
+    curves: tuple[Curve, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 
-use iodyno_core::metric::{Metric, Value};
+use iodyno_core::metric::Value;
 use iodyno_core::units::Nanos;
 
 use super::{
-    APP, APP_USER, CONTENDED, CONTENTIONS, ENTRY, EVENTS, FULL_POLLS, HARDIRQ, IDLE, OBSERVER, OTHER,
-    PACKETS, POLLS, SOFTIRQ, SOFTIRQ_COUNT, SPLIT_SAMPLES, SYSCALLS, WAKEUPS,
+    APP, APP_USER, CONTENDED, CONTENDED_RATE, CONTENTIONS, EVENTS, FULL_POLLS, FULL_POLLS_RATE, HARDIRQ,
+    IDLE, OBSERVER, OTHER, PACKETS, PACKETS_RATE, POLLS, POLLS_RATE, SOFTIRQ, SOFTIRQ_COUNT, SPLIT_SAMPLES,
+    SYSCALLS, WAKEUPS, WAKEUPS_RATE,
 };
 use crate::cpu_list;
 use crate::exact::account::{self, Account};
@@ -126,14 +127,6 @@ impl Drop for CpuExact {
 }
 
 impl Sensor for CpuExact {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        ENTRY.metrics
-    }
-
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let numbers: Vec<u32> = self.cpus.iter().map(|cpu| cpu.number).collect();
         let slice =
@@ -166,6 +159,9 @@ impl Sensor for CpuExact {
                     missing.add(format!("CPU {number}: {refusal}"));
                 }
             }
+        }
+        for (&number, counted) in numbers.iter().zip(&found.counted) {
+            report_rates(out, number, counted);
         }
         if let Some(rate) = found.syscalls_per_s {
             put(out, &SYSCALLS, "", rate);
@@ -213,5 +209,20 @@ fn report_counters(out: &mut Vec<Value>, number: u32, grown: &Account, observer:
         if observer.counts(tracepoint) {
             put(out, metric, format!("cpu={number}"), value);
         }
+    }
+}
+
+/// Puts down what was counted in the warm-up only, per second.
+fn report_rates(out: &mut Vec<Value>, number: u32, counted: &Account) {
+    let rates = [
+        (&POLLS_RATE, counted.polls),
+        (&PACKETS_RATE, counted.packets),
+        (&FULL_POLLS_RATE, counted.full_polls),
+        (&WAKEUPS_RATE, counted.wakeups),
+        (&CONTENDED_RATE, counted.contended_ns),
+    ];
+    for (metric, grown) in rates {
+        let per_s = u128::from(grown) * 1_000_000_000 / u128::from(counted.until_ns.max(1));
+        put(out, metric, format!("cpu={number}"), per_s as u64);
     }
 }

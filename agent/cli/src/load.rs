@@ -1,0 +1,257 @@
+//! The load of a job, whatever makes it: connections, or files and devices.
+
+use iodyno_core::account::ScriptAccount;
+use iodyno_core::disk::DiskAccount;
+use iodyno_core::file_account::FileAccount;
+use iodyno_core::job::{Job, SocketOptionsObtained, Workload};
+use iodyno_core::units::Nanos;
+use iodyno_load::{Finished as NetworkFinished, LoadError, Totals};
+use iodyno_storage::classes::ClassTotals;
+use iodyno_storage::{block, program};
+
+/// A load that is ready to begin.
+pub enum Prepared {
+    /// Of connections.
+    Network(iodyno_load::Prepared),
+    /// Of blocks.
+    Disk(block::Prepared),
+    /// Of a program of file operations.
+    Files(program::Prepared),
+}
+
+/// A load that was armed.
+pub enum Running {
+    /// Of connections.
+    Network(iodyno_load::Running),
+    /// Of blocks.
+    Disk(block::Running),
+    /// Of a program of file operations.
+    Files(program::Running),
+}
+
+/// Counters at a moment.
+#[derive(Clone, Default)]
+pub struct Tally {
+    /// Those of any load. What is counted a connection is counted a target where there are blocks.
+    pub totals: Totals,
+    /// By class of operation, where the load has classes.
+    pub classes: Vec<ClassTotals>,
+}
+
+/// What a load did.
+#[derive(Default)]
+pub struct Finished {
+    /// Begin of the first operation of any worker.
+    pub first_operation_ns: Option<Nanos>,
+    /// Begin of the first operation of the worker that was last to have one.
+    pub last_worker_started_ns: Option<Nanos>,
+    /// When the last worker ended.
+    pub stopped_ns: Option<Nanos>,
+    /// Everything counted.
+    pub totals: Totals,
+    /// What a script did.
+    pub script: Option<ScriptAccount>,
+    /// What was done to files and devices.
+    pub disk: Option<DiskAccount>,
+    /// What a program of file operations did.
+    pub files: Option<FileAccount>,
+}
+
+/// Gets the load of a job ready that needs no other end.
+pub fn prepare_alone(job: &Job, cancel: &iodyno_load::Cancel) -> Result<Prepared, LoadError> {
+    match job.workload {
+        Workload::Disk => block::prepare(job, cancel).map(Prepared::Disk),
+        Workload::Files => program::prepare(job, cancel).map(Prepared::Files),
+        _ => Err(LoadError {
+            code: iodyno_core::message::ErrorCode::Unsupported,
+            what: "this workload has two ends".to_owned(),
+            place: "role".to_owned(),
+            advice: "take send or receive".to_owned(),
+        }),
+    }
+}
+
+impl Prepared {
+    /// Connections that are up.
+    pub fn connections(&self) -> u32 {
+        match self {
+            Prepared::Network(prepared) => prepared.connections(),
+            Prepared::Disk(_) | Prepared::Files(_) => 0,
+        }
+    }
+
+    /// Threads that make the load.
+    pub fn workers(&self) -> u32 {
+        match self {
+            Prepared::Network(prepared) => prepared.workers(),
+            Prepared::Disk(prepared) => prepared.workers(),
+            Prepared::Files(prepared) => prepared.workers(),
+        }
+    }
+
+    /// Socket options as read back.
+    pub fn obtained(&self) -> SocketOptionsObtained {
+        match self {
+            Prepared::Network(prepared) => prepared.obtained().clone(),
+            Prepared::Disk(_) | Prepared::Files(_) => SocketOptionsObtained::default(),
+        }
+    }
+
+    /// Connections turned away because they did not show the token.
+    pub fn foreign_refused(&self) -> u32 {
+        match self {
+            Prepared::Network(prepared) => prepared.foreign_refused(),
+            Prepared::Disk(_) | Prepared::Files(_) => 0,
+        }
+    }
+
+    /// The sockets, by connection.
+    pub fn sockets(&self) -> Vec<std::os::fd::RawFd> {
+        match self {
+            Prepared::Network(prepared) => prepared.sockets(),
+            Prepared::Disk(_) | Prepared::Files(_) => Vec::new(),
+        }
+    }
+
+    /// Kernel thread ids of the workers.
+    pub fn thread_ids(&self) -> Vec<i32> {
+        match self {
+            Prepared::Network(prepared) => prepared.thread_ids(),
+            Prepared::Disk(prepared) => prepared.thread_ids(),
+            Prepared::Files(prepared) => prepared.thread_ids(),
+        }
+    }
+
+    /// Starts the load at an instant.
+    pub fn arm(self, start: Nanos) -> Running {
+        match self {
+            Prepared::Network(prepared) => Running::Network(prepared.arm(start)),
+            Prepared::Disk(prepared) => Running::Disk(prepared.arm(start)),
+            Prepared::Files(prepared) => Running::Files(prepared.arm(start)),
+        }
+    }
+}
+
+impl Running {
+    /// Reads its counters.
+    pub fn read(&self) -> Tally {
+        match self {
+            Running::Network(running) => Tally { totals: running.meter().read(), classes: Vec::new() },
+            Running::Disk(running) => {
+                let block::Totals { bytes, operations, service_time, classes, target_bytes, open_loop } =
+                    running.read();
+                let connection_bytes = target_bytes;
+                let totals = Totals {
+                    bytes,
+                    operations,
+                    service_time,
+                    connection_bytes,
+                    open_loop,
+                    ..Totals::default()
+                };
+                Tally { totals, classes }
+            }
+            Running::Files(running) => {
+                let program::Totals { bytes, operations, service_time, open_loop, classes } = running.read();
+                let totals = Totals { bytes, operations, service_time, open_loop, ..Totals::default() };
+                Tally { totals, classes }
+            }
+        }
+    }
+
+    /// Whether the workers start under `SCHED_FIFO`.
+    pub fn is_realtime(&self) -> bool {
+        match self {
+            Running::Network(running) => running.realtime().is_ok(),
+            Running::Disk(running) => running.realtime().is_ok(),
+            // Threads of a program are many and begin when the kernel lets them.
+            Running::Files(_) => false,
+        }
+    }
+
+    /// Ends the load now.
+    pub fn stop(&self) {
+        match self {
+            Running::Network(running) => running.stop(),
+            Running::Disk(running) => running.stop(),
+            Running::Files(running) => running.stop(),
+        }
+    }
+
+    /// Whether every worker has ended.
+    pub fn is_finished(&self) -> bool {
+        match self {
+            Running::Network(running) => running.is_finished(),
+            Running::Disk(running) => running.is_finished(),
+            Running::Files(running) => running.is_finished(),
+        }
+    }
+
+    /// Whether the load may be done before the windows are.
+    pub fn may_end_early(&self) -> bool {
+        match self {
+            Running::Network(running) => running.has_script(),
+            Running::Disk(_) | Running::Files(_) => true,
+        }
+    }
+
+    /// Why the load failed as a whole; none: it did not.
+    pub fn failure(&self) -> Option<LoadError> {
+        match self {
+            Running::Network(running) => running.script_failure(),
+            Running::Disk(running) => running.failure(),
+            Running::Files(running) => running.failure(),
+        }
+    }
+
+    /// Waits until every worker has ended.
+    pub fn join(self) -> Finished {
+        match self {
+            Running::Network(running) => {
+                let NetworkFinished {
+                    first_operation_ns,
+                    last_worker_started_ns,
+                    stopped_ns,
+                    totals,
+                    script,
+                    script_failure: _,
+                } = running.join();
+                Finished {
+                    first_operation_ns,
+                    last_worker_started_ns,
+                    stopped_ns,
+                    totals,
+                    script,
+                    disk: None,
+                    files: None,
+                }
+            }
+            Running::Disk(running) => {
+                let finished = running.join();
+                let block::Totals { bytes, operations, service_time, .. } = finished.totals;
+                Finished {
+                    first_operation_ns: finished.first_operation_ns,
+                    last_worker_started_ns: finished.last_worker_started_ns,
+                    stopped_ns: finished.stopped_ns,
+                    totals: Totals { bytes, operations, service_time, ..Totals::default() },
+                    script: None,
+                    disk: Some(finished.account),
+                    files: None,
+                }
+            }
+            Running::Files(running) => {
+                let finished = running.join();
+                let program::Totals { bytes, operations, service_time, .. } = finished.totals;
+                Finished {
+                    first_operation_ns: finished.first_operation_ns,
+                    last_worker_started_ns: finished.last_worker_started_ns,
+                    stopped_ns: finished.stopped_ns,
+                    totals: Totals { bytes, operations, service_time, ..Totals::default() },
+                    script: None,
+                    disk: None,
+                    files: Some(finished.account),
+                }
+            }
+        }
+    }
+}

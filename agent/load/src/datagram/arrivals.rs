@@ -1,0 +1,51 @@
+//! When a flow of datagrams begins an operation in an open loop: it claims an arrival as soon as it has room, and begins
+//! when that is due.
+
+use crate::worker::open_loop::{OpenLoop, OpenTimes};
+use crate::worker::shared::Shared;
+
+/// The open loop of a job as one worker sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Arrivals<'a> {
+    open: &'a OpenLoop,
+    times: &'a OpenTimes,
+}
+
+/// What a flow has claimed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Claim {
+    /// When the claimed arrival is due; 0: none is claimed.
+    pub due: u64,
+    /// When the flow had room for it.
+    free: u64,
+}
+
+impl<'a> Arrivals<'a> {
+    /// `None`: the loop is closed.
+    pub(super) fn of(shared: &'a Shared, worker: usize) -> Option<Self> {
+        let open = shared.counters.open_loop.as_ref()?;
+        Some(Arrivals { open, times: open.times(worker) })
+    }
+
+    /// The next arrival, for a flow that has room since `now`.
+    #[inline]
+    pub(super) fn claim(self, flow: u32, now: u64) -> Claim {
+        // 0 stands for none.
+        Claim { due: self.open.claim(flow as usize).max(1), free: now }
+    }
+
+    /// The operation of a claim began at `begun`.
+    #[inline]
+    pub(super) fn begun(self, claim: Claim, begun: u64) {
+        self.times.lateness.record(begun.saturating_sub(claim.due.max(claim.free)));
+        if claim.free > claim.due {
+            self.times.waiting.record(claim.free - claim.due);
+        }
+    }
+
+    /// An operation that was due then ended `now`.
+    #[inline]
+    pub(super) fn ended(self, due: u64, now: u64) {
+        self.times.response.record(now.saturating_sub(due));
+    }
+}

@@ -1,0 +1,483 @@
+//! The asking end: one connected socket a flow, up to `outstanding` requests under way on each. A request without an
+//! answer in time is sent again, as often as the job says, and then lost; nothing waits for it for ever.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use iodyno_core::histogram::Recorder;
+use iodyno_core::job::{Driver, Job};
+use iodyno_core::units::Nanos;
+use iodyno_sys::datagram::Patience;
+use iodyno_sys::epoll::{Epoll, Events, Interest};
+use iodyno_sys::errno;
+
+use super::arrivals::{Arrivals, Claim};
+use super::counters::Tally;
+use super::farewell::{self, Parting};
+use super::requests::{Answered, Overdue, Requests};
+use super::{settle, Buffers, End};
+use crate::error::LoadError;
+use crate::transport::datagram::{Header, Kind};
+use crate::worker::counters::Cell;
+use crate::worker::shared::{Shared, State};
+use crate::worker::Worker;
+use crate::workload::application;
+
+/// chosen: so long after the load was to stop, answers are waited for; requests without one are lost then.
+const DRAIN: Nanos = Nanos(500_000_000);
+/// chosen: flows that one wait reports. What is ready beyond is reported by the next wait.
+const MOST_EVENTS: usize = 256;
+/// chosen: how soon a flow is tried again that the kernel had no room for.
+const AGAIN: Nanos = Nanos(1_000_000);
+
+/// One flow of a worker.
+struct Flow<'a> {
+    number: u32,
+    socket: BorrowedFd<'a>,
+    requests: Requests,
+    /// The arrival that it begins a request at next, in an open loop.
+    claim: Claim,
+    open: bool,
+    /// What the kernel was told to wait for.
+    watched: Interest,
+}
+
+impl<'a> Flow<'a> {
+    fn of(end: &End<'a>, number: usize) -> Self {
+        let job = &end.shared.job;
+        Flow {
+            number: number as u32,
+            socket: end.socket(number),
+            requests: Requests::new(job.outstanding, job.answer_timeout_ns.0, job.retries),
+            claim: Claim::default(),
+            open: true,
+            watched: Interest::Readable,
+        }
+    }
+
+    fn parting(&self) -> Parting<'a> {
+        Parting { flow: self.number, total: self.requests.made(), socket: self.socket, silent: true }
+    }
+}
+
+pub(super) fn drive(shared: &Shared, number: usize) {
+    let job = &shared.job;
+    let made =
+        settle(shared, number).and_then(|()| Buffers::new(shared, job.answer_bytes.0, job.message_bytes.0));
+    let buffers = match made {
+        Ok(made) => made,
+        Err(error) => return shared.report(error),
+    };
+    let end = End::of(shared);
+    let flows: Vec<Flow> = shared.share_of(number).map(|flow| Flow::of(&end, flow)).collect();
+    let waiting = match Waiting::on(job, &flows) {
+        Ok(waiting) => waiting,
+        Err(error) => return shared.report(LoadError::refused(&error, "wait on the sockets", "connections")),
+    };
+    let sequences = vec![0; buffers.room].into_boxed_slice();
+    let mut parting = Vec::with_capacity(flows.len());
+    // A claim of each, and of those that are gone.
+    let claims = BinaryHeap::with_capacity(2 * flows.len());
+    let Some(worker) = Worker::await_start(shared, number) else { return };
+    let mut client = Client {
+        tally: shared.counters.tally(number),
+        batches: shared.counters.batches(number),
+        patience: waiting.patience(),
+        arrivals: Arrivals::of(shared, number),
+        claims,
+        end,
+        buffers,
+        sequences,
+        worker,
+    };
+    let mut flows = flows;
+    match waiting {
+        Waiting::InCall => client.take_turns_alone(&mut flows),
+        Waiting::Epoll(epoll, events) => client.take_turns(&mut flows, &epoll, events),
+    }
+    let whole = |flow: &&Flow| flow.open;
+    parting.extend(flows.iter().filter(whole).map(Flow::parting));
+    if shared.state() == State::Going {
+        farewell::say(&mut parting, client.end.mark, || shared.state() == State::Going);
+    }
+    for flow in flows.iter().filter(|flow| flow.open) {
+        client.worker.concluded(flow.number as usize);
+    }
+}
+
+/// How a client learns that there is an answer.
+enum Waiting {
+    /// The only flow of a thread: its calls wait.
+    InCall,
+    /// One of many flows is ready.
+    Epoll(Epoll, Events),
+}
+
+impl Waiting {
+    fn on(job: &Job, flows: &[Flow]) -> io::Result<Self> {
+        if job.driver == Driver::Threads {
+            return Ok(Waiting::InCall);
+        }
+        let epoll = Epoll::new()?;
+        for (key, flow) in (0..).zip(flows) {
+            epoll.add(flow.socket, flow.watched, key)?;
+        }
+        Ok(Waiting::Epoll(epoll, Events::with_capacity(flows.len().min(MOST_EVENTS))))
+    }
+
+    fn patience(&self) -> Patience {
+        match self {
+            Waiting::InCall => Patience::Waits,
+            Waiting::Epoll(..) => Patience::Returns,
+        }
+    }
+}
+
+/// What became of a turn of a flow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It did what it could.
+    Done,
+    /// The kernel has no room for another datagram of this flow.
+    Full,
+    /// Nothing can be sent or received on it any more; the error number.
+    Broken(i32),
+    /// The job was stopped.
+    Stopped,
+}
+
+struct Client<'a> {
+    end: End<'a>,
+    tally: &'a Tally,
+    batches: Option<&'a Recorder>,
+    patience: Patience,
+    /// Absent: the loop is closed.
+    arrivals: Option<Arrivals<'a>>,
+    /// When claims are due, the earliest first, and the place of their flow among the worker's.
+    claims: BinaryHeap<Reverse<(u64, usize)>>,
+    buffers: Buffers,
+    /// Numbers of the requests that are being sent.
+    sequences: Box<[u64]>,
+    worker: Worker<'a>,
+}
+
+impl Client<'_> {
+    /// One flow, whose calls wait.
+    fn take_turns_alone(&mut self, flows: &mut [Flow]) {
+        let Some(flow) = flows.first_mut() else { return };
+        loop {
+            let turn = match self.ask(flow) {
+                Turn::Done if flow.requests.any() => self.listen(flow),
+                Turn::Done if flow.claim.due > self.worker.now => {
+                    self.worker.pause(flow.claim.due.min(self.worker.due()));
+                    Turn::Done
+                }
+                turn => turn,
+            };
+            match turn {
+                Turn::Done => {}
+                // Full here means that the kernel lacks memory.
+                Turn::Full => self.worker.pause(self.worker.now + AGAIN.0),
+                Turn::Broken(number) => return self.lose(flow, number),
+                Turn::Stopped => return,
+            }
+            self.see_to_the_overdue(flow);
+            if self.worker.is_due() && self.is_over(std::slice::from_mut(flow)) {
+                return;
+            }
+        }
+    }
+
+    /// Many flows, whichever is ready.
+    fn take_turns(&mut self, flows: &mut [Flow], epoll: &Epoll, mut events: Events) {
+        // A flow that the kernel has no room for is asked about again later; so is what is overdue.
+        let mut look_at = u64::MAX;
+        for flow in flows.iter_mut() {
+            let turn = self.ask(flow);
+            self.settle(flow, turn, epoll);
+            look_at = look_at.min(flow.requests.look_at());
+            self.worker.tick();
+        }
+        loop {
+            if self.worker.is_due() && self.is_over(flows) {
+                return;
+            }
+            let stop = self.worker.due();
+            let until = if self.worker.now < stop { stop } else { stop.saturating_add(DRAIN.0) };
+            let claimed = self.claims.peek().map_or(u64::MAX, |Reverse((due, _))| *due);
+            let (asked, sleep) = if claimed < until.min(look_at) {
+                (self.worker.now, self.worker.sleep_ns(claimed))
+            } else {
+                (self.worker.now, until.min(look_at).saturating_sub(self.worker.now))
+            };
+            if let Err(error) = epoll.wait_for(&mut events, Some(Nanos(sleep))) {
+                let number = error.raw_os_error().unwrap_or(0);
+                flows.iter_mut().filter(|flow| flow.open).for_each(|flow| self.lose(flow, number));
+                return;
+            }
+            if events.count() == 0 && claimed < until.min(look_at) {
+                self.worker.woke(asked, sleep);
+            } else {
+                self.worker.tick();
+            }
+            while let Some(at) = self.due_claim() {
+                let flow = &mut flows[at];
+                if flow.open && flow.claim.due > 0 {
+                    let turn = self.ask(flow);
+                    self.settle(flow, turn, epoll);
+                    look_at = look_at.min(flow.requests.look_at());
+                }
+            }
+            for at in 0..events.count() {
+                let flow = &mut flows[events.key(at) as usize];
+                if !flow.open {
+                    continue;
+                }
+                let turn = match self.listen(flow) {
+                    Turn::Done => self.ask(flow),
+                    turn => turn,
+                };
+                if turn == Turn::Stopped {
+                    return;
+                }
+                self.settle(flow, turn, epoll);
+                look_at = look_at.min(flow.requests.look_at());
+            }
+            if self.worker.now >= look_at {
+                look_at = u64::MAX;
+                for flow in flows.iter_mut().filter(|flow| flow.open) {
+                    let turn = match self.see_to_the_overdue(flow) {
+                        true => self.ask(flow),
+                        false => Turn::Done,
+                    };
+                    if turn != Turn::Done {
+                        self.settle(flow, turn, epoll);
+                    }
+                    look_at = look_at.min(flow.requests.look_at());
+                }
+            }
+        }
+    }
+
+    /// Takes the outcome of a turn into account for what is waited for.
+    #[inline]
+    fn settle(&mut self, flow: &mut Flow, turn: Turn, epoll: &Epoll) {
+        let wanted = match turn {
+            Turn::Done | Turn::Stopped => Interest::Readable,
+            Turn::Full => Interest::Writable,
+            Turn::Broken(number) => {
+                // It was added before and not removed since.
+                let _ = epoll.remove(flow.socket);
+                return self.lose(flow, number);
+            }
+        };
+        if wanted != flow.watched {
+            flow.watched = wanted;
+            // As above.
+            let _ = epoll.change(flow.socket, wanted, u64::from(flow.number / self.step()));
+        }
+    }
+
+    /// Flows are dealt out to the workers in turn.
+    fn step(&self) -> u32 {
+        self.end.shared.workers() as u32
+    }
+
+    fn cell(&self, flow: u32) -> &'_ Cell {
+        self.end.shared.counters.cell(flow as usize)
+    }
+
+    /// The place of a flow whose claim is due.
+    #[inline]
+    fn due_claim(&mut self) -> Option<usize> {
+        let Reverse((due, at)) = *self.claims.peek()?;
+        if due > self.worker.now || self.worker.is_due() {
+            return None;
+        }
+        self.claims.pop();
+        Some(at)
+    }
+
+    /// Makes the requests that are due, and claims the next arrival as long as there is room.
+    fn ask_when_due(&mut self, flow: &mut Flow, arrivals: Arrivals<'_>) -> Turn {
+        while flow.requests.room() > 0 && !self.worker.is_due() {
+            if flow.claim.due == 0 {
+                flow.claim = arrivals.claim(flow.number, self.worker.now);
+                if flow.claim.due > self.worker.now && self.patience == Patience::Returns {
+                    self.claims.push(Reverse((flow.claim.due, (flow.number / self.step()) as usize)));
+                }
+            }
+            if flow.claim.due > self.worker.now {
+                return Turn::Done;
+            }
+            let (claim, begun) = (flow.claim, self.worker.now);
+            let Some(sequence) = flow.requests.begin(begun, claim.due) else { return Turn::Done };
+            let header = Header { flow: flow.number, kind: Kind::Request, sequence };
+            header.write(self.end.mark, self.buffers.outgoing.message(0));
+            self.sequences[0] = sequence;
+            match self.hand_over(flow, 1) {
+                Turn::Done => arrivals.begun(claim, begun),
+                turn => return turn,
+            }
+            flow.claim = Claim::default();
+        }
+        Turn::Done
+    }
+
+    /// Makes as many requests as there is room for, beginning now.
+    #[inline]
+    fn ask(&mut self, flow: &mut Flow) -> Turn {
+        if let Some(arrivals) = self.arrivals {
+            return self.ask_when_due(flow, arrivals);
+        }
+        while !self.worker.is_due() && flow.requests.room() > 0 {
+            let mut made = 0;
+            while made < self.buffers.room {
+                let compute_ns = self.end.shared.job.compute_ns.0;
+                if compute_ns > 0 && flow.requests.room() > 0 {
+                    let taken = application::compute(compute_ns, &mut self.worker);
+                    self.cell(flow.number).add_compute(taken);
+                }
+                let Some(sequence) = flow.requests.begin(self.worker.now, self.worker.now) else { break };
+                let header = Header { flow: flow.number, kind: Kind::Request, sequence };
+                header.write(self.end.mark, self.buffers.outgoing.message(made));
+                self.sequences[made] = sequence;
+                made += 1;
+            }
+            match self.hand_over(flow, made) {
+                Turn::Done => {}
+                turn => return turn,
+            }
+        }
+        Turn::Done
+    }
+
+    /// Sends the first `made` requests of the buffer.
+    #[inline]
+    fn hand_over(&mut self, flow: &mut Flow, made: usize) -> Turn {
+        let mut from = 0;
+        while from < made {
+            match self.buffers.outgoing.send(flow.socket, from, made, self.patience) {
+                Ok(sent) => {
+                    self.tally.sent.add(sent as u64);
+                    let bytes = sent as u64 * self.end.shared.job.message_bytes.0;
+                    let cell = self.end.shared.counters.cell(flow.number as usize);
+                    self.worker.moved(cell, bytes, self.worker.now);
+                    from += sent;
+                }
+                Err(error) => {
+                    let turn = match error.raw_os_error().unwrap_or(0) {
+                        errno::EINTR => continue,
+                        errno::EAGAIN | errno::ENOBUFS => Turn::Full,
+                        number => Turn::Broken(number),
+                    };
+                    self.sequences[from..made]
+                        .iter()
+                        .rev()
+                        .for_each(|number| flow.requests.take_back(*number));
+                    return turn;
+                }
+            }
+        }
+        Turn::Done
+    }
+
+    /// Takes the answers that are there.
+    #[inline]
+    fn listen(&mut self, flow: &mut Flow) -> Turn {
+        let received = match self.buffers.incoming.receive(flow.socket, self.patience) {
+            Ok(received) => received,
+            Err(error) => {
+                self.worker.tick();
+                return match error.raw_os_error().unwrap_or(0) {
+                    errno::EAGAIN | errno::EINTR => Turn::Done,
+                    number => Turn::Broken(number),
+                };
+            }
+        };
+        self.worker.tick();
+        if received == 0 {
+            if self.end.shared.state() != State::Going {
+                return Turn::Stopped;
+            }
+            self.tally.foreign.one_more();
+            return Turn::Done;
+        }
+        if let Some(batches) = self.batches {
+            batches.record(received as u64);
+        }
+        for at in 0..received {
+            let answered = match Header::read(self.end.mark, self.buffers.incoming.datagram(at)) {
+                Some(header) if header.kind == Kind::Answer && header.flow == flow.number => {
+                    flow.requests.answered(header.sequence)
+                }
+                // An acknowledgement of a hello that was said twice.
+                Some(header) if header.kind == Kind::HelloAcknowledged => continue,
+                _ => Answered::Never,
+            };
+            match answered {
+                Answered::Awaited { begun, due } => {
+                    if let Some(arrivals) = self.arrivals {
+                        arrivals.ended(due, self.worker.now);
+                    }
+                    self.tally.received.one_more();
+                    let cell = self.end.shared.counters.cell(flow.number as usize);
+                    self.worker.completed(cell, begun);
+                }
+                Answered::Late => self.tally.late.one_more(),
+                Answered::Duplicate => self.tally.duplicates.one_more(),
+                Answered::Never => self.tally.foreign.one_more(),
+            }
+        }
+        Turn::Done
+    }
+
+    /// Sends what is overdue again, or counts it as lost; whether anything was overdue.
+    #[inline]
+    fn see_to_the_overdue(&mut self, flow: &mut Flow) -> bool {
+        if self.worker.now < flow.requests.look_at() {
+            return false;
+        }
+        let mut any = false;
+        while let Some(overdue) = flow.requests.overdue(self.worker.now) {
+            any = true;
+            match overdue {
+                Overdue::Lost => self.tally.lost.one_more(),
+                Overdue::Again(sequence) => {
+                    let header = Header { flow: flow.number, kind: Kind::Request, sequence };
+                    header.write(self.end.mark, self.buffers.outgoing.message(0));
+                    // What the kernel refuses is lost on the way like any other, and overdue again in time.
+                    if self.buffers.outgoing.send(flow.socket, 0, 1, self.patience).is_ok() {
+                        self.tally.sent.one_more();
+                        self.tally.retries.one_more();
+                        // The receiver counts it, too.
+                        self.cell(flow.number).add_bytes(self.end.shared.job.message_bytes.0);
+                    }
+                }
+            }
+        }
+        any
+    }
+
+    /// Whether the load, which is due to stop, came to its end: no answer is waited for, or none will come.
+    #[cold]
+    fn is_over(&mut self, flows: &mut [Flow]) -> bool {
+        if !flows.iter().any(|flow| flow.open && flow.requests.any()) {
+            return true;
+        }
+        if self.worker.now < self.worker.due().saturating_add(DRAIN.0) {
+            return false;
+        }
+        self.tally.lost.add(flows.iter_mut().map(|flow| flow.requests.give_up()).sum());
+        true
+    }
+
+    #[cold]
+    fn lose(&mut self, flow: &mut Flow, number: i32) {
+        flow.open = false;
+        self.tally.lost.add(flow.requests.give_up());
+        self.worker.failed(flow.number as usize, number);
+    }
+}

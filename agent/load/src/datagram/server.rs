@@ -1,0 +1,237 @@
+//! The end that serves all flows: one thread and one socket for all of them, as a server of datagrams has it. It goes
+//! on taking while there is something, and waits only when there is nothing.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering::Relaxed;
+
+use iodyno_core::histogram::Recorder;
+use iodyno_core::job::Driver;
+use iodyno_core::units::Nanos;
+use iodyno_sys::datagram::{self, Patience};
+use iodyno_sys::epoll::{Epoll, Events, Interest};
+use iodyno_sys::errno;
+
+use super::counters::Tally;
+use super::{farewell, settle, Buffers};
+use crate::error::LoadError;
+use crate::transport::datagram::{Header, Kind, Mark};
+use crate::worker::shared::{Shared, State};
+use crate::worker::Worker;
+
+/// chosen: a server that hears nothing looks so often whether the load is over.
+const LOOK_MS: i32 = 50;
+/// chosen: so long after the load was to stop, a server no longer waits for flows that have not said that they end.
+const LINGER: Nanos = Nanos(1_000_000_000);
+
+/// What is done with datagrams that came.
+pub(super) trait Service: Sized {
+    /// Takes the memory it needs, for up to `room` datagrams to send at a time.
+    fn prepare(shared: &Shared, room: usize) -> Result<Self, LoadError>;
+    /// Takes datagram `at` of the last call, whose flow is one of the job's; `false`: it is not of this workload.
+    fn take(&mut self, seat: &mut Seat<'_>, at: usize, header: Header) -> bool;
+    /// Those of one call were taken.
+    fn taken(&mut self, seat: &mut Seat<'_>);
+    /// A flow says that it ends.
+    fn end(&mut self, seat: &mut Seat<'_>, header: Header);
+    /// Nothing more will come.
+    fn close(&mut self, seat: &mut Seat<'_>);
+}
+
+/// A server's thread with its socket and its memory.
+pub(super) struct Seat<'a> {
+    pub shared: &'a Shared,
+    pub mark: Mark,
+    pub socket: BorrowedFd<'a>,
+    pub tally: &'a Tally,
+    pub buffers: Buffers,
+    pub worker: Worker<'a>,
+    /// When the last call for datagrams was made.
+    pub asked: u64,
+    pub ends: Ends,
+    batches: Option<&'a Recorder>,
+    waiting: Waiting,
+}
+
+/// Serves as worker `number` to the end.
+pub(super) fn serve<S: Service>(shared: &Shared, number: usize) {
+    let job = &shared.job;
+    let made = settle(shared, number)
+        .and_then(|()| Buffers::new(shared, job.message_bytes.0, job.answer_bytes.0))
+        .and_then(|buffers| Ok((S::prepare(shared, buffers.room)?, buffers, Waiting::on(shared, number)?)));
+    let (mut service, buffers, waiting) = match made {
+        Ok(made) => made,
+        Err(error) => return shared.report(error),
+    };
+    let ends = Ends::of(job.connections as usize);
+    let Some(worker) = Worker::await_start(shared, number) else { return };
+    let mut seat = Seat {
+        shared,
+        mark: Mark::of(job),
+        socket: shared.sockets[number].as_fd(),
+        tally: shared.counters.tally(number),
+        buffers,
+        asked: worker.now,
+        worker,
+        ends,
+        batches: shared.counters.batches(number),
+        waiting,
+    };
+    seat.run(&mut service);
+    service.close(&mut seat);
+}
+
+/// How a server waits when there is nothing to take.
+enum Waiting {
+    /// `poll`.
+    Poll,
+    /// `epoll_wait`.
+    Epoll(Epoll, Events),
+    /// A call that waits by itself, and looks at the device's queue meanwhile (`SO_BUSY_POLL`).
+    InCall,
+}
+
+impl Waiting {
+    fn on(shared: &Shared, number: usize) -> Result<Self, LoadError> {
+        let socket = shared.sockets[number].as_fd();
+        let refused = |error: std::io::Error| LoadError::refused(&error, "wait on the socket", "driver");
+        if shared.job.driver == Driver::Epoll {
+            let epoll = Epoll::new().map_err(refused)?;
+            epoll.add(socket, Interest::Readable, 0).map_err(refused)?;
+            return Ok(Waiting::Epoll(epoll, Events::with_capacity(1)));
+        }
+        if shared.job.socket.busy_poll_ns.is_some() {
+            datagram::wait_at_most(socket, LOOK_MS as u64 * 1_000_000).map_err(refused)?;
+            return Ok(Waiting::InCall);
+        }
+        Ok(Waiting::Poll)
+    }
+
+    /// Waits until there is something, or for [`LOOK_MS`]; how the next call is to be made.
+    #[inline]
+    fn wait(&mut self, socket: BorrowedFd<'_>, tally: &Tally) -> std::io::Result<Patience> {
+        tally.empty.one_more();
+        tally.polls.one_more();
+        let woken = match self {
+            Waiting::Poll => datagram::poll(socket, LOOK_MS)?,
+            Waiting::Epoll(epoll, events) => {
+                epoll.wait(events, LOOK_MS)?;
+                events.count() > 0
+            }
+            Waiting::InCall => return Ok(Patience::Waits),
+        };
+        if woken {
+            tally.wakeups.one_more();
+        }
+        Ok(Patience::Returns)
+    }
+}
+
+/// Which flows have said that they end.
+pub(super) struct Ends(Box<[bool]>);
+
+impl Ends {
+    fn of(flows: usize) -> Self {
+        Ends(vec![false; flows].into())
+    }
+
+    /// A flow says so; `true`: for the first time.
+    fn add(&mut self, flow: u32) -> bool {
+        match self.0.get_mut(flow as usize) {
+            Some(ended) => !std::mem::replace(ended, true),
+            None => false,
+        }
+    }
+
+    /// Whether a flow said so.
+    pub(super) fn has(&self, flow: usize) -> bool {
+        self.0.get(flow).copied().unwrap_or(false)
+    }
+}
+
+impl Seat<'_> {
+    fn run(&mut self, service: &mut impl Service) {
+        let mut patience = Patience::Returns;
+        loop {
+            self.asked = self.worker.now;
+            match self.buffers.incoming.receive(self.socket, patience) {
+                Ok(received) => {
+                    self.worker.tick();
+                    if patience == Patience::Waits {
+                        self.tally.wakeups.one_more();
+                        patience = Patience::Returns;
+                    }
+                    if received == 0 {
+                        if self.shared.state() != State::Going {
+                            return;
+                        }
+                        // An empty datagram.
+                        self.tally.foreign.one_more();
+                    }
+                    self.take(service, received);
+                }
+                Err(error) => match error.raw_os_error().unwrap_or(0) {
+                    errno::EAGAIN if patience == Patience::Returns => {
+                        if self.is_over() {
+                            return;
+                        }
+                        match self.waiting.wait(self.socket, self.tally) {
+                            Ok(next) => patience = next,
+                            Err(error) => return self.fail(error.raw_os_error().unwrap_or(0)),
+                        }
+                        self.worker.tick();
+                    }
+                    errno::EAGAIN | errno::EINTR => patience = Patience::Returns,
+                    number => return self.fail(number),
+                },
+            }
+        }
+    }
+
+    /// Whether nothing more will come.
+    #[cold]
+    fn is_over(&mut self) -> bool {
+        self.worker.tick();
+        self.shared.flows_ended.load(Relaxed) >= self.shared.job.connections
+            || self.worker.now >= self.worker.due().saturating_add(LINGER.0)
+            || self.shared.state() != State::Going
+    }
+
+    /// The socket broke, and every flow with it.
+    #[cold]
+    fn fail(&mut self, number: i32) {
+        (0..self.shared.job.connections as usize).for_each(|flow| self.worker.failed(flow, number));
+    }
+
+    /// Has the service take what one call gave.
+    #[inline]
+    fn take(&mut self, service: &mut impl Service, received: usize) {
+        if let (Some(batches), 1..) = (self.batches, received) {
+            batches.record(received as u64);
+        }
+        let flows = self.shared.job.connections;
+        for at in 0..received {
+            match Header::read(self.mark, self.buffers.incoming.datagram(at)) {
+                Some(header) if header.flow < flows && service.take(self, at, header) => {}
+                Some(header) if header.kind == Kind::End && header.flow < flows => {
+                    service.taken(self);
+                    self.part(service, header, at);
+                }
+                // It was said again while its acknowledgement was on its way.
+                Some(header) if header.kind == Kind::Hello => {}
+                _ => self.tally.foreign.one_more(),
+            }
+        }
+        service.taken(self);
+    }
+
+    /// A flow ends: it is told that this is known, as often as it says so.
+    #[cold]
+    fn part(&mut self, service: &mut impl Service, header: Header, at: usize) {
+        if self.ends.add(header.flow) {
+            service.end(self, header);
+            self.shared.flows_ended.fetch_add(1, Relaxed);
+            self.worker.ended(header.flow as usize);
+        }
+        farewell::echo(self.socket, header, self.mark, self.buffers.incoming.peer(at));
+    }
+}

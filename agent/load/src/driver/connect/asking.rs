@@ -1,0 +1,320 @@
+//! The end that connects and asks.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use iodyno_sys::endpoint::{self, Endpoint};
+use iodyno_sys::epoll::{Epoll, Events, Interest};
+use iodyno_sys::{errno, socket, stream_calls};
+
+use super::{offered, Turn, Watch, LOOK, MOST_EVENTS, RETRY};
+use crate::handshake::{self, PREAMBLE_BYTES};
+use crate::transport::meeting;
+use crate::transport::tls::{Handshake, Session};
+use crate::worker::counters::Cell;
+use crate::worker::shared::Shared;
+use crate::worker::Worker;
+
+enum Phase {
+    /// Has no connection.
+    Idle,
+    Connecting,
+    /// Shows the token; so many bytes of it are out.
+    Showing(usize),
+    /// Comes to terms about keys.
+    Shaking(Box<Handshake>),
+    /// Has so many bytes of the request to send.
+    Sending(u64),
+    /// Waits for so many bytes of the answer, and then for the end of the connection.
+    Awaiting(u64),
+}
+
+/// One flow of exchanges, each on a connection of its own.
+struct Asking<'a> {
+    shared: &'a Shared,
+    address: Endpoint,
+    preamble: [u8; PREAMBLE_BYTES],
+    flow: usize,
+    blocks: bool,
+    socket: Option<OwnedFd>,
+    session: Option<Session>,
+    phase: Phase,
+    begun: u64,
+    watch: Watch,
+    /// When the next exchange may begin, while there is none.
+    rests_until: u64,
+    done: bool,
+}
+
+impl<'a> Asking<'a> {
+    fn new(shared: &'a Shared, flow: usize, blocks: bool) -> Option<Self> {
+        Some(Asking {
+            shared,
+            address: meeting::of(&shared.job).ok()?,
+            preamble: handshake::preamble(shared.job.token_bytes()?, flow as u32),
+            flow,
+            blocks,
+            socket: None,
+            session: None,
+            phase: Phase::Idle,
+            begun: 0,
+            watch: Watch::NONE,
+            rests_until: 0,
+            done: false,
+        })
+    }
+
+    fn cell(&self) -> &'a Cell {
+        self.shared.counters.cell(self.flow)
+    }
+
+    /// Goes on until it would have to wait, or an exchange is over.
+    fn step(&mut self, worker: &mut Worker<'_>) -> Turn {
+        loop {
+            if worker.due() == 0 {
+                return self.conclude(worker);
+            }
+            let outcome = match self.phase {
+                Phase::Idle if worker.is_due() => return self.conclude(worker),
+                Phase::Idle => self.dial(worker),
+                _ => self.proceed(worker),
+            };
+            worker.tick();
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(turn)) => return turn,
+                Err(error) => match error.raw_os_error().unwrap_or(0) {
+                    errno::EINTR => {}
+                    errno::EAGAIN => return Turn::Wait(self.interest()),
+                    _ => return self.fail(&error, worker),
+                },
+            }
+        }
+    }
+
+    fn interest(&self) -> Interest {
+        match &self.phase {
+            Phase::Awaiting(_) => Interest::Readable,
+            Phase::Shaking(handshake) if !handshake.wants_write() => Interest::Readable,
+            _ => Interest::Writable,
+        }
+    }
+
+    fn dial(&mut self, worker: &mut Worker<'_>) -> io::Result<Option<Turn>> {
+        self.begun = worker.now;
+        let socket = if self.blocks {
+            let socket = self.address.socket(true)?;
+            socket::set_timeouts(socket.as_fd(), LOOK)?;
+            socket
+        } else {
+            self.address.socket(false)?
+        };
+        // What the kernel made of them was read back before the start.
+        let _ = handshake::ask_again(socket.as_fd(), &self.shared.job.socket);
+        handshake::come_from(socket.as_fd(), &self.shared.job, self.flow)?;
+        self.watch = Watch::NONE;
+        self.phase = Phase::Connecting;
+        self.socket = Some(socket);
+        self.proceed(worker)
+    }
+
+    /// Makes one call of the connection. `None`: go on.
+    fn proceed(&mut self, worker: &mut Worker<'_>) -> io::Result<Option<Turn>> {
+        let Some(socket) = self.socket.as_ref().map(AsFd::as_fd) else { return Ok(None) };
+        match &mut self.phase {
+            Phase::Idle => {}
+            Phase::Connecting => {
+                // Asked again, the kernel says how far it is.
+                let up = match endpoint::connect(socket, &self.address) {
+                    Err(error) if error.raw_os_error() == Some(errno::EISCONN) => true,
+                    Err(error) if error.raw_os_error() == Some(errno::EALREADY) => false,
+                    other => other?,
+                };
+                if !up {
+                    return Ok(Some(Turn::Wait(Interest::Writable)));
+                }
+                self.shared.counters.rare.opened();
+                self.phase = Phase::Showing(0);
+            }
+            Phase::Showing(shown) => {
+                // With the request in one segment.
+                *shown += stream_calls::send_more(socket, &self.preamble[*shown..])?;
+                if *shown == PREAMBLE_BYTES {
+                    self.phase = match &self.shared.tls_terms {
+                        Some(terms) => Phase::Shaking(Box::new(terms.begin(true)?)),
+                        None => Phase::Sending(self.shared.job.message_bytes.0),
+                    };
+                }
+            }
+            Phase::Shaking(handshake) => {
+                self.session = Some(handshake.step(socket)?);
+                self.phase = Phase::Sending(self.shared.job.message_bytes.0);
+            }
+            Phase::Sending(left) => {
+                let bytes = offered(worker, *left);
+                let accepted = match &self.session {
+                    None => socket::send(socket, bytes)?,
+                    Some(session) => session.send(socket, bytes)?,
+                } as u64;
+                *left -= accepted;
+                let all_out = *left == 0;
+                worker.moved(self.shared.counters.cell(self.flow), accepted, self.begun);
+                if all_out {
+                    self.phase = Phase::Awaiting(self.shared.job.answer_bytes.0);
+                }
+            }
+            Phase::Awaiting(left) => {
+                let received = match &self.session {
+                    None => socket::receive(socket, worker.scratch())?,
+                    Some(session) => session.receive(socket, usize::MAX)?,
+                } as u64;
+                if received > 0 {
+                    *left = left.saturating_sub(received);
+                } else if *left > 0 {
+                    return Err(io::Error::from_raw_os_error(errno::ECONNRESET));
+                } else {
+                    return Ok(Some(self.complete(worker)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole answer is there, and the other end has closed.
+    fn complete(&mut self, worker: &mut Worker<'_>) -> Turn {
+        self.socket = None;
+        self.session = None;
+        self.phase = Phase::Idle;
+        worker.tick();
+        worker.completed(self.cell(), self.begun);
+        Turn::Next(0)
+    }
+
+    fn fail(&mut self, error: &io::Error, worker: &Worker<'_>) -> Turn {
+        self.socket = None;
+        self.session = None;
+        self.phase = Phase::Idle;
+        // What breaks once the load was due to stop is the other end's stop.
+        if worker.is_due() {
+            return self.conclude(worker);
+        }
+        let rare = &self.shared.counters.rare;
+        match error.raw_os_error().unwrap_or(0) {
+            errno::EADDRNOTAVAIL => rare.without_port(),
+            errno::ECONNREFUSED => rare.refused(),
+            _ => rare.failed(),
+        }
+        Turn::Next(worker.now + RETRY.0)
+    }
+
+    fn conclude(&mut self, worker: &Worker<'_>) -> Turn {
+        self.socket = None;
+        self.session = None;
+        self.done = true;
+        worker.concluded(self.flow);
+        Turn::Done
+    }
+}
+
+/// A thread of one flow, in blocking calls.
+pub(super) fn alone(shared: &Shared, flow: usize) {
+    let asking = Asking::new(shared, flow, true);
+    let Some(mut worker) = Worker::await_start(shared, flow) else { return };
+    let Some(mut asking) = asking else { return };
+    loop {
+        match asking.step(&mut worker) {
+            Turn::Next(until) => worker.pause(until.min(worker.due())),
+            // The call waited as long as it may, and the job may have been stopped meanwhile.
+            Turn::Wait(_) => {}
+            Turn::Done => return,
+        }
+    }
+}
+
+/// A worker of many flows.
+pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
+    let flows: Vec<Asking<'_>> =
+        shared.share_of(number).filter_map(|flow| Asking::new(shared, flow, false)).collect();
+    let mut events = Events::with_capacity(flows.len().clamp(1, MOST_EVENTS));
+    let epoll = Epoll::new()?;
+    let Some(mut worker) = Worker::await_start(shared, number) else { return Ok(()) };
+    let mut round = Round { open: flows.len(), flows, resting: 0, epoll };
+    for at in 0..round.flows.len() {
+        round.visit(at, &mut worker);
+    }
+    while round.open > 0 && worker.due() > 0 {
+        let span = if round.resting > 0 { RETRY } else { LOOK };
+        // It fails for a broken instance only.
+        if round.epoll.wait_for(&mut events, Some(span)).is_err() {
+            break;
+        }
+        worker.tick();
+        if round.resting > 0 {
+            round.wake(&mut worker);
+        }
+        for at in 0..events.count() {
+            round.visit(events.key(at) as usize, &mut worker);
+        }
+    }
+    Ok(())
+}
+
+/// The flows of a worker.
+struct Round<'a> {
+    flows: Vec<Asking<'a>>,
+    /// How many are not done.
+    open: usize,
+    /// How many rest after a connection that could not be made.
+    resting: usize,
+    epoll: Epoll,
+}
+
+impl Round<'_> {
+    /// Those that have rested go on.
+    #[cold]
+    fn wake(&mut self, worker: &mut Worker<'_>) {
+        for at in 0..self.flows.len() {
+            let flow = &mut self.flows[at];
+            if flow.rests_until > 0 && (worker.now >= flow.rests_until || worker.is_due()) {
+                flow.rests_until = 0;
+                self.resting -= 1;
+                self.visit(at, worker);
+            }
+        }
+    }
+
+    fn visit(&mut self, at: usize, worker: &mut Worker<'_>) {
+        let flow = &mut self.flows[at];
+        if flow.done || flow.rests_until > 0 {
+            return;
+        }
+        loop {
+            match flow.step(worker) {
+                Turn::Next(0) => {}
+                Turn::Next(until) => {
+                    flow.rests_until = until;
+                    self.resting += 1;
+                    return;
+                }
+                Turn::Wait(interest) => {
+                    let Some(socket) = &flow.socket else { return };
+                    // Fails where the kernel has no memory for it: the connection counts as failed.
+                    match flow.watch.on(&self.epoll, socket.as_fd(), interest, at as u64) {
+                        Ok(()) => return,
+                        Err(error) => {
+                            if let Turn::Next(until) = flow.fail(&error, worker) {
+                                flow.rests_until = until;
+                                self.resting += 1;
+                                return;
+                            }
+                        }
+                    }
+                }
+                Turn::Done => {
+                    self.open -= 1;
+                    return;
+                }
+            }
+        }
+    }
+}

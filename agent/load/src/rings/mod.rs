@@ -1,0 +1,200 @@
+//! A server of datagrams on a ring that it shares with the kernel: packet sockets (`TPACKET_V2`, `TPACKET_V3`) and
+//! `AF_XDP`.
+//!
+//! ```text
+//! device ─▶ program of the trial's port ─▶ inlet ─▶ answers ─▶ outlet ─▶ device
+//! ```
+//! The flows have said hello to an ordinary UDP socket, which keeps the port to the end and gets nothing more: the
+//! datagrams of the trial are taken in front of the kernel's own protocols.
+
+mod adaptive;
+mod answers;
+mod halves;
+mod place;
+#[cfg_attr(not(has_bpf), path = "no_programs.rs")]
+mod programs;
+pub(crate) mod reflector;
+
+use std::io;
+
+use iodyno_core::job::{Ring, Transport};
+use iodyno_core::units::Nanos;
+use iodyno_sys::poll::{self, Ended};
+use iodyno_sys::{affinity, errno, packet_ring, xsk};
+
+use crate::error::LoadError;
+use crate::worker::shared::{Shared, State};
+use crate::worker::Worker;
+use adaptive::Ladder;
+use answers::Answers;
+use halves::{Inlet, Outlet};
+use place::Place;
+
+pub(crate) use place::check;
+
+/// chosen: frames that one look takes before their answers are sent; as many as `recvmmsg` servers take by default, so
+/// that no client waits for the others' computing for longer than there.
+const MOST_FRAMES: usize = 64;
+/// chosen: longest wait, after which the end of the job is noticed.
+const LOOK: Nanos = Nanos(50_000_000);
+/// chosen: so long after the load was to stop, a server that hears nothing more ends; the clients' words that they end
+/// may be lost. Senders drain for less.
+const SILENCE_NS: u64 = 1_000_000_000;
+/// chosen: bounds of the ring's packets: memory of some megabytes, and no loss while the server is away for a turn of
+/// another thread.
+const LEAST_PACKETS: usize = 1024;
+const MOST_PACKETS: usize = 16_384;
+
+/// Serves as worker `number`, to the end.
+pub(crate) fn drive(shared: &Shared, number: usize) {
+    let cpu = shared.cpus[number % shared.cpus.len()];
+    if let Err(error) = affinity::restrict(&[cpu]) {
+        return shared.report(LoadError::refused(&error, &format!("run on CPU {cpu}"), "cpus"));
+    }
+    let outcome = match shared.job.transport {
+        Transport::Packet => packet(shared, number),
+        _ => xdp(shared, number),
+    };
+    if let Err(error) = outcome {
+        shared.report(error);
+    }
+}
+
+/// Packets that a ring is to hold.
+fn packets(shared: &Shared) -> usize {
+    let flows = shared.job.connections as usize * shared.job.outstanding as usize;
+    (flows * 2).next_power_of_two().clamp(LEAST_PACKETS, MOST_PACKETS)
+}
+
+/// Frames to be sent that a ring is to hold. The kernel gives a frame back when the other end's IP has it, and on the way
+/// between two devices of one machine that is before the program there has read it: only much later may another answer
+/// be written over it.
+fn frames(shared: &Shared, place: &Place) -> usize {
+    (packets(shared) * place.cut.frames()).clamp(LEAST_PACKETS, MOST_PACKETS)
+}
+
+fn packet(shared: &Shared, number: usize) -> Result<(), LoadError> {
+    let ring = shared.job.ring.unwrap_or(Ring {
+        version: 3,
+        block_packets: 32,
+        block_timeout_ns: Nanos(10_000_000),
+        adaptive: false,
+        spins: false,
+    });
+    let place = Place::of(shared, usize::MAX)?;
+    let refused = |error: io::Error| place.refused(&error, "packet sockets", "CAP_NET_RAW");
+    let wanted = packet_ring::Wanted {
+        device: place.device.index,
+        to: place.address,
+        frame_bytes: place.request_frame_bytes,
+    };
+    let block_packets = ring.block_packets as usize;
+    let shape = match ring.version {
+        2 => packet_ring::Shape::V2 { frames: packets(shared) },
+        _ => packet_ring::Shape::V3 {
+            block_packets,
+            blocks: (packets(shared) / block_packets.max(1)).max(8),
+            timeout_ms: (ring.block_timeout_ns.0 / 1_000_000).max(1) as u32,
+        },
+    };
+    let mut outlet = packet_ring::send(place.device.index, place.cut.longest_frame(), frames(shared, &place))
+        .map_err(refused)?;
+    fill(&mut outlet, shared.source.bytes());
+    let fixed;
+    let ladder;
+    if ring.adaptive {
+        (fixed, ladder) = (None, Some(Ladder::open(&wanted, &ring, packets(shared)).map_err(refused)?));
+    } else {
+        (fixed, ladder) = (Some(packet_ring::receive(&wanted, shape).map_err(refused)?), None);
+    }
+    // From here on the datagrams come by the ring, and the kernel does not answer them as well.
+    let _programs = programs::drop_at(&place.device.name, place.address)?;
+    if let Some(ladder) = ladder {
+        serve(shared, number, &place, ladder, outlet);
+    } else if let Some(fixed) = fixed {
+        serve(shared, number, &place, fixed, outlet);
+    }
+    Ok(())
+}
+
+fn xdp(shared: &Shared, number: usize) -> Result<(), LoadError> {
+    let place = Place::of(shared, xsk::LONGEST_FRAME_BYTES)?;
+    let refused = |error: io::Error| place.refused(&error, "AF_XDP sockets", "CAP_NET_RAW and CAP_BPF");
+    let (inlet, mut outlet) =
+        xsk::open(place.device.index, 0, packets(shared), frames(shared, &place)).map_err(refused)?;
+    fill(&mut outlet, shared.source.bytes());
+    let _programs = programs::redirect_at(&place.device.name, place.address, inlet.descriptor())?;
+    serve(shared, number, &place, inlet, outlet);
+    Ok(())
+}
+
+/// Writes payload into every frame: what an answer does not write itself is what stood there.
+fn fill(outlet: &mut impl Outlet, source: &[u8]) {
+    for _ in 0..outlet.slots() {
+        let Some(frame) = outlet.frame() else { return };
+        let length = frame.len().min(source.len());
+        frame[..length].copy_from_slice(&source[..length]);
+        outlet.pass_over();
+    }
+}
+
+/// Answers from the start until all flows have ended.
+fn serve(shared: &Shared, number: usize, place: &Place, mut inlet: impl Inlet, outlet: impl Outlet) {
+    let mut answers = Answers::new(shared, number, place, outlet);
+    let spins = shared.job.ring.is_some_and(|ring| ring.spins);
+    let (tally, batches) = (shared.counters.tally(number), shared.counters.batches(number));
+    let Some(mut worker) = Worker::await_start(shared, number) else { return };
+    let mut heard = worker.now;
+    let mut woken = false;
+    loop {
+        let begun = worker.now;
+        let packets = inlet.take(MOST_FRAMES, |frame| answers.put(frame, &mut worker));
+        if packets > 0 {
+            if let Err(error) = answers.send(&mut worker, begun) {
+                return give_up(&mut worker, shared, &error);
+            }
+            if let Some(batches) = batches {
+                batches.record(packets as u64);
+            }
+            heard = worker.now;
+            woken = false;
+            continue;
+        }
+        // A device that is gone makes its socket ready for good.
+        if let Some(error) = woken.then(|| inlet.failure()).flatten() {
+            return give_up(&mut worker, shared, &error);
+        }
+        tally.empty.one_more();
+        worker.tick();
+        let silent = worker.is_due() && worker.now.saturating_sub(heard.max(worker.due())) > SILENCE_NS;
+        if answers.all_ended() || silent || shared.state() != State::Going {
+            // Their last words may have been lost: they were answered, and the socket is there a little longer.
+            (0..shared.job.connections as usize).for_each(|flow| worker.concluded(flow));
+            return;
+        }
+        if spins {
+            std::hint::spin_loop();
+            continue;
+        }
+        tally.polls.one_more();
+        match poll::readable(inlet.descriptor(), LOOK) {
+            Ok(Ended::Readable) => {
+                tally.wakeups.one_more();
+                woken = true;
+            }
+            Ok(Ended::Nothing) => {}
+            Ok(Ended::Failed) => {
+                let error = inlet.failure().unwrap_or_else(|| io::Error::from_raw_os_error(errno::ENETDOWN));
+                return give_up(&mut worker, shared, &error);
+            }
+            Err(error) => return give_up(&mut worker, shared, &error),
+        }
+        worker.tick();
+    }
+}
+
+/// The device is gone or down: every flow breaks.
+fn give_up(worker: &mut Worker<'_>, shared: &Shared, error: &io::Error) {
+    let number = error.raw_os_error().unwrap_or(0);
+    (0..shared.job.connections as usize).for_each(|flow| worker.failed(flow, number));
+}

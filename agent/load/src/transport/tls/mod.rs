@@ -1,0 +1,192 @@
+//! TLS 1.3 over TCP (RFC 8446), in the agent's own code: what cryptography costs an application.
+//!
+//! The two ends find each other as over TCP, with the token in the clear; then they shake hands by rustls, with
+//! a certificate that both derive from the token ([`identity`]), so that nothing is to be configured. From then on
+//! records are sealed and opened in place in buffers that are taken before the load ([`record`]): rustls takes memory for
+//! each record, and the load must not.
+
+mod handshake;
+mod identity;
+pub(crate) mod record;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use iodyno_core::job::{Job, Role};
+use iodyno_core::message::ErrorCode;
+use iodyno_core::units::Nanos;
+use iodyno_sys::buffer::ReceiveScratch;
+use iodyno_sys::socket::{self, Direction};
+use iodyno_sys::timed::{self, Until};
+use iodyno_sys::{clock, errno};
+
+pub(crate) use handshake::Handshake;
+use identity::Identity;
+use record::{Opener, Sealer};
+
+use super::Link;
+use crate::cancel::Cancel;
+use crate::error::LoadError;
+use crate::workload::LONGEST_CALL_BYTES;
+
+/// How long one wait for the other end lasts, so that a cancelled job is noticed.
+const LOOK: Nanos = Nanos(20_000_000);
+
+/// The state of an open connection: what is sent, what is received. Two threads may hold one each.
+pub(crate) struct Session {
+    sealer: Mutex<Sealer>,
+    opener: Mutex<Opener>,
+    /// Whether it takes up the session of an earlier connection.
+    #[cfg(test)]
+    pub(crate) was_resumed: bool,
+}
+
+impl Session {
+    fn sealer(&self) -> MutexGuard<'_, Sealer> {
+        self.sealer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn opener(&self) -> MutexGuard<'_, Opener> {
+        self.opener.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands bytes over; gives how many are in records that the kernel took whole.
+    #[inline]
+    pub(crate) fn send(&self, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+        self.sealer().send(socket, bytes)
+    }
+
+    /// Takes up to `most` bytes of payload and forgets them; 0 at the end of the stream.
+    #[inline]
+    pub(crate) fn receive(&self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+        self.opener().receive(socket, most)
+    }
+
+    /// Whether there is payload that was received and not taken.
+    pub(crate) fn holds_payload(&self) -> bool {
+        self.opener().available() > 0
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn finish(&self, socket: BorrowedFd<'_>) {
+        self.sealer().close(socket);
+        // Fails only when the connection is gone, which the receiver notices and reports.
+        let _ = socket::shutdown(socket, Direction::Writing);
+    }
+}
+
+/// One connection of a job.
+pub(crate) struct Tls<'a> {
+    pub socket: BorrowedFd<'a>,
+    pub session: &'a Session,
+}
+
+impl Link for Tls<'_> {
+    #[inline]
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.session.send(self.socket, bytes)
+    }
+
+    /// All that a call brings: the kernel would not tell of what stays in the records.
+    #[inline]
+    fn receive(&self, _: &ReceiveScratch) -> io::Result<usize> {
+        self.session.receive(self.socket, usize::MAX)
+    }
+
+    fn finish(&self) {
+        self.session.finish(self.socket);
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket)
+    }
+}
+
+/// What all connections of a job have in common.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    identity: Arc<Identity>,
+    connects: bool,
+    longest: usize,
+}
+
+impl Terms {
+    /// As `job` has them. `None`: its token is none, which is checked with the job.
+    pub(crate) fn of(job: &Job) -> Result<Self, LoadError> {
+        let token = job.token_bytes().unwrap_or_default();
+        let identity =
+            Identity::new(token, job.tls_cipher, job.tls_resumption).map_err(|error| failed(&error))?;
+        // The sizes of a script's messages are its own.
+        let longest = match job.script {
+            Some(_) => LONGEST_CALL_BYTES,
+            None => job.message_bytes.0.max(job.answer_bytes.0),
+        } as usize;
+        Ok(Terms { identity: Arc::new(identity), connects: job.role == Role::Send, longest })
+    }
+
+    /// Begins to shake hands on a connection that this end opened, or accepted.
+    pub(crate) fn begin(&self, opened: bool) -> io::Result<Handshake> {
+        Handshake::new(&self.identity, opened, self.longest).map_err(io::Error::other)
+    }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> LoadError {
+    LoadError::new(
+        ErrorCode::Transport,
+        format!("TLS could not be set up: {error}"),
+        "transport",
+        "see what the other end reported",
+    )
+}
+
+/// Shakes hands on every connection, in their order at both ends.
+///
+/// # Errors
+/// `Transport`: the other end is not the trial's, went away or was too slow; it was cancelled.
+pub(crate) fn establish(
+    job: &Job,
+    sockets: &[OwnedFd],
+    waits: bool,
+    until: Nanos,
+    cancel: &Cancel,
+) -> Result<Vec<Session>, LoadError> {
+    let terms = Terms::of(job)?;
+    sockets
+        .iter()
+        .map(|socket| {
+            let socket = socket.as_fd();
+            let session = socket::set_blocking(socket, false)
+                .and_then(|()| shake(terms.begin(terms.connects)?, socket, until, cancel))
+                .and_then(|session| socket::set_blocking(socket, waits).map(|()| session));
+            session
+                .map_err(|error| if cancel.is_cancelled() { LoadError::cancelled() } else { failed(&error) })
+        })
+        .collect()
+}
+
+fn shake(
+    mut handshake: Handshake,
+    socket: BorrowedFd<'_>,
+    until: Nanos,
+    cancel: &Cancel,
+) -> io::Result<Session> {
+    loop {
+        match handshake.step(socket) {
+            Ok(session) => return Ok(session),
+            Err(error) => match error.raw_os_error().unwrap_or(0) {
+                errno::EINTR => {}
+                errno::EAGAIN if cancel.is_cancelled() || clock::monotonic() >= until => {
+                    return Err(io::Error::from_raw_os_error(errno::ETIMEDOUT));
+                }
+                errno::EAGAIN => {
+                    let wanted = if handshake.wants_write() { Until::Writable } else { Until::Readable };
+                    timed::wait_for(socket, wanted, LOOK)?;
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What the workers of an open loop have in common: which arrival is whose, and what became of them.
+//!
+//! No list of arrivals is kept. A connection that is free claims the next one, which may lie ahead: then it waits for
+//! it. So an arrival that nobody has claimed when it is due has found no connection free. What nobody has claimed is
+//! counted by whoever reads the counters, on a copy of the schedule.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use iodyno_core::arrivals::Arrivals;
+use iodyno_core::histogram::{Recorder, Snapshot};
+use iodyno_core::job::{Job, Role};
+use iodyno_core::schedule::Schedule;
+use iodyno_core::units::Nanos;
+
+use super::counters::MOST_RECORDERS;
+
+/// Arrivals that connections take one after the other: of the whole job, or of one connection.
+struct Queue {
+    schedule: Schedule,
+    /// The arrival that each connection claimed last, counted from the start.
+    claimed: Box<[u64]>,
+}
+
+/// Times that only an open loop has.
+#[derive(Default)]
+pub struct OpenTimes {
+    /// From when an operation was to begin to its end.
+    pub response: Recorder,
+    /// From when an arrival was due and a connection free for it to its begin: how late the generator was.
+    pub lateness: Recorder,
+    /// From when it was due to when a connection was free, of those that had to wait for one.
+    pub waiting: Recorder,
+}
+
+/// Made once a job.
+pub struct OpenLoop {
+    /// One of the job, or one a connection.
+    queues: Box<[Mutex<Queue>]>,
+    /// How far the reader has counted in each.
+    counted: Mutex<Box<[Schedule]>>,
+    times: Box<[OpenTimes]>,
+    /// Time that each worker spent looking at the clock to be on time.
+    spun_ns: Box<[AtomicU64]>,
+    start: AtomicU64,
+    stop: AtomicU64,
+}
+
+impl OpenLoop {
+    /// That of `job`; `None`: its loop is closed.
+    pub(crate) fn of(job: &Job, workers: usize) -> Option<Self> {
+        let arrivals = job.arrivals.as_ref().filter(|_| job.role == Role::Send)?;
+        Some(OpenLoop::new(arrivals, job.connections, workers))
+    }
+
+    /// Arrivals that so many connections, or whatever else takes them one after the other, claim.
+    #[must_use]
+    pub fn new(arrivals: &Arrivals, connections: u32, workers: usize) -> Self {
+        let queues = if arrivals.per_connection { connections } else { 1 };
+        let claims = if arrivals.per_connection { 1 } else { connections as usize };
+        let schedules: Box<[Schedule]> = (0..queues).map(|at| Schedule::new(arrivals, at)).collect();
+        let queue = |schedule: &Schedule| {
+            Mutex::new(Queue { schedule: schedule.clone(), claimed: vec![0; claims].into_boxed_slice() })
+        };
+        OpenLoop {
+            queues: schedules.iter().map(queue).collect(),
+            counted: Mutex::new(schedules),
+            times: (0..workers.clamp(1, MOST_RECORDERS)).map(|_| OpenTimes::default()).collect(),
+            spun_ns: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            start: AtomicU64::new(u64::MAX),
+            stop: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Says when the load begins and is to stop.
+    pub fn arm(&self, start: Nanos, stop: Nanos) {
+        self.start.store(start.0, Relaxed);
+        self.stop.store(stop.0, Relaxed);
+    }
+
+    /// Where worker `number` records.
+    pub fn times(&self, number: usize) -> &OpenTimes {
+        &self.times[number % self.times.len()]
+    }
+
+    /// The instant of the next arrival, which is now that of `connection`.
+    #[inline]
+    pub fn claim(&self, connection: usize) -> u64 {
+        self.claim_numbered(connection).1
+    }
+
+    /// The same with the number of arrivals before it.
+    #[inline]
+    pub fn claim_numbered(&self, connection: usize) -> (u64, u64) {
+        let own = self.queues.len() > 1;
+        let mut queue = locked(&self.queues[if own { connection } else { 0 }]);
+        let since_start = queue.schedule.next().0;
+        let number = queue.schedule.passed();
+        queue.schedule.advance();
+        let last = queue.claimed.len() - 1;
+        queue.claimed[connection.min(last)] = since_start;
+        (number, self.start.load(Relaxed).saturating_add(since_start))
+    }
+
+    /// Adds time that worker `number` spent looking at the clock.
+    #[inline]
+    pub fn spun(&self, number: usize, ns: u64) {
+        let spun = &self.spun_ns[number];
+        spun.store(spun.load(Relaxed) + ns, Relaxed);
+    }
+
+    /// Everything counted up to `clock`'s time.
+    pub fn read(&self, clock: fn() -> Nanos) -> OpenTotals {
+        let snapshot = |times: fn(&OpenTimes) -> &Recorder| Snapshot::of(self.times.iter().map(times));
+        // What has begun was due before: so it is read first.
+        let lateness = snapshot(|times| &times.lateness);
+        let begun = lateness.count();
+        let (due, oldest_wait_ns) = self.count_due(clock());
+        let over = clock().0 >= self.stop.load(Relaxed);
+        let backlog = due.saturating_sub(begun);
+        OpenTotals {
+            response_time: snapshot(|times| &times.response),
+            lateness,
+            waiting: snapshot(|times| &times.waiting),
+            due,
+            begun,
+            missed: if over { backlog } else { 0 },
+            backlog: if over { 0 } else { backlog },
+            oldest_wait_ns,
+            spun_ns: Nanos(self.spun_ns.iter().map(|spun| spun.load(Relaxed)).sum()),
+        }
+    }
+
+    /// Arrivals that were due by `now` or the stop, and how long the oldest that nobody claimed has waited.
+    fn count_due(&self, now: Nanos) -> (u64, Nanos) {
+        let start = Nanos(self.start.load(Relaxed));
+        let now = now.min(Nanos(self.stop.load(Relaxed)));
+        if now <= start {
+            return (0, Nanos(0));
+        }
+        let now = now.minus(start);
+        let (mut due, mut oldest) = (0, Nanos(0));
+        for (queue, counted) in self.queues.iter().zip(locked(&self.counted).iter_mut()) {
+            let ahead = {
+                let queue = locked(queue);
+                if queue.schedule.passed() > counted.passed() {
+                    *counted = queue.schedule.clone();
+                }
+                oldest = oldest.max(now.minus(queue.schedule.next()));
+                queue.claimed.iter().filter(|claimed| **claimed > now.0).count() as u64
+            };
+            while counted.next() <= now {
+                counted.advance();
+            }
+            due += counted.passed() - ahead;
+        }
+        (due, oldest)
+    }
+}
+
+/// A panic of another thread leaves a schedule as good as it was.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Everything that an open loop counted from the start to a moment.
+#[derive(Clone, Default)]
+pub struct OpenTotals {
+    /// From when an operation was to begin to its end.
+    pub response_time: Snapshot,
+    /// From when an arrival was due and a connection free for it to its begin, of all that were begun: how late the
+    /// generator was.
+    pub lateness: Snapshot,
+    /// From when it was due to when a connection was free, of those that had to wait for one.
+    pub waiting: Snapshot,
+    /// Arrivals that were due; none is due after the stop of the load.
+    pub due: u64,
+    /// Arrivals whose first operation was begun.
+    pub begun: u64,
+    /// Arrivals that were due before the stop of the load and not begun at it: they never are. 0 before the stop.
+    pub missed: u64,
+    /// Arrivals due and not begun; 0 after the stop.
+    pub backlog: u64,
+    /// How long the oldest of them has waited.
+    pub oldest_wait_ns: Nanos,
+    /// Time that workers spent looking at the clock to begin on time, over all workers.
+    pub spun_ns: Nanos,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_core::arrivals::Law;
+
+    fn open_loop(per_connection: bool) -> OpenLoop {
+        let arrivals = Arrivals {
+            law: Law::Constant {},
+            operations: 10,
+            period_ns: Nanos(1_000),
+            per_connection,
+            seed: 1,
+        };
+        let job = Job { role: Role::Send, connections: 3, arrivals: Some(arrivals), ..Job::default() };
+        let open = OpenLoop::of(&job, 1).unwrap();
+        open.arm(Nanos(5_000), Nanos(7_000));
+        open
+    }
+
+    #[test]
+    fn arrivals_go_to_whoever_asks_and_are_due_in_their_time() {
+        let open = open_loop(false);
+        assert_eq!([2, 0, 1].map(|connection| open.claim(connection)), [5_100, 5_200, 5_300]);
+        // What is claimed may lie ahead: then it is not due.
+        assert_eq!(open.count_due(Nanos(5_099)), (0, Nanos(0)));
+        assert_eq!(open.count_due(Nanos(5_250)), (2, Nanos(0)));
+        assert_eq!(open.count_due(Nanos(5_300)), (3, Nanos(0)));
+        // Nobody claims any more: they are due all the same.
+        assert_eq!(open.count_due(Nanos(6_450)), (14, Nanos(1_050)));
+        assert_eq!(open.claim(1), 5_400);
+        assert_eq!(open.count_due(Nanos(6_500)), (15, Nanos(1_000)));
+        // None is due after the stop.
+        assert_eq!(open.count_due(Nanos(9_000)), (20, Nanos(1_500)));
+    }
+
+    #[test]
+    fn connections_with_arrivals_of_their_own_are_counted_together() {
+        let open = open_loop(true);
+        open.claim(1);
+        assert_eq!(open.count_due(Nanos(7_000)).0, 60);
+        let totals = open.read(|| Nanos(7_000));
+        assert_eq!((totals.due, totals.begun, totals.missed, totals.backlog), (60, 0, 60, 0));
+        let totals = open.read(|| Nanos(6_000));
+        assert_eq!((totals.begun, totals.missed), (0, 0));
+    }
+}

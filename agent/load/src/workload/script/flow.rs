@@ -1,0 +1,581 @@
+//! The calls of a strand on its connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use iodyno_core::script::{Call, FlowOp, Protocol, Size};
+use iodyno_core::units::Nanos;
+use iodyno_sys::buffer::ReceiveScratch;
+use iodyno_sys::timed::{self, Until};
+use iodyno_sys::{datagram, errno, socket};
+
+use super::door::unix_address;
+use super::preamble::{self, Kind, Preamble};
+use super::run::SLICE;
+use super::stall::Wait;
+use super::strand::{Fault, Strand};
+use crate::error::LoadError;
+use crate::handshake::options;
+use crate::transport::tls::Session;
+
+/// chosen: how long a connection may take to come up where the script does not say.
+const TIME_TO_CONNECT: Nanos = Nanos(10_000_000_000);
+/// chosen: after this, a greeting over UDP is sent again.
+const GREETING: Nanos = Nanos(50_000_000);
+
+/// A connection of a strand.
+pub(super) struct Flow {
+    socket: OwnedFd,
+    /// Of a connection over TLS.
+    session: Option<Session>,
+    protocol: Protocol,
+    /// Payload sent and taken.
+    pub sent: u64,
+    pub taken: u64,
+    given: Sizes,
+    awaited: Sizes,
+    blocks: bool,
+    /// The operation that has given a datagram up, so that one that comes late is not taken for the next.
+    gave_up: Option<usize>,
+}
+
+/// Sizes of messages in one direction of a connection; both ends draw the same.
+struct Sizes(u64);
+
+impl Sizes {
+    /// splitmix64 (Steele, Lea, Flood 2014).
+    fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    #[inline]
+    fn next(&mut self, size: Option<Size>) -> u64 {
+        match size {
+            None => 0,
+            Some(Size::Fixed { bytes }) => bytes.0,
+            Some(Size::Uniform { least_bytes, greatest_bytes }) => {
+                // The remainder favours small values by less than 2^-34, as sizes are below 2^30.
+                least_bytes.0 + self.draw() % (greatest_bytes.0 - least_bytes.0 + 1)
+            }
+        }
+    }
+}
+
+impl Flow {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Hands bytes over by the call of the operation.
+    #[inline]
+    fn send(&self, call: Call, bytes: &[u8]) -> io::Result<usize> {
+        match (&self.session, call) {
+            (Some(session), _) => session.send(self.fd(), bytes),
+            (None, Call::Write) => timed::write(self.fd(), bytes),
+            (None, _) => socket::send(self.fd(), bytes),
+        }
+    }
+
+    /// Takes up to `length` bytes by the call of the operation, and forgets them.
+    #[inline]
+    fn receive(&self, call: Call, scratch: &ReceiveScratch, length: usize) -> io::Result<usize> {
+        match (&self.session, call) {
+            (Some(session), _) => session.receive(self.fd(), length),
+            (None, Call::Read) => timed::read(self.fd(), scratch, length),
+            (None, _) => timed::receive(self.fd(), scratch, length),
+        }
+    }
+
+    /// Whether a call could go on without the kernel.
+    fn is_ready(&self, until: Until) -> bool {
+        until == Until::Readable && self.session.as_ref().is_some_and(Session::holds_payload)
+    }
+}
+
+impl<'a> Strand<'a> {
+    fn flow(&mut self, operation: &FlowOp) -> Result<&mut Flow, Fault> {
+        self.flows.get_mut(operation.connection as usize).and_then(Option::as_mut).ok_or(Fault::NotOpen)
+    }
+
+    pub(super) fn is_datagram(&self, connection: u32) -> bool {
+        let flow = self.flows.get(connection as usize).and_then(Option::as_ref);
+        flow.is_some_and(|flow| flow.protocol == Protocol::Udp)
+    }
+
+    pub(super) fn drop_flow(&mut self, connection: u32) {
+        if let Some(flow) = self.flows.get_mut(connection as usize) {
+            *flow = None;
+        }
+    }
+
+    /// Sends a message.
+    #[inline]
+    pub(super) fn give(&mut self, operation: &'a FlowOp, begun: u64) -> Result<u64, Fault> {
+        self.suit(operation)?;
+        let flow = self.flow(operation)?;
+        let (size, protocol) = (flow.given.next(operation.size), flow.protocol);
+        if protocol == Protocol::Udp {
+            return self.give_datagram(operation, size, begun);
+        }
+        let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
+        let wait = Wait::Give { connection: operation.connection };
+        let source = self.worker.source();
+        let most = operation.call_bytes.map_or(u64::MAX, |bytes| bytes.0).min(source.len() as u64);
+        let mut left = size;
+        while left > 0 {
+            if until.is_some() {
+                self.await_readiness(operation, Until::Writable, wait, until)?;
+            }
+            let length = left.min(most) as usize;
+            let outcome = match operation.call {
+                Call::Sendfile | Call::Sendfilev => self.send_files(operation, size, size - left),
+                call => self.flow(operation)?.send(call, &source[..length]),
+            };
+            match outcome {
+                Ok(count) => {
+                    left = left.saturating_sub(count as u64);
+                    self.flow(operation)?.sent += count as u64;
+                    self.moved(count, begun);
+                }
+                Err(error) => self.refused(operation, error, Until::Writable, wait, until)?,
+            }
+        }
+        if matches!(operation.call, Call::Sendfile | Call::Sendfilev) {
+            self.files_sent = self.files_sent.wrapping_add(1);
+        }
+        Ok(size)
+    }
+
+    /// Sends a part of a message of `size` bytes out of files, from byte `at` of the message on.
+    fn send_files(&mut self, operation: &FlowOp, size: u64, at: u64) -> io::Result<usize> {
+        let (place, group) = (self.place, self.pair.group);
+        let files = &self.run.files[group][place.transaction][place.operation];
+        let most = operation.call_bytes.map_or(u64::MAX, |bytes| bytes.0);
+        // `sendfilev` takes an equal part of each file, `sendfile` all of one.
+        let (number, within, part_end) = match operation.call {
+            Call::Sendfilev => {
+                let part = size.div_ceil(files.len() as u64).max(1);
+                ((at / part) as usize, at % part, (at / part + 1) * part)
+            }
+            _ => (self.files_sent % files.len(), at, size),
+        };
+        let file = &files[number];
+        // A file that is shorter than its part is sent again from its begin.
+        let offset = within % file.length;
+        let length = (part_end.min(size) - at).min(file.length - offset).min(most);
+        let flow = self.flows.get(operation.connection as usize).and_then(Option::as_ref);
+        let flow = flow.ok_or(io::ErrorKind::NotConnected)?;
+        match timed::send_file(flow.fd(), file.file.as_fd(), offset, length as usize) {
+            // Somebody has shortened it.
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            outcome => outcome,
+        }
+    }
+
+    fn give_datagram(&mut self, operation: &FlowOp, size: u64, begun: u64) -> Result<u64, Fault> {
+        self.throw_late_ones_away(operation)?;
+        let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
+        let wait = Wait::Give { connection: operation.connection };
+        let source = self.worker.source();
+        let bytes = &source[..(size as usize).min(source.len())];
+        loop {
+            if until.is_some() {
+                self.await_readiness(operation, Until::Writable, wait, until)?;
+            }
+            let outcome = match operation.call {
+                Call::Write => timed::write(self.flow(operation)?.fd(), bytes),
+                _ => socket::send(self.flow(operation)?.fd(), bytes),
+            };
+            match outcome {
+                Ok(count) => {
+                    self.flow(operation)?.sent += count as u64;
+                    self.moved(count, begun);
+                    return Ok(count as u64);
+                }
+                Err(error) => self.refused(operation, error, Until::Writable, wait, until)?,
+            }
+        }
+    }
+
+    /// Takes a message.
+    #[inline]
+    pub(super) fn take(&mut self, operation: &'a FlowOp, begun: u64) -> Result<u64, Fault> {
+        self.suit(operation)?;
+        let flow = self.flow(operation)?;
+        let (size, protocol) = (flow.awaited.next(operation.size), flow.protocol);
+        if protocol == Protocol::Udp {
+            return self.take_datagram(operation, begun);
+        }
+        let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
+        let most = operation.call_bytes.map_or(u64::MAX, |bytes| bytes.0);
+        let scratch = self.worker.scratch();
+        let mut left = size;
+        while left > 0 {
+            if until.is_some() {
+                let wait = self.take_wait(operation)?;
+                self.await_readiness(operation, Until::Readable, wait, until)?;
+            }
+            let (length, flow) = (left.min(most) as usize, self.flow(operation)?);
+            match flow.receive(operation.call, scratch, length) {
+                Ok(0) => return Err(Fault::Ended),
+                Ok(count) => {
+                    left -= count as u64;
+                    flow.taken += count as u64;
+                    self.moved(count, begun);
+                }
+                Err(error) => {
+                    let wait = self.take_wait(operation)?;
+                    self.refused(operation, error, Until::Readable, wait, until)?;
+                }
+            }
+        }
+        Ok(size)
+    }
+
+    fn take_wait(&mut self, operation: &FlowOp) -> Result<Wait, Fault> {
+        let so_far = self.flow(operation)?.taken;
+        Ok(Wait::Take { connection: operation.connection, so_far })
+    }
+
+    /// Takes a datagram. One that does not come in time is lost: by the script's timeout, else by the job's, once the
+    /// other end was to have sent it. The end that follows cannot know that before the other end has come to
+    /// the end of the transaction, or waits itself.
+    fn take_datagram(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
+        let patience = operation.timeout_ns.unwrap_or(self.run.answer_timeout);
+        let mut until =
+            (operation.timeout_ns.is_some() || self.run.leads).then(|| begun.saturating_add(patience.0));
+        let longest = operation.size.map_or(0, Size::greatest).max(preamble::BYTES as u64) as usize;
+        loop {
+            let mut place = std::mem::take(&mut self.datagram);
+            let length = longest.min(place.len());
+            let outcome =
+                self.flow(operation).map(|flow| socket::receive_into(flow.fd(), &mut place[..length]));
+            let greeting = matches!(outcome, Ok(Ok(preamble::BYTES)))
+                .then(|| Preamble::of(&place[..preamble::BYTES], self.run.token))
+                .flatten();
+            self.datagram = place;
+            match outcome? {
+                Ok(_) if greeting.is_some() => self.greet_again(operation, greeting)?,
+                Ok(count) => {
+                    self.flow(operation)?.taken += count as u64;
+                    self.moved(count, begun);
+                    return Ok(count as u64);
+                }
+                Err(error) => {
+                    if until.is_none() && (self.other_made().is_some() || self.other_waits()) {
+                        until = Some(self.worker.now.saturating_add(patience.0));
+                    }
+                    let wait = self.take_wait(operation)?;
+                    match self.refused(operation, error, Until::Readable, wait, until.or(Some(u64::MAX))) {
+                        Err(Fault::Timeout) => return Err(self.lose_datagram(operation)),
+                        outcome => outcome?,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the other strand has waited long for this one.
+    fn other_waits(&self) -> bool {
+        super::run::locked(&self.pair.stall).is_some()
+    }
+
+    fn lose_datagram(&mut self, operation: &FlowOp) -> Fault {
+        if self.other_made().is_some() {
+            return self.give_up_datagrams();
+        }
+        let place = self.place.operation;
+        if let Ok(flow) = self.flow(operation) {
+            flow.gave_up = Some(place);
+        }
+        Fault::Lost
+    }
+
+    /// Datagrams that came after they were given up must not be taken for what comes next.
+    fn throw_late_ones_away(&mut self, operation: &FlowOp) -> Result<(), Fault> {
+        let Some(place) = self.flow(operation)?.gave_up.take() else { return Ok(()) };
+        let scratch = self.worker.scratch();
+        let mut late = 0;
+        loop {
+            let flow = self.flow(operation)?;
+            let ready = timed::wait_for(flow.fd(), Until::Readable, Nanos(0)).unwrap_or(false);
+            if !ready || timed::receive(flow.fd(), scratch, usize::MAX).is_err() {
+                break;
+            }
+            late += 1;
+        }
+        if let Some(counts) = self.passage.operations.get_mut(place) {
+            counts.late += late;
+        }
+        Ok(())
+    }
+
+    /// The other end has not got the acknowledgement of its greeting.
+    fn greet_again(&mut self, operation: &FlowOp, greeting: Option<Preamble>) -> Result<(), Fault> {
+        if let Some(shown) = greeting.filter(|shown| shown.kind == Kind::Data) {
+            let bytes = Preamble { kind: Kind::Acknowledged, ..shown }.bytes(self.run.token);
+            // Should this one get lost, too, the greeting comes again.
+            let _ = socket::send(self.flow(operation)?.fd(), &bytes);
+        }
+        Ok(())
+    }
+
+    /// Counts bytes that moved.
+    #[inline]
+    fn moved(&mut self, count: usize, begun: u64) {
+        self.has_moved = true;
+        self.worker.moved(self.cell, count as u64, begun);
+        self.went_on();
+    }
+
+    /// A call was refused: waits on, where that makes sense.
+    #[cold]
+    fn refused(
+        &mut self,
+        operation: &FlowOp,
+        error: io::Error,
+        until: Until,
+        wait: Wait,
+        deadline: Option<u64>,
+    ) -> Result<(), Fault> {
+        match error.raw_os_error().unwrap_or(0) {
+            errno::EINTR => Ok(()),
+            errno::EAGAIN => {
+                if operation.non_blocking {
+                    self.passage.operations[self.place.operation].would_block += 1;
+                    let fd = self.flow(operation)?.fd();
+                    match timed::wait_for(fd, until, SLICE) {
+                        Ok(true) => return Ok(()),
+                        Ok(false) => {}
+                        Err(error) if error.raw_os_error() == Some(errno::EINTR) => {}
+                        Err(error) => return Err(Fault::Os(error)),
+                    }
+                }
+                self.waited(wait, deadline)
+            }
+            _ => Err(Fault::Os(error)),
+        }
+    }
+
+    /// Waits until a call on the connection would not wait, to `deadline` at most.
+    fn await_readiness(
+        &mut self,
+        operation: &FlowOp,
+        until: Until,
+        wait: Wait,
+        deadline: Option<u64>,
+    ) -> Result<(), Fault> {
+        if self.flow(operation)?.is_ready(until) {
+            return Ok(());
+        }
+        loop {
+            self.worker.tick();
+            let left = deadline.unwrap_or(u64::MAX).saturating_sub(self.worker.now);
+            match timed::wait_for(self.flow(operation)?.fd(), until, Nanos(left.min(SLICE.0))) {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.waited(wait, deadline)?,
+                Err(error) if error.raw_os_error() == Some(errno::EINTR) => {}
+                Err(error) => return Err(Fault::Os(error)),
+            }
+        }
+    }
+
+    /// Has the socket wait or not, as the operation wants it.
+    #[inline]
+    fn suit(&mut self, operation: &FlowOp) -> Result<(), Fault> {
+        let flow = self.flow(operation)?;
+        if flow.blocks == operation.non_blocking {
+            flow.blocks = !operation.non_blocking;
+            socket::set_blocking(flow.socket.as_fd(), flow.blocks).map_err(Fault::Os)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a connection to the other end.
+    pub(super) fn open(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
+        let connection = operation.connection;
+        self.drop_flow(connection);
+        while self.pair.is_held() {
+            let pair = self.pair;
+            pair.wait(|| !pair.is_held());
+            let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
+            self.waited(Wait::Connect { connection }, until)?;
+        }
+        let deadline = begun.saturating_add(operation.timeout_ns.unwrap_or(TIME_TO_CONNECT).0);
+        let doors = self.run.doors().ok_or(Fault::NotOpen)?;
+        let serial = self.opened[connection as usize];
+        let shown = Preamble { kind: Kind::Data, strand: self.number, connection, serial: serial as u32 };
+        let socket = match operation.protocol {
+            Protocol::Udp => self.greet(operation, doors.udp, shown, deadline)?,
+            Protocol::Unix => {
+                let address = unix_address(doors.unix).map_err(Fault::Os)?;
+                let stream = UnixStream::connect_addr(&address).map_err(Fault::Os)?;
+                OwnedFd::from(stream)
+            }
+            _ => self.dial(operation, doors.tcp, deadline)?,
+        };
+        if operation.protocol != Protocol::Udp {
+            // A message that follows at once travels with it. Else Nagle's algorithm would hold that message back until
+            // the preamble is acknowledged, a round trip that the script does not have.
+            let more = self.sends_next(connection) || operation.protocol == Protocol::Tls;
+            let show = if more { timed::send_before_more } else { socket::send };
+            // A fresh socket has room for so few bytes.
+            show(socket.as_fd(), &shown.bytes(self.run.token)).map_err(Fault::Os)?;
+        }
+        let wait = Wait::Connect { connection };
+        let session = self.shake(operation, socket.as_fd(), true, wait, Some(deadline))?;
+        self.opened[connection as usize] += 1;
+        self.keep(operation, (socket, session), serial, true)
+    }
+
+    /// Whether the next operation sends on this connection.
+    fn sends_next(&self, connection: u32) -> bool {
+        self.next_operation().is_some_and(|next| next.call.sends() && next.connection == connection)
+    }
+
+    fn dial(&mut self, operation: &FlowOp, address: SocketAddr, deadline: u64) -> Result<OwnedFd, Fault> {
+        let socket = socket::tcp(&address).map_err(Fault::Os)?;
+        options::ask(socket.as_fd(), &operation.socket).map_err(as_fault)?;
+        if socket::connect(socket.as_fd(), &address).map_err(Fault::Os)? {
+            return Ok(socket);
+        }
+        loop {
+            self.worker.tick();
+            let left = deadline.saturating_sub(self.worker.now).min(SLICE.0);
+            match timed::wait_for(socket.as_fd(), Until::Writable, Nanos(left)) {
+                Ok(true) => break,
+                Ok(false) => self.waited_to_connect(operation, deadline)?,
+                Err(error) if error.raw_os_error() == Some(errno::EINTR) => {}
+                Err(error) => return Err(Fault::Os(error)),
+            }
+        }
+        match socket::pending_error(socket.as_fd()).map_err(Fault::Os)? {
+            None => Ok(socket),
+            Some(error) => Err(Fault::Os(error)),
+        }
+    }
+
+    fn waited_to_connect(&mut self, operation: &FlowOp, deadline: u64) -> Result<(), Fault> {
+        self.waited(Wait::Connect { connection: operation.connection }, Some(deadline))
+    }
+
+    /// Opens a flow over UDP: shows whose it is until that is acknowledged.
+    fn greet(
+        &mut self,
+        operation: &FlowOp,
+        address: SocketAddr,
+        shown: Preamble,
+        deadline: u64,
+    ) -> Result<OwnedFd, Fault> {
+        let socket = datagram::udp(&address).map_err(Fault::Os)?;
+        ask_of_datagrams(socket.as_fd(), operation)?;
+        socket::connect(socket.as_fd(), &address).map_err(Fault::Os)?;
+        let acknowledged = Preamble { kind: Kind::Acknowledged, ..shown };
+        let mut answer = [0; preamble::BYTES + 1];
+        loop {
+            socket::send(socket.as_fd(), &shown.bytes(self.run.token)).map_err(Fault::Os)?;
+            self.worker.tick();
+            let again = self.worker.now + GREETING.0;
+            while self.worker.now < again {
+                match timed::wait_for(
+                    socket.as_fd(),
+                    Until::Readable,
+                    Nanos(again - self.worker.now).min(SLICE),
+                ) {
+                    Ok(true) => {
+                        let length = socket::receive_into(socket.as_fd(), &mut answer).map_err(Fault::Os)?;
+                        if Preamble::of(&answer[..length], self.run.token) == Some(acknowledged) {
+                            return Ok(socket);
+                        }
+                    }
+                    Ok(false) => {}
+                    Err(error) if error.raw_os_error() == Some(errno::EINTR) => {}
+                    Err(error) => return Err(Fault::Os(error)),
+                }
+                self.waited_to_connect(operation, deadline)?;
+            }
+        }
+    }
+
+    /// Takes the connection that the other end opens.
+    pub(super) fn accept(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
+        let (run, strand, connection) = (self.run, self.number, operation.connection);
+        self.drop_flow(connection);
+        let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
+        let serial = self.accepted[connection as usize];
+        let socket = loop {
+            if let Some(socket) = run.take(strand, connection) {
+                break socket;
+            }
+            self.pair.wait(|| run.has_waiting(strand, connection) || run.has_failed());
+            if !run.has_waiting(strand, connection) {
+                self.waited(Wait::Accept { connection, so_far: serial }, until)?;
+            }
+        };
+        match operation.protocol {
+            Protocol::Tcp | Protocol::Tls => {
+                options::ask(socket.as_fd(), &operation.socket).map_err(as_fault)?
+            }
+            _ => ask_of_datagrams(socket.as_fd(), operation)?,
+        }
+        let wait = Wait::Accept { connection, so_far: serial };
+        let session = self.shake(operation, socket.as_fd(), false, wait, until)?;
+        self.accepted[connection as usize] += 1;
+        self.keep(operation, (socket, session), serial, false)
+    }
+
+    fn keep(
+        &mut self,
+        operation: &FlowOp,
+        (socket, session): (OwnedFd, Option<Session>),
+        serial: u64,
+        opened: bool,
+    ) -> Result<u64, Fault> {
+        let blocks = !operation.non_blocking;
+        socket::set_blocking(socket.as_fd(), blocks).map_err(Fault::Os)?;
+        timed::wait_at_most(socket.as_fd(), SLICE).map_err(Fault::Os)?;
+        // The same at both ends: by who opened it.
+        let seed = |by_opener: bool| {
+            let token = u64::from_le_bytes(self.run.token[..8].try_into().unwrap_or_default());
+            let place = u64::from(self.number) << 32 | u64::from(operation.connection) << 1;
+            let mut sizes = Sizes(token ^ place ^ u64::from(by_opener));
+            Sizes(sizes.draw().wrapping_add(serial))
+        };
+        let flow = Flow {
+            socket,
+            session,
+            protocol: operation.protocol,
+            sent: 0,
+            taken: 0,
+            given: seed(opened),
+            awaited: seed(!opened),
+            blocks,
+            gave_up: None,
+        };
+        self.flows[operation.connection as usize] = Some(flow);
+        self.has_moved = true;
+        Ok(0)
+    }
+
+    /// Closes a connection.
+    pub(super) fn close(&mut self, operation: &FlowOp) -> Result<u64, Fault> {
+        self.flow(operation)?;
+        self.drop_flow(operation.connection);
+        Ok(0)
+    }
+}
+
+/// Options of a socket that is not TCP's: what every socket has.
+fn ask_of_datagrams(socket: BorrowedFd<'_>, operation: &FlowOp) -> Result<(), Fault> {
+    options::ask_any(socket, &operation.socket).map_err(as_fault)
+}
+
+fn as_fault(error: LoadError) -> Fault {
+    Fault::Os(io::Error::other(error.what))
+}

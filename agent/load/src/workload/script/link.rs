@@ -1,0 +1,261 @@
+//! The link: one connection between the two ends of a script, beside its data, on which they keep in step.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+use iodyno_core::units::Nanos;
+use iodyno_sys::timed::{self, Until};
+use iodyno_sys::{clock, errno, socket};
+
+use super::stall::{Stall, Wait};
+
+/// Longest text that is sent; longer ones are cut.
+const MOST_TEXT: usize = 4_000;
+const NUMBERS: usize = 6;
+const HEAD_BYTES: usize = NUMBERS * 8;
+
+/// What one end says to the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// What must be alike at both ends.
+    Shape { groups: u64, strands: u64, transactions: u64, digest: u64 },
+    /// Where connections of the other end are awaited.
+    Doors { tcp: u16, udp: u16, unix: u64 },
+    /// A strand will do no more than so many iterations of a transaction.
+    Ended { strand: u32, transaction: u32, iterations: u64 },
+    /// All strands of a group have come to the end of a transaction.
+    Gathered { group: u32, transaction: u32 },
+    /// A strand has waited for a while.
+    Stalled { strand: u32, stall: Stall },
+    /// Its wait is over.
+    Resumed { strand: u32 },
+    /// Nothing is on its way that would end the other end's stall of that serial number.
+    Nothing { strand: u32, serial: u32 },
+    /// Whether a strand is to wait before it opens more connections.
+    Hold { strand: u32, held: bool },
+    /// The windows of the job are over at this end: what breaks from now on is no failure.
+    Cut,
+    /// Every strand of this end is done.
+    Done,
+    /// This end lives.
+    Beat,
+    /// The job has failed at this end.
+    Failed(String),
+}
+
+impl Word {
+    fn numbers(&self) -> [u64; NUMBERS] {
+        match *self {
+            Word::Shape { groups, strands, transactions, digest } => {
+                [1, groups, strands, transactions, digest, 0]
+            }
+            Word::Doors { tcp, udp, unix } => [2, u64::from(tcp), u64::from(udp), unix, 0, 0],
+            Word::Ended { strand, transaction, iterations } => {
+                [3, u64::from(strand), u64::from(transaction), iterations, 0, 0]
+            }
+            Word::Gathered { group, transaction } => [4, u64::from(group), u64::from(transaction), 0, 0, 0],
+            Word::Stalled { strand, stall } => {
+                let (wait, so_far) = stall.wait.numbers();
+                let place = u64::from(stall.transaction) << 32 | u64::from(stall.operation);
+                [5, u64::from(strand), u64::from(stall.serial), place, wait, so_far]
+            }
+            Word::Resumed { strand } => [6, u64::from(strand), 0, 0, 0, 0],
+            Word::Nothing { strand, serial } => [7, u64::from(strand), u64::from(serial), 0, 0, 0],
+            Word::Hold { strand, held } => [8, u64::from(strand), u64::from(held), 0, 0, 0],
+            Word::Cut => [9, 0, 0, 0, 0, 0],
+            Word::Done => [10, 0, 0, 0, 0, 0],
+            Word::Beat => [11, 0, 0, 0, 0, 0],
+            Word::Failed(ref text) => [12, cut(text).len() as u64, 0, 0, 0, 0],
+        }
+    }
+
+    fn of(numbers: [u64; NUMBERS], text: &str) -> Option<Word> {
+        let [kind, a, b, c, d, e] = numbers;
+        Some(match kind {
+            1 => Word::Shape { groups: a, strands: b, transactions: c, digest: d },
+            2 => Word::Doors { tcp: a as u16, udp: b as u16, unix: c },
+            3 => Word::Ended { strand: a as u32, transaction: b as u32, iterations: c },
+            4 => Word::Gathered { group: a as u32, transaction: b as u32 },
+            5 => {
+                let (transaction, operation) = ((c >> 32) as u32, c as u32);
+                let wait = Wait::of((d, e))?;
+                Word::Stalled {
+                    strand: a as u32,
+                    stall: Stall { serial: b as u32, transaction, operation, wait },
+                }
+            }
+            6 => Word::Resumed { strand: a as u32 },
+            7 => Word::Nothing { strand: a as u32, serial: b as u32 },
+            8 => Word::Hold { strand: a as u32, held: b != 0 },
+            9 => Word::Cut,
+            10 => Word::Done,
+            11 => Word::Beat,
+            12 => Word::Failed(text.to_owned()),
+            _ => return None,
+        })
+    }
+}
+
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MOST_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The sending half, for many threads.
+pub(super) struct Link {
+    socket: OwnedFd,
+    sending: Mutex<()>,
+}
+
+impl Link {
+    /// On a connected, non-blocking socket.
+    pub(super) fn new(socket: OwnedFd) -> io::Result<Self> {
+        socket::set(socket.as_fd(), socket::Setting::NoDelay, 1)?;
+        Ok(Link { socket, sending: Mutex::new(()) })
+    }
+
+    /// Says a word. Waits for room for `patience` at most: an end that does not read its link for so long is gone.
+    pub(super) fn say(&self, word: &Word, patience: Nanos) -> io::Result<()> {
+        let text = if let Word::Failed(text) = word { cut(text) } else { "" };
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + text.len());
+        word.numbers().iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        bytes.extend_from_slice(text.as_bytes());
+        let until = clock::monotonic().plus(patience);
+        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match socket::send(self.socket.as_fd(), &bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) => match error.raw_os_error().unwrap_or(0) {
+                    errno::EINTR => {}
+                    errno::EAGAIN if clock::monotonic() < until => {
+                        timed::wait_for(self.socket.as_fd(), Until::Writable, Nanos::MILLISECOND)?;
+                    }
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The receiving half, for one thread.
+#[derive(Default)]
+pub(super) struct Ear {
+    heard: Vec<u8>,
+}
+
+/// What an ear heard.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    Word(Word),
+    /// Nothing in the time.
+    Nothing,
+    /// The other end closed the link.
+    End,
+}
+
+impl Ear {
+    /// The next word, waited for `time` at most.
+    ///
+    /// # Errors
+    /// What the kernel said; `InvalidData` for what is no word.
+    pub(super) fn listen(&mut self, link: &Link, time: Nanos) -> io::Result<Heard> {
+        if let Some(word) = self.word()? {
+            return Ok(Heard::Word(word));
+        }
+        match timed::wait_for(link.socket.as_fd(), Until::Readable, time) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Heard::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Heard::Nothing),
+            Err(error) => return Err(error),
+        }
+        let mut chunk = [0; 4096];
+        match socket::receive_into(link.socket.as_fd(), &mut chunk) {
+            Ok(0) => Ok(Heard::End),
+            Ok(count) => {
+                self.heard.extend_from_slice(&chunk[..count]);
+                Ok(self.word()?.map_or(Heard::Nothing, Heard::Word))
+            }
+            Err(error) => match error.raw_os_error().unwrap_or(0) {
+                errno::EAGAIN | errno::EINTR => Ok(Heard::Nothing),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn word(&mut self) -> io::Result<Option<Word>> {
+        if self.heard.len() < HEAD_BYTES {
+            return Ok(None);
+        }
+        let mut numbers = [0; NUMBERS];
+        for (number, bytes) in numbers.iter_mut().zip(self.heard.chunks_exact(8)) {
+            *number = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        }
+        let end = HEAD_BYTES + if numbers[0] == 12 { (numbers[1] as usize).min(MOST_TEXT) } else { 0 };
+        if self.heard.len() < end {
+            return Ok(None);
+        }
+        let text = String::from_utf8_lossy(&self.heard[HEAD_BYTES..end]).into_owned();
+        self.heard.drain(..end);
+        Word::of(numbers, &text).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn words_come_as_they_were_said() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let words = [
+            Word::Shape { groups: 1, strands: 2, transactions: 3, digest: u64::MAX },
+            Word::Doors { tcp: 1, udp: 65_535, unix: 7 },
+            Word::Ended { strand: 1, transaction: 2, iterations: 1 << 40 },
+            Word::Gathered { group: 3, transaction: 4 },
+            Word::Stalled {
+                strand: 9,
+                stall: Stall {
+                    serial: 4,
+                    transaction: 2,
+                    operation: 1,
+                    wait: Wait::Take { connection: 3, so_far: 1 << 50 },
+                },
+            },
+            Word::Resumed { strand: 1 },
+            Word::Nothing { strand: 1, serial: 4 },
+            Word::Hold { strand: 2, held: true },
+            Word::Failed("x".repeat(MOST_TEXT - 1) + "äöü"),
+            Word::Cut,
+            Word::Done,
+            Word::Beat,
+        ];
+        // A Unix socket has no Nagle algorithm to turn off.
+        let link = |socket: UnixStream| {
+            socket.set_nonblocking(true).unwrap();
+            Link { socket: socket.into(), sending: Mutex::new(()) }
+        };
+        let (near, far) = (link(near), link(far));
+        let mut ear = Ear::default();
+        for word in words {
+            near.say(&word, Nanos::SECOND).unwrap();
+            let mut heard = Heard::Nothing;
+            while heard == Heard::Nothing {
+                heard = ear.listen(&far, Nanos::SECOND).unwrap();
+            }
+            let expected = match word {
+                Word::Failed(_) => Word::Failed("x".repeat(MOST_TEXT - 1)),
+                word => word,
+            };
+            assert_eq!(heard, Heard::Word(expected));
+        }
+        drop(near);
+        assert_eq!(ear.listen(&far, Nanos::SECOND).unwrap(), Heard::End);
+    }
+}

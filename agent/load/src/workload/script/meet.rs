@@ -1,0 +1,300 @@
+//! How the two ends of a script meet before its start.
+
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use iodyno_core::job::{Driver, Interface, Job, Transport};
+use iodyno_core::message::ErrorCode;
+use iodyno_core::script::{Call, FlowOp, Protocol, Script, Until};
+use iodyno_core::units::Nanos;
+use iodyno_sys::timed;
+use iodyno_sys::{affinity, clock, errno, limits, socket};
+
+use super::door::Door;
+use super::link::{Ear, Heard, Link, Word};
+use super::preamble::Preamble;
+use super::run::{locked, Doors, Run, SLICE};
+use crate::cancel::Cancel;
+use crate::error::LoadError;
+use crate::prepared::Prepared;
+
+/// chosen: how long the other end may take to come.
+const TIME_TO_MEET: Nanos = Nanos(10_000_000_000);
+/// chosen: how long a word may take to go out.
+const PATIENCE: Nanos = Nanos(2_000_000_000);
+/// chosen: an end that was not heard of for so long is gone. It says something every [`BEAT`].
+const SILENCE: Nanos = Nanos(10_000_000_000);
+const BEAT: Nanos = Nanos(1_000_000_000);
+/// Connections that may wait for the door.
+const BACKLOG: u32 = 4096;
+/// Files besides connections: sensors, epoll, stdio, connections that wait to be accepted.
+const OTHER_DESCRIPTORS: u64 = 4096;
+
+/// A run with the threads that keep its link and its doors. They end with it.
+pub(crate) struct Live {
+    pub(crate) run: Arc<Run>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.run.closing.store(true, SeqCst);
+        locked(&self.threads).drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// Whether this machine has what the script's connections travel on.
+///
+/// # Errors
+/// `Unsupported`, with the reason.
+pub(crate) fn supports(job: &Job, script: &Script) -> Result<(), LoadError> {
+    if (job.transport, job.driver, job.interface) != (Transport::Tcp, Driver::Threads, Interface::ReadWrite) {
+        return Err(LoadError::new(
+            ErrorCode::Unsupported,
+            "a script names its protocols and calls itself",
+            "workload",
+            "take transport tcp (which carries the link), driver threads and interface read_write",
+        ));
+    }
+    for protocol in script.protocols() {
+        let (name, reason) = match protocol {
+            Protocol::Tcp | Protocol::Udp | Protocol::Unix | Protocol::Tls => continue,
+            Protocol::Vsock => ("vsock", timed::vsock_refusal()),
+            Protocol::Sctp => ("SCTP", timed::sctp_refusal()),
+        };
+        let why = reason.map_or_else(
+            || "scripts do not have it yet".to_owned(),
+            |error| format!("the kernel refuses its sockets: {error}"),
+        );
+        return Err(LoadError::new(
+            ErrorCode::Unsupported,
+            format!("the script has connections over {name}, and {why}"),
+            "script.protocol",
+            "take tcp, udp, unix or tls",
+        ));
+    }
+    let operations = script.transactions().flat_map(|(_, _, transaction)| &transaction.operations);
+    let from_files = |operation: &FlowOp| matches!(operation.call, Call::Sendfile | Call::Sendfilev);
+    if operations.into_iter().any(|each| each.protocol == Protocol::Tls && from_files(each)) {
+        return Err(LoadError::new(
+            ErrorCode::Unsupported,
+            "the script has sendfile over TLS, where the kernel does not see what is sent",
+            "script.call",
+            "take write or send",
+        ));
+    }
+    Ok(())
+}
+
+/// Awaits the sending end behind a socket that listens, and parks the threads.
+pub(crate) fn accept(job: &Job, listener: OwnedFd, cancel: &Cancel) -> Result<Prepared, LoadError> {
+    let run = begin(job, cancel)?;
+    let door = Door::open(&run, listener)?;
+    let own = own_doors(&door)?;
+    let live = keep_door(run, door)?;
+    let until = clock::monotonic().plus(TIME_TO_MEET);
+    let socket = loop {
+        if let Some(socket) = locked(&live.run.arrived_link).take() {
+            break socket;
+        }
+        look(cancel, until)?;
+        if let Some(failure) = live.run.failure() {
+            return Err(failure);
+        }
+        let _ = clock::sleep_until(clock::monotonic().plus(Nanos::MILLISECOND));
+    };
+    finish(job, live, socket, own, until, cancel)
+}
+
+/// Goes to the receiving end, and parks the threads.
+pub(crate) fn connect(job: &Job, address: SocketAddr, cancel: &Cancel) -> Result<Prepared, LoadError> {
+    let run = begin(job, cancel)?;
+    let until = clock::monotonic().plus(TIME_TO_MEET);
+    let place = address.to_string();
+    let refused = |error: std::io::Error| LoadError::refused(&error, "connect", &place);
+    let link = socket::tcp(&address).map_err(refused)?;
+    if !socket::connect(link.as_fd(), &address).map_err(refused)? {
+        while !timed::wait_for(link.as_fd(), timed::Until::Writable, SLICE).map_err(refused)? {
+            look(cancel, until)?;
+        }
+        socket::pending_error(link.as_fd()).map_err(refused)?.map_or(Ok(()), |error| Err(refused(error)))?;
+    }
+    socket::send(link.as_fd(), &Preamble::LINK.bytes(run.token)).map_err(refused)?;
+    let near = socket::local_address(link.as_fd()).map_err(refused)?;
+    let listener = listen(SocketAddr::new(near.ip(), 0))?;
+    let door = Door::open(&run, listener)?;
+    let own = own_doors(&door)?;
+    let live = keep_door(run, door)?;
+    finish(job, live, link, own, until, cancel)
+}
+
+fn listen(address: SocketAddr) -> Result<OwnedFd, LoadError> {
+    let refused = |error: std::io::Error| LoadError::refused(&error, "listen", &address.to_string());
+    let listener = socket::tcp(&address).map_err(refused)?;
+    socket::bind(listener.as_fd(), &address).map_err(refused)?;
+    socket::listen(listener.as_fd(), BACKLOG).map_err(refused)?;
+    Ok(listener)
+}
+
+fn begin(job: &Job, cancel: &Cancel) -> Result<Arc<Run>, LoadError> {
+    let connections: u64 = job.script.as_ref().map_or(0, |script| {
+        let most = |group: &iodyno_core::script::Group| {
+            let operations = group.transactions.iter().flat_map(|each| &each.operations);
+            operations.map(|operation| u64::from(operation.connection) + 1).max().unwrap_or(0)
+        };
+        script.groups.iter().map(|group| u64::from(group.strands) * most(group)).sum()
+    });
+    let limit = limits::raise_descriptors(connections + OTHER_DESCRIPTORS)
+        .map_err(|error| LoadError::refused(&error, "read the limit of open files", "script"))?;
+    if limit < connections + 64 {
+        return Err(LoadError::new(
+            ErrorCode::Limit,
+            format!("{connections} connections need as many open files, and this process may have {limit}"),
+            "script",
+            "raise the hard limit of open files (ulimit -Hn) or run as root",
+        ));
+    }
+    let cpus =
+        if job.cpus.is_empty() { affinity::allowed().map_or(1, |cpus| cpus.len()) } else { job.cpus.len() };
+    Run::new(job, cpus, cancel).map(Arc::new)
+}
+
+/// What the other end is told of the doors.
+fn own_doors(door: &Door) -> Result<Word, LoadError> {
+    let refused = |error: std::io::Error| LoadError::refused(&error, "read its own address", "script");
+    Ok(Word::Doors {
+        tcp: door.tcp_port().map_err(refused)?,
+        udp: door.udp_port().map_err(refused)?,
+        unix: door.unix_name,
+    })
+}
+
+fn keep_door(run: Arc<Run>, door: Door) -> Result<Live, LoadError> {
+    let live = Live { run: Arc::clone(&run), threads: Mutex::default() };
+    live.spawn("door", move || door.keep(&run))?;
+    Ok(live)
+}
+
+impl Live {
+    fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), LoadError> {
+        let thread = thread::Builder::new().name(name.to_owned()).stack_size(128 << 10).spawn(work);
+        let thread = thread.map_err(|error| LoadError::refused(&error, "start a thread", "script"))?;
+        locked(&self.threads).push(thread);
+        Ok(())
+    }
+}
+
+fn look(cancel: &Cancel, until: Nanos) -> Result<(), LoadError> {
+    if cancel.is_cancelled() {
+        return Err(LoadError::cancelled());
+    }
+    if clock::monotonic() < until {
+        return Ok(());
+    }
+    Err(LoadError::new(
+        ErrorCode::ConnectTimeout,
+        format!("the other end of the script did not come within {} s", TIME_TO_MEET.0 / 1_000_000_000),
+        "script",
+        "see what it reported, and look for a firewall between the hosts",
+    ))
+}
+
+/// Tells the other end of the own doors, hears of its, and parks the threads.
+fn finish(
+    job: &Job,
+    live: Live,
+    socket: OwnedFd,
+    own: Word,
+    until: Nanos,
+    cancel: &Cancel,
+) -> Result<Prepared, LoadError> {
+    let trouble = |error: std::io::Error| LoadError::refused(&error, "speak with the other end", "script");
+    let socket = TcpStream::from(socket);
+    let far = socket.peer_addr().map_err(trouble)?.ip();
+    let link = Link::new(socket.into()).map_err(trouble)?;
+    let run = Arc::clone(&live.run);
+    let shape = shape(&run.script);
+    link.say(&shape, PATIENCE).and_then(|()| link.say(&own, PATIENCE)).map_err(trouble)?;
+    let mut ear = Ear::default();
+    let doors = loop {
+        look(cancel, until)?;
+        match ear.listen(&link, SLICE).map_err(trouble)? {
+            Heard::Word(other @ Word::Shape { .. }) if other != shape => {
+                return Err(LoadError::new(
+                    ErrorCode::Job,
+                    format!("the two ends have scripts that do not belong together: {shape:?} here, {other:?} there"),
+                    "script",
+                    "give both ends the two sides of one script",
+                ));
+            }
+            Heard::Word(Word::Doors { tcp, udp, unix }) => {
+                let at = |port| SocketAddr::new(far, port);
+                break Doors { tcp: at(tcp), udp: at(udp), unix };
+            }
+            Heard::End => {
+                let mut error = trouble(std::io::Error::from_raw_os_error(errno::ECONNRESET));
+                error.what = "who listens there closed the connection".to_owned();
+                return Err(error);
+            }
+            Heard::Word(_) | Heard::Nothing => {}
+        }
+    };
+    run.meet(link, doors);
+    live.spawn("link", move || keep_link(&run, ear))?;
+    Prepared::of_script(job, live, cancel)
+}
+
+/// Hears what the other end says, and lets it know that this one lives.
+fn keep_link(run: &Run, mut ear: Ear) {
+    let Some(link) = run.link() else { return };
+    let (mut heard, mut beaten) = (clock::monotonic(), clock::monotonic());
+    while !run.closing.load(SeqCst) {
+        match ear.listen(link, SLICE) {
+            Ok(Heard::Word(word)) => {
+                heard = clock::monotonic();
+                run.hear(word);
+                continue;
+            }
+            Ok(Heard::Nothing) => {}
+            Ok(Heard::End) => return run.lose_link("it closed the link"),
+            Err(error) => return run.lose_link(&error.to_string()),
+        }
+        let now = clock::monotonic();
+        if now.minus(beaten) >= BEAT {
+            beaten = now;
+            run.say(&Word::Beat);
+        }
+        if now.minus(heard) >= SILENCE {
+            let seconds = SILENCE.0 / 1_000_000_000;
+            return run.lose_link(&format!("nothing was heard of it for {seconds} s"));
+        }
+    }
+}
+
+/// What must be alike at both ends.
+fn shape(script: &Script) -> Word {
+    // FNV-1a, 64 bits (Fowler, Noll, Vo).
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |number: u64| {
+        for byte in number.to_le_bytes() {
+            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for (group, number, transaction) in script.transactions() {
+        add(u64::from(group.strands));
+        add(number as u64);
+        match transaction.until {
+            Until::Iterations { iterations } => add(iterations << 1),
+            Until::Duration { duration_ns } => add(duration_ns.0 << 1 | 1),
+        }
+    }
+    Word::Shape {
+        groups: script.groups.len() as u64,
+        strands: script.strands(),
+        transactions: script.transactions().count() as u64,
+        digest,
+    }
+}

@@ -1,0 +1,27 @@
+//! Scripts: uperf's profiles, executed call by call, one thread a strand, in step with the other end.
+//!
+//! - `meet`: the two ends find each other; `door` awaits connections on one port and `preamble` tells whose they are;
+//!   `link` is what the ends say to each other beside the data, and `run` is what is known of it.
+//! - `strand`: a thread goes through its transactions; `flow`: the calls on its connections.
+//! - `waiting`, `stall`: when neither end can go on. `tally`: what was done.
+//!
+//! Blocking calls come back every 20 ms ([`run::SLICE`]), so that a strand notices the end of the job, of the
+//! transaction at the other end, and of all hope. Where a transaction lasts for a time, the sending end measures it
+//! and says how many iterations it has begun; the other end makes as many, or says that it is ahead, and then
+//! the first one follows. So no byte of a transaction is left in a connection for the next one.
+
+mod door;
+mod files;
+mod flow;
+mod keys;
+mod link;
+mod meet;
+mod preamble;
+pub(crate) mod run;
+mod stall;
+mod strand;
+mod tally;
+mod waiting;
+
+pub(crate) use meet::{accept, connect, supports, Live};
+pub(crate) use strand::carry_out;

@@ -1,0 +1,151 @@
+//! When neither end can go on: each waits for what the other one will not do before it.
+//!
+//! A strand that has waited for [`STALL`] for the other end tells it what for. Each then looks whether what it has
+//! done already will end the other's wait, that is whether anything is still on its way; if not, it says so. Who
+//! has said so and heard so is in a deadlock: nothing moves on its own, and neither will. So a slow network, or a
+//! strand that pauses, is never taken for one.
+
+use iodyno_core::units::Nanos;
+
+/// chosen: how long a strand waits before it wonders. A deadlock is noticed in this and some round trips.
+pub(super) const STALL: Nanos = Nanos(1_000_000_000);
+
+/// What a strand waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Bytes on a connection; so many have come.
+    Take { connection: u32, so_far: u64 },
+    /// Room to send on a connection.
+    Give { connection: u32 },
+    /// A connection that is opened; so many have been taken.
+    Accept { connection: u32, so_far: u64 },
+    /// Connections that were opened are to be accepted before there may be more.
+    Connect { connection: u32 },
+    /// The other strands, at the end of a transaction.
+    Others,
+}
+
+/// A wait that has lasted for a while, and where in the script it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stall {
+    /// Tells it from the strand's stalls before it.
+    pub serial: u32,
+    /// Transaction of the group, from 0.
+    pub transaction: u32,
+    /// Operation of the transaction, from 0.
+    pub operation: u32,
+    pub wait: Wait,
+}
+
+/// Whether the other end's wait will not end by what this end, which waits for `own`, has done so far.
+/// `sent` and `opened` say how many bytes this end has sent on a connection, and how many it has opened.
+pub(super) fn is_hopeless(
+    other: Wait,
+    own: Wait,
+    sent: impl Fn(u32) -> u64,
+    opened: impl Fn(u32) -> u64,
+) -> bool {
+    match other {
+        Wait::Take { connection, so_far } => sent(connection) <= so_far,
+        Wait::Give { connection: full } => {
+            !matches!(own, Wait::Take { connection, .. } if connection == full)
+        }
+        Wait::Accept { connection, so_far } => opened(connection) <= so_far,
+        Wait::Connect { connection: held } => {
+            !matches!(own, Wait::Accept { connection, .. } if connection == held)
+        }
+        // Both are at the end of the transaction: they wait for other strands than each other.
+        Wait::Others => own != Wait::Others,
+    }
+}
+
+impl Wait {
+    /// For an error.
+    pub(super) fn told(self) -> String {
+        match self {
+            Wait::Take { connection, so_far } => {
+                format!("data on connection {connection} ({so_far} bytes have come)")
+            }
+            Wait::Give { connection } => format!("room to send on connection {connection}"),
+            Wait::Accept { connection, .. } => format!("connection {connection} to be opened"),
+            Wait::Connect { connection } => {
+                format!("connection {connection}, opened many times, to be accepted")
+            }
+            Wait::Others => "the other end, at the end of the transaction".to_owned(),
+        }
+    }
+
+    /// As two numbers, to be sent.
+    pub(super) fn numbers(self) -> (u64, u64) {
+        let (kind, connection, so_far) = match self {
+            Wait::Take { connection, so_far } => (1, connection, so_far),
+            Wait::Give { connection } => (2, connection, 0),
+            Wait::Accept { connection, so_far } => (3, connection, so_far),
+            Wait::Connect { connection } => (4, connection, 0),
+            Wait::Others => (5, 0, 0),
+        };
+        (kind << 32 | u64::from(connection), so_far)
+    }
+
+    /// Inverse of [`Wait::numbers`].
+    pub(super) fn of(numbers: (u64, u64)) -> Option<Wait> {
+        let (connection, so_far) = (numbers.0 as u32, numbers.1);
+        Some(match numbers.0 >> 32 {
+            1 => Wait::Take { connection, so_far },
+            2 => Wait::Give { connection },
+            3 => Wait::Accept { connection, so_far },
+            4 => Wait::Connect { connection },
+            5 => Wait::Others,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAKE: Wait = Wait::Take { connection: 1, so_far: 100 };
+    const GIVE: Wait = Wait::Give { connection: 1 };
+    const ACCEPT: Wait = Wait::Accept { connection: 1, so_far: 1 };
+
+    /// Both judge each other's wait; whether it is a deadlock.
+    fn deadlock(one: Wait, sent_by_one: u64, two: Wait, sent_by_two: u64) -> bool {
+        is_hopeless(two, one, |_| sent_by_one, |_| sent_by_one)
+            && is_hopeless(one, two, |_| sent_by_two, |_| sent_by_two)
+    }
+
+    #[test]
+    fn both_reading_with_nothing_on_the_way_is_a_deadlock_and_with_something_it_is_not() {
+        assert!(deadlock(TAKE, 100, TAKE, 100));
+        assert!(!deadlock(TAKE, 101, TAKE, 100));
+        assert!(!deadlock(TAKE, 100, TAKE, 300));
+    }
+
+    #[test]
+    fn both_writing_or_both_accepting_or_one_done_is_a_deadlock() {
+        assert!(deadlock(GIVE, 500, GIVE, 500));
+        assert!(deadlock(ACCEPT, 1, ACCEPT, 1));
+        assert!(deadlock(Wait::Others, 100, TAKE, 0));
+        assert!(deadlock(Wait::Others, 0, GIVE, 0));
+        assert!(deadlock(Wait::Connect { connection: 2 }, 1, ACCEPT, 64));
+        assert!(!deadlock(Wait::Connect { connection: 1 }, 64, ACCEPT, 64));
+    }
+
+    #[test]
+    fn a_stream_that_the_network_holds_up_is_none() {
+        // One writes into a full buffer, the other reads: data is on its way.
+        assert!(!deadlock(GIVE, 5_000, TAKE, 100));
+        assert!(!deadlock(Wait::Others, 0, Wait::Others, 0));
+        // What opened more than was accepted.
+        assert!(!deadlock(TAKE, 2, ACCEPT, 100));
+    }
+
+    #[test]
+    fn a_wait_survives_being_sent() {
+        for wait in [TAKE, GIVE, ACCEPT, Wait::Connect { connection: 7 }, Wait::Others] {
+            assert_eq!(Wait::of(wait.numbers()), Some(wait));
+        }
+        assert_eq!(Wait::of((9 << 32, 0)), None);
+    }
+}

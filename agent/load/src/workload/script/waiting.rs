@@ -1,0 +1,115 @@
+//! A strand that waits for the other end: how long, and whether in vain.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use iodyno_core::message::ErrorCode;
+
+use super::link::Word;
+use super::run::locked;
+use super::stall::{is_hopeless, Stall, Wait, STALL};
+use super::strand::{Fault, Halt, Strand};
+use crate::error::LoadError;
+
+/// A wait that was told to the other end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Announced {
+    stall: Stall,
+    /// The serial number of the other strand's stall that was found hopeless.
+    judged: u32,
+}
+
+impl Strand<'_> {
+    /// After a slice of waiting for the other end: whether to wait on.
+    pub(super) fn waited(&mut self, wait: Wait, until: Option<u64>) -> Result<(), Fault> {
+        self.worker.tick();
+        let now = self.worker.now;
+        if self.is_over() {
+            return Err(Fault::Halt(Halt::Over));
+        }
+        if until.is_some_and(|until| now >= until) {
+            return Err(Fault::Timeout);
+        }
+        if wait != Wait::Others {
+            self.look_at_other().map_err(Fault::Halt)?;
+        }
+        let since = *self.waiting_since.get_or_insert(now);
+        // What waits for a bounded time cannot be stuck.
+        if until.is_none() && now.saturating_sub(since) >= STALL.0 {
+            self.wonder(wait);
+        }
+        Ok(())
+    }
+
+    /// Something moved, perhaps after a wait.
+    #[inline]
+    pub(super) fn went_on(&mut self) {
+        if self.waiting_since.is_some() {
+            self.progressed();
+        }
+    }
+
+    /// Something came of waiting.
+    pub(super) fn progressed(&mut self) {
+        self.waiting_since = None;
+        if self.announced.take().is_some() {
+            self.run.say(&Word::Resumed { strand: self.number });
+        }
+    }
+
+    /// Waits long: tells the other end, and finds out whether both will for ever.
+    #[cold]
+    fn wonder(&mut self, wait: Wait) {
+        let strand = self.number;
+        if self.announced.as_ref().is_none_or(|announced| announced.stall.wait != wait) {
+            self.stalls += 1;
+            let stall = Stall {
+                serial: self.stalls,
+                transaction: self.place.transaction as u32,
+                operation: self.place.operation as u32,
+                wait,
+            };
+            self.announced = Some(Announced { stall, judged: 0 });
+            self.run.say(&Word::Stalled { strand, stall });
+        }
+        let Some(other) = *locked(&self.pair.stall) else { return };
+        let Some(announced) = &self.announced else { return };
+        let sent = |connection: u32| {
+            self.flows.get(connection as usize).and_then(Option::as_ref).map_or(0, |flow| flow.sent)
+        };
+        let opened = |connection: u32| self.opened.get(connection as usize).copied().unwrap_or(0);
+        let own = announced.stall;
+        if announced.judged != other.serial {
+            if !is_hopeless(other.wait, wait, sent, opened) {
+                return;
+            }
+            self.run.say(&Word::Nothing { strand, serial: other.serial });
+            if let Some(announced) = &mut self.announced {
+                announced.judged = other.serial;
+            }
+        }
+        if self.pair.nothing.load(SeqCst) == own.serial {
+            self.report_deadlock(own, other);
+        }
+    }
+
+    fn report_deadlock(&self, own: Stall, other: Stall) {
+        let transaction = &self.group.transactions[own.transaction as usize];
+        let operation = transaction.operations.get(own.operation as usize);
+        let label = operation.map_or("its end", |operation| operation.label.as_str());
+        let (here, there) = (own.wait.told(), other.wait.told());
+        let place = match other.wait {
+            Wait::Others => format!("transaction {}, its end", other.transaction + 1),
+            _ => format!("transaction {}, operation {}", other.transaction + 1, other.operation + 1),
+        };
+        self.run.fail(LoadError::new(
+            ErrorCode::Job,
+            format!(
+                "the two ends of the script wait for each other for ever: {} waits for {here}; the other end, in \
+                 {place}, waits for {there}; nothing is on its way",
+                self.whereabouts(label)
+            ),
+            format!("script, group {}", self.group.name),
+            "see that each write has its read at the other end, of the same size, and each connect its accept",
+        ));
+    }
+}

@@ -1,0 +1,122 @@
+//! A connection for each request: counted, ended, and not stopped by what goes wrong.
+
+mod pair;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use iodyno_core::units::{Bytes, Nanos};
+use iodyno_load::{listen, Cancel};
+use iodyno_sys::clock;
+use pair::{job, over, prepare, run, DRIVERS, MS};
+
+fn exchange(role: Role, driver: Driver, connections: u32, load_ms: u64) -> Job {
+    let plain = job(role, driver, connections, 700, load_ms);
+    Job { workload: Workload::ConnectRequestResponse, answer_bytes: Bytes(3_000), ..plain }
+}
+
+#[test]
+fn every_operation_has_a_connection_of_its_own() {
+    for near in DRIVERS {
+        for far in DRIVERS {
+            let sender = exchange(Role::Send, near, 6, 300);
+            let (sent, received) = run(&sender, &exchange(Role::Receive, far, 6, 300));
+            let case = format!("{near:?} {far:?}");
+            let (sent, received) = (sent.totals, received.totals);
+            assert!(sent.operations > 0, "{case}");
+            assert_eq!(sent.operations, received.operations, "{case}");
+            assert_eq!(sent.bytes, 700 * sent.operations, "{case}");
+            assert_eq!(sent.rare.opened, sent.operations, "{case}: {:?}", sent.rare);
+            assert_eq!(received.rare.opened, sent.operations, "{case}");
+            assert_eq!(sent.rare.refused + sent.rare.failed + received.rare.failed, 0, "{case}");
+            assert_eq!(sent.connections_lost + received.connections_lost, 0, "{case}");
+        }
+    }
+}
+
+#[test]
+fn the_same_over_unix_sockets_and_tls_with_and_without_sessions_taken_up_again() {
+    for (transport, tls_resumption) in
+        [(Transport::Unix, false), (Transport::Tls, false), (Transport::Tls, true)]
+    {
+        for (near, far) in [(Driver::Threads, Driver::Epoll), (Driver::Epoll, Driver::Threads)] {
+            for bytes in [64, 40_000] {
+                let of = |role, driver| {
+                    let plain = over(transport, exchange(role, driver, 4, 300));
+                    Job { tls_resumption, message_bytes: Bytes(bytes), ..plain }
+                };
+                let (sent, received) = run(&of(Role::Send, near), &of(Role::Receive, far));
+                let case = format!("{transport:?} {tls_resumption} {near:?} {far:?} {bytes}");
+                let (sent, received) = (sent.totals, received.totals);
+                assert!(sent.operations > 0, "{case}");
+                assert_eq!(
+                    sent.operations, received.operations,
+                    "{case}: {:?} {:?}",
+                    sent.rare, received.rare
+                );
+                assert_eq!(sent.bytes, received.bytes, "{case}");
+                assert_eq!(sent.rare.failed + received.rare.failed, 0, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_that_nobody_takes_are_counted_and_tried_again() {
+    for driver in DRIVERS {
+        let sender = exchange(Role::Send, driver, 2, 200);
+        let cancel = Cancel::default();
+        let (sender, receiver) = prepare(&sender, &exchange(Role::Receive, driver, 2, 200), &cancel).unwrap();
+        // With the receiver, its listening socket is gone.
+        drop(receiver);
+        let sent = sender.arm(clock::monotonic()).join().totals;
+        // One attempt in a millisecond or so of each flow: none of them in a spin.
+        assert!((2..=2 * 2 * 200).contains(&sent.rare.refused), "{driver:?}: {:?}", sent.rare);
+        assert_eq!(sent.operations, 0, "{driver:?}");
+    }
+}
+
+#[test]
+fn who_does_not_show_the_token_is_turned_away_and_holds_nobody_up() {
+    for driver in DRIVERS {
+        let cancel = Cancel::default();
+        let receiver = exchange(Role::Receive, driver, 3, 400);
+        let listener = listen(&receiver, &cancel).unwrap();
+        let port = listener.port();
+        let sender =
+            Job { address: Some(format!("127.0.0.1:{port}")), ..exchange(Role::Send, driver, 3, 400) };
+        let connecting = std::thread::spawn(move || iodyno_load::connect(&sender, &cancel));
+        let receiver = listener.accept_all().unwrap();
+        let sender = connecting.join().unwrap().unwrap();
+        let start = clock::monotonic().plus(Nanos(30 * MS));
+        let (receiving, sending) = (receiver.arm(start), sender.arm(start));
+        clock::sleep_until(start.plus(Nanos(50 * MS))).unwrap();
+        let mut foreign = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        foreign.write_all(&[7; 64]).unwrap();
+        let (sent, received) = (sending.join().totals, receiving.join().totals);
+        assert_eq!(received.rare.refused, 1, "{driver:?}");
+        assert!(sent.operations > 0 && sent.operations == received.operations, "{driver:?}");
+    }
+}
+
+#[test]
+fn a_stop_ends_both_ends_soon() {
+    for driver in DRIVERS {
+        let cancel = Cancel::default();
+        let (sender, receiver) = prepare(
+            &exchange(Role::Send, driver, 3, 60_000),
+            &exchange(Role::Receive, driver, 3, 60_000),
+            &cancel,
+        )
+        .unwrap();
+        let (receiving, sending) = (receiver.arm(clock::monotonic()), sender.arm(clock::monotonic()));
+        std::thread::sleep(Duration::from_millis(100));
+        let begun = Instant::now();
+        cancel.cancel();
+        let (sent, received) = (sending.join().totals, receiving.join().totals);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{driver:?}: {:?}", begun.elapsed());
+        assert_eq!(sent.connections_lost + received.connections_lost, 0);
+    }
+}

@@ -1,0 +1,191 @@
+//! An open loop: operations begin at their arrivals, what waits is counted from when it was to begin.
+
+mod pair;
+
+use iodyno_core::arrivals::{Arrivals, Law};
+use iodyno_core::histogram::{Histogram, Snapshot};
+use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
+use iodyno_core::units::{Bytes, Nanos};
+use iodyno_load::{connect, Cancel, Finished, OpenTotals};
+use iodyno_sys::clock;
+use pair::{check_consistent, job, run, DRIVERS, MS};
+
+fn arrivals(law: Law, per_second: u64) -> Option<Arrivals> {
+    let period_ns = Nanos::SECOND;
+    Some(Arrivals { law, operations: per_second, period_ns, per_connection: false, seed: 3 })
+}
+
+/// A request and its answer at these arrivals.
+fn asking(driver: Driver, connections: u32, arrivals: Option<Arrivals>, load_ms: u64) -> (Job, Job) {
+    let mut sender = job(Role::Send, driver, connections, 64, load_ms);
+    (sender.workload, sender.answer_bytes, sender.arrivals) =
+        (Workload::RequestResponse, Bytes(64), arrivals);
+    let receiver = Job { role: Role::Receive, arrivals: None, ..sender.clone() };
+    (sender, receiver)
+}
+
+fn open(finished: &Finished) -> &OpenTotals {
+    finished.totals.open_loop.as_ref().unwrap()
+}
+
+fn all(snapshot: &Snapshot) -> Histogram {
+    snapshot.since(&Snapshot::default())
+}
+
+/// What holds in every open loop that has come to its end.
+fn check_accounts(finished: &Finished, burst: u64) {
+    let open = open(finished);
+    assert_eq!(open.begun, open.lateness.count());
+    assert!(open.waiting.count() <= open.begun);
+    assert_eq!(open.due, open.begun + open.missed, "{} begun, {} missed", open.begun, open.missed);
+    assert_eq!(open.response_time.count(), finished.totals.operations);
+    assert!(finished.totals.operations <= open.begun * burst);
+    // Without bursts, response time is waiting, lateness and service time, but for looks at the clock between them; the
+    // operations that were cut off at the stop have no response.
+    let parts = all(&open.lateness).sum_ns + all(&open.waiting).sum_ns;
+    let service = all(&finished.totals.service_time).sum_ns;
+    if burst == 1 && finished.totals.operations == open.begun {
+        let response = all(&open.response_time).sum_ns;
+        let sum = parts + service;
+        assert!(response.abs_diff(sum) <= response / 10 + MS, "{response}, of parts {sum}");
+    }
+}
+
+#[test]
+fn every_arrival_is_begun_and_the_rate_is_kept_over_tcp() {
+    for driver in DRIVERS {
+        for (law, tolerance) in [(Law::Constant {}, 1), (Law::Poisson {}, 160)] {
+            for own in [false, true] {
+                let connections = if own { 4 } else { 20 };
+                let mut planned = arrivals(law.clone(), if own { 500 } else { 2_000 }).unwrap();
+                planned.per_connection = own;
+                let (sender, receiver) = asking(driver, connections, Some(planned), 500);
+                let (sent, received) = run(&sender, &receiver);
+                for finished in [&sent, &received] {
+                    check_consistent(&finished.totals, connections);
+                    assert_eq!(finished.totals.connections_lost, 0, "{:?}", finished.totals.lost_reason);
+                }
+                check_accounts(&sent, 1);
+                assert!(received.totals.open_loop.is_none());
+                let due = open(&sent).due;
+                // 1000 in half a second. Poisson: five standard deviations.
+                assert!(due.abs_diff(1_000) <= tolerance + u64::from(own) * 4, "{driver:?} {law:?}: {due}");
+                // Those that were due in the last instants may be missed on a busy machine.
+                assert!(open(&sent).begun >= due - due / 5, "{driver:?}: {} of {due}", open(&sent).begun);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_has_arrivals_too() {
+    for driver in DRIVERS {
+        let mut sender = job(Role::Send, driver, 3, 10_000, 400);
+        sender.arrivals = arrivals(Law::Poisson {}, 1_000);
+        let receiver = job(Role::Receive, driver, 3, 10_000, 400);
+        let (sent, received) = run(&sender, &receiver);
+        check_accounts(&sent, 1);
+        assert_eq!(sent.totals.bytes, received.totals.bytes);
+        assert!(open(&sent).due.abs_diff(400) < 100, "{}", open(&sent).due);
+    }
+}
+
+#[test]
+fn what_finds_no_connection_free_waits_and_is_counted_from_its_arrival() {
+    // The answers take 2 ms each on one connection, and four times as many are asked for.
+    for driver in DRIVERS {
+        let (sender, mut receiver) = asking(driver, 1, arrivals(Law::Constant {}, 2_000), 500);
+        receiver.compute_ns = Nanos(2 * MS);
+        let (sent, _) = run(&sender, &receiver);
+        check_accounts(&sent, 1);
+        let open = open(&sent);
+        assert!(open.due.abs_diff(1_000) <= 1);
+        // 250 could be answered, and not many fewer were unless this machine is very busy.
+        assert!(open.begun <= 252, "{}", open.begun);
+        assert_eq!(open.missed, open.due - open.begun);
+        // The first found the connection free; all others waited for it.
+        assert_eq!(open.waiting.count(), open.begun - 1);
+        // Arrival k begins at 2 ms x k at the earliest and was due at 0.5 ms x k: the mean wait is that of the middle.
+        let waiting = all(&open.waiting);
+        let mean = waiting.sum_ns / waiting.count;
+        assert!(mean >= (open.begun / 2 - 2) * (2 * MS - MS / 2), "{mean}");
+        // Service time knows nothing of it: that is the omission that response time avoids.
+        let service = all(&sent.totals.service_time);
+        assert!(service.sum_ns / service.count < mean / 10);
+        assert!(all(&open.response_time).sum_ns > waiting.sum_ns);
+        // 3 of 4 were never begun, and the oldest of them had waited for as long as it was to at the stop.
+        assert!(open.oldest_wait_ns.0 > 300 * MS, "{:?}", open.oldest_wait_ns);
+    }
+}
+
+#[test]
+fn an_arrival_makes_all_operations_of_its_burst_on_one_connection() {
+    for driver in DRIVERS {
+        let (mut sender, receiver) = asking(driver, 5, arrivals(Law::Constant {}, 200), 500);
+        (sender.burst, sender.think_ns) = (4, Nanos(MS / 10));
+        let (sent, _) = run(&sender, &receiver);
+        check_accounts(&sent, 4);
+        let operations = sent.totals.operations;
+        assert!(open(&sent).due.abs_diff(100) <= 1);
+        // The last arrivals may lie too close to the stop for all four.
+        assert!((360..=4 * open(&sent).begun).contains(&operations), "{driver:?}: {operations}");
+        // Bursts of 4 with a pause after each operation: pauses are no response time.
+        assert!(sent.totals.think_ns.0 >= 300 * MS / 10, "{:?}", sent.totals.think_ns);
+    }
+}
+
+#[test]
+fn a_burst_of_a_closed_loop_is_made_without_a_pause() {
+    for driver in DRIVERS {
+        let (mut sender, receiver) = asking(driver, 1, None, 300);
+        (sender.burst, sender.think_ns) = (10, Nanos(20 * MS));
+        let (sent, _) = run(&sender, &receiver);
+        // 15 pauses at most, and ten operations before each.
+        assert!((10..=160).contains(&sent.totals.operations), "{driver:?}: {}", sent.totals.operations);
+        assert_eq!(sent.totals.operations % 10, 0, "{driver:?}");
+    }
+}
+
+#[test]
+fn arrivals_of_a_transport_that_does_nothing_are_all_begun() {
+    for driver in DRIVERS {
+        let mut sender = job(Role::Send, driver, 2, 100, 300);
+        (sender.transport, sender.address) = (Transport::Null, None);
+        sender.arrivals = arrivals(Law::OnOff { on_ns: Nanos(5 * MS), off_ns: Nanos(15 * MS) }, 10_000);
+        let sent = connect(&sender, &Cancel::default()).unwrap().arm(clock::monotonic()).join();
+        check_accounts(&sent, 1);
+        let due = open(&sent).due;
+        assert!(due.abs_diff(3_000) < 500, "{due}");
+        assert!(open(&sent).missed <= due / 5);
+    }
+}
+
+#[test]
+fn more_arrivals_than_anybody_can_begin_are_counted_and_end_on_time() {
+    for driver in DRIVERS {
+        let (sender, receiver) = asking(driver, 2, arrivals(Law::Poisson {}, 5_000_000), 300);
+        let before = clock::monotonic();
+        let (sent, _) = run(&sender, &receiver);
+        check_accounts(&sent, 1);
+        assert!(open(&sent).due.abs_diff(1_500_000) < 10_000, "{}", open(&sent).due);
+        assert!(open(&sent).missed > 0);
+        // The load, the lead before it, and what a busy machine takes.
+        assert!(clock::monotonic().minus(before) < Nanos(3_000 * MS));
+    }
+}
+
+#[test]
+fn a_peer_that_goes_while_a_connection_waits_for_its_arrival_is_noticed() {
+    let (sender, receiver) = asking(Driver::Epoll, 3, arrivals(Law::Constant {}, 1), 5_000);
+    let cancel = Cancel::default();
+    let (sending, receiving) = pair::prepare(&sender, &receiver, &cancel).unwrap();
+    let start = clock::monotonic().plus(Nanos(30 * MS));
+    let (receiving, sending) = (receiving.arm(start), sending.arm(start));
+    clock::sleep_until(start.plus(Nanos(100 * MS))).unwrap();
+    receiving.stop();
+    drop(receiving);
+    // Long before the first arrival.
+    let sent = sending.join();
+    assert_eq!(sent.totals.connections_lost, 3);
+    assert!(sent.stopped_ns.unwrap() < start.plus(Nanos(900 * MS)), "{:?}", sent.stopped_ns);
+}

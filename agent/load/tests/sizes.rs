@@ -1,0 +1,96 @@
+//! Messages of drawn sizes, and several requests under way: everything arrives, and each answer is that of its request.
+
+mod pair;
+
+use iodyno_core::arrivals::Sizes;
+use iodyno_core::histogram::Snapshot;
+use iodyno_core::job::{Driver, Job, Role, Workload};
+use iodyno_core::units::Bytes;
+use iodyno_load::{connect, Cancel};
+use pair::{check_consistent, job, run, DRIVERS};
+
+fn mix() -> Option<Sizes> {
+    let sizes_bytes = [1, 500, 70_000].map(Bytes).to_vec();
+    Some(Sizes::Mix { sizes_bytes, weights: vec![5, 3, 1] })
+}
+
+fn asking(sending: Driver, receiving: Driver, outstanding: u32) -> (Job, Job) {
+    let mut sender = job(Role::Send, sending, 5, 70_000, 300);
+    (sender.workload, sender.answer_bytes, sender.outstanding) =
+        (Workload::RequestResponse, Bytes(3_000), outstanding);
+    (sender.message_sizes, sender.seed) = (mix(), 77);
+    let receiver = Job { role: Role::Receive, driver: receiving, ..sender.clone() };
+    (sender, receiver)
+}
+
+#[test]
+fn requests_of_drawn_sizes_are_answered_one_by_one_and_pipelined() {
+    for receiving in DRIVERS {
+        for (sending, outstanding) in [(Driver::Threads, 1), (Driver::Epoll, 1), (Driver::Epoll, 16)] {
+            let (sender, receiver) = asking(sending, receiving, outstanding);
+            let (sent, received) = run(&sender, &receiver);
+            for finished in [&sent, &received] {
+                check_consistent(&finished.totals, 5);
+                assert_eq!(finished.totals.connections_lost, 0, "{:?}", finished.totals.lost_reason);
+            }
+            let (asked, answered) = (sent.totals.operations, received.totals.operations);
+            assert!(asked > 50, "{sending:?} {outstanding}: {asked}");
+            // A request that was cut off at the stop has no answer; what was answered was taken.
+            assert_eq!(asked, answered, "{sending:?} to {receiving:?}, {outstanding}");
+            // The mean of the mix is 7945 bytes with a standard deviation of 22 000: six standard errors.
+            let mean = sent.totals.bytes as f64 / asked as f64;
+            assert!((mean - 7_945.0).abs() < 6.0 * 22_000.0 / (asked as f64).sqrt(), "{mean} of {asked}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_of_drawn_sizes_arrives_whole() {
+    for driver in DRIVERS {
+        let mut sender = job(Role::Send, driver, 3, 10_000, 300);
+        sender.message_sizes = Some(Sizes::Uniform { least_bytes: Bytes(1), greatest_bytes: Bytes(10_000) });
+        let receiver = job(Role::Receive, driver, 3, 10_000, 300);
+        let (sent, received) = run(&sender, &receiver);
+        assert_eq!(sent.totals.bytes, received.totals.bytes);
+        let mean = sent.totals.bytes as f64 / sent.totals.operations as f64;
+        assert!((mean - 5_000.0).abs() < 6.0 * 2_887.0 / (sent.totals.operations as f64).sqrt(), "{mean}");
+    }
+}
+
+#[test]
+fn pipelining_keeps_as_many_under_way_as_it_was_told() {
+    let (mut sender, mut receiver) = asking(Driver::Epoll, Driver::Threads, 4);
+    (sender.connections, sender.message_sizes, sender.message_bytes) = (1, None, Bytes(100));
+    (receiver.connections, receiver.message_sizes, receiver.message_bytes) = (1, None, Bytes(100));
+    let (sent, _) = run(&sender, &receiver);
+    let service = sent.totals.service_time.since(&Snapshot::default());
+    // The last answers come after the load was due to stop, on a busy machine quite some time after.
+    let span = sent.stopped_ns.unwrap().minus(sent.first_operation_ns.unwrap());
+    let under_way = service.sum_ns as f64 / span.0 as f64;
+    // Little's law: the time in service over the time of the load. All four always are, but for the moments of the sends.
+    assert!((2.0..=4.1).contains(&under_way), "{under_way}");
+}
+
+#[test]
+fn large_messages_in_both_directions_do_not_wait_for_each_other() {
+    for receiving in DRIVERS {
+        let (mut sender, mut receiver) = asking(Driver::Epoll, receiving, 8);
+        for job in [&mut sender, &mut receiver] {
+            (job.message_sizes, job.message_bytes, job.answer_bytes) =
+                (None, Bytes(3_000_000), Bytes(2_000_000));
+            job.socket.send_buffer_bytes = Some(Bytes(50_000));
+            job.socket.receive_buffer_bytes = Some(Bytes(50_000));
+        }
+        let (sent, received) = run(&sender, &receiver);
+        assert_eq!(sent.totals.connections_lost + received.totals.connections_lost, 0);
+        assert!(sent.totals.operations > 5, "{receiving:?}: {}", sent.totals.operations);
+    }
+}
+
+#[test]
+fn what_pipelining_does_not_go_with_is_said() {
+    let (mut sender, _) = asking(Driver::Threads, Driver::Epoll, 2);
+    sender.address = Some("127.0.0.1:1".to_owned());
+    let error = connect(&sender, &Cancel::default()).err().unwrap();
+    assert_eq!((error.place.as_str(), error.advice.as_str()), ("outstanding", "take driver epoll"));
+}

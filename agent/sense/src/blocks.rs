@@ -1,0 +1,22 @@
+//! Operations of the block layer one by one, as the kernel's tracepoints tell them (`bpf/block.bpf.c`).
+
+mod events;
+#[cfg(has_bpf)]
+mod kernel;
+#[cfg(not(has_bpf))]
+mod no_programs;
+
+pub use events::{BlockEvent, BlockOperation};
+#[cfg(has_bpf)]
+pub use kernel::BlockTrace;
+#[cfg(not(has_bpf))]
+pub use no_programs::BlockTrace;
+
+/// Operations that could not be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Untold {
+    /// There was no room in the ring.
+    pub no_room: u64,
+    /// They had begun before the trace did.
+    pub begun_before: u64,
+}

@@ -1,0 +1,194 @@
+//! What the load did, counted by its workers and read by somebody else.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use iodyno_core::disk::{Disk, ReplayedKind, Sync, WHOLE_PPM};
+use iodyno_core::disk::{DiskInterface, Pattern};
+use iodyno_core::histogram::{Recorder, Snapshot};
+
+use crate::classes::ClassTotals;
+
+/// chosen: more sets of counters than this add memory and reading time (111 KB each) and no speed, because no more than a
+/// few threads run at a time.
+const MOST_LANES: usize = 64;
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Read,
+    Write,
+    Sync,
+    Truncate,
+}
+
+const CLASSES: [Class; 4] = [Class::Read, Class::Write, Class::Sync, Class::Truncate];
+
+impl Class {
+    pub(crate) fn name(self, disk: &Disk) -> &'static str {
+        match self {
+            Class::Read => "read",
+            Class::Write => "write",
+            Class::Truncate => "truncate",
+            Class::Sync if disk.interface == DiskInterface::Mmap => "msync",
+            Class::Sync if disk.sync == Sync::Fdatasync => "fdatasync",
+            Class::Sync => "fsync",
+        }
+    }
+
+    /// Whether the job can have such operations.
+    fn is_of(self, disk: &Disk) -> bool {
+        let replayed = |kind| disk.replay.as_ref().map(|replay| replay.kinds.contains(&kind));
+        match self {
+            Class::Read => replayed(ReplayedKind::Read).unwrap_or(disk.read_ratio_ppm > 0),
+            Class::Write => replayed(ReplayedKind::Write).unwrap_or(disk.read_ratio_ppm < WHOLE_PPM),
+            Class::Sync => {
+                let told = matches!(disk.sync, Sync::Fsync | Sync::Fdatasync) && disk.writes();
+                told || replayed(ReplayedKind::Fsync).unwrap_or(false)
+            }
+            Class::Truncate => disk.pattern == Pattern::Append && disk.replay.is_none(),
+        }
+    }
+}
+
+/// Counts of one class.
+struct Cell {
+    bytes: AtomicU64,
+    operations: AtomicU64,
+    errors: AtomicU64,
+    service: Recorder,
+    response: Option<Recorder>,
+}
+
+/// Counters of one worker, or of some where there are many.
+#[repr(align(64))]
+pub(crate) struct Lane {
+    cells: [Option<Box<Cell>>; 4],
+    /// Bytes read and written, a target.
+    targets: Box<[[AtomicU64; 2]]>,
+    /// Whether one worker alone adds to them.
+    alone: bool,
+}
+
+impl Lane {
+    /// Counts an operation that ended well. `response_ns`: in an open loop.
+    #[inline]
+    pub(crate) fn count(
+        &self,
+        class: Class,
+        target: usize,
+        bytes: u64,
+        service_ns: u64,
+        response_ns: Option<u64>,
+    ) {
+        let Some(cell) = &self.cells[class as usize] else { return };
+        let side = usize::from(class == Class::Write);
+        if self.alone {
+            // Without locked instructions, which one writer does not need.
+            let add = |counter: &AtomicU64, grown: u64| counter.store(counter.load(Relaxed) + grown, Relaxed);
+            add(&cell.bytes, bytes);
+            add(&self.targets[target][side], bytes);
+            add(&cell.operations, 1);
+            cell.service.record_alone(service_ns);
+            if let (Some(recorder), Some(time)) = (&cell.response, response_ns) {
+                recorder.record_alone(time);
+            }
+        } else {
+            cell.bytes.fetch_add(bytes, Relaxed);
+            self.targets[target][side].fetch_add(bytes, Relaxed);
+            cell.operations.fetch_add(1, Relaxed);
+            cell.service.record(service_ns);
+            if let (Some(recorder), Some(time)) = (&cell.response, response_ns) {
+                recorder.record(time);
+            }
+        }
+    }
+
+    #[cold]
+    pub(crate) fn count_error(&self, class: Class) {
+        if let Some(cell) = &self.cells[class as usize] {
+            cell.errors.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Counters of a job.
+pub(crate) struct Counters {
+    lanes: Box<[Lane]>,
+    classes: Vec<(Class, &'static str)>,
+}
+
+impl Counters {
+    pub(crate) fn new(disk: &Disk, open: bool) -> Self {
+        let workers = disk.workers as usize;
+        let lane = || Lane {
+            cells: CLASSES.map(|class| {
+                class.is_of(disk).then(|| {
+                    Box::new(Cell {
+                        bytes: AtomicU64::new(0),
+                        operations: AtomicU64::new(0),
+                        errors: AtomicU64::new(0),
+                        service: Recorder::default(),
+                        response: open.then(Recorder::default),
+                    })
+                })
+            }),
+            targets: disk.targets.iter().map(|_| Default::default()).collect(),
+            alone: workers <= MOST_LANES,
+        };
+        Counters {
+            lanes: (0..workers.min(MOST_LANES)).map(|_| lane()).collect(),
+            classes: CLASSES
+                .into_iter()
+                .filter(|class| class.is_of(disk))
+                .map(|class| (class, class.name(disk)))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn lane(&self, worker: usize) -> &Lane {
+        &self.lanes[worker % self.lanes.len()]
+    }
+
+    fn cells(&self, class: Class) -> impl Iterator<Item = &Cell> {
+        self.lanes.iter().filter_map(move |lane| lane.cells[class as usize].as_deref())
+    }
+
+    /// Every class that the job can have.
+    pub(crate) fn read(&self) -> Vec<ClassTotals> {
+        let of = |(class, name): &(Class, &str)| {
+            // The histogram first: an operation that is in it is in the sums, too.
+            let service_time = Snapshot::of(self.cells(*class).map(|cell| &cell.service));
+            let open = self.cells(*class).next().is_some_and(|cell| cell.response.is_some());
+            let response = || Snapshot::of(self.cells(*class).filter_map(|cell| cell.response.as_ref()));
+            let sum = |counter: fn(&Cell) -> &AtomicU64| {
+                self.cells(*class).map(|cell| counter(cell).load(Relaxed)).sum::<u64>()
+            };
+            ClassTotals {
+                name: (*name).to_owned(),
+                response_time: open.then(response),
+                service_time,
+                bytes: sum(|cell| &cell.bytes),
+                operations: sum(|cell| &cell.operations),
+                errors: sum(|cell| &cell.errors),
+            }
+        };
+        self.classes.iter().map(of).collect()
+    }
+
+    /// Bytes read and written of a target.
+    pub(crate) fn target_bytes(&self, target: usize) -> [u64; 2] {
+        let sum = |side: usize| self.lanes.iter().map(|lane| lane.targets[target][side].load(Relaxed)).sum();
+        [sum(0), sum(1)]
+    }
+
+    /// Service times of reads and writes together.
+    pub(crate) fn service_time(&self) -> Snapshot {
+        Snapshot::of(self.cells(Class::Read).chain(self.cells(Class::Write)).map(|cell| &cell.service))
+    }
+
+    /// Response times of reads and writes together; of nothing in a closed loop.
+    pub(crate) fn response_time(&self) -> Snapshot {
+        let cells = self.cells(Class::Read).chain(self.cells(Class::Write));
+        Snapshot::of(cells.filter_map(|cell| cell.response.as_ref()))
+    }
+}

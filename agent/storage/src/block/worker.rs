@@ -1,0 +1,290 @@
+//! A thread that makes storage load: what it does next, when, and what became of it.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use iodyno_core::block_pattern::{BlockStream, Place};
+use iodyno_core::disk::{Pattern, Replay, ReplayedKind};
+use iodyno_core::units::Nanos;
+use iodyno_load::{OpenLoop, OpenTimes};
+use iodyno_sys::operation_clock::OperationClock;
+use iodyno_sys::{clock, process, realtime};
+
+use super::counters::{Class, Lane};
+use super::shared::{Failure, Shared};
+use super::target::calls_sync;
+use super::units::{Seen, Units};
+
+/// chosen: how long before the start a worker stops sleeping and spins; as in the network's load.
+const SPIN: Nanos = Nanos(100_000);
+/// chosen: how often a worker that waits looks whether the job was stopped.
+pub(crate) const LOOK: Nanos = Nanos(50_000_000);
+/// chosen: how often another block is drawn where the first is being written; more only where almost all are.
+const DRAWS: u32 = 64;
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    pub class: Class,
+    pub place: Place,
+    /// When it was to begin; 0: when it begins.
+    pub intended: u64,
+}
+
+/// Whether there is something to do.
+pub(crate) enum Turn {
+    /// This, now.
+    Now(Operation),
+    /// Nothing before this instant.
+    At(u64),
+    /// Nothing any more.
+    Never,
+}
+
+/// A worker while the load is on.
+pub(crate) struct Worker<'a> {
+    pub shared: &'a Shared,
+    pub number: usize,
+    pub lane: &'a Lane,
+    clock: OperationClock,
+    /// The last reading of the clock: the end of the last call and the begin of the next.
+    pub now: u64,
+    stream: BlockStream,
+    replay: Option<&'a Replay>,
+    open: Option<(&'a OpenLoop, &'a OpenTimes)>,
+    /// The arrival that was claimed last: its number and instant.
+    claimed: Option<(u64, u64)>,
+    append: bool,
+    sync_every: u32,
+    since_sync: u32,
+}
+
+impl<'a> Worker<'a> {
+    /// Parks the calling thread until the start, and comes back at that instant. `None`: the job was dropped.
+    pub(crate) fn await_start(shared: &'a Shared, number: usize, stream: BlockStream) -> Option<Self> {
+        // Without it a wake-up is up to 50 us later.
+        let _ = realtime::sharpen_timers();
+        shared.marks[number].thread_id.store(process::thread_id(), Relaxed);
+        let clock = OperationClock::new();
+        shared.park();
+        let start = shared.start.load(SeqCst);
+        if shared.is_stopped() || start == 0 {
+            return None;
+        }
+        let disk = &shared.disk;
+        let mut worker = Worker {
+            shared,
+            number,
+            lane: shared.counters.lane(number),
+            clock,
+            now: 0,
+            stream,
+            replay: disk.replay.as_ref(),
+            open: shared.open.as_ref().map(|open| (open, open.times(number))),
+            claimed: None,
+            append: disk.pattern == Pattern::Append && disk.replay.is_none(),
+            sync_every: if calls_sync(disk) { disk.sync_every } else { u32::MAX },
+            since_sync: 0,
+        };
+        if shared.realtime.is_ok() {
+            // It worked when the job was prepared; should it fail now, the first operation is late and says so.
+            let _ = realtime::raise();
+        }
+        let spin = if shared.realtime.is_ok() { SPIN } else { Nanos(0) };
+        let early = Nanos(start).minus(spin);
+        while clock::monotonic() < early && !shared.is_stopped() {
+            // An absolute sleep fails for a malformed time only, which this is not.
+            let _ = clock::sleep_until(early.min(clock::monotonic().plus(LOOK)));
+        }
+        worker.tick();
+        while worker.now < start && !shared.is_stopped() {
+            std::hint::spin_loop();
+            worker.tick();
+        }
+        if shared.realtime.is_ok() {
+            // The kernel lets every thread give up its priority.
+            let _ = realtime::lower();
+        }
+        worker.tick();
+        (!shared.is_stopped()).then_some(worker)
+    }
+
+    /// Reads the clock.
+    #[inline]
+    pub(crate) fn tick(&mut self) {
+        self.now = self.clock.now().0;
+    }
+
+    /// Whether the load is to stop.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.now >= self.shared.due.load(Relaxed)
+    }
+
+    /// What comes next, seen at `now`. `free_since`: from when on it could have been begun.
+    #[inline]
+    pub(crate) fn turn(&mut self, free_since: u64) -> Turn {
+        let Some((open, times)) = self.open else { return self.draw(None, 0) };
+        let (number, due) = match self.claimed {
+            Some(claimed) => claimed,
+            None => {
+                let claimed = open.claim_numbered(self.number);
+                self.claimed = Some(claimed);
+                claimed
+            }
+        };
+        if due > self.now {
+            // Past the end of a trace nothing is due any more.
+            let over = self.replay.is_some_and(|replay| number >= replay.kinds.len() as u64);
+            return if over { self.draw(Some(number), due) } else { Turn::At(due) };
+        }
+        let in_time = due.max(free_since);
+        if in_time > due {
+            times.waiting.record(in_time - due);
+        }
+        times.lateness.record(self.now.saturating_sub(in_time));
+        self.claimed = None;
+        self.draw(Some(number), due)
+    }
+
+    #[inline]
+    fn draw(&mut self, number: Option<u64>, intended: u64) -> Turn {
+        if let Some(left) = &self.shared.left {
+            if left.fetch_sub(1, Relaxed) <= 0 {
+                self.shared.complete.store(true, Relaxed);
+                return Turn::Never;
+            }
+        }
+        let Some(replay) = self.replay else {
+            let place = self.stream.next();
+            let class = if place.write { Class::Write } else { Class::Read };
+            return Turn::Now(Operation { class, place, intended });
+        };
+        let at = number.unwrap_or_else(|| self.shared.replayed.fetch_add(1, Relaxed)) as usize;
+        let Some(kind) = replay.kinds.get(at) else {
+            self.shared.complete.store(true, Relaxed);
+            return Turn::Never;
+        };
+        let class = match kind {
+            ReplayedKind::Read => Class::Read,
+            ReplayedKind::Write => Class::Write,
+            ReplayedKind::Fsync => Class::Sync,
+        };
+        let place = Place {
+            target: replay.targets.get(at).copied().unwrap_or(0),
+            offset: replay.offsets_bytes[at].0,
+            length: replay.lengths_bytes[at].0 as u32,
+            write: class == Class::Write,
+            wrapped: false,
+        };
+        Turn::Now(Operation { class, place, intended })
+    }
+
+    /// Another block in place of one that is being written; `None`: nearly all are.
+    #[cold]
+    pub(crate) fn draw_for(&mut self, units: &Units, bytes: &mut [u8]) -> Option<Place> {
+        (0..DRAWS).find_map(|_| {
+            let place = Place { write: true, ..self.stream.next() };
+            units.begin_write(&place, bytes).then_some(place)
+        })
+    }
+
+    /// Sleeps until `until`, or until shortly after the job was stopped.
+    pub(crate) fn pause(&mut self, until: u64) {
+        while self.now < until && !self.is_due() {
+            let end = until.min(self.now + LOOK.0).min(self.shared.due.load(Relaxed).max(self.now));
+            // An absolute sleep fails for a malformed time only, which this is not.
+            let _ = clock::sleep_until(Nanos(end));
+            self.tick();
+        }
+    }
+
+    /// Counts an operation that began at `begun` and ended at `now`, and moved so many bytes; or failed.
+    #[inline]
+    pub(crate) fn ended(&mut self, operation: &Operation, begun: u64, outcome: Result<usize, i32>) {
+        let place = &operation.place;
+        let moved = match outcome {
+            Ok(moved) if moved == place.length as usize || operation.class == Class::Sync => moved,
+            Ok(moved) if moved > 0 => {
+                self.shared.shorts.fetch_add(1, Relaxed);
+                moved
+            }
+            Ok(_) => return self.failed(operation, 0),
+            Err(error) => return self.failed(operation, error),
+        };
+        let intended = if operation.intended > 0 { operation.intended } else { begun };
+        let response = self.open.map(|_| self.now.saturating_sub(intended));
+        let service = self.now.saturating_sub(begun);
+        self.lane.count(operation.class, place.target as usize, moved as u64, service, response);
+    }
+
+    #[cold]
+    pub(crate) fn failed(&self, operation: &Operation, error: i32) {
+        self.lane.count_error(operation.class);
+        self.shared.fail(Failure { class: operation.class, place: operation.place, error });
+    }
+
+    /// Looks at a block that was read.
+    pub(crate) fn verify(&self, units: &Units, place: &Place, bytes: &[u8], seen: Seen) {
+        let count = u64::from(place.length) / self.shared.disk.alignment();
+        match units.end_read(place, &bytes[..place.length as usize], seen) {
+            Ok(true) => self.shared.verified.fetch_add(count, Relaxed),
+            Ok(false) => self.shared.verify_skipped.fetch_add(count, Relaxed),
+            Err((expected, wrong)) => {
+                self.lane.count_error(Class::Read);
+                self.shared.wrong(expected, wrong);
+                0
+            }
+        };
+    }
+
+    /// Whether a write that was handed over is the last one before a call that makes it durable.
+    #[inline]
+    pub(crate) fn is_sync_due(&mut self, class: Class) -> bool {
+        if class != Class::Write || self.sync_every == u32::MAX {
+            return false;
+        }
+        self.since_sync += 1;
+        if self.since_sync < self.sync_every {
+            return false;
+        }
+        self.since_sync = 0;
+        true
+    }
+
+    /// Whether the file is to be cut before a block is appended.
+    #[inline]
+    pub(crate) fn is_cut_due(&self, place: &Place) -> bool {
+        self.append && place.wrapped
+    }
+
+    /// Cuts the file to the region's begin.
+    pub(crate) fn cut(&mut self, place: &Place) {
+        let begun = self.now;
+        let target = place.target as usize;
+        let outcome = self.shared.files[target].set_len(self.shared.extents[target].offset);
+        self.tick();
+        let operation = Operation {
+            class: Class::Truncate,
+            place: Place { length: 0, offset: self.shared.extents[target].offset, ..*place },
+            intended: 0,
+        };
+        self.ended(&operation, begun, outcome.map(|()| 0).map_err(|error| error.raw_os_error().unwrap_or(0)));
+    }
+
+    /// Makes what was written durable.
+    pub(crate) fn synchronise(&mut self, target: u32, call: impl FnOnce() -> Result<(), i32>) {
+        let begun = self.now;
+        let outcome = call();
+        self.tick();
+        let place = Place { target, offset: 0, length: 0, write: true, wrapped: false };
+        let operation = Operation { class: Class::Sync, place, intended: 0 };
+        self.ended(&operation, begun, outcome.map(|()| 0));
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        self.tick();
+        self.shared.marks[self.number].ended_ns.store(self.now, Relaxed);
+    }
+}

@@ -1,0 +1,16 @@
+//! Storage load: what is done to files and block devices.
+//!
+//! ```text
+//! block::prepare ─▶ Prepared ── arm(start) ─▶ Running ── join ─▶ Finished
+//!    targets opened,   threads parked           read at any time
+//!    checked, cached
+//! ```
+//! `program::prepare` does the same for programs of file operations.
+//! As with the network's load, everything that can fail or takes memory happens before the start. From then on a worker
+//! calls the kernel, reads the clock and adds to counters, and does nothing else.
+
+#![forbid(unsafe_code)]
+
+pub mod block;
+pub mod classes;
+pub mod program;

@@ -1,0 +1,599 @@
+//! Filesets are made before the start, found again, repaired and removed.
+//!
+//! Each has a *marker* beside its files that says whose they are, how they were laid out and whether that was finished.
+//! A place without one is somebody else's, and stays as it is.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use iodyno_core::file_account::FilesetAccount;
+use iodyno_core::file_program::{FileProgram, Fileset, FilesetKind};
+use iodyno_core::file_variable::{Value, ValueStream, Variable};
+use iodyno_core::message::ErrorCode;
+use iodyno_core::units::{Bytes, Nanos};
+use iodyno_load::{Cancel, LoadError};
+use iodyno_sys::buffer::SendSource;
+use iodyno_sys::clock;
+use iodyno_sys::directory::{Attributes, Directory, Kind, Opening};
+use serde::{Deserialize, Serialize};
+
+use super::fileset::{name_of, LiveFileset};
+use super::tree::{exists_at_first, layout_random, stream_of, Tree};
+
+/// Bytes of one write of a layout.
+const PIECE_BYTES: usize = 1 << 20;
+/// Files that a thread takes at a time.
+const BATCH: u64 = 32;
+/// chosen: threads that lay out; file systems gain little beyond it.
+const MOST_THREADS: usize = 8;
+/// chosen: how much of the free space is left: a file system that is full to the last byte is another one.
+const SPARE_SHARE: u64 = 50;
+/// Deepest tree that is removed: twice what is ever made.
+const MOST_DEPTH: usize = 150;
+/// What the marker of a tree is called.
+const MARKER: &CStr = c".iodyno.json";
+
+/// What the marker says.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Marker {
+    /// Form of layouts; another one is made anew.
+    iodyno_fileset: u32,
+    complete: bool,
+    seed: u64,
+    fileset: Fileset,
+    variables: Vec<Variable>,
+}
+
+const FORM: u32 = 1;
+
+/// What the kernel refused while doing something with a fileset.
+pub(super) fn refused(error: &io::Error, doing: &str, place: &str) -> LoadError {
+    use iodyno_sys::errno;
+    let advice = match error.raw_os_error().unwrap_or(0) {
+        errno::ENOENT => "make the directory first, or name another one",
+        errno::EACCES | errno::EPERM => "give the agent's user the right to write there",
+        errno::ENOSPC => "make room, or use fewer or smaller files",
+        errno::EMFILE | errno::ENFILE => "raise the limit of open files (ulimit -Hn, fs.file-max)",
+        _ if error.kind() == io::ErrorKind::ReadOnlyFilesystem => "name a directory that can be written to",
+        _ if error.kind() == io::ErrorKind::NotADirectory => "name a directory, not a link in its place",
+        _ => "see the kernel log of this host (dmesg)",
+    };
+    failure(format!("cannot {doing}: {error}"), place, advice)
+}
+
+pub(super) fn failure(what: impl Into<String>, place: &str, advice: impl Into<String>) -> LoadError {
+    LoadError { code: ErrorCode::Target, what: what.into(), place: place.to_owned(), advice: advice.into() }
+}
+
+fn cancelled() -> LoadError {
+    let (what, advice) = ("the job was cancelled", "prepare it again");
+    LoadError { code: ErrorCode::Transport, what: what.into(), place: "job".into(), advice: advice.into() }
+}
+
+/// Where a fileset lies.
+struct Place {
+    /// The program's directory, and the fileset's path below it.
+    text: String,
+    /// The directory that holds the fileset's own name.
+    parent: Directory,
+    name: CString,
+    /// What the marker is called, and whether it lies in the fileset's own directory.
+    marker: CString,
+    inside: bool,
+}
+
+fn c_name(name: &str) -> CString {
+    // The program was checked: no zero in it.
+    CString::new(name).unwrap_or_default()
+}
+
+impl Place {
+    /// Makes the directories above the fileset where there are none.
+    fn of(program: &FileProgram, root: &Directory, fileset: &Fileset) -> Result<Self, LoadError> {
+        let text = [program.directory.as_str(), &fileset.path, &fileset.name]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("/");
+        let mut parent = root.again().map_err(|error| refused(&error, "open the directory", &text))?;
+        for component in fileset.path.split('/').filter(|component| !component.is_empty()) {
+            let name = c_name(component);
+            match parent.make_directory(&name) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(refused(&error, "make a directory above the fileset", &text));
+                }
+                _ => {}
+            }
+            parent = parent
+                .directory(&name)
+                .map_err(|error| refused(&error, "open a directory above it", &text))?;
+        }
+        let inside = fileset.kind == FilesetKind::Fileset;
+        let marker =
+            if inside { MARKER.to_owned() } else { c_name(&format!(".{}.iodyno.json", fileset.name)) };
+        Ok(Place { text, parent, name: c_name(&fileset.name), marker, inside })
+    }
+
+    fn attributes(&self) -> Result<Option<Attributes>, LoadError> {
+        match self.parent.attributes(&self.name) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(refused(&error, "look at the fileset's place", &self.text)),
+        }
+    }
+
+    /// The directory that the marker lies in.
+    fn home(&self) -> io::Result<Directory> {
+        if self.inside {
+            self.parent.directory(&self.name)
+        } else {
+            self.parent.again()
+        }
+    }
+
+    /// What the marker says; none where there is none, or none of ours.
+    fn marker(&self) -> Option<Marker> {
+        let opening = Opening { read: true, ..Opening::default() };
+        let file = self.home().and_then(|home| home.file(&self.marker, opening)).ok()?;
+        let mut text = String::new();
+        // chosen: more than any program's variables take.
+        file.take(1 << 22).read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn mark(&self, marker: &Marker) -> io::Result<()> {
+        let home = self.home()?;
+        let new = if self.inside {
+            c".iodyno.new".to_owned()
+        } else {
+            c_name(&format!("{}.new", self.marker.to_string_lossy()))
+        };
+        let _ = home.remove_file(&new);
+        let opening = Opening { write: true, create: true, ..Opening::default() };
+        let mut file = home.file(&new, opening)?;
+        file.write_all(serde_json::to_string(marker)?.as_bytes())?;
+        file.sync_all()?;
+        home.rename(&new, &home, &self.marker)?;
+        home.synchronise()
+    }
+
+    /// Removes the fileset and its marker.
+    fn remove(&self) -> io::Result<()> {
+        match self.parent.attributes(&self.name) {
+            Ok(Attributes { kind: Kind::Directory, .. }) if self.inside => {
+                let tree = self.parent.directory(&self.name)?;
+                // The marker goes last, so that what is left after a kill is still known to be ours.
+                remove_all(&tree, tree.own_attributes()?.device, 0, Some(MARKER))?;
+                remove_if_there(&tree, MARKER)?;
+                self.parent.remove_directory(&self.name)
+            }
+            Ok(_) if self.inside => Err(io::ErrorKind::NotADirectory.into()),
+            Ok(_) => {
+                self.parent.remove_file(&self.name)?;
+                remove_if_there(&self.parent, &self.marker)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if self.inside {
+                    Ok(())
+                } else {
+                    remove_if_there(&self.parent, &self.marker)
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn remove_if_there(directory: &Directory, name: &CStr) -> io::Result<()> {
+    match directory.remove_file(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Removes everything in a directory but `kept`, never over a link or into another file system.
+fn remove_all(directory: &Directory, device: u64, depth: usize, kept: Option<&CStr>) -> io::Result<()> {
+    let mut names: Vec<CString> = Vec::new();
+    directory.list(|name| {
+        if name != c"." && name != c".." && Some(name) != kept {
+            names.push(name.to_owned());
+        }
+    })?;
+    for name in names {
+        let attributes = directory.attributes(&name)?;
+        if attributes.kind != Kind::Directory {
+            directory.remove_file(&name)?;
+            continue;
+        }
+        if attributes.device != device || depth >= MOST_DEPTH {
+            return Err(io::Error::other("something is mounted in it, or it is deeper than any fileset"));
+        }
+        remove_all(&directory.directory(&name)?, device, depth + 1, None)?;
+        directory.remove_directory(&name)?;
+    }
+    Ok(())
+}
+
+/// What is to be made, before it is.
+struct Plan {
+    tree: Tree,
+    sizes: Box<[u64]>,
+    /// Bytes of the files that are to exist.
+    bytes: u128,
+}
+
+/// Values of a number for a purpose, one after the other.
+fn stream(program: &FileProgram, value: &Value, purpose: &str) -> Option<ValueStream> {
+    let name = value.variable()?;
+    let variable = program.variables.iter().find(|variable| variable.name == name)?;
+    Some(ValueStream::new(variable, program.seed, stream_of(purpose)))
+}
+
+impl Plan {
+    fn of(program: &FileProgram, fileset: &Fileset) -> Self {
+        let depths = fileset.dir_depth.as_ref().map(|depth| {
+            let fixed = |value: u64| {
+                use iodyno_core::file_variable::{Real, ValueLaw};
+                let law = ValueLaw::Fixed { value: Real(value as f64) };
+                let name = String::new();
+                let variable = Variable { name, law, least: None, greatest: None, round: None, seed: None };
+                ValueStream::new(&variable, 0, 0)
+            };
+            match depth {
+                Value::Fixed(depth) => fixed(*depth),
+                drawn => {
+                    stream(program, drawn, &format!("depth of {}", fileset.name)).unwrap_or_else(|| fixed(1))
+                }
+            }
+        });
+        let seed = layout_random(program.seed, &fileset.name).bits();
+        let tree = Tree::of(fileset, seed, depths);
+        let mut drawn = stream(program, &fileset.size_bytes, &format!("size of {}", fileset.name));
+        let fixed = if let Value::Fixed(size) = fileset.size_bytes { size } else { 0 };
+        let mut draw = || drawn.as_mut().map_or(fixed, ValueStream::draw);
+        let sizes: Box<[u64]> = (0..fileset.entries).map(|_| draw()).collect();
+        let existing = |number: &usize| exists_at_first(*number as u64, fileset.prealloc_percent);
+        let bytes = (0..sizes.len()).filter(existing).map(|number| u128::from(sizes[number])).sum();
+        Plan { tree, sizes, bytes }
+    }
+}
+
+/// A fileset that is ready, and how it came to be.
+pub(super) struct Laid {
+    pub live: LiveFileset,
+    pub account: FilesetAccount,
+}
+
+/// Lays out every fileset of a program. Nothing is written where they are larger than the free space.
+pub(super) fn lay_out(program: &FileProgram, cancel: &Cancel) -> Result<Vec<Laid>, LoadError> {
+    let place = program.directory.as_str();
+    // Only the last part of it: a mistyped path is not made into a tree.
+    if let Some(error) = std::fs::create_dir(place).err().filter(|e| e.kind() == io::ErrorKind::NotFound) {
+        return Err(refused(&error, "make the directory", place));
+    }
+    let root =
+        Directory::open(Path::new(place)).map_err(|error| refused(&error, "open the directory", place))?;
+    let plans: Vec<Plan> = program.filesets.iter().map(|fileset| Plan::of(program, fileset)).collect();
+    let mut reused = Vec::new();
+    let mut places = Vec::new();
+    for fileset in &program.filesets {
+        let place = Place::of(program, &root, fileset)?;
+        reused.push(find(program, fileset, &place)?);
+        places.push(place);
+    }
+    refuse_larger(&root, program, &plans, &reused)?;
+    let mut all = Vec::new();
+    for (((fileset, plan), place), reused) in program.filesets.iter().zip(plans).zip(&places).zip(reused) {
+        all.push(make(program, fileset, plan, place, reused, cancel)?);
+    }
+    Ok(all)
+}
+
+/// Whether what lies in the place can be used. What is ours and cannot is removed; what is not ours is refused.
+fn find(program: &FileProgram, fileset: &Fileset, place: &Place) -> Result<bool, LoadError> {
+    let Some(attributes) = place.attributes()? else {
+        return Ok(false);
+    };
+    let marker = place.marker();
+    let wanted = if place.inside { Kind::Directory } else { Kind::File };
+    if attributes.kind != wanted || marker.is_none() {
+        let empty = attributes.kind == Kind::Directory && place.inside && is_empty(place).unwrap_or(false);
+        if empty {
+            return Ok(false);
+        }
+        return Err(failure(
+            "something is there that no file program has made; it stays as it is",
+            &place.text,
+            "name another directory, or remove it yourself",
+        ));
+    }
+    if fileset.reuse && marker == Some(marker_of(program, fileset, true)) {
+        return Ok(true);
+    }
+    place.remove().map_err(|error| refused(&error, "remove what an earlier job has left", &place.text))?;
+    Ok(false)
+}
+
+fn is_empty(place: &Place) -> io::Result<bool> {
+    let mut count = 0;
+    place.parent.directory(&place.name)?.list(|_| count += 1)?;
+    Ok(count == 2)
+}
+
+fn marker_of(program: &FileProgram, fileset: &Fileset, complete: bool) -> Marker {
+    // What does not change what lies on the disk is left out.
+    let fileset = Fileset {
+        parallel: true,
+        reuse: true,
+        trust_tree: false,
+        read_only: false,
+        write_only: false,
+        ..fileset.clone()
+    };
+    let used = [Some(&fileset.size_bytes), fileset.dir_depth.as_ref()];
+    let used: Vec<&str> = used.into_iter().flatten().filter_map(Value::variable).collect();
+    let variables = program.variables.iter().filter(|variable| used.contains(&variable.name.as_str()));
+    let variables = variables.cloned().collect();
+    Marker { iodyno_fileset: FORM, complete, seed: program.seed, fileset, variables }
+}
+
+/// Where what is to be written is more than there is room for.
+fn refuse_larger(
+    root: &Directory,
+    program: &FileProgram,
+    plans: &[Plan],
+    reused: &[bool],
+) -> Result<(), LoadError> {
+    let place = program.directory.as_str();
+    let (free, names) = root.free().map_err(|error| refused(&error, "ask for the free space", place))?;
+    let new = || plans.iter().zip(&program.filesets).zip(reused).filter(|(_, reused)| !**reused);
+    let bytes: u128 = new().map(|((plan, _), _)| plan.bytes).sum();
+    let room = free.0 - free.0 / SPARE_SHARE;
+    if bytes > u128::from(room) {
+        return Err(failure(
+            format!("the filesets take {bytes} bytes, and {room} may be written there; nothing was"),
+            place,
+            "use fewer or smaller files, or another directory",
+        ));
+    }
+    let made: u64 =
+        new().map(|((plan, _), _)| (plan.tree.leaves.len() + plan.tree.branches.len()) as u64).sum();
+    if names > 0 && made > names {
+        return Err(failure(
+            format!(
+                "the filesets have {made} files and directories, and the file system has room for {names}"
+            ),
+            place,
+            "use fewer files, or a file system with more inodes (df -i)",
+        ));
+    }
+    Ok(())
+}
+
+fn make(
+    program: &FileProgram,
+    fileset: &Fileset,
+    plan: Plan,
+    place: &Place,
+    reused: bool,
+    cancel: &Cancel,
+) -> Result<Laid, LoadError> {
+    let began = clock::monotonic();
+    let trouble = |error: io::Error| refused(&error, "lay out the fileset", &place.text);
+    if !reused {
+        if place.inside {
+            match place.parent.make_directory(&place.name) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(trouble(error)),
+                _ => {}
+            }
+        }
+        place.mark(&marker_of(program, fileset, false)).map_err(trouble)?;
+    }
+    let home = place.home().map_err(trouble)?;
+    let Plan { tree, sizes, .. } = plan;
+    let mut live = LiveFileset::new(fileset, tree, sizes, home);
+    for (index, branch) in live.tree.branches.iter().enumerate().skip(1) {
+        if cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        if reused && fileset.trust_tree {
+            break;
+        }
+        let made = live.in_directory(branch.parent as usize, |parent| {
+            parent.make_directory(name_of(branch.number, &mut [0; 12]))
+        });
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(trouble(error)),
+            _ => {}
+        }
+        debug_assert!(index > branch.parent as usize);
+    }
+    // Open while it is laid out, too: parents are looked up once.
+    live.keep_open(descriptors_left()).map_err(trouble)?;
+    let repaired = AtomicU64::new(0);
+    if !(reused && fileset.trust_tree) {
+        make_files(&live, fileset, reused, &repaired, cancel).map_err(|error| {
+            if cancel.is_cancelled() {
+                cancelled()
+            } else {
+                trouble(error)
+            }
+        })?;
+    }
+    let mut bytes = 0;
+    for number in 0..fileset.entries {
+        if exists_at_first(number, fileset.prealloc_percent) {
+            live.files.existing.give(number);
+            bytes += live.sizes[number as usize];
+        } else {
+            live.files.absent.give(number);
+        }
+    }
+    for leaf in 0..fileset.leaf_dirs {
+        if exists_at_first(leaf, fileset.prealloc_percent) {
+            live.leaves.existing.give(leaf);
+        } else {
+            live.leaves.absent.give(leaf);
+        }
+    }
+    if !reused || repaired.load(Relaxed) > 0 {
+        // What is written now is not to be written back while it is measured.
+        live.in_directory(0, Directory::synchronise_file_system).map_err(trouble)?;
+        place.mark(&marker_of(program, fileset, true)).map_err(trouble)?;
+    }
+    let account = FilesetAccount {
+        name: fileset.name.clone(),
+        entries: fileset.entries,
+        existing: live.files.existing.count(),
+        bytes: Bytes(bytes),
+        directories: live.tree.branches.len() as u64,
+        leaf_directories: live.leaves.existing.count(),
+        depth: live.tree.branches.iter().map(|branch| branch.depth).max().unwrap_or(0),
+        reused,
+        repaired: if reused { repaired.load(Relaxed) } else { 0 },
+        layout_ns: clock::monotonic().minus(began).max(Nanos(1)),
+    };
+    Ok(Laid { live, account })
+}
+
+/// How many directories may be kept open: half of what the process may have; the files need the rest.
+fn descriptors_left() -> usize {
+    iodyno_sys::limits::raise_descriptors(65_536).unwrap_or(256) as usize / 2
+}
+
+/// Makes every file and leaf directory, or sees to it that they are as they were made.
+fn make_files(
+    live: &LiveFileset,
+    fileset: &Fileset,
+    check: bool,
+    repaired: &AtomicU64,
+    cancel: &Cancel,
+) -> io::Result<()> {
+    let source = SendSource::new(PIECE_BYTES)?;
+    let next = AtomicU64::new(0);
+    let trouble: Mutex<Option<io::Error>> = Mutex::new(None);
+    let total = fileset.entries + fileset.leaf_dirs;
+    let work = || loop {
+        let from = next.fetch_add(BATCH, Relaxed);
+        if from >= total || cancel.is_cancelled() {
+            return;
+        }
+        for number in from..total.min(from + BATCH) {
+            let outcome = if number < fileset.entries {
+                make_file(live, number, fileset.prealloc_percent, check, &source, cancel)
+            } else {
+                make_leaf(live, number - fileset.entries, fileset.prealloc_percent)
+            };
+            match outcome {
+                Ok(changed) => {
+                    repaired.fetch_add(u64::from(changed), Relaxed);
+                }
+                Err(error) => {
+                    trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    next.store(total, Relaxed);
+                    return;
+                }
+            }
+        }
+    };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if fileset.parallel { (2 * cpus).min(MOST_THREADS) } else { 1 };
+    let threads = threads.min(total.div_ceil(BATCH).max(1) as usize);
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    if cancel.is_cancelled() {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    trouble.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// Whether anything was changed.
+fn make_file(
+    live: &LiveFileset,
+    number: u64,
+    percent: u32,
+    check: bool,
+    source: &SendSource,
+    cancel: &Cancel,
+) -> io::Result<bool> {
+    let (exists, size) = (exists_at_first(number, percent), live.sizes[number as usize]);
+    let found = if check {
+        match live.at_file(number, |directory, name| directory.attributes(name)) {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        }
+    } else {
+        None
+    };
+    let opening = Opening { write: true, ..Opening::default() };
+    match (exists, found) {
+        (false, None) => Ok(false),
+        (true, Some(found)) if found.kind == Kind::File && found.bytes == size => Ok(false),
+        (true, Some(found)) if found.kind == Kind::File && found.bytes > size => {
+            live.at_file(number, |directory, name| directory.file(name, opening))?.set_len(size)?;
+            Ok(true)
+        }
+        (exists, found) => {
+            if found.is_some() {
+                live.at_file(number, |directory, name| directory.remove_file(name))?;
+            }
+            if exists {
+                let made = Opening { create: true, ..opening };
+                let file = live.at_file(number, |directory, name| directory.file(name, made))?;
+                fill(&file, size, source, cancel)?;
+            }
+            Ok(true)
+        }
+    }
+}
+
+fn fill(file: &File, size: u64, source: &SendSource, cancel: &Cancel) -> io::Result<()> {
+    let mut at = 0;
+    while at < size {
+        if cancel.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let length = (size - at).min(PIECE_BYTES as u64);
+        file.write_all_at(&source.bytes()[..length as usize], at)?;
+        at += length;
+    }
+    Ok(())
+}
+
+fn make_leaf(live: &LiveFileset, leaf: u64, percent: u32) -> io::Result<bool> {
+    let outcome = if exists_at_first(leaf, percent) {
+        live.at_leaf_directory(leaf, |directory, name| directory.make_directory(name))
+    } else {
+        live.at_leaf_directory(leaf, |directory, name| directory.remove_directory(name))
+    };
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes every fileset of a program.
+pub(super) fn remove(program: &FileProgram) -> Result<(), LoadError> {
+    let place = program.directory.as_str();
+    let root =
+        Directory::open(Path::new(place)).map_err(|error| refused(&error, "open the directory", place))?;
+    for fileset in &program.filesets {
+        let place = Place::of(program, &root, fileset)?;
+        if place.marker().is_some() {
+            place.remove().map_err(|error| refused(&error, "remove the fileset", &place.text))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Where threads of a program wait for each other: wake-ups and semaphores, one of each for every flowop that waits, in
+//! every thread that has it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Locks, also what a thread that panicked has left behind: all of it is simple values.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What all waits of a program have in common.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    stopped: AtomicBool,
+    /// Threads that wait for others.
+    waiting: AtomicU64,
+    /// Grows whenever a thread is let go, or ends.
+    moves: AtomicU64,
+}
+
+impl Waits {
+    #[inline]
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(SeqCst)
+    }
+
+    /// Threads that wait for others, and how often one was let go so far.
+    pub(super) fn state(&self) -> (u64, u64) {
+        (self.waiting.load(SeqCst), self.moves.load(SeqCst))
+    }
+
+    /// A thread has ended: one that waits less can be hoped for.
+    pub(super) fn moved(&self) {
+        self.moves.fetch_add(1, SeqCst);
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Wake-ups that came since the last wait, one at most.
+    woken: bool,
+    /// What was posted and not taken.
+    low: u64,
+    /// What may still be posted before a blocking post waits.
+    high: u64,
+}
+
+/// One place to wait at.
+#[derive(Debug, Default)]
+pub(super) struct Meeting {
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+impl Meeting {
+    /// A semaphore that holds `high_water` before a blocking post waits.
+    pub(super) fn new(high_water: u64) -> Self {
+        Meeting { state: Mutex::new(State { high: high_water, ..State::default() }), bell: Condvar::new() }
+    }
+
+    /// Waits until `ready`; `false`: the program was stopped first.
+    fn wait(&self, waits: &Waits, mut ready: impl FnMut(&mut State) -> bool) -> bool {
+        let mut state = locked(&self.state);
+        if ready(&mut state) {
+            return true;
+        }
+        waits.waiting.fetch_add(1, SeqCst);
+        let outcome = loop {
+            if waits.is_stopped() {
+                break false;
+            }
+            state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if ready(&mut state) {
+                break true;
+            }
+        };
+        waits.moves.fetch_add(1, SeqCst);
+        waits.waiting.fetch_sub(1, SeqCst);
+        outcome
+    }
+
+    /// Waits for a wake-up; one that came since the last wait counts, so that none is lost.
+    pub(super) fn block(&self, waits: &Waits) -> bool {
+        self.wait(waits, |state| std::mem::take(&mut state.woken))
+    }
+
+    /// Ends the wait of whoever blocks here, or will.
+    pub(super) fn wake(&self) {
+        locked(&self.state).woken = true;
+        self.bell.notify_all();
+    }
+
+    /// Lets `value` more be posted, and waits until as much was.
+    pub(super) fn take(&self, waits: &Waits, value: u64) -> bool {
+        {
+            let mut state = locked(&self.state);
+            state.high = state.high.saturating_add(value);
+        }
+        self.bell.notify_all();
+        self.wait(waits, |state| {
+            let enough = state.low >= value;
+            if enough {
+                state.low -= value;
+            }
+            enough
+        })
+    }
+
+    /// Posts `value`; a blocking post waits until there is room for it.
+    pub(super) fn post(&self, waits: &Waits, value: u64, blocking: bool) -> bool {
+        if blocking {
+            let posted = self.wait(waits, |state| {
+                let room = state.high >= value;
+                if room {
+                    state.high -= value;
+                    state.low = state.low.saturating_add(value);
+                }
+                room
+            });
+            self.bell.notify_all();
+            return posted;
+        }
+        {
+            let mut state = locked(&self.state);
+            state.low = state.low.saturating_add(value);
+        }
+        self.bell.notify_all();
+        true
+    }
+}
+
+/// Ends every wait, now and from now on.
+pub(super) fn stop<'a>(waits: &Waits, meetings: impl Iterator<Item = &'a Meeting>) {
+    waits.stopped.store(true, SeqCst);
+    for meeting in meetings {
+        // Taking the lock orders this after a waiter's look and before its sleep, or before its look.
+        drop(locked(&meeting.state));
+        meeting.bell.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_up_that_comes_first_is_not_lost_and_counts_once() {
+        let (waits, meeting) = (Waits::default(), Meeting::default());
+        meeting.wake();
+        meeting.wake();
+        assert!(meeting.block(&waits));
+        std::thread::scope(|scope| {
+            let blocked = scope.spawn(|| meeting.block(&waits));
+            while waits.state().0 == 0 {
+                std::thread::yield_now();
+            }
+            stop(&waits, [&meeting].into_iter());
+            assert!(!blocked.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn posts_wait_for_room_and_taking_makes_room() {
+        let (waits, meeting) = (Waits::default(), Meeting::new(2));
+        std::thread::scope(|scope| {
+            let poster = scope.spawn(|| (0..10).all(|_| meeting.post(&waits, 1, true)));
+            while waits.state().0 == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(locked(&meeting.state).low, 2);
+            // 5 more than the two may be posted: the poster stops at the seventh, five of them are taken.
+            assert!(meeting.take(&waits, 5));
+            assert!(meeting.take(&waits, 5));
+            assert!(poster.join().unwrap());
+        });
+        assert!(meeting.post(&waits, 100, false));
+        assert!(meeting.take(&waits, 100));
+    }
+}

@@ -1,0 +1,359 @@
+//! Blocks of real files, by every interface.
+
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
+
+mod folder;
+
+use std::os::unix::fs::FileExt;
+
+use folder::{carry_out, is_here, job, mixed, target, Folder, INTERFACES, MS};
+use iodyno_core::arrivals::{Arrivals, Law, Sizes};
+use iodyno_core::disk::{
+    Cache, CallFlag, Disk, DiskInterface, Pattern, Region, Replay, ReplayedKind, Sequence, Sync, Target,
+    TargetKind, Verify,
+};
+use iodyno_core::histogram::Snapshot;
+use iodyno_core::message::ErrorCode;
+use iodyno_core::units::{Bytes, Nanos};
+use iodyno_load::Cancel;
+use iodyno_storage::block;
+use iodyno_storage::classes::ClassTotals;
+use iodyno_sys::clock;
+
+fn class<'a>(classes: &'a [ClassTotals], name: &str) -> &'a ClassTotals {
+    classes.iter().find(|class| class.name == name).unwrap_or_else(|| panic!("no class {name}"))
+}
+
+#[test]
+fn every_interface_reads_and_writes_within_the_region_and_counts_it() {
+    let folder = Folder::new("within");
+    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+        let before = vec![0x5a; 1 << 20];
+        let file = folder.file("file", &before);
+        let region = Region { offset_bytes: Bytes(256 << 10), length_bytes: Bytes(512 << 10) };
+        let disk =
+            Disk { region: Some(region), workers: 2, operations: Some(2_000), ..mixed(file, interface) };
+        let done = carry_out(&job(disk, 10_000)).unwrap();
+        let (read, write) = (class(&done.totals.classes, "read"), class(&done.totals.classes, "write"));
+        assert_eq!(read.operations + write.operations, 2_000, "{interface:?}");
+        assert_eq!(done.totals.operations, 2_000);
+        assert!(read.operations > 800 && write.operations > 800);
+        assert_eq!(done.totals.bytes, 2_000 * 4096);
+        for class in [read, write] {
+            assert_eq!((class.bytes, class.errors), (class.operations * 4096, 0));
+            assert_eq!(class.service_time.count(), class.operations);
+            assert!(class.response_time.is_none());
+        }
+        let account = done.account;
+        assert!(account.complete && account.first_error.is_none() && account.short_operations == 0);
+        assert_eq!(account.targets[0].read_bytes.0 + account.targets[0].written_bytes.0, 2_000 * 4096);
+        let after = std::fs::read(folder.path("file")).unwrap();
+        assert_eq!(after.len(), before.len());
+        assert!(after[..256 << 10] == before[..256 << 10], "{interface:?} wrote before the region");
+        assert!(after[768 << 10..] == before[768 << 10..], "{interface:?} wrote behind the region");
+        // 128 blocks were written 1000 times: all of them.
+        assert!(after[256 << 10..768 << 10].chunks(4096).all(|block| block != &before[..4096]));
+    }
+}
+
+#[test]
+fn what_is_written_in_order_is_all_there_and_reads_back() {
+    let folder = Folder::new("verify");
+    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+        let path = folder.path("laid out");
+        let made = Target { size_bytes: Some(Bytes(1 << 20)), create: true, ..target(&path) };
+        let layout = Disk {
+            targets: vec![made.clone()],
+            pattern: Pattern::Sequential,
+            sequence: Sequence::Shared,
+            read_ratio_ppm: 0,
+            workers: 2,
+            block_bytes: Bytes(16 << 10),
+            align_bytes: Some(Bytes(4096)),
+            operations: Some(64),
+            verify: Verify::Write,
+            seed: 3,
+            ..mixed(made.clone(), interface)
+        };
+        assert!(carry_out(&job(layout.clone(), 10_000)).unwrap().account.complete);
+        let reads = Disk {
+            read_ratio_ppm: 1_000_000,
+            verify: Verify::Read,
+            workers: 1,
+            sync: Sync::None,
+            ..layout.clone()
+        };
+        let done = carry_out(&job(reads.clone(), 10_000)).unwrap();
+        assert_eq!(
+            (done.account.verified_units, done.account.verify_skipped_units),
+            (256, 0),
+            "{interface:?}"
+        );
+        // Mixed load on it, where every read is checked against the last write.
+        let both = Disk {
+            pattern: Pattern::Random,
+            read_ratio_ppm: 500_000,
+            verify: Verify::Read,
+            operations: Some(3_000),
+            ..layout.clone()
+        };
+        let done = carry_out(&job(both, 10_000)).unwrap();
+        assert!(done.account.verified_units > 2_000, "{interface:?} {:?}", done.account);
+        // One bit is turned.
+        let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 123_456).unwrap();
+        file.write_all_at(&[byte[0] ^ 4], 123_456).unwrap();
+        let error = carry_out(&job(reads.clone(), 10_000)).err().expect("wrong data");
+        assert_eq!(error.code, ErrorCode::Target);
+        assert!(error.what.contains("wrong data at offset 122880"), "{error}");
+        assert!(error.what.contains("expected offset 122880") && error.what.contains("found sum"), "{error}");
+        // It is counted where it is allowed.
+        let allowed = Disk { errors_allowed: 1, ..reads };
+        let done = carry_out(&job(allowed, 10_000)).unwrap();
+        assert_eq!((done.account.verify_failures, done.account.verified_units), (1, 252));
+        assert_eq!(done.account.first_verify_failure.unwrap().offset_bytes, Bytes(122_880));
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn writes_are_made_durable_as_often_as_told() {
+    let folder = Folder::new("sync");
+    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+        let file = folder.file("file", &vec![0; 256 << 10]);
+        let disk = Disk {
+            read_ratio_ppm: 0,
+            sync: Sync::Fdatasync,
+            sync_every: 10,
+            operations: Some(40),
+            ..mixed(file, interface)
+        };
+        let done = carry_out(&job(disk, 20_000)).unwrap();
+        let name = if interface == DiskInterface::Mmap { "msync" } else { "fdatasync" };
+        assert_eq!(class(&done.totals.classes, name).operations, 4, "{interface:?}");
+        assert_eq!(done.totals.operations, 40);
+    }
+    let file = folder.file("file", &vec![0; 256 << 10]);
+    let disk = Disk { sync: Sync::ODsync, operations: Some(5), ..mixed(file, DiskInterface::Pread) };
+    assert_eq!(carry_out(&job(disk, 20_000)).unwrap().account.targets[0].flags, ["dsync"]);
+}
+
+#[test]
+fn appended_blocks_make_the_file_longer_up_to_its_end() {
+    let folder = Folder::new("append");
+    for interface in [DiskInterface::Pread, DiskInterface::IoUring, DiskInterface::Aio] {
+        if !is_here(interface) {
+            continue;
+        }
+        let file = Target { size_bytes: Some(Bytes(10 * 4096)), ..folder.file("file", b"") };
+        let disk = Disk {
+            pattern: Pattern::Append,
+            read_ratio_ppm: 0,
+            operations: Some(23),
+            ..mixed(file, interface)
+        };
+        let done = carry_out(&job(disk, 10_000)).unwrap();
+        assert_eq!(class(&done.totals.classes, "truncate").operations, 2, "{interface:?}");
+        assert_eq!(std::fs::metadata(folder.path("file")).unwrap().len(), 3 * 4096, "{interface:?}");
+    }
+    let file = folder.file("long", &vec![1; 20 * 4096]);
+    let disk = Disk {
+        targets: vec![Target { size_bytes: Some(Bytes(10 * 4096)), ..file }],
+        pattern: Pattern::Append,
+        read_ratio_ppm: 0,
+        ..Disk::default()
+    };
+    let error = carry_out(&job(disk, 100)).err().expect("it would be cut");
+    assert!(error.what.contains("would be cut off"), "{error}");
+    assert_eq!(std::fs::metadata(folder.path("long")).unwrap().len(), 20 * 4096);
+}
+
+#[test]
+fn without_the_page_cache_lengths_must_fit_and_the_error_says_to_what() {
+    let folder = Folder::new("direct");
+    let file = folder.file("file", &vec![1; 1 << 20]);
+    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+        if interface == DiskInterface::Mmap {
+            continue;
+        }
+        let disk = Disk { direct: true, operations: Some(50), ..mixed(file.clone(), interface) };
+        match carry_out(&job(disk, 10_000)) {
+            Ok(done) => {
+                assert_eq!(done.account.targets[0].flags, ["direct"], "{interface:?}");
+                assert!(done.account.targets[0].offset_align_bytes.is_some());
+                assert_eq!(done.totals.operations, 50);
+            }
+            Err(error) => {
+                assert!(error.what.contains("O_DIRECT"), "{error}");
+                eprintln!("skipped: {error}");
+                return;
+            }
+        }
+    }
+    let odd = Disk { direct: true, block_bytes: Bytes(1000), ..mixed(file, DiskInterface::Pread) };
+    let error = carry_out(&job(odd, 100)).err().expect("1000 is no multiple of a sector");
+    assert!(error.what.contains("takes multiples of") && error.what.contains("1000"), "{error}");
+}
+
+#[test]
+fn an_open_loop_counts_from_the_instants_that_were_planned() {
+    let folder = Folder::new("open");
+    let file = folder.file("file", &vec![1; 1 << 20]);
+    for (interface, workers) in
+        [(DiskInterface::Pread, 2), (DiskInterface::IoUring, 1), (DiskInterface::Aio, 1)]
+    {
+        if !is_here(interface) {
+            continue;
+        }
+        let disk = Disk { workers, read_ratio_ppm: 1_000_000, ..mixed(file.clone(), interface) };
+        let arrivals = Arrivals {
+            law: Law::Constant {},
+            operations: 1_000,
+            period_ns: Nanos(1_000 * MS),
+            per_connection: false,
+            seed: 1,
+        };
+        let job = iodyno_core::job::Job { arrivals: Some(arrivals), ..job(disk, 400) };
+        let done = carry_out(&job).unwrap();
+        let open = done.totals.open_loop.expect("an open loop");
+        assert_eq!(open.due, 400, "{interface:?}");
+        assert_eq!(open.begun + open.missed, open.due);
+        // A busy machine may be late with the last of them, not with one in ten.
+        assert!(open.begun >= 360, "{interface:?}: {} begun", open.begun);
+        let read = class(&done.totals.classes, "read");
+        assert_eq!(read.operations, open.begun);
+        assert_eq!(open.response_time.count(), open.begun);
+        let (service, response) = [&read.service_time, read.response_time.as_ref().unwrap()]
+            .map(|times| times.since(&Snapshot::default()).sum_ns)
+            .into();
+        assert!(response >= service);
+    }
+}
+
+#[test]
+fn a_trace_is_replayed_in_its_order_and_at_its_times() {
+    let folder = Folder::new("replay");
+    let file = folder.file("file", &vec![0; 64 << 10]);
+    let at_ns: Vec<Nanos> = [0, 10, 10, 60].map(|ms| Nanos(ms * MS)).into();
+    let replay = Replay {
+        at_ns,
+        kinds: vec![ReplayedKind::Write, ReplayedKind::Read, ReplayedKind::Fsync, ReplayedKind::Write],
+        offsets_bytes: [8192, 512, 0, 20_480].map(Bytes).into(),
+        lengths_bytes: [512, 1024, 0, 4096].map(Bytes).into(),
+        targets: Vec::new(),
+    };
+    for interface in [DiskInterface::Pread, DiskInterface::IoUring, DiskInterface::Aio] {
+        if !is_here(interface) {
+            continue;
+        }
+        std::fs::write(folder.path("file"), vec![0; 64 << 10]).unwrap();
+        let disk = Disk { replay: Some(replay.clone()), ..mixed(file.clone(), interface) };
+        let begun = clock::monotonic();
+        let done = carry_out(&job(disk, 10_000)).unwrap();
+        assert!(done.account.complete, "{interface:?}");
+        let span = clock::monotonic().minus(begun);
+        assert!(span >= Nanos(60 * MS) && span < Nanos(5_000 * MS), "{span:?}");
+        let counts: Vec<_> =
+            done.totals.classes.iter().map(|class| (class.name.as_str(), class.operations)).collect();
+        assert_eq!(counts, [("read", 1), ("write", 2), ("fsync", 1)], "{interface:?}");
+        let bytes = std::fs::read(folder.path("file")).unwrap();
+        let changed: Vec<usize> =
+            (0..128).filter(|at| bytes[at * 512..][..512].iter().any(|byte| *byte != 0)).collect();
+        assert_eq!(changed, [16, 40, 41, 42, 43, 44, 45, 46, 47]);
+    }
+    let outside = Replay { offsets_bytes: [8192, 512, 0, 61_441].map(Bytes).into(), ..replay };
+    let error =
+        carry_out(&job(Disk { replay: Some(outside), ..mixed(file, DiskInterface::Pread) }, 100)).err();
+    assert!(error.unwrap().what.contains("operation 3 of the trace goes to 61441"));
+}
+
+#[test]
+fn blocks_of_several_lengths_and_several_targets() {
+    let folder = Folder::new("several");
+    let targets: Vec<Target> = (0..3).map(|at| folder.file(&format!("{at}"), &vec![0; 1 << 20])).collect();
+    let disk = Disk {
+        targets,
+        block_bytes: Bytes(64 << 10),
+        block_sizes: Some(Sizes::Mix {
+            sizes_bytes: vec![Bytes(4096), Bytes(64 << 10)],
+            weights: vec![3, 1],
+        }),
+        operations: Some(3_000),
+        workers: 3,
+        ..mixed(Target::default(), DiskInterface::Pread)
+    };
+    let done = carry_out(&job(disk, 20_000)).unwrap();
+    // 3000 operations of 19 KiB in the mean, which has a standard deviation of 0.5 KiB; six of those.
+    let mean = done.totals.bytes as f64 / 3_000.0;
+    assert!((mean - 19.0 * 1024.0).abs() < 3.0 * 1024.0, "{mean}");
+    assert!(done.totals.target_bytes.iter().all(|bytes| *bytes > 10 << 20), "{:?}", done.totals.target_bytes);
+}
+
+#[test]
+fn the_page_cache_is_made_as_told_and_looked_at() {
+    let folder = Folder::new("cache");
+    let file = folder.file("file", &vec![1; 1 << 20]);
+    let of = |cache| {
+        let disk = Disk { cache, operations: Some(1), ..mixed(file.clone(), DiskInterface::Pread) };
+        carry_out(&job(disk, 10_000)).unwrap().account.targets.remove(0)
+    };
+    let warm = of(Cache::Warm);
+    if let Some(why) = warm.resident_missing {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    assert_eq!(warm.resident_before_bytes, Some(Bytes(1 << 20)));
+    let dropped = of(Cache::Drop).resident_before_bytes.unwrap();
+    // A file system that keeps its files in memory has nowhere to drop them to.
+    assert!(dropped == Bytes(0) || dropped == Bytes(1 << 20), "{dropped:?}");
+}
+
+#[test]
+fn the_null_target_has_nothing_but_the_loop() {
+    for interface in INTERFACES {
+        let null = Target { kind: TargetKind::Null, ..Target::default() };
+        let done =
+            carry_out(&job(Disk { operations: Some(10_000), ..mixed(null, interface) }, 10_000)).unwrap();
+        assert_eq!(done.totals.operations, 10_000, "{interface:?}");
+    }
+}
+
+#[test]
+fn calls_that_would_wait_are_counted_and_made_again() {
+    let folder = Folder::new("nowait");
+    let file = folder.file("file", &vec![1; 1 << 20]);
+    for interface in [DiskInterface::Preadv2, DiskInterface::IoUring] {
+        if !is_here(interface) {
+            continue;
+        }
+        let disk = Disk {
+            flags: vec![CallFlag::Nowait],
+            cache: Cache::Drop,
+            read_ratio_ppm: 1_000_000,
+            operations: Some(100),
+            ..mixed(file.clone(), interface)
+        };
+        match carry_out(&job(disk, 10_000)) {
+            Ok(done) => assert_eq!((done.totals.operations, done.account.errors), (100, 0), "{interface:?}"),
+            Err(error) => assert_eq!(error.code, ErrorCode::Unsupported, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_dropped_job_ends_at_once() {
+    let folder = Folder::new("dropped");
+    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+        let file = folder.file("file", &vec![1; 1 << 20]);
+        let job = job(Disk { workers: 2, ..mixed(file, interface) }, 600_000);
+        drop(block::prepare(&job, &Cancel::default()).unwrap());
+        let running = block::prepare(&job, &Cancel::default()).unwrap().arm(clock::monotonic());
+        while running.read().operations < 100 {
+            std::thread::yield_now();
+        }
+        running.stop();
+        let done = running.join();
+        assert!(done.failure.is_none() && done.account.unfinished_operations == 0, "{interface:?}");
+    }
+}

@@ -1,0 +1,209 @@
+//! What a file or block device is and needs, and what the page cache holds of it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use iodyno_core::disk::Sync;
+
+/// From the kernel's `linux/fs.h`: `BLKGETSIZE64`, `BLKSSZGET`.
+const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
+const BLKSSZGET: libc::Ioctl = 0x1268;
+/// From the kernel's `linux/stat.h`, and where `struct statx` has what it asks for, in words of 32 bits.
+const STATX_DIOALIGN: libc::c_long = 0x2000;
+const STATX_WORDS: usize = 64;
+const DIO_MEMORY_WORD: usize = 38;
+const DIO_OFFSET_WORD: usize = 39;
+/// From the kernel's table of system calls, the same number on every architecture (Linux 6.5).
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// How a target is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opening {
+    /// For writing, too.
+    pub write: bool,
+    /// With `O_DIRECT`.
+    pub direct: bool,
+    /// With `O_DSYNC` or `O_SYNC`.
+    pub sync: Sync,
+    /// Makes the file where there is none.
+    pub create: bool,
+}
+
+/// Opens a target. Never a terminal that controls this process, never left to a child.
+///
+/// # Errors
+/// What the kernel said: `ENOENT`, `EACCES`, `EROFS`, `EINVAL` where the file system cannot go without the page cache.
+pub fn open(path: &Path, opening: Opening) -> io::Result<File> {
+    let sync = match opening.sync {
+        Sync::ODsync => libc::O_DSYNC,
+        Sync::OSync => libc::O_SYNC,
+        Sync::None | Sync::Fsync | Sync::Fdatasync => 0,
+    };
+    let direct = if opening.direct { libc::O_DIRECT } else { 0 };
+    OpenOptions::new()
+        .read(true)
+        .write(opening.write)
+        .create(opening.create && opening.write)
+        .truncate(false)
+        .custom_flags(sync | direct | libc::O_NOCTTY | libc::O_CLOEXEC)
+        .open(path)
+}
+
+/// Flags of an open file as read back: `direct`, `dsync`, `sync`.
+///
+/// # Errors
+/// What the kernel said.
+pub fn flags(file: BorrowedFd<'_>) -> io::Result<Vec<String>> {
+    // SAFETY: touches no memory of this process.
+    let word = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if word < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let has = |flag| word & flag == flag;
+    let mut names = Vec::new();
+    if has(libc::O_DIRECT) {
+        names.push("direct".to_owned());
+    }
+    if has(libc::O_SYNC) {
+        names.push("sync".to_owned());
+    } else if has(libc::O_DSYNC) {
+        names.push("dsync".to_owned());
+    }
+    Ok(names)
+}
+
+/// Length of a block device in bytes.
+///
+/// # Errors
+/// `ENOTTY` where it is none.
+pub fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes = 0_u64;
+    // SAFETY: the kernel writes one word of 64 bits.
+    if unsafe { libc::ioctl(device.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(bytes)
+}
+
+/// Length of a logical sector of a block device in bytes.
+///
+/// # Errors
+/// `ENOTTY` where it is none.
+pub fn sector_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int.
+    if unsafe { libc::ioctl(device.as_raw_fd(), BLKSSZGET, &raw mut bytes) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(bytes as u64)
+}
+
+/// What offsets, and addresses of memory, must be multiples of without the page cache; `None`: the kernel does not say.
+#[must_use]
+pub fn direct_alignment(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let mut stat = [0_u32; STATX_WORDS];
+    let empty = c"";
+    // SAFETY: the kernel reads an empty path and writes a `struct statx`, which has 256 bytes, as `stat` has.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_statx,
+            libc::c_long::from(file.as_raw_fd()),
+            empty.as_ptr(),
+            libc::c_long::from(libc::AT_EMPTY_PATH),
+            STATX_DIOALIGN,
+            stat.as_mut_ptr(),
+        )
+    };
+    let told =
+        outcome == 0 && libc::c_long::from(stat[0]) & STATX_DIOALIGN != 0 && stat[DIO_OFFSET_WORD] != 0;
+    told.then(|| (u64::from(stat[DIO_OFFSET_WORD]), u64::from(stat[DIO_MEMORY_WORD])))
+}
+
+/// Pages of a range that are in the page cache.
+///
+/// # Errors
+/// `ENOSYS` before Linux 6.5.
+pub fn resident_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<u64> {
+    let range = [offset, length];
+    let mut counts = [0_u64; 5];
+    // SAFETY: the kernel reads a `struct cachestat_range` (two words) and writes a `struct cachestat` (five).
+    let outcome = unsafe {
+        libc::syscall(
+            SYS_CACHESTAT,
+            libc::c_long::from(file.as_raw_fd()),
+            range.as_ptr(),
+            counts.as_mut_ptr(),
+            0 as libc::c_long,
+        )
+    };
+    if outcome < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(counts[0])
+}
+
+/// Drops a range from the page cache; what is not written back yet stays in it.
+///
+/// # Errors
+/// What the kernel said.
+pub fn drop_cached(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<()> {
+    // SAFETY: touches no memory of this process.
+    let number = unsafe {
+        libc::posix_fadvise(file.as_raw_fd(), offset as i64, length as i64, libc::POSIX_FADV_DONTNEED)
+    };
+    if number != 0 {
+        return Err(io::Error::from_raw_os_error(number));
+    }
+    Ok(())
+}
+
+/// Bytes that are free for this process on the file system of a file.
+///
+/// # Errors
+/// What the kernel said.
+pub fn free_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: an all-zero statvfs is valid.
+    let mut stat: libc::statvfs64 = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel's answer is written to `stat`.
+    if unsafe { libc::fstatvfs64(file.as_raw_fd(), &raw mut stat) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Length of a page of memory.
+#[must_use]
+pub fn page_bytes() -> u64 {
+    // SAFETY: touches no memory of this process.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_file_says_what_it_is() {
+        let path = std::env::temp_dir().join(format!("iodyno-block-target-{}", std::process::id()));
+        assert_eq!(open(&path, Opening::default()).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        let opening = Opening { write: true, create: true, sync: Sync::ODsync, ..Opening::default() };
+        let mut file = open(&path, opening).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.write_all(&[7; 65_536]).unwrap();
+        assert_eq!(flags(file.as_fd()).unwrap(), ["dsync"]);
+        assert!(device_bytes(file.as_fd()).is_err() && sector_bytes(file.as_fd()).is_err());
+        if let Some((offset, memory)) = direct_alignment(file.as_fd()) {
+            assert!(offset.is_power_of_two() && memory.is_power_of_two());
+        }
+        if let Ok(pages) = resident_pages(file.as_fd(), 0, 65_536) {
+            assert_eq!(pages * page_bytes(), 65_536);
+        }
+        file.sync_all().unwrap();
+        drop_cached(file.as_fd(), 0, 65_536).unwrap();
+    }
+}

@@ -1,0 +1,559 @@
+//! UDP sockets: one datagram a call, several a call, or several cut and joined by the kernel.
+//!
+//! The memory of [`Incoming`] and [`Outgoing`] is taken when they are made; their calls take none.
+
+use std::io;
+use std::mem::{size_of, size_of_val};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{null_mut, NonNull};
+
+use crate::buffer::Mapping;
+use crate::socket::{self, checked, count, Address};
+
+/// Most datagrams that the kernel cuts from one call: `UDP_MAX_SEGMENTS` of kernels before 6.9.
+pub const MOST_SEGMENTS: usize = 64;
+/// Most bytes of one call with segments, and of what was joined: what the length field of UDP over IPv4 holds.
+pub const MOST_SEGMENTED_BYTES: usize = 65_507;
+
+/// Which calls move datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// `sendto` and `recvfrom`.
+    Plain,
+    /// `sendmsg` and `recvmsg`.
+    Message,
+    /// `sendmmsg` and `recvmmsg`.
+    Batch,
+    /// `send` of many that the kernel cuts (`UDP_SEGMENT`), `recvmsg` of many that it joined (`UDP_GRO`).
+    Segments,
+}
+
+/// What a call does when it cannot do anything at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// As the socket has it.
+    Waits,
+    /// It gives `EAGAIN`.
+    Returns,
+}
+
+impl Patience {
+    fn flag(self) -> libc::c_int {
+        match self {
+            Patience::Waits => 0,
+            Patience::Returns => libc::MSG_DONTWAIT,
+        }
+    }
+}
+
+/// A non-blocking UDP socket of the family of `address`.
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`, `ENOBUFS`, `EAFNOSUPPORT`.
+pub fn udp(address: &SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: touches no memory of this process.
+    let fd = checked(unsafe { libc::socket(family, kind, libc::IPPROTO_UDP) })?;
+    // SAFETY: `fd` is open and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn set(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let length = size_of_val(&value) as libc::socklen_t;
+    let place = std::ptr::from_ref(&value).cast();
+    // SAFETY: the kernel reads `length` bytes of `value`, which has that many.
+    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, place, length) }).map(drop)
+}
+
+/// Has the kernel cut whatever is handed over in one call into datagrams of `bytes` (Linux 4.18).
+///
+/// # Errors
+/// `ENOPROTOOPT` where the kernel cannot.
+pub fn cut_into(socket: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
+    set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, i32::from(bytes))
+}
+
+/// Has the kernel hand over datagrams of one flow joined (Linux 5.0).
+///
+/// # Errors
+/// `ENOPROTOOPT` where the kernel cannot.
+pub fn join(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+/// Has a datagram that is longer than the path takes refused with `EMSGSIZE` and never cut into fragments.
+///
+/// # Errors
+/// What the kernel said.
+pub fn forbid_fragments(socket: BorrowedFd<'_>, ipv4: bool) -> io::Result<()> {
+    if ipv4 {
+        set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+    } else {
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)
+    }
+}
+
+/// Longest packet that the path of a connected socket takes, as this host knows it.
+///
+/// # Errors
+/// `ENOTCONN`.
+pub fn path_mtu(socket: BorrowedFd<'_>, ipv4: bool) -> io::Result<i32> {
+    if ipv4 {
+        socket::integer(socket, libc::IPPROTO_IP, libc::IP_MTU)
+    } else {
+        socket::integer(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)
+    }
+}
+
+/// Has calls that wait give `EAGAIN` after so long; the kernel rounds it up to its ticks.
+///
+/// # Errors
+/// What the kernel said.
+pub fn wait_at_most(socket: BorrowedFd<'_>, nanoseconds: u64) -> io::Result<()> {
+    let time = libc::timeval {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        // Not 0, which would mean for ever.
+        tv_usec: ((nanoseconds % 1_000_000_000) / 1000).max(1) as libc::suseconds_t,
+    };
+    let length = size_of_val(&time) as libc::socklen_t;
+    let place = std::ptr::from_ref(&time).cast();
+    // SAFETY: the kernel reads `length` bytes of `time`, which has that many.
+    checked(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, place, length)
+    })
+    .map(drop)
+}
+
+/// Waits until the socket can be read or `timeout_ms` have passed (negative: for ever); whether it can be read.
+///
+/// # Errors
+/// What the kernel said, other than an interruption.
+pub fn poll(socket: BorrowedFd<'_>, timeout_ms: i32) -> io::Result<bool> {
+    let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: `entry` is one valid pollfd.
+    match checked(unsafe { libc::poll(&mut entry, 1, timeout_ms) }) {
+        Ok(ready) => Ok(ready > 0),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where a datagram came from.
+#[derive(Clone, Copy)]
+pub struct Peer {
+    form: Address,
+    length: libc::socklen_t,
+}
+
+impl Peer {
+    fn blank() -> Self {
+        Peer { form: Address::blank(), length: size_of::<Address>() as libc::socklen_t }
+    }
+}
+
+/// Sends one datagram to `peer` without waiting.
+///
+/// # Errors
+/// `EAGAIN` and what the kernel said.
+pub fn send_to(socket: BorrowedFd<'_>, datagram: &[u8], peer: &Peer) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let address = peer.form.as_ptr();
+    // SAFETY: the kernel reads the length of `datagram` and of the address, which have that many bytes.
+    count(unsafe {
+        libc::sendto(
+            socket.as_raw_fd(),
+            datagram.as_ptr().cast(),
+            datagram.len(),
+            flags,
+            address,
+            peer.length,
+        )
+    })
+}
+
+/// What one entry of a call points to.
+type Entry = libc::mmsghdr;
+
+fn blank_entries(entries: usize) -> Box<[Entry]> {
+    // SAFETY: an all-zero mmsghdr is valid: no address, no data, no control.
+    (0..entries).map(|_| unsafe { std::mem::zeroed() }).collect()
+}
+
+/// Room for one control message with an integer: its header, the integer, and what aligns it.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Control([u8; 32]);
+
+/// Datagrams taken from a socket.
+pub struct Incoming {
+    calls: Calls,
+    memory: Mapping,
+    /// Room of one entry.
+    room: usize,
+    entries: Box<[Entry]>,
+    // What the entries point to; a box does not move when its owner does.
+    vectors: Box<[libc::iovec]>,
+    peers: Box<[Peer]>,
+    control: Box<Control>,
+    /// Whether it is asked where datagrams come from.
+    named: bool,
+    /// Length of each datagram of what was joined.
+    segment: usize,
+    /// Bytes of the only entry of all calls but [`Calls::Batch`].
+    length: usize,
+}
+
+// SAFETY: the pointers inside lead to memory that the value owns.
+unsafe impl Send for Incoming {}
+
+impl Incoming {
+    /// Room for up to `messages` datagrams a call of `bytes` each, for `calls`. What is longer is cut off.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn new(calls: Calls, messages: usize, bytes: usize) -> io::Result<Self> {
+        let (entries, room) = match calls {
+            Calls::Plain | Calls::Message => (1, bytes),
+            Calls::Batch => (messages.max(1), bytes),
+            Calls::Segments => (1, 1 << 16),
+        };
+        let memory = Mapping::new((entries * room).max(1))?;
+        let mut incoming = Incoming {
+            calls,
+            memory,
+            room,
+            entries: blank_entries(entries),
+            vectors: vec![libc::iovec { iov_base: null_mut(), iov_len: 0 }; entries].into(),
+            peers: vec![Peer::blank(); entries].into(),
+            control: Box::new(Control([0; 32])),
+            named: true,
+            segment: 0,
+            length: 0,
+        };
+        for at in 0..entries {
+            let base = incoming.place(at * room);
+            let vector = &mut incoming.vectors[at];
+            *vector = libc::iovec { iov_base: base.as_ptr().cast(), iov_len: room };
+            let header = &mut incoming.entries[at].msg_hdr;
+            header.msg_iov = vector;
+            header.msg_iovlen = 1;
+            header.msg_name = std::ptr::from_mut(&mut incoming.peers[at].form).cast();
+        }
+        Ok(incoming)
+    }
+
+    /// Without asking where datagrams come from, which a connected socket knows.
+    #[must_use]
+    pub fn from_one_peer(mut self) -> Self {
+        self.named = false;
+        self.entries.iter_mut().for_each(|entry| entry.msg_hdr.msg_name = null_mut());
+        self
+    }
+
+    fn place(&self, offset: usize) -> NonNull<u8> {
+        // SAFETY: every offset that is asked for lies within the mapping.
+        unsafe { self.memory.start().add(offset) }
+    }
+
+    /// Takes what there is, as many datagrams as one call gives; how many. 0: the socket was shut.
+    ///
+    /// # Errors
+    /// `EAGAIN`, `EINTR`, `ECONNREFUSED` (nobody listens at the other end), ...
+    #[inline]
+    pub fn receive(&mut self, socket: BorrowedFd<'_>, patience: Patience) -> io::Result<usize> {
+        let flag = patience.flag();
+        let fd = socket.as_raw_fd();
+        match self.calls {
+            Calls::Plain => {
+                let place = self.memory.start().as_ptr().cast();
+                if !self.named {
+                    // SAFETY: the kernel writes at most `room` bytes into the mapping, which has that many.
+                    self.length = count(unsafe { libc::recv(fd, place, self.room, flag) })?;
+                    return Ok(usize::from(self.length > 0));
+                }
+                let mut length = size_of::<Address>() as libc::socklen_t;
+                let peer = std::ptr::from_mut(&mut self.peers[0].form).cast();
+                // SAFETY: the kernel writes at most `room` bytes into the mapping, which has that many, and at most
+                // `length` into the address, which has that many.
+                let received =
+                    count(unsafe { libc::recvfrom(fd, place, self.room, flag, peer, &mut length) })?;
+                self.peers[0].length = length;
+                self.length = received;
+                Ok(usize::from(received > 0))
+            }
+            Calls::Message | Calls::Segments => {
+                let joins = self.calls == Calls::Segments;
+                let header = &mut self.entries[0].msg_hdr;
+                header.msg_namelen = if self.named { size_of::<Address>() as libc::socklen_t } else { 0 };
+                if joins {
+                    header.msg_control = std::ptr::from_mut(&mut *self.control).cast();
+                    header.msg_controllen = size_of::<Control>() as _;
+                }
+                // SAFETY: every pointer of the header leads to memory of `self` of the length beside it.
+                let received = count(unsafe { libc::recvmsg(fd, header, flag) })?;
+                self.peers[0].length = header.msg_namelen;
+                self.length = received;
+                if received == 0 {
+                    return Ok(0);
+                }
+                if !joins {
+                    return Ok(1);
+                }
+                self.segment = self.segment_of(received);
+                Ok(received.div_ceil(self.segment))
+            }
+            Calls::Batch => {
+                for (entry, vector) in self.entries.iter_mut().zip(&mut self.vectors) {
+                    entry.msg_hdr.msg_namelen =
+                        if self.named { size_of::<Address>() as libc::socklen_t } else { 0 };
+                    vector.iov_len = self.room;
+                }
+                let most = self.entries.len() as libc::c_uint;
+                // The first is waited for, what follows is not.
+                let flag = if flag == 0 { libc::MSG_WAITFORONE } else { flag };
+                // SAFETY: every pointer of the entries leads to memory of `self` of the length beside it.
+                let received = checked(unsafe {
+                    libc::recvmmsg(fd, self.entries.as_mut_ptr(), most, flag, null_mut())
+                })?;
+                let received = received as usize;
+                if received == 1 && self.entries[0].msg_len == 0 {
+                    return Ok(0);
+                }
+                for (peer, entry) in self.peers.iter_mut().zip(&self.entries[..received]) {
+                    peer.length = entry.msg_hdr.msg_namelen;
+                }
+                Ok(received)
+            }
+        }
+    }
+
+    /// Length of each datagram of `received` joined bytes: what the kernel says of it, or all of it.
+    fn segment_of(&self, received: usize) -> usize {
+        let header = &self.entries[0].msg_hdr;
+        // SAFETY: the header and its control memory are what `recvmsg` left, and live as long as `self`.
+        unsafe {
+            let message = libc::CMSG_FIRSTHDR(header);
+            if !message.is_null()
+                && (*message).cmsg_level == libc::SOL_UDP
+                && (*message).cmsg_type == libc::UDP_GRO
+            {
+                let size: libc::c_int = std::ptr::read_unaligned(libc::CMSG_DATA(message).cast());
+                return usize::try_from(size).unwrap_or(received).clamp(1, received);
+            }
+        }
+        received
+    }
+
+    /// One of the datagrams of the last call.
+    #[inline]
+    #[must_use]
+    pub fn datagram(&self, at: usize) -> &[u8] {
+        let (offset, length) = match self.calls {
+            Calls::Plain | Calls::Message => (0, self.length),
+            Calls::Batch => (at * self.room, (self.entries[at].msg_len as usize).min(self.room)),
+            Calls::Segments => {
+                let offset = (at * self.segment).min(self.length);
+                (offset, self.segment.min(self.length - offset))
+            }
+        };
+        // SAFETY: offset and length lie within the mapping, whose bytes are initialised (zero, or what the kernel
+        // wrote) and which nobody writes to while `self` is borrowed.
+        unsafe { std::slice::from_raw_parts(self.place(offset).as_ptr(), length) }
+    }
+
+    /// Where one of the datagrams of the last call came from.
+    #[inline]
+    #[must_use]
+    pub fn peer(&self, at: usize) -> &Peer {
+        match self.calls {
+            Calls::Batch => &self.peers[at],
+            _ => &self.peers[0],
+        }
+    }
+}
+
+/// Datagrams of one length to be handed to a socket.
+pub struct Outgoing {
+    calls: Calls,
+    memory: Mapping,
+    bytes: usize,
+    entries: Box<[Entry]>,
+    vectors: Box<[libc::iovec]>,
+    peers: Box<[Peer]>,
+}
+
+// SAFETY: the pointers inside lead to memory that the value owns.
+unsafe impl Send for Outgoing {}
+
+impl Outgoing {
+    /// Room for `messages` datagrams of `bytes`, filled with `pattern` as often as it takes.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn new(calls: Calls, messages: usize, bytes: usize, pattern: &[u8]) -> io::Result<Self> {
+        let messages = messages.max(1);
+        let memory = Mapping::new((messages * bytes).max(1))?;
+        let mut outgoing = Outgoing {
+            calls,
+            memory,
+            bytes,
+            entries: blank_entries(messages),
+            vectors: vec![libc::iovec { iov_base: null_mut(), iov_len: 0 }; messages].into(),
+            peers: vec![Peer::blank(); messages].into(),
+        };
+        for at in 0..messages {
+            let message = outgoing.message(at);
+            for (place, byte) in message.iter_mut().zip(pattern.iter().cycle()) {
+                *place = *byte;
+            }
+            let base = message.as_mut_ptr();
+            outgoing.vectors[at] = libc::iovec { iov_base: base.cast(), iov_len: bytes };
+            outgoing.entries[at].msg_hdr.msg_iov = &mut outgoing.vectors[at];
+            outgoing.entries[at].msg_hdr.msg_iovlen = 1;
+        }
+        Ok(outgoing)
+    }
+
+    /// One datagram, to be written to.
+    #[inline]
+    pub fn message(&mut self, at: usize) -> &mut [u8] {
+        assert!(at < self.entries.len());
+        // SAFETY: the mapping has that many messages of that many bytes, initialised, and is borrowed alone.
+        unsafe {
+            let start = self.memory.start().add(at * self.bytes);
+            std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes)
+        }
+    }
+
+    /// Whom one of them is for; without, to whom the socket is connected.
+    #[inline]
+    pub fn address(&mut self, at: usize, peer: &Peer) {
+        self.peers[at] = *peer;
+        let header = &mut self.entries[at].msg_hdr;
+        header.msg_name = std::ptr::from_mut(&mut self.peers[at].form).cast();
+        header.msg_namelen = peer.length;
+    }
+
+    /// Hands over those from `from` to before `to`, as many as one call takes; how many the kernel accepted.
+    ///
+    /// # Errors
+    /// `EAGAIN`, `EINTR`, `EMSGSIZE`, `ECONNREFUSED`, `ENETUNREACH`, `ENOBUFS`, ...
+    #[inline]
+    pub fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        from: usize,
+        to: usize,
+        patience: Patience,
+    ) -> io::Result<usize> {
+        assert!(from < to && to <= self.entries.len());
+        let (fd, flag) = (socket.as_raw_fd(), patience.flag() | libc::MSG_NOSIGNAL);
+        let header = &self.entries[from].msg_hdr;
+        match self.calls {
+            Calls::Plain | Calls::Segments => {
+                let messages = if self.calls == Calls::Segments {
+                    (to - from).min(MOST_SEGMENTS).min((MOST_SEGMENTED_BYTES / self.bytes).max(1))
+                } else {
+                    1
+                };
+                let place = self.vectors[from].iov_base;
+                let (name, length) = (header.msg_name.cast_const().cast(), header.msg_namelen);
+                // SAFETY: `messages` datagrams lie one after the other from `place` on within the mapping; the
+                // address is null with length 0, or one of `peers` with its length.
+                let sent =
+                    count(unsafe { libc::sendto(fd, place, messages * self.bytes, flag, name, length) })?;
+                Ok(sent / self.bytes)
+            }
+            Calls::Message => {
+                // SAFETY: every pointer of the header leads to memory of `self` of the length beside it.
+                count(unsafe { libc::sendmsg(fd, header, flag) }).map(|_| 1)
+            }
+            Calls::Batch => {
+                let entries = &mut self.entries[from..to];
+                // SAFETY: as above, for each of the entries.
+                let sent = checked(unsafe {
+                    libc::sendmmsg(fd, entries.as_mut_ptr(), entries.len() as libc::c_uint, flag)
+                })?;
+                Ok(sent as usize)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn bound(address: &str) -> Option<(OwnedFd, SocketAddr)> {
+        let address: SocketAddr = address.parse().unwrap();
+        let socket = udp(&address).ok()?;
+        socket::bind(socket.as_fd(), &address).ok()?;
+        let address = socket::local_address(socket.as_fd()).unwrap();
+        Some((socket, address))
+    }
+
+    #[test]
+    fn every_kind_of_call_moves_whole_datagrams_there_and_back() {
+        // A machine without IPv6 cannot bind ::1; the other family is tested anyway.
+        let ends: Vec<_> = ["127.0.0.1:0", "[::1]:0"].into_iter().filter_map(bound).collect();
+        assert!(!ends.is_empty());
+        for (far, address) in ends {
+            for calls in [Calls::Plain, Calls::Message, Calls::Batch, Calls::Segments] {
+                let near = udp(&address).unwrap();
+                socket::connect(near.as_fd(), &address).unwrap();
+                if calls == Calls::Segments {
+                    cut_into(near.as_fd(), 300).unwrap();
+                    cut_into(far.as_fd(), 300).unwrap();
+                    join(far.as_fd()).unwrap();
+                }
+                let mut outgoing = Outgoing::new(calls, 5, 300, b"abc").unwrap();
+                (0..5).for_each(|at| outgoing.message(at)[0] = b'0' + at as u8);
+                let mut sent = 0;
+                while sent < 5 {
+                    sent += outgoing.send(near.as_fd(), sent, 5, Patience::Waits).unwrap();
+                }
+                let mut incoming = Incoming::new(calls, 5, 400).unwrap();
+                let mut back = Outgoing::new(calls, 5, 300, b"x").unwrap();
+                let mut seen = Vec::new();
+                while seen.len() < 5 {
+                    assert!(poll(far.as_fd(), 1_000).unwrap(), "{calls:?}");
+                    let received = incoming.receive(far.as_fd(), Patience::Returns).unwrap();
+                    for at in 0..received {
+                        assert_eq!(incoming.datagram(at).len(), 300, "{calls:?}");
+                        assert_eq!(&incoming.datagram(at)[1..4], b"bca");
+                        seen.push(incoming.datagram(at)[0]);
+                        back.address(at, incoming.peer(at));
+                    }
+                    let mut answered = 0;
+                    while answered < received {
+                        answered += back.send(far.as_fd(), answered, received, Patience::Waits).unwrap();
+                    }
+                }
+                assert_eq!(seen, b"01234", "{calls:?}");
+                let refused = incoming.receive(far.as_fd(), Patience::Returns).unwrap_err();
+                assert_eq!(refused.raw_os_error(), Some(libc::EAGAIN));
+                let mut answers = 0;
+                while answers < 5 {
+                    assert!(poll(near.as_fd(), 1_000).unwrap());
+                    answers += incoming.receive(near.as_fd(), Patience::Returns).unwrap();
+                }
+                assert_eq!(answers, 5);
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_that_is_shut_gives_nothing_and_does_not_wait() {
+        let (socket, _) = bound("127.0.0.1:0").unwrap();
+        socket::set_blocking(socket.as_fd(), true).unwrap();
+        // Fails for a socket without a peer, and wakes whoever waits nevertheless.
+        let _ = socket::shutdown(socket.as_fd(), socket::Direction::Both);
+        for calls in [Calls::Plain, Calls::Message, Calls::Batch, Calls::Segments] {
+            let mut incoming = Incoming::new(calls, 3, 100).unwrap();
+            assert_eq!(incoming.receive(socket.as_fd(), Patience::Waits).unwrap(), 0, "{calls:?}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! A lock on an open file that ends with whoever holds it, however that ends.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Locks `file` for its descriptor alone (flock(2)); `false`: another one has it. The lock ends when the last
+/// descriptor of this opening is closed.
+///
+/// # Errors
+/// What the kernel said.
+pub fn try_exclusive(file: &File) -> io::Result<bool> {
+    // SAFETY: takes two integers; the descriptor is open as long as `file` lives.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return Ok(false);
+    }
+    Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_opening_at_a_time() {
+        let path = std::env::temp_dir().join(format!("iodyno-lock-{}", std::process::id()));
+        let (first, second) = (File::create(&path).unwrap(), File::create(&path).unwrap());
+        assert!(try_exclusive(&first).unwrap());
+        assert!(!try_exclusive(&second).unwrap());
+        drop(first);
+        assert!(try_exclusive(&second).unwrap());
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,331 @@
+//! Calls that move the bytes of a stream besides `send` and `recv`: with flags, by message, without a copy, from a
+//! file.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::buffer::{ReceiveScratch, SendSource};
+
+/// What a send tells the kernel besides the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// `MSG_MORE`: more follows, so that the kernel may wait for a full segment.
+    pub more: bool,
+    /// `MSG_ZEROCOPY`: the bytes stay as they are until the kernel says that it is done with them.
+    pub zero_copy: bool,
+}
+
+impl Told {
+    fn flags(self) -> libc::c_int {
+        let more = if self.more { libc::MSG_MORE } else { 0 };
+        let zero_copy = if self.zero_copy { libc::MSG_ZEROCOPY } else { 0 };
+        libc::MSG_NOSIGNAL | more | zero_copy
+    }
+}
+
+#[inline]
+fn count(outcome: isize) -> io::Result<usize> {
+    usize::try_from(outcome).map_err(|_| io::Error::last_os_error())
+}
+
+fn checked(outcome: libc::c_int) -> io::Result<libc::c_int> {
+    if outcome < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(outcome)
+}
+
+/// Hands bytes to the kernel by `send`, saying that more follows; gives how many it took.
+///
+/// # Errors
+/// As [`crate::socket::send`].
+#[inline]
+pub fn send_more(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let told = Told { more: true, zero_copy: false };
+    // SAFETY: the kernel reads the length of `bytes`, which has that many, and keeps no reference.
+    count(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), told.flags()) })
+}
+
+/// Hands bytes to the kernel by `sendmsg`; gives how many it took.
+///
+/// # Errors
+/// As [`crate::socket::send`].
+#[inline]
+pub fn send_message(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
+    let told = Told { more, zero_copy: false };
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: an all-zero msghdr is valid.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    // SAFETY: the message holds one part, whose length is that of `bytes`; the kernel only reads it.
+    count(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, told.flags()) })
+}
+
+/// Takes bytes by `recvmsg` and forgets them; gives how many, 0 at the end of the stream.
+///
+/// # Errors
+/// As [`crate::socket::receive`].
+#[inline]
+pub fn receive_message(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<usize> {
+    let mut part = libc::iovec { iov_base: scratch.start(), iov_len: scratch.length() };
+    // SAFETY: an all-zero msghdr is valid.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    // SAFETY: the message holds one part, which is the scratch in its whole length; nobody reads that.
+    count(unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, 0) })
+}
+
+/// Allows `MSG_ZEROCOPY` on the socket.
+///
+/// # Errors
+/// `EOPNOTSUPP`, `EPERM`: the kernel or the kind of socket has none.
+pub fn allow_zero_copy(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    let place = std::ptr::from_ref(&on).cast();
+    // SAFETY: the kernel reads `length` bytes of `on`, which has that many.
+    checked(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ZEROCOPY, place, length)
+    })
+    .map(drop)
+}
+
+/// Hands the first `length` bytes of `source` over without a copy; gives how many the kernel took.
+///
+/// The kernel reads them until the other end has them. They never change, and where `source` is dropped before, the
+/// kernel holds the pages itself.
+///
+/// # Errors
+/// As [`crate::socket::send`], and `ENOBUFS` where too many completions wait to be read.
+#[inline]
+pub fn send_zero_copy(
+    socket: BorrowedFd<'_>,
+    source: &SendSource,
+    length: usize,
+    more: bool,
+) -> io::Result<usize> {
+    let bytes = source.bytes();
+    let bytes = &bytes[..length.min(bytes.len())];
+    let told = Told { more, zero_copy: true };
+    // SAFETY: the kernel pins the pages of `bytes`, which are those of a mapping that is never written to.
+    count(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), told.flags()) })
+}
+
+/// Sends of which the kernel said that it is done with their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Completions {
+    /// How many.
+    pub completed: u64,
+    /// Of these, how many were copied after all.
+    pub copied: u64,
+}
+
+/// Reads what completions wait on the socket, without waiting for any.
+///
+/// # Errors
+/// What the kernel said, but not that there are none.
+pub fn completions(socket: BorrowedFd<'_>) -> io::Result<Completions> {
+    let mut found = Completions::default();
+    loop {
+        // Room for one message of IP_RECVERR: a header, sock_extended_err and an address.
+        let mut control = [0_u64; 16];
+        // SAFETY: an all-zero msghdr is valid.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control) as _;
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: the message has no parts and the room that it says for control data.
+        if let Err(error) = count(unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) }) {
+            return if error.kind() == io::ErrorKind::WouldBlock { Ok(found) } else { Err(error) };
+        }
+        // SAFETY: the kernel filled the control data in, whose length it wrote.
+        let first = unsafe { libc::CMSG_FIRSTHDR(&message) };
+        if first.is_null() {
+            continue;
+        }
+        // SAFETY: a non-null first header lies within the control data, and its data follows it; the kernel writes
+        // a whole sock_extended_err there. It may lie at an address that is not a multiple of its alignment.
+        let said: libc::sock_extended_err =
+            unsafe { libc::CMSG_DATA(first).cast::<libc::sock_extended_err>().read_unaligned() };
+        if said.ee_origin == SO_EE_ORIGIN_ZEROCOPY {
+            // A range of sends, counted from 0 on each socket and wrapping.
+            let sends = u64::from(said.ee_data.wrapping_sub(said.ee_info)) + 1;
+            found.completed += sends;
+            if said.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0 {
+                found.copied += sends;
+            }
+        }
+    }
+}
+
+/// These two are from the kernel's `linux/errqueue.h`.
+const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
+const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
+
+/// Waits until the socket reports an error or a completion, or `timeout_ms` have passed.
+///
+/// # Errors
+/// What the kernel said; an interruption is none.
+pub fn wait_for_completion(socket: BorrowedFd<'_>, timeout_ms: i32) -> io::Result<()> {
+    // POLLERR is reported always, and nothing else is asked for.
+    let mut asked = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: one valid pollfd.
+    match checked(unsafe { libc::poll(&mut asked, 1, timeout_ms) }) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A file in memory that holds the bytes of a source.
+///
+/// # Errors
+/// `EMFILE`, `ENOMEM`, `ENOSPC`.
+pub fn file_of(source: &SendSource) -> io::Result<OwnedFd> {
+    use std::io::Write;
+    // SAFETY: the name is a string that ends with a zero.
+    let fd = checked(unsafe { libc::memfd_create(c"iodyno".as_ptr(), libc::MFD_CLOEXEC) })?;
+    // SAFETY: `fd` is open and nobody else owns it.
+    let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    file.write_all(source.bytes())?;
+    Ok(file.into())
+}
+
+/// Has the kernel send `length` bytes from the begin of `file`; gives how many it took.
+///
+/// # Errors
+/// As [`crate::socket::send`].
+#[inline]
+pub fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
+    let mut offset: libc::off_t = 0;
+    // SAFETY: the kernel writes one offset to `offset`.
+    count(unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &mut offset, length) })
+}
+
+/// Moves `length` bytes from the begin of `file` into the pipe; gives how many there was room for.
+///
+/// # Errors
+/// `EAGAIN`: the pipe is full.
+#[inline]
+pub fn splice_in(file: BorrowedFd<'_>, pipe: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
+    let mut offset: libc::loff_t = 0;
+    let flags = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK;
+    // SAFETY: the kernel writes one offset to `offset`; null: a pipe has none.
+    count(unsafe {
+        libc::splice(file.as_raw_fd(), &mut offset, pipe.as_raw_fd(), std::ptr::null_mut(), length, flags)
+    })
+}
+
+/// Moves up to `length` bytes from the pipe into the socket; gives how many the socket took. Waits where the socket
+/// is one that waits.
+///
+/// # Errors
+/// As [`crate::socket::send`].
+#[inline]
+pub fn splice_out(
+    pipe: BorrowedFd<'_>,
+    socket: BorrowedFd<'_>,
+    length: usize,
+    more: bool,
+) -> io::Result<usize> {
+    let more = if more { libc::SPLICE_F_MORE } else { 0 };
+    let null = std::ptr::null_mut();
+    // SAFETY: null: neither a pipe nor a socket has an offset.
+    count(unsafe {
+        libc::splice(pipe.as_raw_fd(), null, socket.as_raw_fd(), null, length, libc::SPLICE_F_MOVE | more)
+    })
+}
+
+/// A pipe (its reading and its writing end) with room for `bytes`, or for as much as this user may have.
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`.
+pub fn pipe(bytes: usize) -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: the kernel writes two descriptors.
+    checked(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: both are open and nobody else owns them.
+    let (reading, writing) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
+    // A refusal leaves the pipe as it is: more calls then.
+    // SAFETY: touches no memory of this process.
+    unsafe { libc::fcntl(writing.as_raw_fd(), libc::F_SETPIPE_SZ, wanted) };
+    Ok((reading, writing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket;
+    use std::os::fd::AsFd;
+
+    fn connected() -> (OwnedFd, OwnedFd) {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let listener = socket::tcp(&any).unwrap();
+        socket::bind(listener.as_fd(), &any).unwrap();
+        socket::listen(listener.as_fd(), 1).unwrap();
+        socket::set_blocking(listener.as_fd(), true).unwrap();
+        let address = socket::local_address(listener.as_fd()).unwrap();
+        let near = socket::tcp(&address).unwrap();
+        socket::set_blocking(near.as_fd(), true).unwrap();
+        socket::connect(near.as_fd(), &address).unwrap();
+        let far = socket::accept(listener.as_fd()).unwrap();
+        socket::set_blocking(far.as_fd(), true).unwrap();
+        (near, far)
+    }
+
+    fn read(socket: BorrowedFd<'_>, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        let mut filled = 0;
+        while filled < length {
+            filled += socket::receive_into(socket, &mut bytes[filled..]).unwrap();
+        }
+        bytes
+    }
+
+    #[test]
+    fn every_call_carries_the_same_bytes() {
+        let (near, far) = connected();
+        let (near, far) = (near.as_fd(), far.as_fd());
+        let source = SendSource::new(10_000).unwrap();
+        assert_eq!(send_message(near, &source.bytes()[..700], false).unwrap(), 700);
+        assert_eq!(read(far, 700), source.bytes()[..700]);
+        assert_eq!(send_more(near, &source.bytes()[..7]).unwrap(), 7);
+        assert_eq!(send_message(near, &source.bytes()[7..20], false).unwrap(), 13);
+        assert_eq!(read(far, 20), source.bytes()[..20]);
+        let file = file_of(&source).unwrap();
+        assert_eq!(send_file(near, file.as_fd(), 10_000).unwrap(), 10_000);
+        assert_eq!(read(far, 10_000), source.bytes());
+        let (reading, writing) = pipe(1 << 16).unwrap();
+        assert_eq!(splice_in(file.as_fd(), writing.as_fd(), 9_000).unwrap(), 9_000);
+        assert_eq!(splice_out(reading.as_fd(), near, 9_000, false).unwrap(), 9_000);
+        assert_eq!(read(far, 9_000), source.bytes()[..9_000]);
+        assert_eq!(send_message(far, b"back", false).unwrap(), 4);
+        assert_eq!(receive_message(near, &ReceiveScratch::new(64).unwrap()).unwrap(), 4);
+    }
+
+    #[test]
+    fn every_send_without_a_copy_is_completed_once() {
+        let (near, far) = connected();
+        let source = SendSource::new(4_096).unwrap();
+        allow_zero_copy(near.as_fd()).unwrap();
+        for _ in 0..3 {
+            assert_eq!(send_zero_copy(near.as_fd(), &source, 4_096, false).unwrap(), 4_096);
+        }
+        assert_eq!(read(far.as_fd(), 3 * 4_096)[4_096..8_192], *source.bytes());
+        let mut found = Completions::default();
+        while found.completed < 3 {
+            wait_for_completion(near.as_fd(), 1_000).unwrap();
+            let more = completions(near.as_fd()).unwrap();
+            assert!(more.completed > 0, "no completion within a second");
+            found.completed += more.completed;
+            found.copied += more.copied;
+        }
+        assert_eq!(found.completed, 3);
+        // Over loopback the kernel copies, as the receiver may be any process.
+        assert_eq!(found.copied, 3);
+        assert_eq!(completions(near.as_fd()).unwrap(), Completions::default());
+    }
+}

@@ -1,0 +1,81 @@
+//! Latency logs of fio: `time (ms), value (ns), direction, block size[, offset[, priority[, issue time (ns)]]]` (fio's
+//! HOWTO, "Log File Formats"; latencies are nanoseconds since fio 3.0). The time is that of the completion.
+
+use crate::event::{Batch, Operation, Wanted};
+use crate::formats::{latency, Form, Parser};
+use crate::unit::Unit;
+
+/// The form.
+pub const FORM: Form = Form {
+    name: "fio",
+    what: "a latency log of fio, with or without offsets",
+    lines_stand_alone: true,
+    binary: false,
+    value_unit: Unit::NS,
+    plain_numbers: false,
+    unit_said: None,
+    quantity: latency,
+    is: |head| {
+        head.most(|line| {
+            let fields: Vec<&[u8]> = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
+            (4..=8).contains(&fields.len())
+                && fields[..2].iter().all(|field| !field.is_empty() && field.iter().all(u8::is_ascii_digit))
+                && matches!(fields[2], b"0" | b"1" | b"2")
+                && fields[3].first().is_some_and(u8::is_ascii_digit)
+                && line.contains(&b' ')
+        })
+    },
+    open: |setting| {
+        Ok(Box::new(Fio {
+            time_unit: setting.time_unit.unwrap_or(Unit::MS),
+            value_unit: setting.value_unit.unwrap_or(Unit::NS),
+            wanted: setting.wanted.clone(),
+        }))
+    },
+};
+
+struct Fio {
+    time_unit: Unit,
+    value_unit: Unit,
+    wanted: Wanted,
+}
+
+impl Parser for Fio {
+    fn line(&mut self, line: &[u8], out: &mut Batch) {
+        let text = line.trim_ascii();
+        if text.is_empty() || text[0] == b'#' {
+            out.skipped += 1;
+            return;
+        }
+        let mut fields = text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let (Some(time), Some(value), Some(direction), Some(size)) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            return out.refuse("", "it has fewer than four columns", text);
+        };
+        let operation: &[u8] = match direction {
+            b"0" => b"R",
+            b"1" => b"W",
+            b"2" => b"D",
+            _ => return out.refuse("the direction", "it is none of 0, 1 and 2", text),
+        };
+        let end_ns = match self.time_unit.time_of(time) {
+            Ok(time) => time,
+            Err(reason) => return out.refuse("the time", reason, text),
+        };
+        let latency_ns = match self.value_unit.value_of(value) {
+            Ok(value) => value,
+            Err(reason) => return out.refuse("the latency", reason, text),
+        };
+        let offset_bytes = fields.next().and_then(|field| Unit::BYTES.value_of(field).ok());
+        let found = Operation {
+            end_ns: Some(end_ns),
+            latency_ns: Some(latency_ns),
+            size_bytes: Unit::BYTES.value_of(size).ok(),
+            offset_bytes,
+            operation,
+            ..Operation::default()
+        };
+        out.take(&found, &self.wanted, text);
+    }
+}

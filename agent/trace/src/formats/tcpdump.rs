@@ -1,0 +1,126 @@
+//! Text of tcpdump: `time IP from > to: ... length N`. Requests with their answers are events.
+
+use crate::clock_text::{calendar, time_of_day, Midnights};
+use crate::event::{Batch, Wanted};
+use crate::formats::{latency, Form, Parser};
+use crate::pairing::{Flows, Packet};
+use crate::unit::Unit;
+
+/// The form.
+pub const FORM: Form = Form {
+    name: "tcpdump",
+    what: "text of tcpdump, with any of its times: requests with their answers",
+    lines_stand_alone: false,
+    binary: false,
+    value_unit: Unit::S,
+    plain_numbers: false,
+    unit_said: None,
+    quantity: latency,
+    is: |head| head.most(|line| Line::read(line).is_some()),
+    open: |setting| {
+        Ok(Box::new(Tcpdump {
+            wanted: setting.wanted.clone(),
+            flows: Flows::default(),
+            midnights: Midnights::default(),
+        }))
+    },
+};
+
+struct Line<'a> {
+    time: &'a [u8],
+    from: &'a [u8],
+    to: &'a [u8],
+    rest: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    fn read(text: &'a [u8]) -> Option<Self> {
+        // -i any puts interface and direction between time and protocol.
+        let ip = [&b" IP "[..], b" IP6 "]
+            .iter()
+            .find_map(|mark| Some((memchr::memmem::find(text, mark)?, mark.len())))?;
+        let head = text[..ip.0].trim_ascii();
+        // A date and a time are two words of digits.
+        let first = head.iter().position(u8::is_ascii_whitespace).unwrap_or(head.len());
+        let time = match head.get(..29.min(head.len())) {
+            Some(both) if head[..first].contains(&b'-') => {
+                let second = both[first..].trim_ascii_start();
+                let end = head.len() - head[first..].trim_ascii_start().len()
+                    + second.iter().position(u8::is_ascii_whitespace).unwrap_or(second.len());
+                &head[..end.min(head.len())]
+            }
+            _ => &head[..first],
+        };
+        if !time.first()?.is_ascii_digit() {
+            return None;
+        }
+        let rest = &text[ip.0 + ip.1..];
+        let arrow = memchr::memmem::find(rest, b" > ")?;
+        let to = &rest[arrow + 3..];
+        let colon = memchr::memmem::find(to, b": ")?;
+        Some(Line { time, from: &rest[..arrow], to: &to[..colon], rest: &to[colon + 2..] })
+    }
+
+    fn bytes(&self) -> Option<f64> {
+        let at = memchr::memmem::rfind(self.rest, b"length ")? + 7;
+        let digits =
+            self.rest[at..].iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(self.rest.len() - at);
+        Unit::BYTES.value_of(&self.rest[at..at + digits]).ok()
+    }
+}
+
+struct Tcpdump {
+    wanted: Wanted,
+    flows: Flows,
+    midnights: Midnights,
+}
+
+impl Parser for Tcpdump {
+    fn line(&mut self, line: &[u8], out: &mut Batch) {
+        let text = line.trim_ascii();
+        let said = text.starts_with(b"listening on")
+            || text.starts_with(b"tcpdump:")
+            || text.starts_with(b"reading from");
+        // Lines of -v and -x belong to the packet before them, and begin with a blank.
+        if text.is_empty() || said || line[0].is_ascii_whitespace() || text.ends_with(b"dropped by kernel") {
+            out.skipped += 1;
+            return;
+        }
+        let Some(found) = Line::read(text) else {
+            // Of other protocols there is the time; what has not even that is no line of tcpdump.
+            if text[0].is_ascii_digit() && memchr::memchr(b':', text).is_some() {
+                out.skipped += 1;
+            } else {
+                out.refuse("", "it is no line of tcpdump", text);
+            }
+            return;
+        };
+        let time = match calendar(found.time) {
+            Some(time) => Ok(time),
+            None if found.time.contains(&b':') => time_of_day(found.time)
+                .map(|time| self.midnights.since_first(time))
+                .ok_or("it is no time of day"),
+            None => Unit::S.time_of(found.time),
+        };
+        let time_ns = match time {
+            Ok(time) => time,
+            Err(reason) => return out.refuse("the time", reason, text),
+        };
+        // Without a length it is a form of UDP that tcpdump took apart, such as DNS: its number stands in brackets at the end.
+        let bracket = || {
+            let inside = found.rest.strip_suffix(b")")?;
+            Unit::BYTES.value_of(&inside[memchr::memrchr(b'(', inside)? + 1..]).ok()
+        };
+        match found.bytes().or_else(bracket) {
+            Some(bytes) if bytes > 0.0 => {
+                let packet = Packet { time_ns, from: found.from, to: found.to, bytes };
+                self.flows.take(&packet, &self.wanted, text, out);
+            }
+            _ => out.skipped += 1,
+        }
+    }
+
+    fn end(&mut self, out: &mut Batch) {
+        self.flows.end(out);
+    }
+}

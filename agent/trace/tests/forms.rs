@@ -1,0 +1,429 @@
+//! Every form against a brute-force count: what a random trace says is known before it is written.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use iodyno_trace::event::{Quantity, Wanted};
+use iodyno_trace::failure::Failure;
+use iodyno_trace::formats::FORMS;
+use iodyno_trace::frame::{Asked, Scale};
+use iodyno_trace::pass::Progress;
+use iodyno_trace::reduce::{reduce, Reduced, Request};
+use iodyno_trace::source::Source;
+use iodyno_trace::unit::Unit;
+use proptest::prelude::*;
+
+/// An operation whose truth is known: begin and latency in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Truth {
+    begin_us: u64,
+    latency_us: u64,
+    write: bool,
+}
+
+fn truths() -> impl Strategy<Value = Vec<Truth>> {
+    let one = (0u64..30_000_000, 1u64..2_000_000, any::<bool>())
+        .prop_map(|(begin_us, latency_us, write)| Truth { begin_us, latency_us, write });
+    prop::collection::vec(one, 1..60)
+}
+
+fn file_of(bytes: &[u8]) -> File {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let name = format!("iodyno-trace-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let path: PathBuf = std::env::temp_dir().join(name);
+    let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+fn run(bytes: &[u8], request: &Request) -> Result<Reduced, Failure> {
+    let source = Source::open("trace", file_of(bytes)).unwrap();
+    reduce(vec![source], request, &Progress::default())
+}
+
+fn run_piped(bytes: &[u8], request: &Request) -> Result<Reduced, Failure> {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let bytes = bytes.to_vec();
+    let feeder = std::thread::spawn(move || {
+        // Odd pieces, so that lines are cut anywhere.
+        for piece in bytes.chunks(1021) {
+            writer.write_all(piece).unwrap();
+        }
+    });
+    let source = Source::open("pipe", File::from(std::os::fd::OwnedFd::from(reader))).unwrap();
+    let found = reduce(vec![source], request, &Progress::default());
+    feeder.join().unwrap();
+    found
+}
+
+fn request() -> Request {
+    Request { threads: 2, spool: std::env::temp_dir(), ..Request::default() }
+}
+
+/// What a naive program counts: (column, row) of times and values in ns; rows from 0 to `high`, the last one closed.
+fn counted(events: &[(i64, f64)], found: &Reduced) -> (BTreeMap<(u32, u32), u64>, u64, u64) {
+    let (mut cells, mut under, mut over) = (BTreeMap::new(), 0, 0);
+    let begin = events.iter().map(|(time, _)| *time).min().unwrap();
+    assert_eq!(found.begin_ns, begin);
+    let last = found.edges.len() - 1;
+    for (time, value) in events {
+        let column = ((time - begin) / found.column_ns) as u32;
+        if *value < found.edges[0] {
+            under += 1;
+        } else if *value > found.edges[last] {
+            over += 1;
+        } else {
+            let row = (0..last).rev().find(|row| *value >= found.edges[*row]).unwrap() as u32;
+            *cells.entry((column, row)).or_insert(0) += 1;
+        }
+    }
+    (cells, under, over)
+}
+
+fn assert_counts(events: &[(i64, f64)], found: &Reduced) {
+    let (cells, under, over) = counted(events, found);
+    let ours: BTreeMap<(u32, u32), u64> = found.cells.iter().map(|(c, r, n)| ((*c, *r), *n)).collect();
+    assert_eq!(ours, cells);
+    assert_eq!((found.under.iter().sum::<u64>(), found.over.iter().sum::<u64>()), (under, over));
+    assert_eq!(found.events, events.len() as u64 + found.unreadable);
+}
+
+fn letter(truth: &Truth) -> &'static str {
+    if truth.write {
+        "W"
+    } else {
+        "R"
+    }
+}
+
+fn seconds(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+/// The operations in one form, and its events (end, latency) in ns.
+fn written(form: &str, truths: &[Truth]) -> (Vec<u8>, Vec<(i64, f64)>) {
+    let mut text = String::new();
+    let end = |t: &Truth| t.begin_us + t.latency_us;
+    let mut events: Vec<(i64, f64)> =
+        truths.iter().map(|t| (end(t) as i64 * 1000, t.latency_us as f64 * 1000.0)).collect();
+    match form {
+        "two-column" => truths.iter().for_each(|t| text += &format!("{} {}\n", end(t), t.latency_us)),
+        "iosnoop" => {
+            text += "STIME(us)     TIME(us)      DELTA(us)     DTIME(us)     UID   PID D      BLOCK   SIZE       COMM PATHNAME\n";
+            for t in truths {
+                text += &format!(
+                    "{} {} {} 5 0 12 {} 1234 8192 dd /a b/c\n",
+                    t.begin_us,
+                    end(t),
+                    t.latency_us,
+                    letter(t)
+                );
+            }
+        }
+        "biosnoop" => {
+            text += "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n";
+            for t in truths {
+                let ms = format!("{}.{:03}", t.latency_us / 1000, t.latency_us % 1000);
+                text += &format!("{} my daemon 9 vda {} 77 4096 {ms}\n", seconds(end(t)), letter(t));
+            }
+        }
+        "fio" => {
+            events.clear();
+            for t in truths {
+                text +=
+                    &format!("{}, {}, {}, 4096, 0\n", end(t) / 1000, t.latency_us * 1000, u8::from(t.write));
+                events.push(((end(t) / 1000) as i64 * 1_000_000, t.latency_us as f64 * 1000.0));
+            }
+        }
+        "blkparse" | "perf-script" => {
+            // A sector for each, so that pairs are known; lines in the order of time.
+            let mut lines: Vec<(u64, String)> = Vec::new();
+            for (number, t) in truths.iter().enumerate() {
+                for (us, begins) in [(t.begin_us, true), (end(t), false)] {
+                    let at = number * 8;
+                    let line = if form == "blkparse" {
+                        let (letter_, who) = if begins { ("D", "[fio]") } else { ("C", "[0]") };
+                        let ns = format!("{}.{:09}", us / 1_000_000, us % 1_000_000 * 1000);
+                        format!(
+                            "  8,0    1       {number}     {ns}  697  {letter_}   {}S {at} + 8 {who}",
+                            letter(t)
+                        )
+                    } else {
+                        let name = if begins { "issue" } else { "complete" };
+                        let middle = if begins { "4096 ()" } else { "()" };
+                        format!(
+                            "    my fio  697 [001] {}: block:block_rq_{name}: 8,0 {} {middle} {at} + 8 [0]",
+                            seconds(us),
+                            letter(t)
+                        )
+                    };
+                    lines.push((us, line));
+                }
+            }
+            lines.sort_by_key(|(us, _)| *us);
+            lines.iter().for_each(|(_, line)| text += &format!("{line}\n"));
+        }
+        "perf-trace" => {
+            for t in truths {
+                let ms = |us: u64| format!("{}.{:03}", us / 1000, us % 1000);
+                text += &format!(
+                    "  {} ( {} ms): cat/123 read(fd: 3, count: 10) = 10\n",
+                    ms(t.begin_us),
+                    ms(t.latency_us)
+                );
+            }
+        }
+        "strace" => {
+            for t in truths {
+                text += &format!(
+                    "1234 17000{} read(3, \"a = <1>\", 10) = 10 <{}>\n",
+                    seconds(t.begin_us + 10_000_000),
+                    seconds(t.latency_us)
+                );
+            }
+            let base = |t: &Truth| format!("17000{}", seconds(t.begin_us + 10_000_000));
+            events = truths
+                .iter()
+                .map(|t| {
+                    let (whole, part) = base(t)
+                        .split_once('.')
+                        .map(|(a, b)| (a.parse::<i64>().unwrap(), b.parse::<i64>().unwrap()))
+                        .unwrap();
+                    (
+                        whole * 1_000_000_000 + part * 1000 + t.latency_us as i64 * 1000,
+                        t.latency_us as f64 * 1000.0,
+                    )
+                })
+                .collect();
+        }
+        "tcpdump" => {
+            let mut lines: Vec<(u64, usize, String)> = Vec::new();
+            for (number, t) in truths.iter().enumerate() {
+                let (a, b) = (format!("10.0.0.1.{}", 2000 + number), "10.0.0.2.80");
+                lines.push((
+                    t.begin_us,
+                    0,
+                    format!(
+                        "{} IP {a} > {b}: Flags [P.], seq 1:9, ack 1, win 5, length 8: HTTP",
+                        seconds(t.begin_us)
+                    ),
+                ));
+                lines.push((
+                    end(t),
+                    1,
+                    format!("{} IP {b} > {a}: Flags [P.], seq 1:9, ack 1, win 5, length 9", seconds(end(t))),
+                ));
+            }
+            lines.sort();
+            lines.iter().for_each(|(_, _, line)| text += &format!("{line}\n"));
+        }
+        "csv" => {
+            text += "operation,\"time_us\",latency_us\n";
+            truths.iter().for_each(|t| text += &format!("\"re\"\"ad, x\",{},{}\n", end(t), t.latency_us));
+        }
+        "json-lines" => {
+            truths.iter().for_each(|t| {
+                text += &format!("{{\"ts\": {}, \"latency_us\": {}}}\n", seconds(end(t)), t.latency_us)
+            });
+        }
+        other => panic!("no writer of {other}"),
+    }
+    (text.into_bytes(), events)
+}
+
+const TEXT_FORMS: &[&str] = &[
+    "two-column",
+    "iosnoop",
+    "biosnoop",
+    "fio",
+    "blkparse",
+    "perf-script",
+    "perf-trace",
+    "strace",
+    "tcpdump",
+    "csv",
+    "json-lines",
+];
+
+fn with_units(form: &str) -> Request {
+    match form {
+        "two-column" => Request { time_unit: Some(Unit::US), value_unit: Some(Unit::US), ..request() },
+        _ => request(),
+    }
+}
+
+#[test]
+fn every_form_has_a_test() {
+    for form in FORMS {
+        assert!(TEXT_FORMS.contains(&form.name) || ["pcap", "hdr-log"].contains(&form.name), "{}", form.name);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_form_is_recognised_and_counted_as_by_hand(truths in truths(), column_ms in 1i64..3000, rows in 1usize..30, log in any::<bool>()) {
+        for form in TEXT_FORMS {
+            let (text, events) = written(form, &truths);
+            let asked = Asked {
+                column_ns: Some(column_ms * 1_000_000),
+                rows: Some(rows),
+                scale: if log { Scale::Log } else { Scale::Linear },
+                ..Asked::default()
+            };
+            let request = Request { asked, ..with_units(form) };
+            let found = run(&text, &request).unwrap();
+            prop_assert_eq!(&found.form, form);
+            prop_assert_eq!(found.unreadable, 0, "{}: {:?}", form, found.unreadable_first);
+            prop_assert_eq!(found.unit, "ns");
+            assert_counts(&events, &found);
+        }
+    }
+
+    #[test]
+    fn a_filter_leaves_the_other_operations_out(truths in truths()) {
+        for form in ["iosnoop", "biosnoop", "fio", "blkparse", "perf-script"] {
+            let (text, _) = written(form, &truths);
+            let wanted = Wanted { operation: Some("write".to_owned()), ..Wanted::default() };
+            let writes = truths.iter().filter(|t| t.write).count() as u64;
+            match run(&text, &Request { wanted, ..request() }) {
+                Ok(found) => {
+                    prop_assert_eq!(found.events, writes);
+                    prop_assert_eq!(found.filtered, truths.len() as u64 - writes);
+                }
+                Err(_) => prop_assert_eq!(writes, 0),
+            }
+        }
+    }
+
+    #[test]
+    fn garbage_between_lines_is_counted_and_loses_nothing(
+        truths in truths(), garbage in prop::collection::vec("[a-z,;:<>(){}\\[\\] \"0-9.-]{1,30}", 0..6), at in any::<prop::sample::Index>()
+    ) {
+        for form in TEXT_FORMS {
+            let (text, _) = written(form, &truths);
+            let text = String::from_utf8(text).unwrap();
+            let mut lines: Vec<&str> = text.lines().collect();
+            let after_header = 1 + at.index(lines.len());
+            garbage.iter().for_each(|line| lines.insert(after_header, line));
+            let request = Request { form: Some((*form).to_owned()), ..with_units(form) };
+            // Garbage may happen to be an event; whatever it is, the program asserts that the sum is right.
+            if let Ok(found) = run(lines.join("\n").as_bytes(), &request) {
+                prop_assert!(found.events >= truths.len() as u64 / 2);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pipe_a_packed_file_and_threads_give_the_same_grid(truths in truths()) {
+        for form in ["two-column", "iosnoop", "blkparse"] {
+            let (text, _) = written(form, &truths);
+            let plain = format!("{:?}", run(&text, &with_units(form)).unwrap());
+            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            packed.write_all(&text).unwrap();
+            prop_assert_eq!(&plain, &format!("{:?}", run(&packed.finish().unwrap(), &with_units(form)).unwrap()));
+            let zstd = ruzstd::encoding::compress_to_vec(&text[..], ruzstd::encoding::CompressionLevel::Fastest);
+            prop_assert_eq!(&plain, &format!("{:?}", run(&zstd, &with_units(form)).unwrap()));
+            prop_assert_eq!(&plain, &format!("{:?}", run_piped(&text, &with_units(form)).unwrap()));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_a_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        for form in FORMS {
+            let _ = run(&bytes, &Request { form: Some(form.name.to_owned()), ..request() });
+        }
+        let _ = run(&bytes, &request());
+    }
+
+    #[test]
+    fn mutated_traces_make_no_parser_panic(truths in truths(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+        for form in TEXT_FORMS {
+            let (mut text, _) = written(form, &truths[..truths.len().min(8)]);
+            for (at, byte) in &changes {
+                let at = at.index(text.len());
+                text[at] = *byte;
+            }
+            let _ = run(&text, &Request { form: Some((*form).to_owned()), ..with_units(form) });
+            for quantity in [Quantity::Size, Quantity::Offset, Quantity::Cpu, Quantity::Value] {
+                let _ = run(&text, &Request { quantity: Some(quantity), form: Some((*form).to_owned()), ..with_units(form) });
+            }
+        }
+    }
+}
+
+#[test]
+fn chunks_cut_no_line_and_count_none_twice() {
+    // Lines of odd lengths over many chunks, read by several threads, by one and from a pipe.
+    let mut text = Vec::new();
+    let mut events = Vec::new();
+    for number in 0..120_000_u64 {
+        let pad = " ".repeat((number * 7919 % 23) as usize);
+        writeln!(text, "{}{pad} {}", number * 13, number % 977).unwrap();
+        events.push((number as i64 * 13_000, (number % 977) as f64 * 1000.0));
+    }
+    text.pop();
+    for threads in [1, 2, 5] {
+        let request = Request { threads, ..with_units("two-column") };
+        assert_counts(&events, &run(&text, &request).unwrap());
+        assert_counts(&events, &run_piped(&text, &request).unwrap());
+    }
+}
+
+#[test]
+fn a_long_file_is_counted_rightly_whether_its_frame_was_guessed_or_not() {
+    // In order the guess is right; with its ends or a great value in the middle, which is not looked at, it is wrong.
+    let events = |number: u64| (number * 13, number % 977);
+    let odd = [
+        ("in order", None),
+        ("latest in the middle", Some((99_999_999, 5))),
+        ("greatest in the middle", Some((5_000_000, 9_999))),
+    ];
+    for (what, odd) in odd {
+        let (mut text, mut all) = (Vec::new(), Vec::new());
+        for number in 0..800_000_u64 {
+            let (time, value) =
+                odd.filter(|_| number > 410_000 && number < 411_000).unwrap_or(events(number));
+            writeln!(text, "{time} {value}").unwrap();
+            all.push((time as i64 * 1000, value as f64 * 1000.0));
+        }
+        assert!(text.len() > 32 * (256 << 10), "long enough to be guessed");
+        let found = run(&text, &with_units("two-column")).unwrap();
+        assert_counts(&all, &found);
+        assert_eq!(
+            format!("{found:?}"),
+            format!("{:?}", run_piped(&text, &with_units("two-column")).unwrap()),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn the_number_of_an_unreadable_line_is_right_in_a_later_chunk() {
+    let mut text = Vec::new();
+    for number in 0..100_000_u64 {
+        let line = if number == 70_000 { "70000 nan".to_owned() } else { format!("{number} 5") };
+        writeln!(text, "{line}").unwrap();
+    }
+    let found = run(&text, &with_units("two-column")).unwrap();
+    assert_eq!(
+        found.unreadable_first,
+        vec![(70_001, "the value: it is not a number (NaN): \"70000 nan\"".to_owned())]
+    );
+}
+
+#[test]
+fn a_line_of_megabytes_is_one_unreadable_line() {
+    let mut text = b"1 5\n".to_vec();
+    text.extend(std::iter::repeat_n(b'7', 3 << 20));
+    text.extend_from_slice(b"\n2 6\n");
+    for found in [run(&text, &request()).unwrap(), run_piped(&text, &request()).unwrap()] {
+        assert_eq!((found.events, found.unreadable), (3, 1), "{:?}", found.unreadable_first);
+        assert_eq!(found.unreadable_first[0].0, 2);
+    }
+}

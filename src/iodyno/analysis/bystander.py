@@ -1,0 +1,87 @@
+"""What a setting does for the workload, and what for the bystander: no tuning may favour one flow at another's cost.
+
+Both are measured in the same trials; a contrast is two points that differ in one factor. As everywhere, a change is claimed
+only where the intervals of the two points do not overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from iodyno.analysis.compare import Change, change
+from iodyno.core.outcome import BYSTANDER, OUTCOMES, Estimate
+from iodyno.core.workload import Level
+
+WATCHED: Mapping[str, tuple[str, ...]] = {
+    "stream": ("goodput_bits_per_s",),
+    "request_response": ("operations_per_s", "response_time_p99_ns", "write_service_time_p99_ns"),
+    "connect_request_response": ("operations_per_s", "response_time_p99_ns", "write_service_time_p99_ns"),
+}
+"""By kind of workload, what its users feel."""
+
+
+@dataclass(frozen=True)
+class Felt:
+    """A change of one outcome that users feel. `better`: True, False, or None where it is undecided."""
+
+    outcome: str
+    change: Change
+    better: bool | None
+
+
+@dataclass(frozen=True)
+class Trade:
+    """What taking `factor` from one level to the next does to both, at fixed `others` (labels of the points)."""
+
+    factor: str
+    before: str
+    after: str
+    others: Mapping[str, str]
+    workload: tuple[Felt, ...]
+    bystander: tuple[Felt, ...]
+
+    @property
+    def at_its_cost(self) -> bool:
+        """Whether one of the two is better off, and the other worse."""
+        ours, theirs = ({felt.better for felt in side} for side in (self.workload, self.bystander))
+        return (True in ours and False in theirs) or (False in ours and True in theirs)
+
+
+Outcomes = Mapping[str, Estimate]
+
+
+def trades(
+    points: Sequence[tuple[Mapping[str, Level], Mapping[str, str], Outcomes]],
+    levels: Mapping[str, Sequence[Level]],
+    kinds: tuple[str, str],
+) -> Iterator[Trade]:
+    """Every contrast of neighbouring levels. `points`: levels, labels, outcomes; `levels`: those of each factor that
+    varies, in order; `kinds`: those of the workload and of the bystander.
+    """
+    for factor, ordered in levels.items():
+        for before, after in pairwise(ordered):
+            for at, labels, outcomes in points:
+                if at.get(factor) != before:
+                    continue
+                wanted = {name: at.get(name) for name in levels} | {factor: after}
+                other = next((p for p in points if {name: p[0].get(name) for name in levels} == wanted), None)
+                if other is None:
+                    continue
+                ours = tuple(_felt(outcomes, other[2], WATCHED.get(kinds[0], ())))
+                watched = [f"{BYSTANDER}.{name}" for name in WATCHED.get(kinds[1], ())]
+                theirs = tuple(_felt(outcomes, other[2], watched))
+                others = {name: label for name, label in labels.items() if name != factor and name in levels}
+                yield Trade(factor, labels[factor], other[1][factor], others, ours, theirs)
+
+
+def _felt(first: Outcomes, second: Outcomes, names: Sequence[str]) -> Iterator[Felt]:
+    for name in names:
+        a, b = first.get(name), second.get(name)
+        if a is None or b is None or a.estimate is None or b.estimate is None:
+            continue
+        step = change(a, b)
+        wanted = {"higher": "rises", "lower": "falls"}.get(OUTCOMES[name.rpartition(".")[2]].better)
+        better = None if step.verdict == "undecided" else step.verdict == wanted
+        yield Felt(name, step, better)

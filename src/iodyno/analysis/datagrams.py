@@ -1,0 +1,140 @@
+"""Loads of datagrams, each of which may be lost: how many came, how many did not, and how the server got at them.
+
+From the load's own counters (`agent/cli/src/datagrams.rs`, `server.rs`). What was lost is known to the end that waits for
+it: of requests and answers the sender, of a stream the receiver, to which the numbers show gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.core.warnings import Doubt, WarningCode
+
+_DATAGRAMS = "datagram"
+_SERVER = "server"
+_OVERFLOWS = ("counter=Udp.RcvbufErrors", "counter=Udp6RcvbufErrors")
+"""What the kernel dropped because a socket's receive buffer was full (RFC 4113 has no name for it)."""
+FOREIGN_LEAST = 1
+"""Foreign datagrams that are said: any, as they take the server's time."""
+
+
+def datagrams_per_s(trial: Trial) -> Measured:
+    """Datagrams that the receiver got per second, each once."""
+    receiver = trial.end("receive")
+    if receiver is None:
+        return missing("the trial has no receiver")
+    return _rate(receiver, _DATAGRAMS, "datagram.received")
+
+
+def loss_ratio(trial: Trial) -> Measured:
+    """Lost share of the requests, or of the datagrams of a stream."""
+    end = _who_waits(trial)
+    if end is None:
+        return missing("the trial lacks an end")
+    keys = (("datagram.lost", ""), ("datagram.received", ""))
+    readings = [r for r in end.measured_readings(_DATAGRAMS) if all(key in r.values for key in keys)]
+    if not readings:
+        return missing("nothing is lost where nothing goes by datagrams")
+    parts = [(r.values[keys[0]], r.values[keys[0]] + r.values[keys[1]]) for r in readings]
+    return total_ratio(parts, nothing="nothing was lost or received in the measured window")
+
+
+def server_polls_per_s(trial: Trial) -> Measured:
+    """Times a second that the server had nothing to take and fell back to waiting."""
+    return _of_server(trial, "server.polls")
+
+
+def server_wakeups_per_s(trial: Trial) -> Measured:
+    """Times a second that something came while the server waited, and woke it."""
+    return _of_server(trial, "server.wakeups")
+
+
+def polls_per_s(trial: Trial, host: str) -> Measured:
+    """The same of a host, by its name."""
+    return _rate(trial.hosts[host], _SERVER, "server.polls")
+
+
+def server_batch_mean(trial: Trial) -> Measured:
+    """Messages that one call or one look at a ring gave the server, on average."""
+    receiver = trial.end("receive")
+    if receiver is None:
+        return missing("the trial has no receiver")
+    taken = [found for r in receiver.measured if (found := receiver.batches.get(r.index))]
+    if not taken:
+        return missing("a call of this server takes one message")
+    # The histogram of messages a call has their number where others have nanoseconds.
+    return total_ratio([(float(h.sum_ns), float(h.count)) for h in taken])
+
+
+def check(trial: Trial) -> list[Doubt]:
+    """Every doubt that the datagrams of a trial raise."""
+    return [*_lost(trial), *_foreign(trial), *_fragments(trial)]
+
+
+def _who_waits(trial: Trial) -> HostData | None:
+    """The end that knows what was lost."""
+    sender = trial.end("send")
+    if sender is not None and (sender.manifest.get("job") or {}).get("workload") != "stream":
+        return sender
+    return trial.end("receive")
+
+
+def _of_server(trial: Trial, metric: str) -> Measured:
+    receiver = trial.end("receive")
+    if receiver is None:
+        return missing("the trial has no receiver")
+    return _rate(receiver, _SERVER, metric)
+
+
+def _rate(host: HostData, sensor: str, metric: str) -> Measured:
+    readings = [r for r in host.measured_readings(sensor) if (metric, "") in r.values]
+    if not readings:
+        return missing(host.why_missing(sensor))
+    return total_ratio([(r.values[metric, ""], r.span_ns) for r in readings], scale=1e9)
+
+
+def _lost(trial: Trial) -> Iterator[Doubt]:
+    end = _who_waits(trial)
+    lost = end.growth(_DATAGRAMS, "datagram.lost") if end else None
+    if end is None or not lost:
+        return
+    received = end.growth(_DATAGRAMS, "datagram.received") or 0
+    late = end.growth(_DATAGRAMS, "datagram.late") or 0
+    text = f"{lost} of {lost + received} datagrams were lost ({lost / (lost + received):.2%})"
+    if late:
+        text += f"; {late} came after they were counted as lost"
+    full = {
+        host.name: dropped
+        for host in trial.hosts.values()
+        if (dropped := sum(host.growth("tcp_ip", "tcp_ip.count", label) or 0 for label in _OVERFLOWS))
+    }
+    for name, dropped in full.items():
+        text += f"; a full socket buffer on {name} cost {dropped}: try a larger `window`"
+    yield Doubt(WarningCode.DATAGRAMS_LOST, text, trial.name)
+
+
+def _foreign(trial: Trial) -> Iterator[Doubt]:
+    for host in trial.hosts.values():
+        foreign = host.growth(_DATAGRAMS, "datagram.foreign") or 0
+        if foreign >= FOREIGN_LEAST:
+            text = f"{foreign} datagrams that were none of the trial's were ignored"
+            yield Doubt(WarningCode.FOREIGN_CONNECTION, text, f"{trial.name}, host {host.name}")
+
+
+def _fragments(trial: Trial) -> Iterator[Doubt]:
+    """Messages longer than the path takes whole are cut into fragments, and one lost fragment is the loss of all."""
+    sender = trial.end("send")
+    if sender is None or not sender.measured_readings(_DATAGRAMS):
+        return
+    ready, job = sender.manifest.get("ready") or {}, sender.manifest.get("job") or {}
+    whole = (ready.get("socket") or {}).get("segment_bytes")
+    ways = {"message_bytes": "messages"}
+    if job.get("workload") != "stream":
+        ways["answer_bytes"] = "answers"
+    for key, name in ways.items():
+        size = job.get(key)
+        if whole and size and size > whole:
+            text = f"{name} of {size} bytes are cut into fragments: the path takes {whole} bytes whole"
+            yield Doubt(WarningCode.FRAGMENTS, text, trial.name)

@@ -1,0 +1,1 @@
+"""From measurements to decisions: intervals that hold at every look, rules for stopping, noise, verdicts, change points."""

@@ -1,0 +1,191 @@
+"""Where the noise is: variance components of a nested experiment, what they let anybody claim, and where to repeat.
+
+Blocks > restarts > trials > intervals, each nested in the one before. The variance of the means at a level holds its own
+component and that of the levels below, divided by how many of them there are; taking these off leaves the
+component (analysis of variance by moments: Searle, Casella and McCulloch, Variance Components 1992, chapter 3; with unequal
+numbers, unweighted means and harmonic counts). Intervals of the components by the modified large-sample
+method (Graybill and Wang 1980, Journal of the American Statistical Association 75; Ting, Burdick, Graybill, Jeyaratnam
+and Lu 1990, Journal of Statistical Computation and Simulation 35).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from scipy.stats import chi2, f, t
+
+from iodyno.core.noise import LEVELS
+
+ALPHA = 0.05
+POWER = 0.8
+"""Chance of seeing an effect as large as the floor (the usual one: Cohen 1988)."""
+
+Tree = Sequence["Tree"] | float
+"""Values nested by level: blocks of restarts of trials of intervals, or of trials where there are no intervals."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """One level: its standard deviation relative to the mean, with a 95 % interval, and its share of the variance.
+
+    `freedom`: degrees of freedom of the level's own mean square. `high` is None where it has none.
+    """
+
+    level: str
+    sd_ratio: float
+    low: float
+    high: float | None
+    share: float
+    freedom: int
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The components of one outcome, and what follows. Floors are relative effects; None: cannot be said.
+
+    `floor_within`: smallest effect that `trials` trials a side can claim between two points of one campaign;
+    `floor_between`: between two campaigns, each one start of the agents. `missing`: why there is nothing.
+    """
+
+    outcome: str
+    mean: float | None
+    components: tuple[Component, ...]
+    trials: int
+    floor_within: float | None
+    floor_between: float | None
+    missing: str = ""
+
+    def component(self, level: str) -> Component | None:
+        """That of a level."""
+        return next((each for each in self.components if each.level == level), None)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """How often to repeat a level within one of the next: `count`, None where the level above does not vary."""
+
+    level: str
+    within: str
+    count: int | None
+
+
+@dataclass(frozen=True)
+class _Square:
+    """Variance of the means at a level within their parents, with its freedom; `size`: how many are in a parent."""
+
+    value: float
+    freedom: int
+    size: float
+
+
+def noise(outcome: str, tree: Sequence[Tree], levels: Sequence[str] = LEVELS, *, trials: int = 3) -> Noise:
+    """The components of one outcome. `tree` has the depth of `levels`; `trials`: how many a point is to have."""
+    _, mean, squares = _squares(tree, len(levels))
+    if mean is None:
+        return Noise(outcome, None, (), trials, None, None, "no trial has a value")
+    if mean == 0:
+        return Noise(outcome, 0.0, (), trials, None, None, "its mean is 0, of which nothing is a share")
+    known = [square for square in squares if square.freedom > 0]
+    if not known or all(square.value == 0 for square in known):
+        return Noise(outcome, mean, (), trials, None, None, "every trial gave the same value")
+    values, components = [], []
+    for place, square in enumerate(squares):
+        below = squares[place + 1] if place + 1 < len(squares) else None
+        values.append(_component(square, below))
+    total = sum(max(0.0, value) for value, _, _ in values)
+    for level, square, (value, low, high) in zip(levels, squares, values, strict=True):
+        components.append(
+            Component(
+                level,
+                math.sqrt(max(0.0, value)) / abs(mean),
+                math.sqrt(max(0.0, low)) / abs(mean),
+                None if high is None else math.sqrt(max(0.0, high)) / abs(mean),
+                max(0.0, value) / total if total else 0.0,
+                square.freedom,
+            )
+        )
+    place = list(levels).index("trial")
+    of_trials, above = squares[place].value, sum(max(0.0, value) for value, _, _ in values[:place])
+    freedom = squares[place].freedom
+    within = between = None
+    if freedom > 0 and trials >= 2:
+        wanted = _wanted(2 * trials - 2)
+        within = wanted * math.sqrt(2 * of_trials / trials) / abs(mean)
+        between = wanted * math.sqrt(2 * (above + of_trials / trials)) / abs(mean)
+    return Noise(outcome, mean, tuple(components), trials, within, between)
+
+
+def allocation(found: Noise, costs_s: Sequence[float], levels: Sequence[str] = LEVELS) -> list[Allocation]:
+    """How often to repeat each level but the slowest, for the narrowest interval in a given time.
+
+    n_i = ceil(sqrt(c_(i+1)/c_i * T_i**2 / T_(i+1)**2)), lowest level first, with c the cost of one more at a level
+    beside what it holds and T**2 its component (Kalibera and Jones 2013, "Rigorous benchmarking in reasonable time").
+    `costs_s`: of the levels, in their order, in seconds.
+    """
+    found_levels = [found.component(level) for level in levels]
+    result = []
+    for place in range(len(levels) - 1, 0, -1):
+        mine, above = found_levels[place], found_levels[place - 1]
+        if mine is None or above is None:
+            continue
+        count = None
+        if above.sd_ratio > 0 and costs_s[place] > 0:
+            ratio = costs_s[place - 1] / costs_s[place] * (mine.sd_ratio / above.sd_ratio) ** 2
+            count = max(1, math.ceil(math.sqrt(ratio) - 1e-9))
+        result.append(Allocation(levels[place], levels[place - 1], count))
+    return result
+
+
+def _wanted(freedom: int) -> float:
+    return float(t.ppf(1 - ALPHA / 2, freedom) + t.ppf(POWER, freedom))
+
+
+def _squares(tree: Tree, depth: int) -> tuple[int, float | None, list[_Square]]:
+    """How many values, the unweighted mean, and the mean squares of all levels below this node, pooled."""
+    if depth == 0:
+        assert isinstance(tree, (int, float))
+        return 1, float(tree), []
+    assert not isinstance(tree, (int, float))
+    children = [_squares(child, depth - 1) for child in tree]
+    children = [child for child in children if child[1] is not None]
+    if not children:
+        return 0, None, [_Square(0.0, 0, 1.0)] * depth
+    means = [mean for _, mean, _ in children if mean is not None]
+    middle = fmean(means)
+    own = _Square(
+        sum((mean - middle) ** 2 for mean in means) / (len(means) - 1) if len(means) > 1 else 0.0,
+        len(means) - 1,
+        float(len(means)),
+    )
+    pooled = []
+    for level in range(depth - 1):
+        parts = [child[2][level] for child in children]
+        freedom = sum(part.freedom for part in parts)
+        value = sum(part.value * part.freedom for part in parts) / freedom if freedom else 0.0
+        pooled.append(_Square(value, freedom, len(parts) / sum(1 / part.size for part in parts)))
+    return sum(count for count, _, _ in children), middle, [own, *pooled]
+
+
+def _component(own: _Square, below: _Square | None) -> tuple[float, float, float | None]:
+    """Estimate and 95 % interval of a component; no upper bound where nothing was repeated."""
+    if own.freedom < 1:
+        return 0.0, 0.0, None
+    tail = ALPHA / 2
+    upper, lower = chi2.ppf(1 - tail, own.freedom) / own.freedom, chi2.ppf(tail, own.freedom) / own.freedom
+    if below is None or below.freedom < 1 or below.value == 0:
+        return own.value, own.value / upper, own.value / lower
+    s1, s2 = own.value, below.value / below.size
+    n1, n2 = own.freedom, below.freedom
+    g1, h1 = 1 - 1 / upper, 1 / lower - 1
+    g2 = 1 - n2 / chi2.ppf(1 - tail, n2)
+    h2 = n2 / chi2.ppf(tail, n2) - 1
+    f_high, f_low = f.ppf(1 - tail, n1, n2), f.ppf(tail, n1, n2)
+    g12 = ((f_high - 1) ** 2 - (g1 * f_high) ** 2 - h2**2) / f_high
+    h12 = ((1 - f_low) ** 2 - (h1 * f_low) ** 2 - g2**2) / f_low
+    value = s1 - s2
+    v_low = (g1 * s1) ** 2 + (h2 * s2) ** 2 + g12 * s1 * s2
+    v_high = (h1 * s1) ** 2 + (g2 * s2) ** 2 + h12 * s1 * s2
+    return value, float(value - math.sqrt(max(0.0, v_low))), float(value + math.sqrt(max(0.0, v_high)))

@@ -1,0 +1,245 @@
+"""Better, worse, same or undecided: two sets of trials of one outcome, by a minimum effect of interest.
+
+A 95 % interval of the ratio lies beyond that effect (better or worse), within it (the same), or on its edge
+(undecided). Both claims are tests: "differs by more" is a t test against the edge, "the same" two one-sided t tests
+(TOST: Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15). Not both of them can be wrong, so
+that a comparison is one test, and the many comparisons of two campaigns are corrected as one family (Holm 1979,
+Scandinavian Journal of Statistics 6; or Benjamini and Hochberg 1995, Journal of the Royal Statistical Society B 57).
+
+Trials of one campaign that lie in the same block are pairs; those of two campaigns are compared without assuming equal
+spreads (Welch 1947, Biometrika 34).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+from typing import Literal
+
+from scipy.stats import t
+
+from iodyno.core.outcome import OUTCOMES
+
+Answer = Literal["better", "worse", "higher", "lower", "same", "undecided"]
+Control = Literal["holm", "bh", "none"]
+
+ALPHA = 0.05
+POWER = 0.8
+"""Chance of an answer after the further trials that are named (the usual one: Cohen 1988)."""
+LEAST = 0.02
+"""Smallest relative effect of interest unless another is asked for (chosen: what machines differ by from day to day)."""
+_MOST_TRIALS = 100_000
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The values of one outcome on both sides. `first` and `second` by block where they are `paired`.
+
+    `floor`: relative effect below which nothing is claimed, from a noise ladder.
+    """
+
+    outcome: str
+    first: Mapping[int, float]
+    second: Mapping[int, float]
+    paired: bool = False
+    missing: str = ""
+    floor: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one comparison says. `ratio` is second over first; bounds of its 95 % interval, before any correction.
+
+    `p_value` is that of the claim made, or of the nearer one, after the correction; `least`: the effect that it was held
+    against; `more_trials`: about how many more each side needs; None: cannot be said. `direction`: `rises` or `falls`
+    where the interval leaves out 1.
+    """
+
+    outcome: str
+    answer: Answer
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    trials: tuple[int, int]
+    method: str
+    more_trials: int | None = None
+    direction: str = ""
+    reason: str = ""
+    least: float = LEAST
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A difference on a logarithmic scale. `parts`: variance and trials of each side, or of the pairs."""
+
+    estimate: float
+    error: float
+    freedom: float
+    parts: tuple[tuple[float, int], ...]
+
+
+def judge(compared: Sequence[Sides], *, least: float = LEAST, control: Control = "holm") -> list[Verdict]:
+    """A verdict on each comparison, corrected for all of them together.
+
+    `least`: the smallest relative effect of interest, above 0. Raises ValueError when it is not.
+    """
+    if not 0 < least < 10:
+        raise ValueError(f"found a least effect of {least:g}, allowed: above 0 and below 10 (1000 %)")
+    margins = [math.log1p(max(least, each.floor)) for each in compared]
+    steps = [_step(each) for each in compared]
+    claims = [
+        _claims(step, margin) if isinstance(step, _Step) else None
+        for step, margin in zip(steps, margins, strict=True)
+    ]
+    known = [min(claim) for claim in claims if claim is not None]
+    corrected = iter(correct(known, control))
+    found = []
+    for sides, step, claim, margin in zip(compared, steps, claims, margins, strict=True):
+        counts = (len(sides.first), len(sides.second))
+        if not isinstance(step, _Step) or claim is None:
+            found.append(
+                Verdict(sides.outcome, "undecided", None, None, None, None, counts, "none", reason=str(step))
+            )
+            continue
+        found.append(_verdict(sides, step, claim, next(corrected), margin, len(known), control))
+    return found
+
+
+def correct(p_values: Sequence[float], control: Control) -> list[float]:
+    """Adjusted p values in the order given: Holm's step-down, Benjamini and Hochberg's step-up, or as they are."""
+    if control == "none":
+        return list(p_values)
+    m = len(p_values)
+    order = sorted(range(m), key=lambda place: p_values[place])
+    adjusted = [0.0] * m
+    if control == "holm":
+        highest = 0.0
+        for rank, place in enumerate(order):
+            highest = max(highest, min(1.0, (m - rank) * p_values[place]))
+            adjusted[place] = highest
+        return adjusted
+    lowest = 1.0
+    for rank in range(m, 0, -1):
+        place = order[rank - 1]
+        lowest = min(lowest, p_values[place] * m / rank)
+        adjusted[place] = lowest
+    return adjusted
+
+
+def _step(sides: Sides) -> _Step | str:
+    """The difference of the logarithms, or why there is none."""
+    if sides.missing:
+        return sides.missing
+    first, second = sides.first, sides.second
+    if sides.paired:
+        both = [block for block in first if block in second]
+        first, second = {block: first[block] for block in both}, {block: second[block] for block in both}
+    if min(len(first), len(second)) < 2:
+        return "one trial a side says nothing of the spread"
+    values = [*first.values(), *second.values()]
+    if min(values) <= 0:
+        if max(values) == min(values) == 0:
+            return "0 in every trial of both sides"
+        return "0 or less in a trial, of which there is no ratio"
+    a, b = [math.log(value) for value in first.values()], [math.log(value) for value in second.values()]
+    if sides.paired:
+        pairs = [y - x for x, y in zip(a, b, strict=True)]
+        parts: tuple[tuple[float, int], ...] = ((variance(pairs), len(pairs)),)
+    else:
+        parts = ((variance(a), len(a)), (variance(b), len(b)))
+    error, freedom = _error(parts)
+    # Rounding of logarithms of equal numbers is no spread.
+    if error < 1e-14:
+        return "every trial of a side gave the same value: there is no spread to judge by"
+    return _Step(fmean(b) - fmean(a), error, freedom, parts)
+
+
+def _error(parts: Sequence[tuple[float, int]], more: int = 0) -> tuple[float, float]:
+    """Standard error and degrees of freedom (Welch and Satterthwaite), with so many more trials a side."""
+    each = [(spread / (n + more), n + more) for spread, n in parts]
+    total = sum(part for part, _ in each)
+    weights = sum(part**2 / (n - 1) for part, n in each)
+    return math.sqrt(total), (total**2 / weights if weights else 0.0)
+
+
+def _claims(step: _Step, margin: float) -> tuple[float, float]:
+    """p values of "differs by more than the margin" (two-sided) and of "differs by less" (both one-sided tests)."""
+    beyond = (abs(step.estimate) - margin) / step.error
+    differs = min(1.0, 2 * float(t.sf(beyond, step.freedom)))
+    same = float(t.sf((margin - abs(step.estimate)) / step.error, step.freedom))
+    return differs, same
+
+
+def _verdict(
+    sides: Sides,
+    step: _Step,
+    claim: tuple[float, float],
+    p_value: float,
+    margin: float,
+    family: int,
+    control: Control,
+) -> Verdict:
+    half = float(t.ppf(1 - ALPHA / 2, step.freedom)) * step.error
+    low, high = step.estimate - half, step.estimate + half
+    rises = step.estimate > 0
+    answer: Answer = "undecided"
+    if p_value <= ALPHA:
+        answer = "same" if claim[1] < claim[0] else _word(sides.outcome, rises)
+    paired = (
+        f"paired t over {len(set(sides.first) & set(sides.second))} blocks" if sides.paired else "Welch's t"
+    )
+    more = None
+    if answer == "undecided":
+        more = _more(step, margin, ALPHA if control == "none" else ALPHA / family)
+    return Verdict(
+        outcome=sides.outcome,
+        answer=answer,
+        ratio=_exp(step.estimate),
+        low=_exp(low),
+        high=_exp(high),
+        p_value=p_value,
+        trials=(len(sides.first), len(sides.second)),
+        method=f"{paired} on logarithms",
+        more_trials=more,
+        least=math.expm1(margin),
+        direction="" if low <= 0 <= high else ("rises" if rises else "falls"),
+    )
+
+
+def _word(outcome: str, rises: bool) -> Answer:
+    kind = OUTCOMES.get(outcome.rpartition(".")[2])
+    if kind is None or kind.better == "none":
+        return "higher" if rises else "lower"
+    return "better" if rises == (kind.better == "higher") else "worse"
+
+
+def _more(step: _Step, margin: float, level: float) -> int | None:
+    """Further trials a side until an answer has the chance POWER, were estimate and spread the truth.
+
+    The distance to the edge must be the sum of two t quantiles, of the level and of the power, times the standard
+    error (Chow, Shao and Wang, Sample Size Calculations in Clinical Research 2003, chapter 3).
+    """
+    distance = abs(abs(step.estimate) - margin)
+    tail = level / (2 if abs(step.estimate) > margin else 1)
+
+    def enough(more: int) -> bool:
+        error, freedom = _error(step.parts, more)
+        return float(t.ppf(1 - tail, freedom) + t.ppf(POWER, freedom)) * error <= distance
+
+    most = 1
+    while not enough(most):
+        most *= 2
+        if most > _MOST_TRIALS:
+            return None
+    least = most // 2
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if enough(middle) else (middle, most)
+    return most
+
+
+def _exp(value: float) -> float | None:
+    return math.exp(value) if abs(value) < 700 else None

@@ -1,0 +1,1 @@
+"""Models fitted to measurements: what a curve through the points says, how well, and what it must not say."""

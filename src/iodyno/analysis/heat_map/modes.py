@@ -1,0 +1,282 @@
+"""Modes of a grid's values: how many there must be, where, and whether they move.
+
+The values are taken on a logarithmic axis. The string through a tube of half width `radius` around the distribution
+function has the
+fewest modes that the data allow (`taut_string`); the radius is what the uniform distribution, the least favourable one
+with a single
+mode, stays within in 99 of 100 samples of this size. So of data with one mode at most 1 in 100 is said to have more.
+Below `LEAST_SHARE`
+the radius does not go: with millions of events everything is significant, and not everything is worth a sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from iodyno.analysis.heat_map.columns import columns_of
+from iodyno.analysis.heat_map.tails import kendall_p, median
+from iodyno.analysis.heat_map.taut_string import Piece, dip, peaks, taut_string
+from iodyno.core.grid import Grid
+
+ALPHA = 0.01
+"""Level of every finder (chosen: five of them look at a grid, so that one in twenty of plain grids has a false finding)."""
+CRITICAL = ((0.5, 0.42), (0.2, 0.54), (0.1, 0.61), (0.05, 0.67), (0.01, 0.81), (0.001, 0.97))
+"""(chance, sqrt(n) x dip) of the uniform distribution, ends held: Brownian bridges of 800 (500 draws) and 200 knots
+(4000), the greater of both."""
+LEAST_SHARE = 0.005
+"""Half of the share of events that a mode must stand out with (chosen: 1 in 100 is what a person calls a mode, not a tail)."""
+LEAST_EVENTS = 100
+"""Fewer events are not tested (chosen: two equal modes far apart are found from some 60 on)."""
+WINDOWS, LEAST_WINDOWS, WINDOW_EVENTS = 12, 7, 200
+"""Parts of the time in which modes are looked for anew; what a trend needs; events in one (chosen: with 7 the exact test
+reaches 1 in 2500)."""
+LEAST_MOVE_RATIO = 1.1
+"""A mode that moves by less over the whole time does not move (chosen: what is seen in a picture)."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A place where values are frequent: the median of the events at its top, from where to where it reaches, and its
+    share of all."""
+
+    value: float
+    low: float
+    high: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Modes:
+    """What is known of the modes. `p` is the chance of such a dip under one mode (None: not tested, and `why_not` says why).
+
+    `events_needed`: how many events would make the dip that is there significant; None where it is, or there is none.
+    """
+
+    found: tuple[Mode, ...]
+    p: float | None
+    dip: float | None
+    events: int
+    events_needed: int | None
+    why_not: str | None = None
+
+
+@dataclass(frozen=True)
+class Movement:
+    """A mode that moves: from one value to another over the time looked at, with the chance of such a trend without one."""
+
+    begin_s: float
+    end_s: float
+    first: float
+    last: float
+    p: float
+
+
+def find_modes(counts: Sequence[int], edges: Sequence[float], *, log: bool = True) -> Modes:
+    """The modes of counts a row, with the rows' edges; on a plain axis where `log` is off. Values below zero are not
+    taken on a logarithmic axis, but as they are."""
+    total = sum(counts)
+    rows = [row for row, count in enumerate(counts) if count]
+    if len(rows) == 0:
+        return Modes((), None, None, 0, None, "there is no event")
+    if len(rows) == 1:
+        low, high = edges[rows[0]], edges[rows[0] + 1]
+        only = Mode((low + high) / 2, low, high, 1.0)
+        return Modes((only,), None, None, total, None, "all events are in one row")
+    if total < LEAST_EVENTS:
+        return Modes(
+            (),
+            None,
+            None,
+            total,
+            LEAST_EVENTS,
+            f"{total} events are too few, at least {LEAST_EVENTS} are needed",
+        )
+    knots, share = _knots(counts, edges, rows)
+    x = _axis(knots) if log else list(knots)
+    radius = max(_critical(ALPHA) / math.sqrt(total), LEAST_SHARE)
+    string = taut_string(x, share, radius)
+    tops = peaks(string)
+    found = dip(x, share)
+    borders = [0]
+    for left, right in pairwise(tops):
+        valley = min(string[left + 1 : right], key=lambda piece: piece.slope)
+        borders.append(_middle(valley.first, valley.last, x))
+    borders.append(len(knots) - 1)
+    modes = tuple(
+        Mode(
+            _top(knots, x, share, string[top], first, last),
+            knots[first],
+            knots[last],
+            share[last] - share[first],
+        )
+        for top, (first, last) in zip(tops, pairwise(borders), strict=True)
+    )
+    needed = None
+    if len(modes) == 1 and found > LEAST_SHARE:
+        needed = math.ceil((_critical(ALPHA) / found) ** 2)
+    return Modes(modes, p_of_dip(found, total), found, total, needed)
+
+
+def find_movements(grid: Grid) -> tuple[Movement, ...]:
+    """Modes that move over time: the trend of each over parts of the time, by Mann and Kendall's test.
+
+    Mann, Econometrica 13 (1945) 245; the slope is the median of all pairs (Sen, JASA 63 (1968) 1379). Modes are those that most
+    parts have in the same number, in ascending order.
+    """
+    parts = []
+    columns = columns_of(grid)
+    width = grid.columns / WINDOWS
+    for part in range(WINDOWS if grid.columns >= WINDOWS else grid.columns):
+        first, last = (
+            (round(part * width), round((part + 1) * width)) if grid.columns >= WINDOWS else (part, part + 1)
+        )
+        counts = [0] * grid.rows
+        for cells in columns[first:last]:
+            for row, count in cells:
+                counts[row] += count
+        if sum(counts) >= WINDOW_EVENTS:
+            parts.append(((first + last) / 2, find_modes(counts, grid.edges).found))
+    if len(parts) < LEAST_WINDOWS:
+        return ()
+    usual = sorted(len(modes) for _, modes in parts)[len(parts) // 2]
+    same = [(at, modes) for at, modes in parts if len(modes) == usual]
+    if len(same) < LEAST_WINDOWS or usual == 0:
+        return ()
+    found = []
+    second = grid.column_ns / 1e9
+    for number in range(usual):
+        track = [(at, modes[number].value) for at, modes in same if modes[number].value > 0]
+        if len(track) < LEAST_WINDOWS:
+            continue
+        pairs = [(a, b) for n, a in enumerate(track) for b in track[n + 1 :]]
+        s = sum((b[1] > a[1]) - (b[1] < a[1]) for a, b in pairs)
+        p = min(1.0, usual * kendall_p(s, len(track)))
+        slope = median(math.log(b[1] / a[1]) / (b[0] - a[0]) for a, b in pairs)
+        centre = median(math.log(value) - slope * at for at, value in track)
+        first_value, last_value = (math.exp(centre + slope * at) for at in (track[0][0], track[-1][0]))
+        height = _row_height(grid.edges, first_value)
+        if p <= ALPHA and abs(last_value - first_value) > height:
+            ratio = max(first_value / last_value, last_value / first_value)
+            if ratio >= LEAST_MOVE_RATIO:
+                begin = grid.begin_ns / 1e9
+                found.append(
+                    Movement(
+                        begin + track[0][0] * second,
+                        begin + track[-1][0] * second,
+                        first_value,
+                        last_value,
+                        p,
+                    )
+                )
+    return tuple(found)
+
+
+def p_of_dip(found: float, events: int) -> float:
+    """The chance of a dip of at least `found` in `events` of the uniform distribution; from the table, between its ends."""
+    scaled = found * math.sqrt(events)
+    if scaled <= CRITICAL[0][1]:
+        return 0.5
+    for (chance, low), (less, high) in pairwise(CRITICAL):
+        if scaled <= high:
+            return float(chance * (less / chance) ** ((scaled - low) / (high - low)))
+    return CRITICAL[-1][0]
+
+
+def _critical(chance: float) -> float:
+    return next(value for level, value in CRITICAL if level == chance)
+
+
+def _knots(
+    counts: Sequence[int], edges: Sequence[float], rows: Sequence[int]
+) -> tuple[list[float], list[float]]:
+    """Edges of the occupied rows with the share of events below each.
+
+    Where values come in steps wider than rows (whole microseconds, and rows of half of one), the empty rows between are no
+    valleys: the edges are then taken halfway between the steps.
+    """
+    step = step_of_values(counts, edges)
+    kept = list(range(rows[0], rows[-1] + 2))
+    if step is not None:
+        nearest: dict[int, int] = {}
+        for at in kept[1:-1]:
+            cell = math.floor(edges[at] / step)
+            middle = (cell + 0.5) * step
+            best = nearest.get(cell)
+            if best is None or abs(edges[at] - middle) < abs(edges[best] - middle):
+                nearest[cell] = at
+        kept = sorted({kept[0], *nearest.values(), kept[-1]})
+    total, seen = sum(counts), 0
+    below = [0]
+    for count in counts:
+        seen += count
+        below.append(seen)
+    return [edges[at] for at in kept], [below[at] / total for at in kept]
+
+
+def step_of_values(counts: Sequence[int], edges: Sequence[float]) -> float | None:
+    """The power of ten that all values are multiples of, as far as the rows show it; None where rows are no finer than it.
+
+    Every occupied row must hold a multiple, and at least eight occupied rows must be narrower than half of the step: it is
+    not so by chance then.
+    """
+    occupied = [row for row, count in enumerate(counts) if count]
+    for power in range(9, -1, -1):
+        step = 10.0**power
+        narrow = [row for row in occupied if edges[row + 1] - edges[row] < step / 2]
+        if len(narrow) >= 8 and all(
+            math.floor(edges[row + 1] / step) > math.ceil(edges[row] / step) - 1 for row in narrow
+        ):
+            return step
+    return None
+
+
+def _axis(knots: Sequence[float]) -> list[float]:
+    if knots[0] < 0:
+        return list(knots)
+    first = knots[0] if knots[0] > 0 else knots[1] / 2
+    return [math.log(first), *(math.log(knot) for knot in knots[1:])]
+
+
+def _middle(first: int, last: int, x: Sequence[float]) -> int:
+    """The knot that is nearest to halfway between two."""
+    wanted = (x[first] + x[last]) / 2
+    return min(range(first, last + 1), key=lambda knot: abs(x[knot] - wanted))
+
+
+def _top(
+    knots: Sequence[float], x: Sequence[float], share: Sequence[float], piece: Piece, first: int, last: int
+) -> float:
+    """The median of the events where a mode is more than half as dense as at its steepest piece, within its borders.
+
+    The piece alone would be one row, and a mode on the border of two rows would be put into the middle of one.
+    """
+
+    def dense(at: int) -> bool:
+        return (share[at + 1] - share[at]) / (x[at + 1] - x[at]) >= piece.slope / 2
+
+    low, high = piece.first, piece.last
+    while low > first and dense(low - 1):
+        low -= 1
+    while high < last and dense(high):
+        high += 1
+    return _median(knots, share, low, high)
+
+
+def _median(knots: Sequence[float], share: Sequence[float], first: int, last: int) -> float:
+    """The median of the events between two knots."""
+    wanted = (share[first] + share[last]) / 2
+    for at in range(first, last):
+        if share[at + 1] >= wanted and share[at + 1] > share[at]:
+            part = (wanted - share[at]) / (share[at + 1] - share[at])
+            return knots[at] + (knots[at + 1] - knots[at]) * part
+    return (knots[first] + knots[last]) / 2
+
+
+def _row_height(edges: Sequence[float], value: float) -> float:
+    for low, high in pairwise(edges):
+        if low <= value <= high:
+            return high - low
+    return edges[-1] - edges[-2]

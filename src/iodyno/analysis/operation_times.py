@@ -1,0 +1,249 @@
+"""How long operations took, interval by interval: the histograms of a trial, merged over hosts, cut into rows for a heat map.
+
+Agents store a histogram of the layout `ll7` for every record interval and operation. Everything here adds counts of whole
+buckets, so that nothing is lost and nothing is rounded: a row's edges are borders of buckets.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of, bucket_of, merge
+
+Clock = Literal["service", "response"]
+"""From the first attempt to the end of an operation; from when it was to begin to its end."""
+ROWS_MOST = 60
+"""Rows of a heat map (chosen: at 200 units of height a row is still three of them)."""
+_OF_ROLE = {"send": "write", "receive": "read", "alone": "io"}
+"""What the histogram without a class is of, by the role of a host."""
+_RESPONSE = "response_time"
+_SERVICE_OF_CLASS, _RESPONSE_OF_CLASS = "io.", "response."
+"""What stands before the class of an operation, in loads that have classes."""
+_NO_OPERATIONS = frozenset({"lateness", "waiting", "batch"})
+"""Histograms that are not of an operation's own time."""
+_ROWS_AN_OCTAVE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One record interval: its ends in seconds since the trial's first record, its window, and the times in it (ns)."""
+
+    begin_s: float
+    end_s: float
+    window: str
+    times: Histogram
+
+    @property
+    def span_s(self) -> float:
+        """Length of the interval."""
+        return self.end_s - self.begin_s
+
+
+@dataclass(frozen=True)
+class OperationTimes:
+    """Times of one operation by one clock, over the hosts that do it. `beside`: it is the bystander's."""
+
+    operation: str
+    clock: Clock
+    hosts: tuple[str, ...]
+    columns: tuple[Column, ...]
+    beside: bool = False
+
+    @property
+    def key(self) -> tuple[bool, str, Clock]:
+        """What the same operation has in every trial."""
+        return self.beside, self.operation, self.clock
+
+    @property
+    def count(self) -> int:
+        """Operations in all columns."""
+        return sum(column.times.count for column in self.columns)
+
+    def within(self, window: str) -> Histogram:
+        """All times of one window, exactly merged."""
+        return merge(column.times for column in self.columns if column.window == window)
+
+
+def times_of(trial: Trial) -> tuple[OperationTimes, ...]:
+    """Every operation of a trial by every clock that it has, hosts merged interval by interval; without empty ones."""
+    # Of hosts of one machine `hosts` has the first only, `clients` all.
+    found = list(_of_hosts((trial.clients or trial.hosts).values(), beside=False))
+    if trial.bystander is not None:
+        found += _of_hosts(trial.bystander.hosts.values(), beside=True)
+    return tuple(each for each in found if each.count)
+
+
+def _of_hosts(hosts: Iterable[HostData], *, beside: bool) -> Iterable[OperationTimes]:
+    parts: dict[tuple[str, Clock], list[tuple[HostData, Mapping[int, Histogram]]]] = {}
+    for host in hosts:
+        own = _OF_ROLE.get(host.role, host.role)
+        parts.setdefault((own, "service"), []).append((host, host.histograms))
+        for name, found in host.more_histograms.items():
+            if name in _NO_OPERATIONS:
+                continue
+            key: tuple[str, Clock]
+            if name == _RESPONSE:
+                key = (own, "response")
+            elif name.startswith(_RESPONSE_OF_CLASS):
+                key = (name.removeprefix(_RESPONSE_OF_CLASS), "response")
+            else:
+                key = (name.removeprefix(_SERVICE_OF_CLASS), "service")
+            parts.setdefault(key, []).append((host, found))
+    of_classes = any(name != _OF_ROLE["alone"] for name, _ in parts)
+    for (operation, clock), each in parts.items():
+        # Where a load has classes, all of them together say nothing more.
+        if operation == _OF_ROLE["alone"] and of_classes:
+            continue
+        by_host = [(host, found) for host, found in each if found and host.records]
+        if by_host:
+            yield _merged_hosts(operation, clock, by_host, beside)
+
+
+def _merged_hosts(
+    operation: str, clock: Clock, each: Sequence[tuple[HostData, Mapping[int, Histogram]]], beside: bool
+) -> OperationTimes:
+    """Records of one index are of one interval on every host: all begin at the instant that they were armed for."""
+    host = max((host for host, _ in each), key=lambda host: len(host.records))
+    start = host.records[0].begin_ns
+    columns = tuple(
+        Column(
+            (record.begin_ns - start) / 1e9,
+            (record.end_ns - start) / 1e9,
+            record.window,
+            _together([found[record.index] for _, found in each if record.index in found]),
+        )
+        for record in host.records
+        if record.span_ns > 0
+    )
+    return OperationTimes(operation, clock, tuple(host.name for host, _ in each), columns, beside)
+
+
+def over_trials(each: Sequence[OperationTimes]) -> OperationTimes:
+    """The same operation of several trials, interval by interval; ends of intervals are those of the longest trial."""
+    longest = max(each, key=lambda times: len(times.columns))
+    columns = tuple(
+        replace(
+            column, times=_together([one.columns[place].times for one in each if place < len(one.columns)])
+        )
+        for place, column in enumerate(longest.columns)
+    )
+    return replace(longest, columns=columns)
+
+
+def _together(each: Sequence[Histogram]) -> Histogram:
+    """One is what it is; only several have to be added."""
+    return each[0] if len(each) == 1 else merge(each)
+
+
+def joined(times: OperationTimes, columns_most: int) -> OperationTimes:
+    """With neighbours of one window joined, so that there are no more columns than asked for (windows permitting)."""
+    every = -(-len(times.columns) // columns_most)
+    if every <= 1:
+        return times
+    columns: list[Column] = []
+    members: list[list[Column]] = []
+    for column in times.columns:
+        if members and len(members[-1]) < every and members[-1][-1].window == column.window:
+            members[-1].append(column)
+        else:
+            members.append([column])
+    for group in members:
+        both = merge(column.times for column in group)
+        columns.append(Column(group[0].begin_s, group[-1].end_s, group[0].window, both))
+    return replace(times, columns=tuple(columns))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a heat map over time in ns: row r holds edges[r] <= time < edges[r + 1]. All edges are borders of buckets.
+
+    `an_octave`: rows from a time to twice it. Edges lie next to 2^(step / an_octave) ns, for whole steps from `first` to `last`.
+    """
+
+    edges: tuple[int, ...]
+    an_octave: int
+    first: int
+    last: int
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.edges) - 1
+
+    def finer(self, rows_most: int) -> Rows:
+        """Rows of the same range with all of these edges and more between them, `rows_most` at most; else these."""
+        best = self
+        for an_octave in _ROWS_AN_OCTAVE:
+            times, rest = divmod(an_octave, self.an_octave)
+            if rest == 0 and times > 1:
+                found = _rows(an_octave, self.first * times, self.last * times, self.edges[0] == 0)
+                if found.count <= rows_most:
+                    best = found
+        return best
+
+    @cached_property
+    def _row_of_bucket(self) -> list[int]:
+        """Row of every bucket; -1 outside of the range."""
+        rows = [bisect_right(self.edges, bounds_of(bucket)[0]) - 1 for bucket in range(BUCKETS)]
+        return [row if row < self.count else -1 for row in rows]
+
+    def counts(self, times: Histogram) -> dict[int, int]:
+        """Times in each row, rows without any left out. Every bucket lies in exactly one row.
+
+        Raises ValueError when a time lies outside of the rows: nothing is dropped silently.
+        """
+        row_of = self._row_of_bucket
+        found: dict[int, int] = {}
+        for bucket, count in zip(times.buckets, times.counts, strict=True):
+            row = row_of[bucket]
+            found[row] = found.get(row, 0) + count
+        if -1 in found:
+            raise ValueError(f"{found[-1]} times lie outside of the rows")
+        return found
+
+
+def rows_for(each: Iterable[OperationTimes], rows_most: int = ROWS_MOST) -> Rows | None:
+    """Logarithmic rows that hold every time of all of them, as many an octave as keep their number to `rows_most`; None when
+    there is no time at all."""
+    buckets = [
+        (column.times.buckets[0], column.times.buckets[-1])
+        for times in each
+        for column in times.columns
+        if column.times.buckets
+    ]
+    if not buckets:
+        return None
+    low, _ = bounds_of(min(first for first, _ in buckets))
+    _, high = bounds_of(max(last for _, last in buckets))
+    best = None
+    for an_octave in _ROWS_AN_OCTAVE:
+        first = math.floor(math.log2(max(low, 1)) * an_octave)
+        last = math.ceil(math.log2(max(high, 2)) * an_octave)
+        # A border next to the exact place may have passed the value itself.
+        while first > 0 and _border(first, an_octave) > low:
+            first -= 1
+        while _border(last, an_octave) < high:
+            last += 1
+        rows = _rows(an_octave, first, last, low == 0)
+        if best is None or rows.count <= rows_most:
+            best = rows
+    return best
+
+
+def _rows(an_octave: int, first: int, last: int, from_zero: bool) -> Rows:
+    edges = [_border(step, an_octave) for step in range(first, last + 1)]
+    # Below some hundred ns neighbours of a fine scale share a border.
+    return Rows(tuple(dict.fromkeys([0, *edges] if from_zero else edges)), an_octave, first, last)
+
+
+def _border(step: int, an_octave: int) -> int:
+    """The border of a bucket next to 2^(step / an_octave) ns."""
+    value = round(2.0 ** (step / an_octave))
+    low, high = bounds_of(bucket_of(value))
+    return low if value - low <= high - value else high

@@ -1,0 +1,242 @@
+"""What a script did: group by group, transaction by transaction, flowop by flowop, at both ends.
+
+Rates are counts over the time in which the things counted were done: from the first to the last operation of a
+transaction, not from the start of a command to its end. Several trials of a point are added up: counts, times and
+histograms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.factors import labels_of
+from iodyno.analysis.histogram import Histogram, merge
+
+_SENDS = ("write", "send", "sendto", "sendfile", "sendfilev")
+_TAKES = ("read", "recv", "recvfrom")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Durations of `count` things, in ns; None where there were none."""
+
+    count: int
+    mean_ns: float | None
+    p50_ns: float | None
+    p99_ns: float | None
+    max_ns: float | None
+
+
+@dataclass(frozen=True)
+class EndOfOperation:
+    """One end of a flowop. `rate_per_s` and `bits_per_s`: over the time of its transaction."""
+
+    call: str
+    label: str
+    operations: int
+    bytes: int
+    rate_per_s: float | None
+    bits_per_s: float | None
+    times: Times
+    batches: Times | None
+    failures: int
+    failure_reason: str | None
+    timeouts: int
+    lost: int
+    late: int
+
+
+@dataclass(frozen=True)
+class FoundOperation:
+    """A flowop at the end that follows the profile, and at the other one."""
+
+    mine: EndOfOperation
+    theirs: EndOfOperation | None
+
+    @property
+    def lost(self) -> int:
+        """Datagrams that one end sent and the other one did not get in time."""
+        return self.mine.lost + (self.theirs.lost if self.theirs else 0)
+
+    @property
+    def loss_ratio(self) -> float | None:
+        """The share of what was sent that was lost; None where nothing was lost."""
+        if not self.lost or self.theirs is None:
+            return None
+        sent = self.mine.operations if self.mine.call in _SENDS else self.theirs.operations
+        return self.lost / sent if sent else None
+
+
+@dataclass(frozen=True)
+class FoundTransaction:
+    """A transaction. `response` and `lateness`: where it has a rate, from when its iterations were to begin."""
+
+    number: int
+    iterations: int
+    span_ns: int
+    rate_per_s: float | None
+    service: Times
+    response: Times | None
+    lateness: Times | None
+    missed: int
+    operations: tuple[FoundOperation, ...]
+
+
+@dataclass(frozen=True)
+class FoundGroup:
+    """A group. `bits_per_s`: payload that the taking ends got, over the time from the first to the last transfer."""
+
+    name: str
+    strands: int
+    transactions: tuple[FoundTransaction, ...]
+    sent_bytes: int
+    taken_bytes: int
+    moving_ns: int
+    bits_per_s: float | None
+
+
+@dataclass(frozen=True)
+class FoundScript:
+    """What the script did at one point, over all its finished trials. `sender`: the host that follows the profile."""
+
+    labels: Mapping[str, str]
+    trials: int
+    sender: str
+    receiver: str
+    groups: tuple[FoundGroup, ...]
+
+
+def scripts_of(dataset: Dataset) -> tuple[FoundScript, ...]:
+    """One for each point that has finished trials of a script."""
+    points: dict[str, list[Trial]] = {}
+    for trial in dataset.trials:
+        if trial.finished and all(_account(trial, role) for role in ("send", "receive")):
+            points.setdefault(trial.point, []).append(trial)
+    return tuple(_script(dataset, trials) for trials in points.values())
+
+
+def _account(trial: Trial, role: str) -> Mapping[str, Any] | None:
+    host = trial.end(role)
+    found = ((host.manifest.get("result") or {}).get("script") or None) if host else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _script(dataset: Dataset, trials: Sequence[Trial]) -> FoundScript:
+    sent = [account for trial in trials if (account := _account(trial, "send"))]
+    taken = [account for trial in trials if (account := _account(trial, "receive"))]
+    names = {role: host.name for role in ("send", "receive") if (host := trials[0].end(role))}
+    groups = tuple(
+        _group([a["groups"][number] for a in sent], [a["groups"][number] for a in taken])
+        for number in range(len(sent[0]["groups"]))
+    )
+    labels = labels_of(dataset, trials[0].levels)
+    return FoundScript(labels, len(trials), names["send"], names["receive"], groups)
+
+
+_Json = Mapping[str, Any]
+
+
+def _group(mine: Sequence[_Json], theirs: Sequence[_Json]) -> FoundGroup:
+    transactions = tuple(
+        _transaction(
+            number + 1,
+            [group["transactions"][number] for group in mine],
+            [group["transactions"][number] for group in theirs],
+        )
+        for number in range(len(mine[0]["transactions"]))
+    )
+    taken = sum(_moved(group, _TAKES) for group in (*mine, *theirs))
+    moving_ns = sum(_moving_ns(*pair) for pair in zip(mine, theirs, strict=True))
+    return FoundGroup(
+        mine[0]["name"],
+        mine[0]["strands"],
+        transactions,
+        sum(_moved(group, _SENDS) for group in (*mine, *theirs)),
+        taken,
+        moving_ns,
+        taken * 8e9 / moving_ns if moving_ns else None,
+    )
+
+
+def _moved(group: _Json, calls: Sequence[str]) -> int:
+    return sum(o["bytes"] for t in group["transactions"] for o in t["operations"] if o["call"] in calls)
+
+
+def _moving_ns(mine: _Json, theirs: _Json) -> int:
+    """From the first to the last transfer: at the end that has more to do, as the two have clocks of their own."""
+    return max(
+        _span_ns(o for t in end["transactions"] for o in t["operations"] if o["bytes"])
+        for end in (mine, theirs)
+    )
+
+
+def _transaction(number: int, mine: Sequence[_Json], theirs: Sequence[_Json]) -> FoundTransaction:
+    span_ns = sum(_span_ns([one]) for one in mine)
+    their_ns = sum(_span_ns([one]) for one in theirs)
+    iterations = sum(one["iterations"] for one in mine)
+    return FoundTransaction(
+        number,
+        iterations,
+        span_ns,
+        _per_second(iterations, span_ns),
+        _times([one["service_time"] for one in mine]),
+        _optional([one.get("response_time") for one in mine]),
+        _optional([one.get("lateness") for one in mine]),
+        sum(one["missed_iterations"] for one in mine),
+        tuple(
+            FoundOperation(
+                _end([one["operations"][position] for one in mine], span_ns),
+                _end([one["operations"][position] for one in theirs], their_ns),
+            )
+            for position in range(len(mine[0]["operations"]))
+        ),
+    )
+
+
+def _end(accounts: Sequence[_Json], span_ns: int) -> EndOfOperation:
+    operations, moved = sum(a["operations"] for a in accounts), sum(a["bytes"] for a in accounts)
+    greatest = [a["greatest_ns"] for a in accounts if a.get("greatest_ns") is not None]
+    reasons = [a["failure_reason"] for a in accounts if a.get("failure_reason")]
+    first = accounts[0]
+    return EndOfOperation(
+        first["call"],
+        first["label"],
+        operations,
+        moved,
+        _per_second(operations, span_ns),
+        _per_second(moved * 8, span_ns) if first["call"] in (*_SENDS, *_TAKES) else None,
+        _times([a["time"] for a in accounts], max(greatest, default=None)),
+        _optional([a.get("sample_time") for a in accounts]),
+        sum(a["failures"] for a in accounts),
+        reasons[0] if reasons else None,
+        sum(a["timeouts"] for a in accounts),
+        sum(a["lost"] for a in accounts),
+        sum(a["late"] for a in accounts),
+    )
+
+
+def _span_ns(accounts: Iterable[_Json]) -> int:
+    known = [a for a in accounts if a.get("begin_ns") is not None and a.get("end_ns") is not None]
+    return max((a["end_ns"] for a in known), default=0) - min((a["begin_ns"] for a in known), default=0)
+
+
+def _per_second(count: int, span_ns: int) -> float | None:
+    return count * 1e9 / span_ns if span_ns else None
+
+
+def _times(stored: Sequence[_Json], greatest_ns: float | None = None) -> Times:
+    """The durations of all `stored` histograms. The greatest is that of its bucket where it is not known exactly."""
+    each = [Histogram(h["count"], h["sum_ns"], tuple(h["buckets"]), tuple(h["counts"])) for h in stored]
+    all_of_them = merge(each)
+    last = all_of_them.quantile(1.0) if greatest_ns is None else greatest_ns
+    return Times(
+        all_of_them.count, all_of_them.mean, all_of_them.quantile(0.5), all_of_them.quantile(0.99), last
+    )
+
+
+def _optional(stored: Sequence[_Json | None]) -> Times | None:
+    known = [one for one in stored if one]
+    return _times(known) if known else None

@@ -1,0 +1,118 @@
+"""Rates and times of a disk, in all and by class of operation; of all clients together, or of one.
+
+Each client counts on its own clock over its own measured window. A service time is from when an operation is handed to
+the kernel to its end; what an open loop adds to it (`response_time`) is counted from when it was to begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.measured import Measured, missing, total_ratio
+
+NO_CLIENT = "the host is no client of this load"
+_LEAST_BEYOND = 10
+"""Values beyond a quantile, or it is just the largest one seen (chosen, as for writes of a network)."""
+_NAMES = {"fsync": ("fsync", "fdatasync", "msync")}
+"""The classes of the agent that one outcome is of, where it is not one of the same name."""
+
+
+def of(trial: Trial, host: str | None) -> HostData | None:
+    """The client of that name, or all clients together; None: there is none."""
+    return trial.end("send") if host is None else trial.clients.get(host)
+
+
+def operations_per_s(trial: Trial, host: str | None = None, *, name: str | None = None) -> Measured:
+    """Operations per second that were completed; of a class, or reads and writes."""
+    return _rate(trial, host, name, lambda counts: counts[1])
+
+
+def bytes_per_s(trial: Trial, host: str | None = None, *, name: str | None = None) -> Measured:
+    """Bytes per second that were moved; of a class, or in all."""
+    return _rate(trial, host, name, lambda counts: counts[0])
+
+
+def errors_per_s(trial: Trial, host: str | None = None) -> Measured:
+    """Operations per second that failed, of all classes."""
+    client = of(trial, host)
+    if client is None:
+        return missing(NO_CLIENT)
+    parts = [
+        (sum(c[r.index].errors for c in client.classes.values() if r.index in c), r.span_ns)
+        for r in client.measured
+    ]
+    return total_ratio(parts, scale=1e9)
+
+
+def service_time_mean(trial: Trial, host: str | None = None, *, name: str | None = None) -> Measured:
+    """Mean service time in ns; exact, from sums and counts."""
+    found = _times(trial, host, name, "io")
+    return total_ratio([(float(h.sum_ns), float(h.count)) for h in found], nothing=_nothing(name))
+
+
+def service_time_quantile(
+    trial: Trial, host: str | None = None, *, q: float, name: str | None = None
+) -> Measured:
+    """The q-quantile of the service time in ns, from merged histograms."""
+    return _quantile(_times(trial, host, name, "io"), q, name)
+
+
+def response_time_quantile(trial: Trial, host: str | None = None, *, q: float, name: str) -> Measured:
+    """The q-quantile of the response time of a class in ns; of what was completed in the measured window."""
+    found = _times(trial, host, name, "response")
+    client = of(trial, host)
+    if not found and client is not None and not (client.manifest.get("job") or {}).get("arrivals"):
+        return missing(
+            "the loop is closed: operations begin when others end, and nobody says when they were to"
+        )
+    return _quantile(found, q, name)
+
+
+def _rate(
+    trial: Trial, host: str | None, name: str | None, count: Callable[[tuple[int, int]], int]
+) -> Measured:
+    client = of(trial, host)
+    if client is None:
+        return missing(NO_CLIENT)
+    parts = []
+    for record in client.measured:
+        if name is None:
+            counts = (record.bytes, record.operations)
+        else:
+            each = [
+                c[record.index]
+                for n in _NAMES.get(name, (name,))
+                if record.index in (c := client.classes.get(n, {}))
+            ]
+            counts = (sum(one.bytes for one in each), sum(one.operations for one in each))
+        parts.append((count(counts), record.span_ns))
+    return total_ratio(parts, scale=1e9)
+
+
+def _times(trial: Trial, host: str | None, name: str | None, kind: str) -> list[Histogram]:
+    client = of(trial, host)
+    if client is None:
+        return []
+    by_index = client.histograms
+    if name is not None:
+        # A job has one way to make writes durable, so that one of these names has everything.
+        found = (client.more_histograms.get(f"{kind}.{one}") for one in _NAMES.get(name, (name,)))
+        by_index = next((histograms for histograms in found if histograms), {})
+    return [by_index[r.index] for r in client.measured if r.index in by_index]
+
+
+def _quantile(found: list[Histogram], q: float, name: str | None) -> Measured:
+    batches = tuple(h for h in found if h.count)
+    merged = merge(batches)
+    value = merged.quantile(q)
+    if value is None:
+        return missing(_nothing(name))
+    if (1 - q) * merged.count < _LEAST_BEYOND:
+        return missing(f"only {merged.count} operations: too few for the {100 * q:g} % quantile")
+    return Measured(value, batches=batches, quantile=q)
+
+
+def _nothing(name: str | None) -> str:
+    return f"no {name or 'operation'} was completed in the measured window"

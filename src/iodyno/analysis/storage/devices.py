@@ -1,0 +1,61 @@
+"""What the block layer counted of the device under the target, on a client or on the host that serves.
+
+The device is the target itself, or the one that its file lies on, as the lab found it (`targets` of the manifest).
+Where it is not known, on another machine or behind a file system without a device, it is the one that moved most.
+"""
+
+from __future__ import annotations
+
+from iodyno.analysis.dataset import HostData, Trial
+from iodyno.analysis.measured import Measured, missing, total_ratio
+
+SENSOR = "disks"
+
+
+def device_of(trial: Trial, host: HostData) -> str | None:
+    """The label of the device, such as `dev=sda`; None: no device moved anything."""
+    target = (trial.manifest.get("targets") or {}).get(host.name) or {}
+    if target.get("device"):
+        return f"dev={target['device']}"
+    if target.get("in_memory"):
+        return None
+    moved = {
+        label: (host.growth(SENSOR, "disk.read_bytes", label) or 0)
+        + (host.growth(SENSOR, "disk.write_bytes", label) or 0)
+        for label in host.labels(SENSOR, "disk.read_bytes")
+    }
+    busiest = max(moved, key=lambda label: moved[label], default=None)
+    return busiest if busiest is not None and moved[busiest] else None
+
+
+def per_second(trial: Trial, name: str, metric: str) -> Measured:
+    """What the device did per second: `disk.read_bytes`, `disk.write_bytes`."""
+    return _of_device(trial, name, metric, 1e9)
+
+
+def busy_ratio(trial: Trial, name: str) -> Measured:
+    """Share of the time with an operation in flight: utilisation, which of a device with many queues is no limit."""
+    return _of_device(trial, name, "disk.busy_ns", 1.0)
+
+
+def depth(trial: Trial, name: str) -> Measured:
+    """Operations in flight on average: the time of all of them over the time (Little's law)."""
+    return _of_device(trial, name, "disk.in_flight_ns", 1.0)
+
+
+def _of_device(trial: Trial, name: str, metric: str, scale: float) -> Measured:
+    host = trial.hosts.get(name)
+    if host is None:
+        return missing("another host on the same machine reads its devices")
+    label = device_of(trial, host)
+    if label is None:
+        known = host.readings.get(SENSOR)
+        return missing("no block device moved anything" if known else host.why_missing(SENSOR))
+    parts = [
+        (reading.values[metric, label], reading.span_ns)
+        for reading in host.measured_readings(SENSOR)
+        if (metric, label) in reading.values
+    ]
+    return total_ratio(
+        parts, scale=scale, note=f"device {label.removeprefix('dev=')}", nothing=host.why_missing(SENSOR)
+    )

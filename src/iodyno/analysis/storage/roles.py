@@ -1,0 +1,61 @@
+"""CPU time of an operation by whose it is: the load generator, a client's daemon, a server, all the rest of the machine.
+
+That of processes is their threads' (sensor `roles`), that of the generator the agent's user and system classes; what is
+left of the whole are the kernel's own threads, interrupts and other tasks. Where all is on one machine, the roles add up to
+`cpu_us_per_io`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iodyno.analysis import cost
+from iodyno.analysis.cost import CostBasis
+from iodyno.analysis.dataset import Trial
+from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.core.volume import ROLES
+
+SENSOR, METRIC = "roles", "role.cpu_ns"
+
+
+def of_processes(trial: Trial, name: str, role: str) -> Measured:
+    """CPU microseconds of a role's processes for each read or write."""
+    host = trial.hosts.get(name)
+    if host is None:
+        return missing("another host on the same machine reads its processes")
+    done = {record.index: record.operations for record in host.measured}
+    label = f"role={role}"
+    parts = [
+        (float(reading.values[METRIC, label]), float(done[index]))
+        for index, reading in host.readings.get(SENSOR, {}).items()
+        if index in done and (METRIC, label) in reading.values
+    ]
+    if not parts:
+        return missing(f"no process of a {role.replace('_', ' ')} is known on this host")
+    return total_ratio(parts, scale=1e-3, note=f"processes of the {role.replace('_', ' ')}")
+
+
+def of_generator(trial: Trial, name: str, basis: CostBasis) -> Measured:
+    """CPU microseconds of the load generator, system calls too, for each read or write."""
+    return _in_us(cost.cpu_time(trial, name, basis, "operation", "usr", "sys"))
+
+
+def of_the_rest(trial: Trial, name: str, basis: CostBasis) -> Measured:
+    """CPU microseconds of the kernel's own threads, of interrupts and of other tasks for each read or write."""
+    rest = _in_us(cost.cpu_time(trial, name, basis, "operation", "irq", "softirq", "other"))
+    known = [one.value for role in ROLES if (one := of_processes(trial, name, role)).value is not None]
+    if rest.value is None:
+        return rest
+    # Intervals of both are not of one reading each; what is left keeps those of the whole, moved.
+    taken = sum(known)
+    return replace(rest, value=rest.value - taken, intervals=tuple(part - taken for part in rest.intervals))
+
+
+def _in_us(found: Measured) -> Measured:
+    return replace(
+        found,
+        value=None if found.value is None else found.value / 1000,
+        intervals=tuple(value / 1000 for value in found.intervals),
+        sampling_error=found.sampling_error / 1000,
+        shared_error=found.shared_error / 1000,
+    )

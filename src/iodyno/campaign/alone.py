@@ -1,0 +1,155 @@
+"""Loads that need no other end, on one host or on many: roles, readiness, one start for all, and clients that are lost.
+
+Every host is armed for one instant on its own clock. How far apart they really began is measured by the first operation
+of each, brought onto the lab's clock; the limit is that of two ends of a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from iodyno.campaign.file_job import READY_TIMEOUT_S
+from iodyno.core.disk_parameters import target_of
+from iodyno.core.errors import TrialError
+from iodyno.core.experiment import Experiment
+from iodyno.core.warnings import WarningCode
+from iodyno.core.workload import Level
+from iodyno.session.clock import ClockFit
+from iodyno.session.session import Message
+
+if TYPE_CHECKING:
+    from iodyno.campaign.rig import Rig
+    from iodyno.campaign.trial import Account
+
+SLACK_PER_HOST_NS = 25_000_000
+"""Time before the start that each host adds (chosen: to arm one takes 1 ms, and 20 ms where many share a busy CPU)."""
+_READY_TIMEOUT_S = 60.0
+"""Longer than for connections: a working set may be read into the page cache first."""
+_GOES_ON = ("agent_lost", "transport", "timeout", "target")
+"""What becomes of a client alone. Other failures are about the job, which all clients have."""
+
+
+def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, str]:
+    """What each host does: one sends and one receives, or each for itself, and the others idle and are looked at."""
+    workload = experiment.workload
+    if not workload.hosts:
+        return {workload.sender: "send", workload.receiver: "receive"}
+    clients = workload.hosts[: int(settings.get("clients", len(workload.hosts)))]
+    others = [host for host in experiment.hosts if host not in clients]
+    return dict.fromkeys(clients, "alone") | dict.fromkeys(others, "idle")
+
+
+def targets_of(rig: Rig, settings: Mapping[str, Level]) -> dict[str, Any]:
+    """What is known of the target of each client: the device under it, and what it is."""
+    found = {}
+    made = None if rig.volume is None else str(rig.volume.target)
+    for host in rig.experiment.workload.hosts:
+        if known := rig.targets.get(made or target_of(str(settings.get("target", "")), host)):
+            found[host] = {key: known[key] for key in ("path", "kind", "device", "file_system", "in_memory")}
+    return found
+
+
+def may_go_on(settings: Mapping[str, Level]) -> bool:
+    """Whether a trial goes on without the clients that it loses."""
+    return settings.get("on_client_loss") == "go_on"
+
+
+async def going_on(result: Coroutine[Any, Any, Message], host: str, account: Account) -> Message | None:
+    """The result of a host; None: it was lost, which is noted. Raises TrialError when it was the last client."""
+    try:
+        return await result
+    except TrialError as error:
+        lost = {loss["host"] for loss in account.losses} | {host}
+        left = [
+            name for name, facts in account.hosts.items() if facts["role"] == "alone" and name not in lost
+        ]
+        if error.code not in _GOES_ON or account.hosts[host]["role"] != "alone" or not left:
+            raise
+        account.losses.append({"host": host, "code": error.code, "what": error.what})
+        text = f"the client was lost ({error.what}); the trial went on with the other {len(left)}"
+        account.doubt(WarningCode.CLIENT_LOST, text, f"host {host}")
+        return None
+
+
+async def get_ready(rig: Rig, account: Account) -> None:
+    """Has every host open its target. Raises TrialError."""
+    # Imported here: that module is made of this one.
+    from iodyno.campaign.rig import together
+
+    # A file program makes its files first.
+    timeout_s = READY_TIMEOUT_S if rig.experiment.workload.program is not None else _READY_TIMEOUT_S
+    hosts = list(account.hosts)
+    for host in hosts:
+        await rig.sessions[host].prepare(account.hosts[host]["job"])
+    ready = await together(rig.sessions[host].ready(timeout_s) for host in hosts)
+    for host, said in zip(hosts, ready, strict=True):
+        account.hosts[host]["ready"] = {key: value for key, value in said.items() if key != "type"}
+
+
+def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
+    """Notes how far apart the clients began, and what went wrong with their targets. Raises TrialError."""
+    _check_start(rig, account, clocks)
+    done = 0
+    for host, facts in account.hosts.items():
+        result = facts["result"]
+        if facts["role"] != "alone" or result is None:
+            continue
+        done += result["operations"]
+        disk = result.get("disk") or {}
+        if disk.get("verify_failures"):
+            raise _wrong_data(rig, host, disk)
+        for part in disk.get("degraded") or ():
+            text = f"asked for {part['name']}, which is not in force: {part['reason']}"
+            account.doubt(WarningCode.OPTION_NOT_OBTAINED, text, f"host {host}")
+        if disk.get("errors"):
+            first = disk.get("first_error") or {}
+            text = f"{disk['errors']} operations failed, the first at offset {first.get('offset_bytes')}: {first.get('what')}"
+            account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
+    if not done:
+        clients = [host for host, facts in account.hosts.items() if facts["role"] == "alone"]
+        raise rig.sessions[clients[0]].failure(
+            "nothing_done",
+            "not one operation was completed in the trial",
+            "give it a longer window, or look whether the target answers at all",
+        )
+
+
+def _wrong_data(rig: Rig, host: str, disk: Mapping[str, Any]) -> TrialError:
+    first = disk.get("first_verify_failure") or {}
+    return rig.sessions[host].failure(
+        "wrong_data",
+        f"{disk['verify_failures']} of {disk['verified_units']} checked blocks hold wrong data, the first at offset"
+        f" {first.get('offset_bytes')}: expected {first.get('expected')}, found {first.get('found')}",
+        "do not trust this target; look at the log of its kernel",
+    )
+
+
+def _check_start(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
+    """How far apart the clients began. The first operation of an open loop waits for its arrival, so that there the
+    start of the load counts.
+    """
+    began: dict[str, float] = {}
+    for host, facts in account.hosts.items():
+        result = facts["result"]
+        if facts["role"] != "alone" or result is None:
+            continue
+        at_ns = result["start_ns"] if facts["job"]["arrivals"] is not None else result["first_operation_ns"]
+        if at_ns is not None:
+            began[host] = clocks[host].to_lab(at_ns)
+    if account.start is None or not began:
+        return
+    first, last = min(began, key=lambda h: began[h]), max(began, key=lambda h: began[h])
+    account.start["offset_ns"] = {host: round(at - began[first]) for host, at in began.items()}
+    if len(began) < 2:
+        return
+    skew_ns = round(began[last] - began[first])
+    error_ns = clocks[first].error_ns + clocks[last].error_ns
+    account.start |= {"skew_ns": skew_ns, "skew_error_ns": error_ns}
+    limit_ns = rig.experiment.limits.start_skew_ns
+    if skew_ns + error_ns > limit_ns:
+        text = (
+            f"{last} started {skew_ns / 1e3:.0f} us after {first}, give or take {error_ns / 1e3:.0f} us;"
+            f" the limit is {limit_ns / 1e3:.0f} us"
+        )
+        account.doubt(WarningCode.START_SKEW, text)

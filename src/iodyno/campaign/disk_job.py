@@ -1,0 +1,137 @@
+"""What the settings of the workload `disk` mean for the agent of one host (`agent/core/src/disk.rs`)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from iodyno.campaign import drawn
+from iodyno.core import quantity
+from iodyno.core.disk_parameters import kind_of, target_of
+from iodyno.core.errors import PreflightError
+from iodyno.core.replay import replay_of
+from iodyno.core.workload import Level
+from iodyno.formats.block_traces import read_trace
+
+PPM = 10**6
+CHECK_SEED = 1
+"""Chosen: any number, the same in every job whose blocks carry checks."""
+_FLAGS = ("hipri", "nowait")
+_CACHE = {"any": "leave", "no": "drop", "yes": "warm"}
+
+
+def load_settings(settings: Mapping[str, Level]) -> dict[str, Level]:
+    """The settings in the words of a load over connections: workers are its connections, arrivals have their times."""
+    named = {"on": "on_time", "off": "off_time"}
+    times = {name: settings[own] for name, own in named.items() if own in settings}
+    greatest, _ = block_of(settings)
+    return {
+        **settings,
+        **times,
+        "connections": settings.get("workers", 1),
+        "size": greatest,
+        "transport": "null",
+    }
+
+
+def block_of(settings: Mapping[str, Level]) -> tuple[int, dict[str, Any] | None]:
+    """The greatest block in bytes, and the law of the blocks where they are not all alike."""
+    block = settings.get("block", 4096)
+    return drawn.sizes({"sizes": block} if isinstance(block, str) else {"size": block})
+
+
+def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, Any]:
+    """The part of the job that is about the disk. Each host has a seed of its own, or all would read the same blocks."""
+    greatest, blocks = block_of(settings)
+    path = target_of(str(settings["target"]), host)
+    size, offset = settings.get("working_set"), int(settings.get("offset", 0))
+    verify = str(settings.get("verify", "off"))
+    interface = str(settings.get("interface", "pread"))
+    end = None if size is None else offset + int(size)
+    return {
+        "disk": {
+            "targets": [{"path": path, "kind": kind_of(path), "size_bytes": end}],
+            **_pattern(settings),
+            "sequence": settings.get("sequence", "split"),
+            "read_ratio_ppm": settings.get("read", PPM),
+            "block_bytes": greatest,
+            "block_sizes": blocks,
+            "align_bytes": settings.get("align"),
+            "workers": settings.get("workers", 1),
+            "depth": settings.get("depth", 1),
+            "batch": settings.get("batch", 1),
+            "interface": interface,
+            "flags": [flag for flag in _FLAGS if settings.get(flag)],
+            "io_uring": _io_uring(settings),
+            "direct": settings.get("direct", False),
+            "sync": settings.get("sync", "none"),
+            "sync_every": settings.get("sync_every", 1),
+            "verify": "none" if verify == "off" else verify,
+            "region": None if size is None else {"offset_bytes": offset, "length_bytes": size},
+            # The checks of blocks are made with the seed too: those of another trial must be right in this one.
+            "seed": CHECK_SEED if verify != "off" else zlib.crc32(host.encode(), seed),
+            **_content(settings),
+            "operations": settings.get("operations"),
+            "cache": _CACHE[str(settings.get("cached", "any"))],
+            **_replay(settings),
+        }
+    }
+
+
+def _replay(settings: Mapping[str, Level]) -> dict[str, Any]:
+    """The operations of a trace, where one is replayed. Raises ExperimentError and PreflightError."""
+    named = settings.get("replay")
+    if named is None:
+        return {}
+    operations = read_trace(str(named))
+    try:
+        told = replay_of(operations, settings)
+    except ValueError as problem:
+        raise PreflightError(
+            str(problem), where=str(named), advice="a larger working_set, or `beyond: wrapped`"
+        ) from None
+    longest = max(operation.length_bytes for operation in operations)
+    return {"replay": told, "block_bytes": max(longest, 512), "block_sizes": None, "align_bytes": 512}
+
+
+def writes(settings: Mapping[str, Level]) -> bool:
+    """Whether the load writes, or blocks are written with checks for it to read."""
+    return int(settings.get("read", PPM)) < PPM or settings.get("verify", "off") != "off"
+
+
+def _pattern(settings: Mapping[str, Level]) -> dict[str, Any]:
+    theta = settings.get("theta")
+    hot = {
+        "share_of_space_ppm": settings.get("hot_space", 200_000),
+        "share_of_operations_ppm": settings.get("hot_operations", 800_000),
+    }
+    pattern = str(settings.get("pattern", "random"))
+    share = settings.get("random")
+    if share is not None and pattern == "random":
+        pattern = "sequential"
+    return {
+        "pattern": pattern,
+        "random_ratio_ppm": share or 0,
+        "stride_bytes": settings.get("stride"),
+        "zipf_theta_ppm": None if theta is None else round(float(theta) * PPM),
+        "hot": hot if pattern == "hot_spot" else None,
+    }
+
+
+def _io_uring(settings: Mapping[str, Level]) -> dict[str, Any]:
+    registered = settings.get("registered", True)
+    return {
+        "registered_files": registered,
+        "registered_buffers": registered,
+        "sqpoll": settings.get("sqpoll", False),
+        "iopoll": settings.get("iopoll", False),
+    }
+
+
+def _content(settings: Mapping[str, Level]) -> dict[str, Any]:
+    content = str(settings.get("content", "random"))
+    if "(" not in content:
+        return {"content": content}
+    share = quantity.parse("share", content.partition("(")[2].rstrip(")"))
+    return {"content": "compressible", "compressible_ppm": share}

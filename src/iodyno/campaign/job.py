@@ -1,0 +1,179 @@
+"""What the settings of a trial mean for each of its hosts: the job, as `agent/core/src/job.rs` has it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from iodyno.campaign import disk_job, drawn, file_job
+from iodyno.campaign.rig import Rig
+from iodyno.campaign.scripted import load_settings, script_of
+from iodyno.core.errors import PreflightError
+from iodyno.core.experiment import Windows, WorkloadSpec
+from iodyno.core.submission import CLIENTS, SERVERS, Submission
+from iodyno.core.workload import STREAM, Level
+
+IDLE_SETTINGS: Mapping[str, Level] = {"connections": 1, "size": 1}
+"""What a host with nothing to do is told."""
+
+
+def job_of(
+    rig: Rig,
+    name: str,
+    token: str,
+    host: str,
+    role: str,
+    settings: Mapping[str, Level],
+    windows: Windows,
+) -> dict[str, Any]:
+    """The job of one host in the trial `name`; the address of the sender comes later."""
+    spec, workload = rig.experiment.hosts[host], rig.experiment.workload
+    told: dict[str, Any] = {}
+    if workload.hosts and role == "idle":
+        settings = IDLE_SETTINGS
+    elif workload.hosts:
+        if rig.volume is not None:
+            settings = {**settings, "target": str(rig.volume.target)}
+        told, settings = _alone(workload, host, settings, zlib.crc32(name.encode()))
+    # The end of the payload's way: in a stream back, the one that listens is the one that sends.
+    end = _OTHER.get(role, role) if settings.get("direction") == "reverse" else role
+    address, seed = None, zlib.crc32(name.encode())
+    if role == "receive":
+        seen = rig.hosts.data_address(host, workload.sender)
+        # A given address may be one that the host itself does not know, behind a translation of addresses.
+        listen = ("::" if ":" in spec.address else "0.0.0.0") if spec.address else seen
+        address = with_port(listen, spec.data_port, host)
+    script = script_of(rig.experiment, role, settings)
+    settings = load_settings(rig.experiment, settings) if script else settings
+    greatest, message_sizes = drawn.sizes({"size": 1, **settings})
+    return {
+        "trial": name,
+        "token": token,
+        "role": role,
+        # An idle host has nothing to do, of whatever kind.
+        "workload": STREAM.name if role == "idle" else workload.kind,
+        **told,
+        **({"script": script} if script else {}),
+        **_watched(rig, role),
+        **_calls(role, settings if role != "alone" else {"transport": settings["transport"]}),
+        "connections": settings["connections"],
+        "message_bytes": greatest,
+        "message_sizes": message_sizes,
+        "seed": seed,
+        "answer_bytes": settings.get("answer", 1),
+        "direction": settings.get("direction", "forward"),
+        "cork": settings.get("cork", False) if _writes(role, settings) else False,
+        "outstanding": settings.get("outstanding", 1),
+        "burst": settings.get("burst", 1),
+        "arrivals": drawn.arrivals(settings, seed) if role in ("send", "alone") else None,
+        "answer_timeout_ns": settings.get("answer_timeout", 100_000_000),
+        "retries": settings.get("retries", 0),
+        "address": address,
+        "socket": _socket(end, settings),
+        "windows": asdict(windows),
+        # An agent in a sandbox or a guest numbers its CPUs by itself, and has all that it sees.
+        "cpus": [] if host in rig.observers and role != "idle" else list(rig.cpus[host]),
+        "sensors": rig.sensors_of(host),
+        "compute_ns": settings.get({"send": "compute", "receive": "server_compute"}.get(end, ""), 0),
+        "think_ns": settings.get({"send": "think", "receive": "reader_think"}.get(end, ""), 0),
+        "serialised": settings.get("serialised", False) if end == "send" else False,
+        "cpu_quota_percent": settings.get(
+            {"send": "sender_quota", "receive": "receiver_quota"}.get(role, "")
+        ),
+        "profile_hz": rig.experiment.profile_hz
+        if role != "idle" and (role != "alone" or rig.leads(host))
+        else 0,
+    }
+
+
+def _alone(
+    workload: WorkloadSpec, host: str, settings: Mapping[str, Level], seed: int
+) -> tuple[dict[str, Any], dict[str, Level]]:
+    """The part of the job that a load without another end has, and its settings in the words of one with connections."""
+    if workload.program is not None:
+        return file_job.files_of(workload, host, settings, seed), file_job.load_settings(workload, settings)
+    return disk_job.disk_of(host, settings, seed), disk_job.load_settings(settings)
+
+
+def _watched(rig: Rig, role: str) -> dict[str, Any]:
+    """The processes of the volume, whose CPU time is part of what an operation costs."""
+    if rig.volume is None or role != "alone":
+        return {}
+    return {"watched": [{"role": name, "process_ids": list(ids)} for name, ids in rig.volume.roles.items()]}
+
+
+_OTHER = {"send": "receive", "receive": "send"}
+
+
+def _writes(role: str, settings: Mapping[str, Level]) -> bool:
+    """Whether the end with this role writes the payload of a stream, or the requests."""
+    return (
+        role
+        in {"forward": ("send",), "reverse": ("receive",), "both": ("send", "receive")}[
+            str(settings.get("direction", "forward"))
+        ]
+    )
+
+
+def submission(role: str, settings: Mapping[str, Level]) -> Submission:
+    """How the end with this role makes its calls: its own word (`client`, `server`), else that of both ends."""
+    ways, word = {"send": (CLIENTS, "client"), "receive": (SERVERS, "server")}.get(role, ({}, ""))
+    named = settings.get(word)
+    if named is not None:
+        return ways[str(named)]
+    return Submission(
+        "", str(settings.get("driver", "threads")), str(settings.get("interface", "read_write"))
+    )
+
+
+def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
+    way = submission(role, settings)
+    ring = way.ring is not None and {
+        "version": way.ring,
+        "block_packets": settings.get("block_packets", 32),
+        "block_timeout_ns": settings.get("block_timeout", 10_000_000),
+        "adaptive": settings.get("adaptive", False),
+        "spins": settings.get("spins", False),
+    }
+    transport = way.transport or settings.get("transport", "tcp")
+    return {
+        "transport": transport,
+        "driver": way.driver,
+        "interface": way.interface,
+        "batch": settings.get("batch", 1) if way.interface in ("batch", "segments") else 1,
+        "ring": ring or None,
+        **(_tls(settings) if transport == "tls" else {}),
+    }
+
+
+def _tls(settings: Mapping[str, Level]) -> dict[str, Any]:
+    return {
+        "tls_cipher": settings.get("tls_cipher", "aes_128_gcm"),
+        "tls_resumption": settings.get("tls_resumption", False),
+    }
+
+
+def _socket(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
+    window = settings.get("window")
+    over_tcp = settings.get("transport", "tcp") in ("tcp", "tls")
+    return {
+        "send_buffer_bytes": settings.get("send_buffer", window) if role == "send" else window,
+        "receive_buffer_bytes": settings.get("receive_buffer", window) if role == "receive" else window,
+        # Other transports have nothing that Nagle's algorithm would join.
+        "nagle": settings.get("nagle") if over_tcp else None,
+        "congestion_control": settings.get("congestion_control"),
+        "busy_poll_ns": settings.get("busy_poll"),
+    }
+
+
+def with_port(address: str | None, port: int, host: str) -> str:
+    """The data address of a host as a numeric address with port. Raises PreflightError where it is not known."""
+    if address is None:
+        raise PreflightError(
+            "it is not known where the other hosts reach it with data",
+            where=f"host {host}",
+            advice="write its address into the experiment: `address:` of the host",
+        )
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

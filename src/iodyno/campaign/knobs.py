@@ -1,0 +1,221 @@
+"""The knobs of the hosts, turned before a trial and turned back after it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from iodyno.core.errors import AccessError, PreflightError, TrialError
+from iodyno.core.knob import asked_of
+from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.core.workload import Level
+from iodyno.hosts.access import Access, AgentProgram
+from iodyno.hosts.guard import Guard, GuardLostError
+from iodyno.hosts.knobs.host import HostKnobs, Setting, shown
+
+_LOST = (
+    "look whether something on the host ends processes; what was set is restored by the next start of a lab"
+)
+
+
+class Notes(Protocol):
+    """Who keeps what was set: the account of a trial."""
+
+    hosts: dict[str, dict[str, Any]]
+
+    def doubt(self, code: WarningCode, text: str, where: str = "") -> None:
+        """Notes a doubt."""
+
+
+@dataclass
+class _Shared:
+    """Hosts with one network namespace: they have their settings in common."""
+
+    hosts: list[str]
+    knobs: HostKnobs
+
+
+class RigKnobs:
+    """The knobs of all hosts of a campaign. Guards are started when the first knob is asked for, and stay.
+
+    `peers`: by host, the address of the other end, which tells the device that carries the data.
+    """
+
+    def __init__(
+        self,
+        accesses: Mapping[str, Access],
+        program: AgentProgram,
+        cpus: Mapping[str, tuple[int, ...]],
+        peers: Mapping[str, str | None],
+        owner: str,
+    ) -> None:
+        self._accesses, self._program, self._cpus, self._peers = accesses, program, cpus, peers
+        self._owner = f"{owner} (process {os.getpid()} on {platform.node()})"
+        self._shared: list[_Shared] = []
+        self.doubts: list[Doubt] = []
+
+    async def open(self) -> None:
+        """Guards on all hosts, where there is none. Raises AccessError."""
+        if self._shared and all(shared.knobs.guard.alive for shared in self._shared):
+            return
+        await self.close()
+        for name, access in self._accesses.items():
+            guard = await Guard.start(access, self._program)
+            same = next((s for s in self._shared if s.knobs.guard.namespace == guard.namespace), None)
+            if same:
+                same.hosts.append(name)
+                await guard.close()
+                continue
+            knobs = HostKnobs(guard, cpus=self._cpus[name], peer=self._peers[name])
+            self._shared.append(_Shared([name], knobs))
+            try:
+                found = await guard.claim(self._owner)
+            except GuardLostError as error:
+                raise AccessError(
+                    f"the guard of its settings was lost: {error}", where=f"host {name}"
+                ) from error
+            self._note_leftovers(name, found)
+
+    async def close(self) -> None:
+        """Ends the guards; each takes back what is still set."""
+        for shared in self._shared:
+            await shared.knobs.guard.close()
+        self._shared = []
+
+    async def try_out(self, points: Iterable[Mapping[str, Level]]) -> list[str]:
+        """Sets what each point asks, reads it back, restores it; gives what cannot be had, in words, each once.
+
+        Raises AccessError.
+        """
+        wrong: dict[str, None] = {}
+        tried: list[dict[str, dict[str, Level]]] = []
+        for point in points:
+            asked = self.asked(point)
+            if not any(asked.values()) or asked in tried:
+                continue
+            tried.append(asked)
+            await self.open()
+            try:
+                for shared in self._shared:
+                    host = shared.hosts[0]
+                    try:
+                        settings = await shared.knobs.set(_merged(shared, asked))
+                        wrong |= dict.fromkeys(_refusals(host, settings))
+                    finally:
+                        _, left = await shared.knobs.restore()
+                    wrong |= dict.fromkeys(f"host {host}: {text}" for text in left)
+            except GuardLostError as error:
+                raise AccessError(f"the guard of its settings was lost: {error}", advice=_LOST) from error
+        return list(wrong)
+
+    def asked(self, settings: Mapping[str, Level]) -> dict[str, dict[str, Level]]:
+        """By host, what a trial asks of its knobs."""
+        return {name: asked_of(name, settings) for name in self._accesses}
+
+    @contextlib.asynccontextmanager
+    async def turned(self, settings: Mapping[str, Level], notes: Notes) -> AsyncIterator[None]:
+        """Sets the knobs while the body runs; notes what was asked and obtained. Raises TrialError, AccessError."""
+        asked = self.asked(settings)
+        if not any(asked.values()):
+            yield
+            return
+        await self.open()
+        try:
+            await _each(self._turn(shared, asked, notes) for shared in self._shared)
+            yield
+            for shared in self._shared:
+                for text in await shared.knobs.check():
+                    notes.doubt(
+                        WarningCode.KNOB_CHANGED, f"during the trial {text}", f"host {shared.hosts[0]}"
+                    )
+        except GuardLostError as error:
+            raise TrialError(
+                f"the guard of the hosts' settings was lost, and with it the settings: {error}",
+                advice=_LOST,
+                code="knobs_lost",
+            ) from error
+        finally:
+            await _each(self._restore(shared, notes) for shared in self._shared)
+
+    async def _turn(self, shared: _Shared, asked: Mapping[str, dict[str, Level]], notes: Notes) -> None:
+        settings = await shared.knobs.set(_merged(shared, asked))
+        for name in shared.hosts:
+            if name in notes.hosts:
+                notes.hosts[name]["knobs"] = {
+                    knob: setting.as_json() for knob, setting in settings.items() if knob in asked[name]
+                }
+        if (
+            _receives_on_sender(settings)
+            and self._accesses[shared.hosts[0]].reached.path.get("kind") == "veth"
+        ):
+            notes.doubt(
+                WarningCode.RECEIVE_ON_SENDER,
+                "by its knobs the host's protocol work for what it receives runs on the sender's CPU, and is charged"
+                " there: what each host costs alone cannot be told, only the sum of both",
+                f"host {shared.hosts[0]}",
+            )
+        for text in _refusals("", settings):
+            notes.doubt(WarningCode.KNOB_NOT_OBTAINED, text, f"host {shared.hosts[0]}")
+
+    async def _restore(self, shared: _Shared, notes: Notes) -> None:
+        try:
+            settings, wrong = await shared.knobs.restore()
+        except GuardLostError:
+            return  # the guard has restored, or the next one does it before anything else
+        for name in shared.hosts:
+            kept = notes.hosts.get(name, {}).get("knobs") or {}
+            for knob in kept:
+                kept[knob]["restored"] = settings[knob].restored
+        for text in wrong:
+            notes.doubt(WarningCode.KNOB_NOT_RESTORED, text, f"host {shared.hosts[0]}")
+
+    def _note_leftovers(self, name: str, found: Mapping[str, list[str]]) -> None:
+        if found["done"]:
+            text = f"a lab that is gone had left settings, which are restored now: {', '.join(found['done'])}"
+            self.doubts.append(Doubt(WarningCode.KNOB_LEFT, text, f"host {name}"))
+        if found["failed"]:
+            text = f"a lab that is gone had left settings, which cannot be restored: {', '.join(found['failed'])}"
+            self.doubts.append(Doubt(WarningCode.KNOB_NOT_RESTORED, text, f"host {name}"))
+
+
+async def _each(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """All hosts at a time; the first failure is raised when the others are done, too."""
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _merged(shared: _Shared, asked: Mapping[str, dict[str, Level]]) -> dict[str, Level]:
+    """What hosts with one namespace ask together. Raises PreflightError when they want different things."""
+    merged: dict[str, Level] = {}
+    for name in shared.hosts:
+        for knob, level in asked[name].items():
+            if merged.setdefault(knob, level) != level:
+                raise PreflightError(
+                    f"they are one network namespace, and {knob} is to be {shown(knob, merged[knob])} and"
+                    f" {shown(knob, level)} at a time",
+                    where=f"hosts {', '.join(shared.hosts)}",
+                    advice="use access: netns or two machines, or set it alike",
+                )
+    return merged
+
+
+def _receives_on_sender(settings: Mapping[str, Setting]) -> bool:
+    """Whether, on a veth, nothing moves the receiver's work away from the CPU that sends."""
+    rps, threaded = settings.get("rps"), settings.get("threaded")
+    return bool(rps and rps.obtained in ("off", "others") and not (threaded and threaded.obtained))
+
+
+def _refusals(host: str, settings: Mapping[str, Setting]) -> list[str]:
+    """What was not obtained, in words."""
+    return [
+        f"{f'host {host}: ' if host else ''}{knob}: asked for {shown(knob, setting.asked)}, obtained"
+        f" {shown(knob, setting.obtained)}{f' ({setting.why})' if setting.why else ''}"
+        for knob, setting in settings.items()
+        if setting.differs
+    ]

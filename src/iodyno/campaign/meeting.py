@@ -1,0 +1,76 @@
+"""Where the two ends of a trial meet, beside addresses with a port: Unix sockets and vsock.
+
+An abstract name of the Unix domain belongs to a network namespace; a socket that is a file is found from every
+namespace that sees the file. So hosts in one namespace of this machine meet at a name, which leaves nothing behind,
+and hosts in two of them at a file in a folder of the trial.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from iodyno.campaign.rig import Rig
+from iodyno.core.errors import PreflightError
+from iodyno.core.workload import Level
+
+BY_NAME = "@"
+"""The agents derive the name from the trial's token."""
+
+ADVICE = "give both hosts access: local or netns, or a path of this machine (loopback, zone), or take tcp"
+
+THIS_MACHINE = "1:0"
+"""vsock: the number of the machine itself (VMADDR_CID_LOCAL), and a port that the receiver chooses."""
+
+
+@contextlib.contextmanager
+def place(rig: Rig, settings: Mapping[str, Level]) -> Iterator[str | None]:
+    """Where the receiver is to listen, while the body runs; None: at an address of its own with a port.
+
+    Raises PreflightError where the two hosts have nothing in common to meet at.
+    """
+    transport = str(settings.get("transport", "tcp"))
+    if why := refused(rig, transport):
+        raise PreflightError(why, where="transport", advice=ADVICE)
+    if transport == "unix" and len(set(_namespaces(rig))) > 1:
+        with tempfile.TemporaryDirectory(prefix="iodyno-unix-") as folder:
+            yield str(Path(folder) / "socket")
+    else:
+        yield {"unix": BY_NAME, "vsock": THIS_MACHINE}.get(transport)
+
+
+def refused(rig: Rig, transport: str) -> str | None:
+    """Why the two hosts cannot meet over the transport; None: they may."""
+    workload = rig.experiment.workload
+    ends, names = _namespaces(rig), f"{workload.sender} and {workload.receiver}"
+    if transport == "unix" and None in ends and not (ends == [None, None] and _one_machine(rig)):
+        return f"the hosts {names} are not seen to share a kernel and its files, and so cannot share a Unix socket"
+    if transport != "vsock":
+        return None
+    if not _one_machine(rig):
+        return f"the hosts {names} run on two kernels, and vsock is made within one machine only"
+    for host in (workload.sender, workload.receiver):
+        for capability in rig.sessions[host].hello["capabilities"]:
+            if capability["name"] == "transport.vsock" and not capability["available"]:
+                return f"host {host}: {capability['reason'] or 'the kernel has no vsock'}"
+    return None
+
+
+def _namespaces(rig: Rig) -> list[str | None]:
+    workload = rig.experiment.workload
+    return [rig.hosts.accesses[host].reached.namespace for host in (workload.sender, workload.receiver)]
+
+
+def of_sender(listens_at: str, port: int) -> str:
+    """The address that the sender connects to, given that of the receiver and the port that it chose."""
+    context, colon, _ = listens_at.partition(":")
+    return f"{context}:{port}" if colon and not listens_at.startswith("/") else listens_at
+
+
+def _one_machine(rig: Rig) -> bool:
+    """Whether one kernel runs both ends: hosts with one boot id are one machine."""
+    workload = rig.experiment.workload
+    boots = {rig.sessions[host].hello["host"]["boot_id"] for host in (workload.sender, workload.receiver)}
+    return len(boots) == 1 and None not in boots

@@ -1,0 +1,104 @@
+"""Hosts that cannot see their own CPUs: a sandbox or a guest, looked at from outside by a second agent.
+
+Inside, the load is counted, and what only its own kernel knows. Outside, on the CPUs that carry it, an idle agent reads
+the sensors of the machine: what the host costs is what the machine spends on it, its kernel in user space included.
+The records of the two are made one, interval by interval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from iodyno.campaign.job import job_of
+from iodyno.campaign.rig import Rig
+from iodyno.core.experiment import Windows
+from iodyno.session.clock import ClockFit
+from iodyno.session.session import Message, Session
+
+OUTSIDE = frozenset(
+    {
+        *("cpu_exact", "cpu_times", "cycles", "context_switches", "interrupts", "softirqs", "softnet"),
+        *("memory", "pressure", "reclaim", "disks", "qdisc"),
+    }
+)
+"""Sensors that are read outside: they look at the machine. The others look at the load, its kernel and its devices."""
+
+_READY_TIMEOUT_S = 20.0
+
+
+@dataclass
+class Pairing:
+    """Records of a host from inside and from outside, until both of an interval have come."""
+
+    hand_on: Callable[[Message], None]
+    _inside: dict[int, Message] = field(default_factory=dict)
+    _outside: dict[int, Message] = field(default_factory=dict)
+
+    def inside(self, record: Message) -> None:
+        """Takes what the load did."""
+        self._inside[record["index"]] = record
+        self._match(record["index"])
+
+    def outside(self, record: Message) -> None:
+        """Takes what the machine did meanwhile."""
+        self._outside[record["index"]] = record
+        self._match(record["index"])
+
+    def rest(self) -> None:
+        """Hands on what has no counterpart, as it is."""
+        for record in self._inside.values():
+            self.hand_on(record)
+        self._inside.clear()
+
+    def _match(self, index: int) -> None:
+        if index in self._inside and index in self._outside:
+            self.hand_on(joined(self._inside.pop(index), self._outside.pop(index)))
+
+
+def joined(inside: Mapping[str, Any], outside: Mapping[str, Any]) -> Message:
+    """The record of an interval: load and own kernel from inside, machine from outside."""
+    own = [reading for reading in inside["sensors"] if reading["sensor"] not in OUTSIDE]
+    machine = [reading for reading in outside["sensors"] if reading["sensor"] in OUTSIDE]
+    return {**inside, "sensors": [*machine, *own]}
+
+
+async def prepare(rig: Rig, trial: str, windows: Windows) -> dict[str, ClockFit]:
+    """Gets every observer of the rig ready to read the sensors in these windows; gives their clocks."""
+    clocks = {}
+    for host, session in rig.observers.items():
+        clocks[host] = await session.probe_clock()
+        job = job_of(rig, trial, secrets.token_hex(16), host, "idle", {"connections": 1, "size": 1}, windows)
+        await session.prepare(job | {"cpus": list(rig.cpus[host])})
+        await session.ready(_READY_TIMEOUT_S)
+    return clocks
+
+
+async def arm(rig: Rig, clocks: Mapping[str, ClockFit], start_ns: int) -> None:
+    """Schedules the same start for the observers, given on the lab's clock."""
+    for host, session in rig.observers.items():
+        await session.arm(clocks[host].to_host(start_ns))
+
+
+async def result(
+    session: Session,
+    observer: Session | None,
+    load_ns: int,
+    on_record: Callable[[Message], None],
+    on_profile: Any,
+    *,
+    stalls: bool = True,
+) -> Message:
+    """The result of a host's load, whose records are joined with those of its observer, if it has one."""
+    if observer is None:
+        return await session.result(load_ns, on_record, on_profile, stalls=stalls)
+    pairing = Pairing(on_record)
+    found, _ = await asyncio.gather(
+        session.result(load_ns, pairing.inside, on_profile, stalls=stalls),
+        observer.result(load_ns, pairing.outside, stalls=False),
+    )
+    pairing.rest()
+    return found

@@ -1,0 +1,155 @@
+"""Whether the hosts can carry a load on disks, asked before the first trial; and a very short trial of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from iodyno.campaign.disk_job import block_of
+from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
+from iodyno.campaign.rig import Rig
+from iodyno.core import disk_parameters
+from iodyno.core.disk_parameters import kind_of
+from iodyno.core.errors import PreflightError, TrialError
+from iodyno.core.experiment import Windows
+from iodyno.core.workload import Level
+
+_SPARE_THREADS = 32
+_SPARE_BYTES = 64 << 20
+_TEST_WINDOWS = Windows(warm_up_ns=0, measured_ns=100_000_000, drain_ns=0, interval_ns=100_000_000)
+_SECTOR_BYTES = 512
+_BY_CHANCE = ("late", "nothing_done", "timeout")
+"""What a busy machine does to a test of 0.1 s, and not to its next one."""
+
+Settings = list[dict[str, Level]]
+
+
+def limits(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+    """Threads of the workers. Hosts with one boot id share a machine."""
+    most = max(int(point["workers"]) for point in settings)
+    for hosts in machines(rig):
+        facts = rig.sessions[hosts[0]].hello["host"]
+        have, need = facts["threads_limit"], most * len(hosts) + _SPARE_THREADS
+        yield line(
+            "threads",
+            have is None or need <= have,
+            f"host {' and '.join(hosts)}: {most} workers each need {need} threads, it may have {or_unknown(have)}",
+            "use fewer workers, with a greater depth and io_uring, or raise the limit there (ulimit -u, pids.max)",
+        )
+
+
+def memory(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+    """Blocks that are under way."""
+    for hosts in machines(rig):
+        known = [rig.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
+        have = min((each for each in known if each is not None), default=None)
+        need = max(len(hosts) * _needed_bytes(point) for point in settings)
+        yield line(
+            "memory",
+            have is None or need <= have,
+            f"host {' and '.join(hosts)}: blocks under way may take {mib(need)}, {mib(have)} are available",
+            "use fewer workers, less depth or smaller blocks",
+        )
+
+
+def calls(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+    """What the settings of a point cannot mean together, where factors bring them together."""
+    wrong: dict[str, str] = {}
+    for point in settings:
+        wrong |= {text: f"set {name} otherwise there" for name, text in wrong_together(point)}
+    for text, advice in wrong.items():
+        yield line("calls", False, text, advice)
+
+
+def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
+    """(parameter, sentence) of all that does not go together in one point."""
+    yield from ((name, f"{name} {text}") for name, text in disk_parameters.mistakes_of(point))
+    greatest, blocks = block_of(point)
+    interface, depth = str(point["interface"]), int(point["depth"])
+    if depth > 1 and interface not in ("io_uring", "aio"):
+        yield (
+            "interface",
+            f"depth {depth} with interface {interface}, which has one operation under way a worker",
+        )
+    if int(point["batch"]) > depth:
+        yield "batch", f"batch {point['batch']} is more than the depth, {depth}"
+    size = point.get("working_set")
+    if isinstance(size, int) and size < greatest:
+        yield "working_set", f"a working set of {size} bytes has no room for a block of {greatest}"
+    if point["direct"] is True and blocks is None and greatest % _SECTOR_BYTES:
+        yield (
+            "block",
+            f"direct I/O in blocks of {greatest} bytes, which are no whole sectors of {_SECTOR_BYTES}",
+        )
+    if point["pattern"] == "append" and (int(point["read"]) or int(point["workers"]) != 1):
+        yield "pattern", "append with reads, or with several workers"
+    if point["pattern"] == "strided" and "stride" not in point:
+        yield "stride", "the strided pattern without a stride"
+    if point["pattern"] == "zipf" and "theta" not in point:
+        yield "theta", "the zipf pattern without theta"
+    target = point.get("target")
+    if target is not None and kind_of(str(target)) == "file" and size is None:
+        yield "working_set", f"the file {target} without a working_set"
+
+
+async def data(rig: Rig, settings: Settings) -> Line:
+    """Whether every host reaches its target as each point needs it: very short trials. Raises PreflightError."""
+    # Imported here: a trial is made of what is checked here.
+    from iodyno.campaign.trial import Account, carry_out, recover
+
+    began_ns = time.monotonic_ns()
+    moved = 0
+
+    def count(host: str, record: Mapping[str, Any]) -> None:
+        nonlocal moved
+        moved += record["load"]["bytes"]
+
+    tested = _distinct(settings)
+    for point in tested:
+        # What the page cache holds is no matter here, and a reading of the whole working set takes long.
+        quick = {k: v for k, v in point.items() if k not in ("rate", "arrivals")} | {"cached": "any"}
+        for attempt in (1, 2):
+            try:
+                await carry_out(rig, "preflight", quick, _TEST_WINDOWS, Account(), count)
+                break
+            except TrialError as error:
+                if attempt == 2 or error.code not in _BY_CHANCE:
+                    raise PreflightError(error.what, where=error.where, advice=error.advice) from error
+                await recover(rig, error)
+    took_ms = (time.monotonic_ns() - began_ns) / 1e6
+    clients = ", ".join(rig.experiment.workload.hosts[:3]) + (
+        " ..." if rig.experiment.workload.hosts[3:] else ""
+    )
+    return line("data", True, f"{clients} moved {mib(moved)} in {len(tested)} tests of {took_ms:.0f} ms")[0]
+
+
+def machines(rig: Rig) -> list[list[str]]:
+    """The clients, those on one machine together."""
+    found: dict[str, list[str]] = {}
+    for host in rig.experiment.workload.hosts:
+        found.setdefault(rig.sessions[host].hello["host"]["boot_id"] or host, []).append(host)
+    return list(found.values())
+
+
+def _distinct(settings: Settings) -> Settings:
+    """A point for each way to reach a target: what else varies cannot be refused."""
+    ways = (
+        "target",
+        "volume",
+        "interface",
+        "direct",
+        "sync",
+        "block",
+        "verify",
+        "registered",
+        "iopoll",
+        "sqpoll",
+        "path",
+    )
+    return list({tuple(point.get(name) for name in ways): point for point in settings}.values())
+
+
+def _needed_bytes(point: Mapping[str, Level]) -> int:
+    greatest, _ = block_of(point)
+    return int(point["workers"]) * int(point["depth"]) * greatest + _SPARE_BYTES

@@ -1,0 +1,47 @@
+"""Whether the hosts can carry a file program, asked before the first trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from iodyno.campaign.preflight_disk import Settings, machines
+from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
+from iodyno.campaign.rig import Rig
+from iodyno.core.workload import Level
+
+_SPARE_THREADS = 32
+_SPARE_BYTES = 64 << 20
+_STACK_BYTES = 256 << 10
+"""What a thread takes beside the memory that the personality gives it (chosen: stack and histograms)."""
+
+
+def limits(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+    """Threads of all processes. Hosts with one boot id share a machine."""
+    most = max(int(point["connections"]) for point in settings)
+    for hosts in machines(rig):
+        have, need = rig.sessions[hosts[0]].hello["host"]["threads_limit"], most * len(hosts) + _SPARE_THREADS
+        yield line(
+            "threads",
+            have is None or need <= have,
+            f"host {' and '.join(hosts)}: {most} threads of the personality need {need}, it may have {or_unknown(have)}",
+            "set fewer instances (--set nthreads=...), or raise the limit there (ulimit -u, pids.max)",
+        )
+
+
+def memory(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+    """What the threads ask for (memsize)."""
+    most = max(_needed_bytes(point) for point in settings)
+    for hosts in machines(rig):
+        known = [rig.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
+        have = min((each for each in known if each is not None), default=None)
+        need = most * len(hosts) + _SPARE_BYTES
+        yield line(
+            "memory",
+            have is None or need <= have,
+            f"host {' and '.join(hosts)}: threads may take {mib(need)}, {mib(have)} are available",
+            "set fewer instances or a smaller memsize",
+        )
+
+
+def _needed_bytes(point: Mapping[str, Level]) -> int:
+    return int(point["memory_bytes"]) + int(point["connections"]) * _STACK_BYTES

@@ -1,0 +1,22 @@
+"""Lines of the preflight: what was checked, whether it is so, and what to try when it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Line = dict[str, Any]
+
+
+def line(check: str, ok: bool, text: str, advice: str = "") -> tuple[Line, str]:
+    """A line, and what to try when it is not ok."""
+    return {"check": check, "ok": ok, "text": text}, advice
+
+
+def or_unknown(count: int | None) -> str:
+    """A count that a host may not know."""
+    return "an unknown number" if count is None else str(count)
+
+
+def mib(count: int | None) -> str:
+    """Bytes in whole MiB."""
+    return "unknown MiB" if count is None else f"{count >> 20} MiB"

@@ -1,0 +1,47 @@
+"""A trial whose load is a script: its variables bound, its strands counted, each end's part of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from iodyno.campaign import file_job
+from iodyno.campaign.rig import Rig
+from iodyno.core.experiment import Experiment, WorkloadSpec
+from iodyno.core.knob import named
+from iodyno.core.script.wire import script_json, strands_of
+from iodyno.core.workload import SCRIPT, STREAM, Level
+
+
+def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, Level]:
+    """What the load is told beside its script: the strands are its connections, and the variables, whose names may
+    be those of anything, are in the script already; knobs stay. Without a script, the settings.
+    """
+    script = experiment.workload.script
+    if experiment.workload.program is not None:
+        return file_job.load_settings(experiment.workload, settings)
+    if script is None:
+        return dict(settings)
+    own = {p.name for p in SCRIPT.parameters}
+    kept = {name: level for name, level in settings.items() if name in own or named(name)}
+    return {**kept, "connections": strands_of(script.bound(settings))}
+
+
+def script_of(experiment: Experiment, role: str, settings: Mapping[str, Level]) -> dict[str, Any] | None:
+    """What the end with this role does; None: the load is no script, or the end idles."""
+    script = experiment.workload.script
+    return None if script is None or role == "idle" else script_json(script.bound(settings), role)
+
+
+def with_stream(rig: Rig) -> Rig:
+    """The rig with a stream for its load, to test the way between the hosts with."""
+    spec = rig.experiment.workload
+    if spec.script is None:
+        return rig
+    tested = copy.copy(rig)
+    tested.experiment = replace(
+        rig.experiment, workload=WorkloadSpec(STREAM.name, spec.sender, spec.receiver)
+    )
+    return tested

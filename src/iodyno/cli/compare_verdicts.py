@@ -1,0 +1,226 @@
+"""What `iodyno compare` says of two campaigns, of two levels of a factor, and of a history of campaigns."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from iodyno.analysis.compare import outcome_changes
+from iodyno.analysis.decisions.noise import Noise
+from iodyno.analysis.decisions.sides import Pair, PairVerdicts, compare, histories, of_levels
+from iodyno.analysis.decisions.verdicts import Control
+from iodyno.analysis.summary import CampaignSummary, unit_of
+from iodyno.cli.point_choice import name_of
+from iodyno.core.errors import ExperimentError
+from iodyno.core.factor import parameter_of
+from iodyno.core.script.parameters import workload_of_stored
+from iodyno.core.workload import Level
+from iodyno.report.function_json import outcome_change_values
+from iodyno.report.terminal import show_table
+from iodyno.report.verdicts import (
+    history_lines,
+    history_note,
+    history_table,
+    history_values,
+    verdict_note,
+    verdict_table,
+    verdict_values,
+)
+
+_LEVELS = re.compile(
+    r"\s*(?P<factor>[^=/\s]+)\s*=\s*(?P<a>[^=/]+?)\s*/\s*(?P=factor)\s*=\s*(?P<b>[^=/]+?)\s*"
+)
+
+
+class Share(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs only
+    """A share such as `2%` or `0.02`, above 0 and below 10."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The share as a number. Fails as click does."""
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"\s*(\d{1,4}(?:\.\d{1,9})?)\s*(%?)\s*", str(value))
+        share = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+        if not 0 < share < 10:
+            self.fail(f"found {value!r}, allowed: a share above 0, such as 2% or 0.02", param, ctx)
+        return share
+
+
+def compare_campaigns(
+    first: CampaignSummary,
+    second: CampaignSummary,
+    *,
+    least: float,
+    control: Control,
+    noise: Sequence[Noise] = (),
+    as_json: bool,
+) -> None:
+    """All points that both campaigns have, by their levels; the outcomes that the first asks for."""
+    by_levels = {tuple(sorted(p.labels.items())): p for p in second.points}
+    shared = [(p, other) for p in first.points if (other := by_levels.get(tuple(sorted(p.labels.items()))))]
+    if not shared:
+        raise ExperimentError(
+            "the two campaigns have no point in common",
+            where="CAMPAIGN",
+            advice="name one of each: --points A B",
+        )
+    pairs = [Pair(name_of(first, mine), mine, other, first.asked) for mine, other in shared]
+    found = compare(pairs, (first, second), least=least, control=control, noise=noise)
+    alone = len(first.points) + len(second.points) - 2 * len(shared)
+    if as_json:
+        _print_json(
+            {
+                "first": {"campaign": first.folder, "created": first.created},
+                "second": {"campaign": second.folder, "created": second.created},
+                **_values(found, least, control),
+                "points_of_one_only": alone,
+            }
+        )
+        return
+    click.echo(f"A: {first.folder} ({first.created})\nB: {second.folder} ({second.created})\n")
+    _show(found, least, control)
+    if alone:
+        click.echo(f"{alone} points are in one of the campaigns only, and left out.")
+    if first.tier != second.tier:
+        click.echo(
+            f"warning: cycles are of tier {first.tier} in A and {second.tier} in B: do not compare them"
+        )
+
+
+def compare_levels(
+    summary: CampaignSummary,
+    written: str,
+    *,
+    least: float,
+    control: Control,
+    noise: Sequence[Noise] = (),
+    as_json: bool,
+) -> None:
+    """Two levels of a factor at every combination of the others; trials of a block are pairs."""
+    factor, first, second = _levels(summary, written)
+    points = of_levels(summary, factor, first, second)
+    if not points:
+        raise ExperimentError(
+            f"no two points differ in {factor} alone at these levels",
+            where="--levels",
+            advice="name two points: --points A B",
+        )
+    pairs = [Pair(title, mine, other, summary.asked) for title, mine, other in points]
+    found = compare(pairs, (summary, summary), least=least, control=control, noise=noise)
+    if as_json:
+        _print_json({"campaign": summary.folder, "levels": written, **_values(found, least, control)})
+        return
+    labels = [point.labels[factor] for point in points[0][1:]]
+    click.echo(
+        f"A: {factor}={labels[0]}\nB: {factor}={labels[1]}\n{summary.folder}, trials paired by block\n"
+    )
+    _show(found, least, control)
+
+
+def compare_history(summaries: Sequence[CampaignSummary], *, as_json: bool) -> None:
+    """Which campaign of the history brought a change; in the order in which they were made."""
+    ordered = sorted(summaries, key=lambda summary: summary.created)
+    series = histories(ordered)
+    if not series:
+        raise ExperimentError(
+            "no point is in three of the campaigns",
+            where="CAMPAIGN",
+            advice="name campaigns of the same experiment",
+        )
+    names = [summary.folder for summary in ordered]
+    if as_json:
+        _print_json(
+            {
+                "campaigns": [{"campaign": s.folder, "created": s.created} for s in ordered],
+                "histories": [history_values(each) for each in series],
+                "note": history_note(series),
+            }
+        )
+        return
+    for each in series:
+        if each.history.changes:
+            show_table(history_table(each, names, unit_of(each.outcome)), sys.stdout)
+    for line in history_lines(series, names):
+        click.echo(line)
+    click.echo(history_note(series))
+
+
+def _show(found: Sequence[PairVerdicts], least: float, control: Control) -> None:
+    for each in found:
+        show_table(verdict_table(each), sys.stdout)
+    click.echo(verdict_note(found, least, control))
+
+
+def _values(found: Sequence[PairVerdicts], least: float, control: Control) -> dict[str, Any]:
+    points = []
+    for each in found:
+        first, second = each.pair.first, each.pair.second
+        asked = {name: first.outcomes[name] for name in each.pair.outcomes if name in first.outcomes}
+        points.append(
+            {
+                "levels": dict(first.levels),
+                "labels": dict(first.labels),
+                "outcomes": outcome_change_values(outcome_changes(asked, second.outcomes)),
+                "verdicts": verdict_values(each),
+            }
+        )
+    return {
+        "points": points,
+        "least": least,
+        "control": control,
+        "note": verdict_note(found, least, control),
+    }
+
+
+def _levels(summary: CampaignSummary, written: str) -> tuple[str, Level, Level]:
+    """The factor and its two levels in base units. Raises ExperimentError with what there is."""
+    factors = {factor.name: factor for factor in summary.factors if factor.varies}
+    example = next(
+        (
+            f"{f.name}={summary.factor_labels[f.name][0]}/{f.name}={summary.factor_labels[f.name][-1]}"
+            for f in factors.values()
+        ),
+        "size=1KiB/size=64KiB",
+    )
+    match = _LEVELS.fullmatch(written)
+    if match is None or match["factor"] not in factors:
+        listed = ", ".join(factors) or "none, as nothing varies"
+        raise ExperimentError(
+            f"found {written!r}, allowed: two levels of one factor; the factors are {listed}",
+            where="--levels",
+            advice=f"--levels {example}",
+        )
+    factor = factors[match["factor"]]
+    parameter = parameter_of(workload_of_stored(summary.workload), factor.name)
+    found: list[Level] = []
+    for text in (match["a"], match["b"]):
+        try:
+            level: Level = parameter.parse(text) if parameter else text
+        except ValueError as problem:
+            raise ExperimentError(
+                f"{factor.name}: {problem}", where="--levels", advice=f"--levels {example}"
+            ) from None
+        if level not in factor.levels:
+            labels = ", ".join(summary.factor_labels[factor.name])
+            raise ExperimentError(
+                f"{text!r} is no level of {factor.name}, allowed: {labels}",
+                where="--levels",
+                advice=f"--levels {example}",
+            )
+        found.append(level)
+    if found[0] == found[1]:
+        raise ExperimentError(
+            f"found {written!r}: one level twice", where="--levels", advice=f"--levels {example}"
+        )
+    return factor.name, found[0], found[1]
+
+
+def _print_json(found: dict[str, Any]) -> None:
+    click.echo(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))

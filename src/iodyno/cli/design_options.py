@@ -1,0 +1,142 @@
+"""The design on the command line: options that stand for keys of the section `design`, and the plan that they give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from iodyno import designs
+from iodyno.core.design import DESIGN_KINDS, Design
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import Experiment
+from iodyno.formats.design_section import DIRECTIONS
+from iodyno.formats.experiment_file import line_of, read_experiment
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Share(click.ParamType[float]):
+    """A share of the mean: `5%` or 0.05."""
+
+    name = "SHARE"
+
+    def __init__(self, *, zero: bool = False) -> None:
+        self.zero = zero
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The share as a ratio; fails with what is allowed."""
+        written = str(value).strip()
+        match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,9})?|\.\d{1,9})\s*(%?)", written)
+        ratio = float(match.group(1)) / (100 if match.group(2) else 1) if match else -1.0
+        if not 0 <= ratio <= 10 or (ratio == 0 and not self.zero):
+            self.fail(f"found {written!r}, allowed: a share of the mean such as 5% or 0.05", param, ctx)
+        return ratio
+
+
+SHARE = Share()
+SHARE_OR_NONE = Share(zero=True)
+
+_KEYS = (
+    "kind",
+    "resolution",
+    "runs",
+    "generators",
+    "clear",
+    "replicates",
+    "centre_points",
+    "split",
+    "slow",
+    "seed",
+    "log",
+    "along",
+    "direction",
+)
+"""Keys of the section that have an option; the others are written in the file."""
+
+
+def of_design(function: _Function) -> _Function:
+    """Options of a command that plans an experiment. They arrive as `design_*`; `asked` reads them."""
+    several: dict[str, Any] = {"multiple": True, "metavar": "TEXT"}
+    for option in reversed((
+        click.option("--design", "design_kind", type=click.Choice(list(DESIGN_KINDS)), metavar="KIND",
+                     help=f"Use this design instead of the file's: {', '.join(DESIGN_KINDS)}."),
+        click.option("--resolution", "design_resolution", metavar="N", help="Of a fractional design: 3 (III) or more."),
+        click.option("--runs", "design_runs", type=click.IntRange(1), help="Trials of a replicate, where there is a choice."),
+        click.option("--generator", "design_generators", **several, help="Of a fraction, such as 'E = ABCD'. Repeatable."),
+        click.option("--clear", "design_clear", **several, help="Effect that must be clear, such as size:rate. Repeatable."),
+        click.option("--replicates", "design_replicates", type=click.IntRange(1, 1000), help="How often each point is visited."),
+        click.option("--centre-points", "design_centre_points", type=click.IntRange(0, 1000),
+                     help="Visits of the middle in each replicate."),
+        click.option("--split", "design_split", type=click.IntRange(1), help="Blocks that each replicate is divided into."),
+        click.option("--slow", "design_slow", **several, help="Factor that is slow to change. Repeatable."),
+        click.option("--seed", "design_seed", type=click.IntRange(0), help="Seed of the random order."),
+        click.option("--log", "design_log", **several, help="Factor whose middle is between the logarithms. Repeatable."),
+        click.option("--along", "design_along", metavar="FACTOR", help="Of a ladder: the factor that makes the ramp."),
+        click.option("--direction", "design_direction", type=click.Choice(DIRECTIONS), help="Of a ladder."),
+        click.option("--model", "design_model", **several,
+                     help="main, interactions, quadratic, or an effect: what is estimated. Repeatable."),
+        click.option("--design-file", "design_file", metavar="CSV", help="Take the trials from this file."),
+        click.option("--augment", "design_augment", metavar="CAMPAIGN", help="Add d_optimal points to those of this campaign."),
+    )):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def asked(options: dict[str, Any], *, evaluates: bool = False) -> dict[str, Any]:
+    """Takes the options of `of_design` out of a command's options: the keys of `design` that they stand for.
+
+    `evaluates`: the command has a use for a model with any design.
+    """
+    model = options.pop("design_model")
+    given = {name: options.pop(f"design_{name}") for name in (*_KEYS, "file", "augment")}
+    keys: dict[str, Any] = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in given.items()
+        if value not in (None, ())
+    }
+    if "file" in keys:
+        # Named from where the command is typed, not from beside the experiment file.
+        keys = {"kind": "csv", **keys, "file": str(Path(keys["file"]).resolve())}
+    if "augment" in keys:
+        keys = {"kind": "d_optimal", **keys, "augment": str(Path(keys["augment"]).resolve())}
+    # Other designs are made without a model, and only evaluated for one.
+    if model and keys.get("kind") == "d_optimal":
+        keys["model"] = list(model)
+    elif model and not evaluates:
+        raise click.UsageError("found --model, allowed: with --design d_optimal, or with `iodyno plan`")
+    return keys
+
+
+def planned(
+    file: str, *, quick: bool = False, design: Mapping[str, Any] | None = None
+) -> tuple[Experiment, Design]:
+    """The experiment in the file with these keys of its design, and its plan. Raises ExperimentError."""
+    experiment = read_experiment(file, quick=quick, design=design)
+    return experiment, plan_of(experiment, file)
+
+
+def plan_of(experiment: Experiment, file: str) -> Design:
+    """The experiment's design. Raises ExperimentError with file and line of the key that is wrong."""
+    with placed(experiment, file):
+        return designs.plan(experiment)
+
+
+@contextmanager
+def placed(experiment: Experiment, file: str) -> Iterator[None]:
+    """What is raised about a key of the design, such as `design.runs`, is raised with its file and line."""
+    try:
+        yield
+    except ExperimentError as error:
+        if error.where.startswith("design.rows:"):
+            raise ExperimentError(error.what, where=f"{file}: {error.where}", advice=error.advice) from None
+        if not re.fullmatch(r"(design|factors)(\..+)?", error.where) or ":" in error.where:
+            raise
+        line = line_of(experiment.text, error.where)
+        raise ExperimentError(
+            error.what, where=f"{file}:{line}: {error.where}", advice=error.advice
+        ) from None

@@ -1,0 +1,192 @@
+"""`iodyno disk`: reads and writes of a file or a device, right now and without a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from iodyno.cli import right_now
+from iodyno.cli.right_now import level
+from iodyno.core.disk_parameters import NULL_TARGET, is_device, kind_of
+from iodyno.core.workload import DISK
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+
+_CLASSES = ("read", "write")
+
+
+@click.command(name="disk")
+@level(DISK, "--target", "target")
+@level(DISK, "--size", "working_set")
+@level(DISK, "--pattern", "pattern", "random")
+@level(DISK, "--random", "random")
+@level(DISK, "--read", "read", "100%")
+@level(DISK, "--block", "block", "4KiB")
+@level(DISK, "--depth", "depth", "1")
+@level(DISK, "--workers", "workers", "1")
+@level(DISK, "--interface", "interface")
+@click.option("--direct", is_flag=True, help="Past the page cache (O_DIRECT).")
+@level(DISK, "--cached", "cached")
+@level(DISK, "--sync", "sync")
+@level(DISK, "--sync-every", "sync_every")
+@level(DISK, "--stride", "stride")
+@level(DISK, "--theta", "theta")
+@level(DISK, "--verify", "verify")
+@level(DISK, "--rate", "rate")
+@level(DISK, "--arrivals", "arrivals")
+@right_now.seconds
+@right_now.repeat
+@click.option(
+    "--clients",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Clients that are started together on this machine; {host} in the target is the name of each.",
+)
+@click.option("--on", "to", metavar="ssh:USER@HOST", help="The host that does it; without it, this machine.")
+@click.option(
+    "--destroy", metavar="PATH", multiple=True, help="The target, when whatever it holds may be lost."
+)
+@click.option(
+    "--remove-target", is_flag=True, help="Remove the file that was laid out; alone: do nothing else."
+)
+@click.option(
+    "--profile/--no-profile",
+    default=True,
+    show_default=True,
+    help="Sample call stacks, to tell which functions the cost is of.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    default=Path("campaigns"),
+    show_default=True,
+    help="Folder in which the campaign's folder is made.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    seconds: float,
+    repeat: int,
+    clients: int,
+    to: str | None,
+    destroy: tuple[str, ...],
+    remove_target: bool,
+    profile: bool,
+    as_json: bool,
+    into: Path,
+    direct: bool,
+    **levels: Any,
+) -> None:
+    """Measure reads and writes of a file or a device right now, without a file.
+
+    A file that is not there is laid out first, with --size bytes of known content, and used again the next time. One
+    that iodyno did not make is read as it is and never written, and a device that holds anything is refused, without
+    --destroy PATH. With --rate, operations are due at their own times whether or not others are complete (an open loop),
+    and the response time counts from when an operation was due. Prints rate, times and cost with their 95 % intervals.
+
+    \b
+    Examples:
+      iodyno disk --target work.dat --size 1GiB
+      iodyno disk --target work.dat --size 1GiB --read 70% --depth 16 --interface io_uring --direct --seconds 5
+      iodyno disk --target work.dat --size 1GiB --rate 4000/s --arrivals poisson --json
+      iodyno disk --target /dev/loop3 --destroy /dev/loop3 --read 0% --block 1MiB --pattern sequential --direct
+      iodyno disk --target '{host}.dat' --size 64MiB --clients 4
+      iodyno disk --target work.dat --remove-target
+    """
+    written = {name: value for name, value in levels.items() if value is not None}
+    if "target" not in written:
+        raise click.UsageError("--target is missing, needed: a file, a device in /dev, or null")
+    written["target"] = _absolute(str(written["target"])) if to is None else written["target"]
+    asked = {
+        name
+        for name in ctx.params
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+    if remove_target and not asked - {"target", "remove_target", "as_json"}:
+        _remove(str(written["target"]))
+        return
+    if kind_of(str(written["target"])) == "file" and "working_set" not in written:
+        raise click.UsageError("--size is missing, needed: how much of the file is used, such as --size 1GiB")
+    if int(DISK.parameter("depth").parse(written["depth"])) > 1 and "interface" not in written:  # type: ignore[union-attr]
+        written["interface"] = "io_uring"
+    keys = experiment_of(
+        written | ({"direct": True} if direct else {}),
+        seconds=seconds,
+        repeat=repeat,
+        clients=clients,
+        to=to,
+        profile=profile,
+    )
+    experiment = parse_experiment(experiment_text(keys), file="iodyno disk", environment={})
+    named = [_absolute(path) if to is None else path for path in destroy]
+    folder = right_now.measure(experiment, into, destroy=named, remove_targets=remove_target)
+    right_now.show(folder, as_json=as_json)
+
+
+def experiment_of(
+    levels: Mapping[str, Any],
+    *,
+    seconds: float,
+    repeat: int = 1,
+    clients: int = 1,
+    to: str | None = None,
+    profile: bool = True,
+) -> dict[str, Any]:
+    """The experiment that the options ask for, as the keys of an experiment file."""
+    factors = {name: [levels[name]] for name in ("depth", "block")}
+    settings = {name: value for name, value in levels.items() if name not in factors}
+    host: dict[str, Any] = {"access": "local"} if to is None else right_now.hosts_of(to)["server"]
+    if clients > 1:
+        host |= {"count": clients} | ({"access": "netns"} if to is None else {})
+    first = "client" if clients == 1 else "client-1"
+    return {
+        "name": "disk",
+        "question": "How many operations does this target do, how fast, and at what cost?",
+        "hosts": {"client": host},
+        "workload": {"kind": DISK.name, "on": "client", **settings},
+        "factors": factors,
+        "design": {"replicates": repeat},
+        "windows": right_now.windows(seconds),
+        "outcomes": [*outcomes_of(levels, clients), f"{first}.cpu_us_per_io", f"{first}.device_busy_ratio"],
+        "profile": profile,
+    }
+
+
+def outcomes_of(levels: Mapping[str, Any], clients: int = 1) -> list[str]:
+    """What is worth showing of this load."""
+    share = DISK.parameter("read")
+    assert share is not None
+    read = int(share.parse(levels.get("read", "100%")))
+    kinds = [kind for kind, there in zip(_CLASSES, (read > 0, read < 10**6), strict=True) if there]
+    names = ["iops", *(f"{kind}_bytes_per_s" for kind in kinds)]
+    if "rate" in levels:
+        names += [
+            "offered_operations_per_s",
+            "missed_arrivals_ratio",
+            "response_time_p50_ns",
+            "response_time_p99_ns",
+        ]
+    for kind in kinds:
+        names += [f"{kind}_service_time_{name}_ns" for name in ("mean", "p50", "p99")]
+    if str(levels.get("sync", "none")) in ("fsync", "fdatasync"):
+        names += ["fsync_service_time_p50_ns", "fsync_service_time_p99_ns"]
+    return [*names, *(("fairness", "slowest_client_ratio") if clients > 1 else ())]
+
+
+def _absolute(target: str) -> str:
+    """The path from the root: an agent has a folder of its own."""
+    return target if target == NULL_TARGET or is_device(target) else str(Path(target).absolute())
+
+
+def _remove(path: str) -> None:
+    # Imported here: the other uses of the command do without.
+    from iodyno.targets import layout
+
+    if kind_of(path) != "file":
+        raise click.UsageError("--remove-target removes a file that was laid out, and no device")
+    click.echo(f"removed {path}" if layout.remove(path) else f"{path} is not there")

@@ -1,0 +1,316 @@
+"""`iodyno explore`: step by step to what matters, each stage planned from what those before have told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from iodyno import designs
+from iodyno.campaign.folder import new_folder
+from iodyno.cli.design_options import SHARE
+from iodyno.cli.progress import watcher as progress
+from iodyno.cli.run import ask, execute
+from iodyno.core.design import Design
+from iodyno.core.errors import ExperimentError, StoreError, TrialError
+from iodyno.core.experiment import Experiment
+from iodyno.core.factor import parameter_of
+from iodyno.designs import adaptive
+from iodyno.designs.adaptive import Judged, Stage
+from iodyno.designs.evaluation import evaluate
+from iodyno.formats.experiment_file import parse_experiment, read_experiment
+from iodyno.formats.stage_text import stage_text
+from iodyno.hosts.access import AgentProgram
+from iodyno.session.locate import find_agent
+from iodyno.store.schema import CAMPAIGN, EXPERIMENT
+from iodyno.store.writer import write_json_atomically
+
+if TYPE_CHECKING:
+    from iodyno.analysis.cost_model.data import CostData
+    from iodyno.analysis.cost_model.study import CostStudy
+
+STATE = "exploration.json"
+LEAST = 0.05
+"""Change of the mean that matters, when nothing else is said (chosen: what nobody buys a machine for)."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A stage that has run: its campaign, how many trials it has, what is known with them, and what that told."""
+
+    stage: Stage
+    campaign: Path
+    trials: int
+    data: CostData
+    told: Judged
+
+
+@click.command(name="explore")
+@click.argument("file")
+@click.option(
+    "--outcome",
+    help="What is looked at (default: the cost that the experiment names first, else the sender's).",
+)
+@click.option(
+    "--least", type=SHARE, default=str(LEAST), show_default="5%", help="Change of the mean that matters."
+)
+@click.option("--quick", is_flag=True, help="With levels and windows of the quick form.")
+@click.option(
+    "--resume", metavar="FOLDER", type=click.Path(path_type=Path), help="Go on with this exploration."
+)
+@click.option(
+    "--into", metavar="DIR", type=click.Path(path_type=Path), help="Make the exploration's folder there."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before a long stage.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+def command(
+    file: str,
+    outcome: str | None,
+    least: float,
+    quick: bool,
+    resume: Path | None,
+    into: Path | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Find which factors of the experiment in FILE matter, and what the outcome is made of, in stages.
+
+    Five factors or more are screened first; those that are shown to matter less than --least are left out. The others
+    are told apart with their interactions, with trials in the middle of their ranges; where no straight line holds,
+    trials on the axes follow. Each stage says beforehand what it expects to tell. It is a campaign of its own in the
+    exploration's folder, and is named on the last line.
+
+    \b
+    Examples:
+      iodyno explore studies/tcp-options.yaml --quick
+      iodyno explore experiment.yaml --outcome server.cpu_ns_per_operation --least 10%
+      iodyno explore experiment.yaml --resume campaigns/NAME
+    """
+    if resume and into:
+        raise click.UsageError("found --resume and --into, allowed: one of them")
+    whole = read_experiment(file, quick=quick)
+    if whole.search is not None or whole.workload.script is not None or whole.until is not None:
+        raise ExperimentError(
+            "a search, a script or a rule decides itself what is run",
+            where=file,
+            advice="`iodyno run`, or leave that section out",
+        )
+    asked = {"text": whole.text, "outcome": outcome, "least": least, "quick": quick}
+    stage: Stage | None = adaptive.first(whole)
+    folder = _folder(whole, resume, into, asked)
+    options = f"{' --quick' if quick else ''}{f' --outcome {outcome}' if outcome else ''}"
+    again = f"iodyno explore {file}{options} --least {least:g} --resume {folder}"
+    program = find_agent()
+    done: list[Done] = []
+    while stage is not None:
+        experiment, design = planned(whole, stage, quick)
+        noise = done[-1].told.noise_ratio if done else None
+        click.echo(_announced(len(done) + 1, stage, experiment, design, noise), err=True)
+        data, campaign = _run(stage, experiment, design, folder, len(done) + 1, outcome, again, yes, program)
+        outcome = data.outcome
+        done.append(_judged(stage, campaign, data, done))
+        click.echo("\n".join(_told(done[-1], least)), err=True)
+        stage = _next(whole, done, least)
+    _finish(whole, done, folder, least, as_json)
+
+
+def planned(whole: Experiment, stage: Stage, quick: bool) -> tuple[Experiment, Design]:
+    """The experiment of a stage, with its design."""
+    keys: dict[str, Any] = {**stage.design, "seed": whole.design.seed}
+    if whole.design.log:
+        keys["log"] = [name for name in whole.design.log if name in stage.factors]
+    if stage.design["kind"] == "csv":
+        keys["rows"] = _rows(whole, stage)
+    keys = {key: value for key, value in keys.items() if value not in ([], ())}
+    text = stage_text(whole.text, stage.factors, keys, name=stage.name, quick=quick)
+    experiment = parse_experiment(text, file=f"stage {stage.name}", quick=quick)
+    return experiment, designs.plan(experiment)
+
+
+def _rows(whole: Experiment, stage: Stage) -> str:
+    """The trials on the axes as the text of a design file, twice each."""
+    names = [factor.name for factor in whole.factors if factor.name in stage.factors]
+    lines = [",".join(names)]
+    for row in adaptive.axial_rows(whole, stage.factors):
+        shown = []
+        for name in names:
+            parameter = parameter_of(whole.workload.workload, name)
+            shown.append(parameter.show(row[name]) if parameter else str(row[name]))
+        lines += [",".join(shown)] * adaptive.REPLICATES
+    return "\n".join(lines) + "\n"
+
+
+def _folder(whole: Experiment, resume: Path | None, into: Path | None, asked: Mapping[str, Any]) -> Path:
+    if resume is None:
+        folder = new_folder(into or Path("campaigns"), f"{whole.name}-exploration")
+        write_json_atomically(folder / STATE, dict(asked))
+        return folder
+    try:
+        stored = json.loads((resume / STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"is no exploration: {error}",
+            where=str(resume),
+            advice="name the folder that `iodyno explore` made",
+        ) from None
+    changed = [key for key in asked if stored.get(key) != asked[key]]
+    if changed:
+        raise StoreError(
+            f"was begun with another {' and '.join(changed)}",
+            where=str(resume / STATE),
+            advice="the same file and options, or another folder",
+        )
+    return resume
+
+
+def _run(
+    stage: Stage,
+    experiment: Experiment,
+    design: Design,
+    folder: Path,
+    number: int,
+    outcome: str | None,
+    again: str,
+    yes: bool,
+    program: AgentProgram,
+) -> tuple[CostData, Path]:
+    """Runs a stage, or what is left of it; its trials as data, and its campaign."""
+    campaign = folder / f"{number}-{stage.name}"
+    there = (campaign / CAMPAIGN).is_file()
+    if not there:
+        ask(experiment, design, yes)
+        campaign.mkdir(exist_ok=True)
+    with progress(experiment, design) as watcher:
+        ended = execute(
+            experiment, design, campaign, resume=there, watcher=watcher, again=again, program=program
+        )
+    if ended.failed:
+        raise TrialError(
+            f"{len(ended.failed)} of {len(design.trials)} trials failed, the first of them: {ended.failed[0].reason}",
+            where=str(campaign),
+            advice=again,
+        )
+    # Imported here: slow, and not needed while the load is on.
+    from iodyno.analysis.cost_model.study import campaign_data, costs_of
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.summary import analyse
+
+    summary = analyse(read_dataset(campaign))
+    sender = summary.host("send")
+    wanted = outcome or costs_of(summary)[0]
+    if "." not in wanted and sender and not any(wanted in trial.outcomes for trial in summary.trials):
+        wanted = f"{sender.name}.{wanted}"
+    return campaign_data(summary, wanted), campaign
+
+
+def _judged(stage: Stage, campaign: Path, data: CostData, done: list[Done]) -> Done:
+    """The stage with what its trials told; those on the axes tell it together with those before them."""
+    from iodyno.analysis.cost_model.screening import inner, judged, together
+
+    trials = len(data.values)
+    if stage.name == "curve":
+        data = together([done[-1].data, data])
+        return Done(stage, campaign, trials, data, judged(data, squares=inner(data)))
+    return Done(stage, campaign, trials, data, judged(data))
+
+
+def _next(whole: Experiment, done: list[Done], least: float) -> Stage | None:
+    last = done[-1]
+    if last.stage.name == "screen":
+        return adaptive.after_screen(whole, last.told, least)
+    if last.stage.name == "resolve":
+        return adaptive.after_resolve(whole, last.told, last.stage.factors)
+    return None
+
+
+def _announced(number: int, stage: Stage, experiment: Experiment, design: Design, noise: float | None) -> str:
+    trials = f"{len(design.points)} points, {len(design.trials)} trials"
+    expected = evaluate(experiment, design, noise_ratio=noise) if stage.name != "curve" else None
+    widths = (
+        [t.half_width_ratio for t in expected.terms if t.half_width_ratio is not None] if expected else []
+    )
+    tells = ""
+    if widths:
+        unit = "of the mean" if noise is not None else "times the noise between trials"
+        size = f"{100 * max(widths):.2g} %" if noise is not None else f"{max(widths):.2g}"
+        tells = f"; expects to tell effects to +- {size} {unit}"
+    return f"stage {number}, {stage.name}: {stage.why}: {trials}{tells}"
+
+
+def _told(done: Done, least: float) -> list[str]:
+    """The effects that may matter, the largest first, and what was shown to be small."""
+    told = done.told
+    large = sorted((e for e in told.effects if e.matters(least)), key=lambda e: -abs(e.estimate_ratio))
+    noise = "unknown" if told.noise_ratio is None else f"{100 * told.noise_ratio:.2g} %"
+    lines = [
+        f"  noise between trials {noise}; {len(large)} of {len(told.effects)} effects may be {100 * least:g} % or more"
+    ]
+    for effect in large:
+        ends = (
+            ""
+            if effect.low_ratio is None or effect.high_ratio is None
+            else f" [{100 * effect.low_ratio:+.3g}, {100 * effect.high_ratio:+.3g}]"
+        )
+        aliases = "".join(f" = {':'.join(factors)}" for factors in effect.aliases)
+        lines.append(f"    {':'.join(effect.factors)}{aliases}: {100 * effect.estimate_ratio:+.3g}{ends} %")
+    if told.curved:
+        lines.append(f"  no straight line in {told.curved}")
+    return lines
+
+
+def _finish(whole: Experiment, done: list[Done], folder: Path, least: float, as_json: bool) -> None:
+    from iodyno.report.cost_model import study_json
+
+    study = _study(done[-1])
+    left_out = [factor.name for factor in whole.factors if factor.name not in done[-1].stage.factors]
+    stages = [
+        {
+            "name": one.stage.name,
+            "why": one.stage.why,
+            "campaign": str(one.campaign),
+            "factors": list(one.stage.factors),
+            "trials": one.trials,
+            **asdict(one.told),
+        }
+        for one in done
+    ]
+    found = {
+        "folder": str(folder),
+        "outcome": done[-1].data.outcome,
+        "least_ratio": least,
+        "left_out": left_out,
+        "trials": sum(one.trials for one in done),
+        "stages": stages,
+        "model": study_json(study),
+    }
+    state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+    write_json_atomically(folder / STATE, {**state, "found": found})
+    if as_json:
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    from iodyno.cli.model.cost import show_study
+
+    show_study(study, [], None)
+    if left_out:
+        held = ", ".join(left_out)
+        click.echo(
+            f"\nLeft out, as shown to change the mean by less than {100 * least:g} %: {held} (at the first level)."
+        )
+    click.echo(
+        f"{found['trials']} trials in {len(done)} stages; the last one's experiment: {done[-1].campaign / EXPERIMENT}"
+    )
+    click.echo(str(folder))
+
+
+def _study(last: Done) -> CostStudy:
+    """The model of the last stage, and of the one before where that has the same factors."""
+    from iodyno.analysis.cost_model.fit import fit
+    from iodyno.analysis.cost_model.screening import inner, with_squares
+    from iodyno.analysis.cost_model.study import study
+
+    curve = last.stage.name == "curve"
+    return study(fit(last.data, with_squares(last.data, inner(last.data)) if curve else None))

@@ -1,0 +1,222 @@
+"""`iodyno heatmap CAMPAIGN`: maps from the histograms that a campaign's trials recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from iodyno.analysis.dataset import Dataset, Trial, read_dataset
+from iodyno.analysis.heat_map.stored import Range, edges_for, grid_of
+from iodyno.analysis.operation_times import OperationTimes, joined, over_trials, times_of
+from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.cli.heatmap_output import Map, Output, show_difference, show_maps
+from iodyno.cli.point_choice import choose_point, name_of
+from iodyno.core import quantity
+from iodyno.core.errors import ExperimentError, StoreError
+
+COLUMNS_MOST = 200
+"""Intervals are joined above it, as the reducer of traces does."""
+MAPS_MOST = 12
+"""Small multiples on one picture (chosen: a screen or two)."""
+Titled = tuple[str, OperationTimes]
+
+
+def show_campaign(folder: Path, options: dict[str, Any], output: Output) -> None:
+    """Draws the maps of the campaign in `folder` that the options choose."""
+    if options["column"] is not None:
+        raise ExperimentError(
+            "a campaign's columns are its record intervals",
+            where="--column",
+            advice="record: interval of the experiment",
+        )
+    other = options["minus"]
+    one = _choose(folder, options, single=other is not None)
+    shown = _range(options)
+    if other is None:
+        edges = edges_for([times for _, times in one], shown)
+        maps = [
+            Map(_title(output, title, len(one)), _grid(times, edges, shown, options)) for title, times in one
+        ]
+        show_maps(maps, output)
+        return
+    if not Path(other).is_dir():
+        raise ExperimentError("is a trace: no second campaign", where="--minus", advice="--minus CAMPAIGN")
+    two = _choose(Path(other), options, single=True)
+    edges = edges_for([one[0][1], two[0][1]], shown)
+    grids = [_grid(times, edges, shown, options) for _, times in (one[0], two[0])]
+    names = [
+        f"{Path(place).resolve().name} {title}"
+        for place, (title, _) in zip((folder, other), (one[0], two[0]), strict=True)
+    ]
+    second = replace(grids[1], begin_ns=grids[0].begin_ns)
+    if abs(second.column_ns - grids[0].column_ns) > 0.01 * second.column_ns:
+        raise ExperimentError(
+            f"its intervals are {second.column_ns / 1e9:.4g} s long, those of the first {grids[0].column_ns / 1e9:.4g} s",
+            where=str(other),
+            advice="compare campaigns of one record interval",
+        )
+    show_difference(
+        Map(names[0], grids[0]), Map(names[1], replace(second, column_ns=grids[0].column_ns)), output
+    )
+
+
+def _grid(times: OperationTimes, edges: Sequence[int], shown: Range, options: dict[str, Any]) -> Any:
+    begin, end = (_seconds(options[name], option) for name, option in (("begin", "--from"), ("end", "--to")))
+    return grid_of(times, edges, shown.scale, begin_s=begin, end_s=end)
+
+
+def _title(output: Output, title: str, several: int) -> str:
+    given = output.look.title
+    return title if not given else given if several == 1 else f"{given}: {title}"
+
+
+def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titled]:
+    """The operations asked for, with their titles; one only where a difference is drawn."""
+    dataset = read_dataset(folder)
+    summary = analyse(dataset)
+    trials = [trial for trial in dataset.trials if trial.finished]
+    if not trials:
+        raise StoreError(
+            "no trial is finished", where=str(folder), advice="iodyno run --resume goes on with it"
+        )
+    trials = _of_trial(trials, options["trial"], folder)
+    groups = _groups(dataset, summary, trials, options)
+    found: list[Titled] = []
+    for name, members in groups:
+        for times in _operations(members, options, folder):
+            clock = "service time" if times.clock == "service" else "response time"
+            beside = " of the bystander" if times.beside else ""
+            found.append((f"{name}: {times.operation}{beside}, {clock}", joined(times, COLUMNS_MOST)))
+    if single and len(found) > 1:
+        found = [max(found, key=lambda each: each[1].count)]
+    if len(found) > MAPS_MOST:
+        raise ExperimentError(
+            f"these are {len(found)} maps, and more than {MAPS_MOST} are no picture",
+            where=str(folder),
+            advice=f"--operation, --clock or --point, such as --point '{name_of(summary, summary.points[0])}'",
+        )
+    return found
+
+
+def _of_trial(trials: Sequence[Trial], wanted: str | None, folder: Path) -> list[Trial]:
+    if wanted is None:
+        return list(trials)
+    found = [trial for trial in trials if trial.name == wanted]
+    if not found:
+        names = ", ".join(trial.name for trial in trials[:4])
+        raise ExperimentError(
+            f"found {wanted!r}; finished trials are {names}{' ...' if len(trials) > 4 else ''}",
+            where="--trial",
+            advice=trials[0].name,
+        )
+    return found
+
+
+def _groups(
+    dataset: Dataset, summary: CampaignSummary, trials: Sequence[Trial], options: dict[str, Any]
+) -> list[tuple[str, list[Trial]]]:
+    """Trials that are drawn together, with a name."""
+    del dataset
+    if options["point"] is not None:
+        chosen = choose_point(summary, options["point"], "--point")
+        trials = [trial for trial in trials if trial.point == chosen.id]
+    points = {point.id: point for point in summary.points}
+    by = options["by"]
+    if by is not None:
+        names = [factor.name for factor in summary.factors]
+        if by not in names:
+            raise ExperimentError(
+                f"{by!r} is no factor of this campaign; allowed: {', '.join(names) or 'none'}",
+                where="--by",
+                advice=f"--by {names[0]}" if names else "leave --by out",
+            )
+        grouped: dict[Any, list[Trial]] = {}
+        for trial in trials:
+            if trial.point in points:
+                grouped.setdefault(points[trial.point].levels[by], []).append(trial)
+        ordered = sorted(grouped.items(), key=lambda each: (isinstance(each[0], str), each[0]))
+        return [
+            (f"{by}={points[members[0].point].labels.get(by, level)}", members) for level, members in ordered
+        ]
+    if options["trial"] is not None:
+        return [(f"trial {trials[0].name}", list(trials))] if trials else []
+    by_point: dict[str, list[Trial]] = {}
+    for trial in trials:
+        by_point.setdefault(trial.point, []).append(trial)
+    if len(by_point) > 1:
+        example = name_of(summary, summary.points[0])
+        varying = [factor.name for factor in summary.factors if factor.varies]
+        raise ExperimentError(
+            f"the campaign has {len(by_point)} points: which one?",
+            where="--point",
+            advice=f"--point '{example}'" + (f", or --by {varying[0]}" if varying else ""),
+        )
+    return [
+        (name_of(summary, points[point]) if point in points else point, members)
+        for point, members in by_point.items()
+    ]
+
+
+def _operations(trials: Sequence[Trial], options: dict[str, Any], folder: Path) -> list[OperationTimes]:
+    by_key: dict[Any, list[OperationTimes]] = {}
+    for trial in trials:
+        for times in times_of(trial):
+            by_key.setdefault(times.key, []).append(times)
+    if not by_key:
+        raise StoreError("its trials recorded no operation", where=str(folder), advice="another campaign")
+    operation, clock = options["operation"], options["clock"]
+    known = sorted({key[1] for key in by_key})
+    if operation is not None and operation not in known:
+        raise ExperimentError(
+            f"found {operation!r}, allowed: {', '.join(known)}",
+            where="--operation",
+            advice=f"--operation {known[0]}",
+        )
+    kept = {
+        key: each
+        for key, each in by_key.items()
+        if (operation is None or key[1] == operation) and (clock is None or key[2] == clock)
+    }
+    if not kept:
+        raise ExperimentError(
+            f"no operation has the {clock} clock: it belongs to an open loop",
+            where="--clock",
+            advice="--clock service",
+        )
+    return [over_trials(each) for each in kept.values()]
+
+
+def _range(options: dict[str, Any]) -> Range:
+    low, high = (
+        _nanoseconds(options[name], option) for name, option in (("low", "--min"), ("high", "--max"))
+    )
+    if low is not None and high is not None and low >= high:
+        raise ExperimentError("is not above --min", where="--max", advice="--min 10us --max 2ms")
+    return Range(low, high, options["rows"] or Range().rows, options["scale"] or "log")
+
+
+def _nanoseconds(written: str | None, where: str) -> float | None:
+    """A time with its unit; a number alone is one of nanoseconds, as the store has them."""
+    if written is None:
+        return None
+    try:
+        return float(
+            quantity.parse_exact("duration", written if not written.strip().isdigit() else f"{written}ns")
+        )
+    except ValueError as error:
+        raise ExperimentError(str(error), where=where, advice=f"{where} 2ms") from None
+
+
+def _seconds(written: str | None, where: str) -> float | None:
+    if written is None:
+        return None
+    try:
+        return float(written)
+    except ValueError:
+        raise ExperimentError(
+            f"found {written!r}, allowed: seconds after the begin of the trial",
+            where=where,
+            advice=f"{where} 2.5",
+        ) from None

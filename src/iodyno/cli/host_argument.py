@@ -1,0 +1,24 @@
+"""Hosts on a command line: `--host local`, `--host ssh:user@example.org:2222`."""
+
+from __future__ import annotations
+
+import re
+
+from iodyno.core.errors import ExperimentError
+from iodyno.hosts.access import LAB_CPUS, Access
+from iodyno.hosts.local import LocalAccess
+from iodyno.hosts.ssh import SshAccess
+
+
+def access_of(written: str) -> Access:
+    """The host that a word names. Raises ExperimentError."""
+    kind, _, target = written.partition(":")
+    if written == "local":
+        return LocalAccess("local", sorted(LAB_CPUS))
+    if kind == "ssh" and re.fullmatch(r"[^\s:]+(:\d{1,5})?", target):
+        return SshAccess(target, {"to": target})
+    raise ExperimentError(
+        f"found {written!r}, allowed: local, ssh:[USER@]HOST[:PORT]",
+        where="--host",
+        advice="iodyno knobs --host ssh:root@server",
+    )

@@ -1,0 +1,99 @@
+"""`iodyno knobs`: what of a host can be set, where it is at, and why something cannot be set there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import click
+
+from iodyno.cli.host_argument import access_of
+from iodyno.core.errors import AccessError
+from iodyno.core.knob import KNOBS
+from iodyno.hosts.guard import Guard, GuardLostError
+from iodyno.hosts.knobs import TURNED
+from iodyno.hosts.knobs.host import HostKnobs, shown
+from iodyno.hosts.knobs.knob import Place, State
+from iodyno.report.tables import Cell, Column, Table
+from iodyno.report.terminal import plain
+from iodyno.session.locate import find_agent
+
+_SOMEWHERE = "192.0.2.1"
+"""An address of the block for documentation (RFC 5737): the way to it is the default route."""
+
+
+@click.command(name="knobs")
+@click.option("--host", default="local", show_default=True, help="local, or ssh:[USER@]HOST[:PORT].")
+@click.option("--device", metavar="NAME", help="Network device (default: that of the default route).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(host: str, device: str | None, as_json: bool) -> None:
+    """Show the knobs of a host: value, range, and why one cannot be set there. Changes nothing.
+
+    Knobs are set by an experiment: `knobs: {server: {mtu: 9000}}`, or as factors such as `server.mtu: [1500, 9000]`.
+
+    \b
+    Examples:
+      iodyno knobs
+      iodyno knobs --device lo
+      iodyno knobs --host ssh:root@server --device eth1
+      iodyno knobs --json | jq '.knobs[] | select(.unsupported)'
+    """
+    place, states = asyncio.run(_read(host, device))
+    if as_json:
+        content = {"host": host, "device": place.device, "knobs": [_values(n, s) for n, s in states.items()]}
+        click.echo(json.dumps(content, indent=2))
+        return
+    columns = tuple(map(Column, ("knob", "of", "value", "range", "remark")))
+    rows = tuple(tuple(map(Cell, _cells(name, state))) for name, state in states.items())
+    click.echo(plain(Table(f"knobs of {host}, device {place.device}", columns, rows)), nl=False)
+
+
+async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State]]:
+    access = access_of(host)
+    try:
+        guard = await Guard.start(access, find_agent())
+        try:
+            knobs = HostKnobs(guard, peer=_SOMEWHERE, device=device)
+            place = await knobs.place()
+            return place, await knobs.read(TURNED, place)
+        except GuardLostError as error:
+            raise AccessError(f"the guard ended: {error}", where=f"host {host}") from error
+        finally:
+            await guard.close()
+    finally:
+        await access.close()
+
+
+def _cells(name: str, state: State) -> tuple[str, str, str, str, str]:
+    scope = TURNED[name].scope
+    if state.unsupported:
+        return name, scope, "-", "-", f"unsupported: {state.unsupported}"
+    return name, scope, shown(name, state.level), _range(name, state), state.needs or KNOBS[name].help
+
+
+def _range(name: str, state: State) -> str:
+    parameter = KNOBS[name]
+    if parameter.kind == "switch":
+        return "on, off"
+    if parameter.kind == "word":
+        return ", ".join(parameter.words) or "a word"
+    low = parameter.low if state.low is None else max(state.low, parameter.low)
+    high = parameter.high if state.high is None else min(state.high, parameter.high)
+    return f"{shown(name, low)} to {shown(name, high)}"
+
+
+def _values(name: str, state: State) -> dict[str, Any]:
+    parameter = KNOBS[name]
+    return {
+        "name": name,
+        "of": TURNED[name].scope,
+        "kind": parameter.kind,
+        "level": state.level,
+        "low": state.low,
+        "high": state.high,
+        "words": list(parameter.words),
+        "unsupported": state.unsupported,
+        "needs": state.needs,
+        "help": parameter.help,
+    }

@@ -1,0 +1,295 @@
+"""`iodyno model cost`: from the trials of a campaign, or your own, to an equation of what an operation costs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from iodyno.core import quantity
+from iodyno.core.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from iodyno.analysis.cost_model.data import CostData
+    from iodyno.analysis.cost_model.derived import Cores, Derived
+    from iodyno.analysis.cost_model.fit import Errors, Method
+    from iodyno.analysis.cost_model.model import CostModel
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be derived from the model."""
+
+    at: dict[str, str]
+    ratios: tuple[str, ...]
+    per: str | None
+    cores: bool
+    load_per_s: float | None
+    target_utilisation: float | None
+    beyond_range: bool
+
+
+@click.command(name="cost")
+@click.argument("campaign", type=click.Path(path_type=Path), required=False)
+@click.option("--csv", "own", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Your own data: a line of names, then a line a trial.")  # fmt: skip
+@click.option(
+    "--outcome",
+    help="What is modelled (default: the CPU per operation that the experiment names first, else the sender's; the last"
+    " column of --csv).",
+)
+@click.option(
+    "--formula", help="Such as 'cost ~ (read + log(size) + protocol)**2' (default: all effects and pairs)."
+)
+@click.option("--method", type=click.Choice(["auto", "ols", "wls", "huber", "quantile"]), default="auto",
+              show_default=True, help="How it is fitted; auto weights trials whose spread grows with the mean.")  # fmt: skip
+@click.option("--errors", type=click.Choice(["auto", "classical", "hc3"]), default="auto", show_default=True,
+              help="Standard errors; auto takes HC3 where the spread is uneven.")  # fmt: skip
+@click.option("--quantile", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.5, show_default=True,
+              help="Of --method quantile.")  # fmt: skip
+@click.option(
+    "--at", "at", metavar="LEVELS", default="", help="A point or a mix: 'read=50%,protocol=tcp:70%+udp:30%'."
+)
+@click.option(
+    "--ratio",
+    "ratios",
+    multiple=True,
+    metavar="FACTOR",
+    help="Ratio of two levels: protocol, or protocol=udp/tcp.",
+)
+@click.option(
+    "--per", metavar="FACTOR", help="The load, where the outcome is busy cores: its slope is the cost of one."
+)
+@click.option("--cores", is_flag=True, help="Cores needed for --load at --target-utilisation.")
+@click.option("--load", metavar="RATE", help="Operations per second to be carried, such as 70000/s.")
+@click.option("--target-utilisation", metavar="SHARE", help="How busy a core may be, such as 70%.")
+@click.option("--unit", help="Unit of the outcome of --csv: 'ns/operation', cores, '% of 8 cores'.")
+@click.option("--beyond-range", is_flag=True, help="Predict outside of the levels measured, with a warning.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    campaign: Path | None,
+    own: Path | None,
+    outcome: str | None,
+    formula: str | None,
+    method: Method,
+    errors: Errors,
+    quantile: float,
+    at: str,
+    ratios: tuple[str, ...],
+    per: str | None,
+    cores: bool,
+    load: str | None,
+    target_utilisation: str | None,
+    unit: str | None,
+    beyond_range: bool,
+    as_json: bool,
+) -> None:
+    """Find what an outcome of a CAMPAIGN (or of --csv) is made of.
+
+    Prints the equation in natural units, coefficients with 95 % intervals, what explains the variation, and checks of the
+    model; then what follows: cost of an operation at a point or mix of levels, ratios, cores needed. Levels that --at does
+    not name stand at the middle of their range, or an even mix of words.
+
+    \b
+    Examples:
+      iodyno model cost campaigns/NAME
+      iodyno model cost campaigns/NAME --at 'size=4KiB' --ratio protocol
+      iodyno model cost campaigns/NAME --at 'protocol=udp' --cores --load 70000/s --target-utilisation 70%
+      iodyno model cost --csv trials.csv --formula 'cpu ~ (read + protocol + iops)**2' --per iops --unit '% of 8 cores'
+    """
+    # Imported here: numpy and scipy are slow, and `--help` needs neither.
+    from iodyno.analysis.cost_model.fit import fit
+    from iodyno.analysis.cost_model.study import study
+
+    asked = Asked(_levels(at), ratios, per, cores, _rate(load), _share(target_utilisation), beyond_range)
+    _check(asked)
+    data = _data(campaign, own, outcome, formula, unit)
+    found = fit(data, formula, method=method, errors=errors, quantile=quantile)
+    made = study(found, per)
+    derived, needed = _derive(found.model, asked)
+    if as_json:
+        from iodyno.report.cost_model import study_json
+
+        click.echo(
+            json.dumps(study_json(made, derived, needed), indent=2, ensure_ascii=False, allow_nan=False)
+        )
+        return
+    show_study(made, derived, needed)
+
+
+def _check(asked: Asked) -> None:
+    given = asked.load_per_s is not None or asked.target_utilisation is not None
+    if asked.cores and (asked.load_per_s is None or asked.target_utilisation is None):
+        missing = "--load" if asked.load_per_s is None else "--target-utilisation"
+        advice = (
+            "--load 70000/s"
+            if asked.load_per_s is None
+            else "--target-utilisation 70%: 100 % has no answer time"
+        )
+        raise ExperimentError("--cores needs a load and how busy a core may be", where=missing, advice=advice)
+    if given and not asked.cores:
+        raise ExperimentError("a load and a target are for --cores", where="--load", advice="--cores")
+
+
+def _data(
+    campaign: Path | None, own: Path | None, outcome: str | None, formula: str | None, unit: str | None
+) -> CostData:
+    if (campaign is None) == (own is None):
+        raise ExperimentError(
+            "found a campaign and --csv" if campaign else "found neither a campaign nor --csv",
+            where="CAMPAIGN",
+            advice="one of them",
+        )
+    left = formula.partition("~")[0].strip() if formula and "~" in formula else ""
+    if left and outcome and left != outcome:
+        raise ExperimentError(
+            f"found {left!r} in --formula and {outcome!r} in --outcome",
+            where="--outcome",
+            advice="one of them",
+        )
+    wanted = outcome or left or None
+    if own is not None:
+        from iodyno.analysis.cost_model.data import read_csv
+
+        return read_csv(own, wanted, unit or "")
+    if unit:
+        raise ExperimentError(
+            "the unit of a campaign's outcome is known", where="--unit", advice="leave it out"
+        )
+    from iodyno.analysis.cost_model.study import campaign_data, costs_of
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.summary import analyse
+
+    assert campaign is not None
+    summary = analyse(read_dataset(campaign))
+    sender = summary.host("send")
+    if wanted is None:
+        known = {
+            name for trial in summary.trials for name, value in trial.outcomes.items() if value is not None
+        }
+        costs = costs_of(summary)
+        wanted = next(
+            (name for name in costs if name in known), costs[0] if costs else "cpu_ns_per_operation"
+        )
+    elif "." not in wanted and sender and not any(wanted in trial.outcomes for trial in summary.trials):
+        wanted = f"{sender.name}.{wanted}"
+    return campaign_data(summary, wanted)
+
+
+def _derive(model: CostModel, asked: Asked) -> tuple[list[Derived], Cores | None]:
+    from iodyno.analysis.cost_model.derived import (
+        cores_needed,
+        cost_per_operation,
+        cost_unit,
+        difference_of_levels,
+        operations_per_core,
+        predicted,
+        ratio_of_levels,
+    )
+
+    found: list[Derived] = []
+    options: dict[str, Any] = {"load": asked.per, "beyond_range": asked.beyond_range}
+    try:
+        of_one = bool(cost_unit(model.unit).per)
+    except ExperimentError:
+        of_one = False
+    if asked.cores or asked.per or (of_one and (asked.at or asked.ratios)):
+        point = asked.at
+        found.append(cost_per_operation(model, point, **options))
+        found.append(operations_per_core(model, point, **options))
+    if asked.at and not found:
+        found.append(predicted(model, asked.at, beyond_range=asked.beyond_range))
+    for written in asked.ratios:
+        factor, _, pair = written.partition("=")
+        levels = None
+        if pair:
+            above, slash, below = pair.partition("/")
+            if not slash:
+                raise ExperimentError(f"found {written!r}", where="--ratio", advice=f"{factor}=a/b")
+            levels = (above.strip(), below.strip())
+        rest = {name: level for name, level in asked.at.items() if name != factor.strip()}
+        found.append(ratio_of_levels(model, factor.strip(), rest, levels=levels, **options))
+        found.append(difference_of_levels(model, factor.strip(), rest, levels=levels, **options))
+    if not asked.cores:
+        return found, None
+    assert asked.load_per_s is not None
+    assert asked.target_utilisation is not None
+    needed = cores_needed(
+        model, asked.at, load_per_s=asked.load_per_s, target_utilisation=asked.target_utilisation, **options
+    )
+    return found, needed
+
+
+def show_study(made: Any, derived: list[Derived], cores: Cores | None) -> None:
+    """Prints a model, what follows from it, and its checks."""
+    from iodyno.report.cost_model import (
+        check_lines,
+        coefficient_table,
+        cores_sentence,
+        derived_table,
+        effects_table,
+        equation_lines,
+        variation_table,
+    )
+    from iodyno.report.terminal import show_table
+
+    for line in equation_lines(made):
+        click.echo(line)
+    click.echo()
+    show_table(coefficient_table(made), sys.stdout)
+    show_table(variation_table(made), sys.stdout)
+    effects = effects_table(made)
+    if effects:
+        show_table(effects, sys.stdout)
+    if derived or cores:
+        show_table(derived_table(derived, cores), sys.stdout)
+    if cores:
+        click.echo(cores_sentence(cores) + "\n")
+    click.echo("Checks (! is a doubt)")
+    for line in check_lines(made):
+        click.echo(line)
+    left = f" {made.left_out} trials without this outcome are left out." if made.left_out else ""
+    click.echo(f"\n{made.model.method[:1].upper()}{made.model.method[1:]}.{left} Intervals are 95 %.")
+    for one in (*derived, *((cores.busy,) if cores else ())):
+        for doubt in one.doubts:
+            click.echo(f"warning: {doubt.text}")
+
+
+def _levels(written: str) -> dict[str, str]:
+    """`read=50%,protocol=tcp` as names and levels."""
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in written.split(","))):
+        name, equals, level = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or not level:
+            raise ExperimentError(
+                f"found {part!r}, allowed: NAME=LEVEL", where="--at", advice="--at 'read=50%,protocol=tcp'"
+            )
+        if name in found:
+            raise ExperimentError(f"{name} stands there twice", where="--at")
+        found[name] = level
+    return found
+
+
+def _rate(written: str | None) -> float | None:
+    if written is None:
+        return None
+    try:
+        return float(quantity.parse("rate", written))
+    except ValueError as problem:
+        raise ExperimentError(str(problem), where="--load") from None
+
+
+def _share(written: str | None) -> float | None:
+    if written is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", written)
+    if match is None:
+        raise ExperimentError(
+            f"found {written!r}, allowed: a share in per cent", where="--target-utilisation", advice="70%"
+        )
+    return float(match[1]) / 100

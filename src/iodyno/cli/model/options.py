@@ -1,0 +1,226 @@
+"""Options that commands of models share: loads, times, percentiles; and what is wrong with them, in one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.quantity import Kind, parse_exact
+
+Read = Callable[[click.Context, click.Parameter, Any], Any]
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+MOST_LOADS = 10_000
+"""Chosen: what a table or a figure can still use; a range with a mistyped step is millions."""
+
+
+def numbers(kind: Kind | None = None) -> Read:
+    """Reads numbers with commas between them, and ranges `first:last:step` with both ends: `0,.2,.4` or `0:.9:.1`.
+
+    Quantities come in their base unit. Raises ExperimentError with the option as its place.
+    """
+
+    def read(
+        _ctx: click.Context, option: click.Parameter, written: str | None
+    ) -> tuple[Fraction, ...] | None:
+        if written is None:
+            return None
+        where = option.opts[0]
+        found = [number for part in written.split(",") for number in _part(part.strip(), kind, where)]
+        if len(found) > MOST_LOADS:
+            raise ExperimentError(f"found {len(found)} numbers, allowed: {MOST_LOADS} at most", where=where)
+        return tuple(found)
+
+    return read
+
+
+def seconds(_ctx: click.Context, option: click.Parameter, written: str | None) -> float | None:
+    """Reads a time with its unit, such as 127us, in seconds. Raises ExperimentError with the option as its place."""
+    if written is None:
+        return None
+    return float(quantity_of("duration", written, option.opts[0]) / 10**9)
+
+
+def _part(part: str, kind: Kind | None, where: str) -> list[Fraction]:
+    bounds = part.split(":")
+    if len(bounds) == 1:
+        return [_one(part, kind, where)]
+    if len(bounds) != 3:
+        raise ExperimentError(
+            f"found {part!r}, allowed: a number, or a range FIRST:LAST:STEP", where=where, advice="0:.9:.1"
+        )
+    first, last, step = (_one(bound, kind, where) for bound in bounds)
+    if step <= 0 or last < first:
+        raise ExperimentError(
+            f"found {part!r}, allowed: a range that rises by a step above 0", where=where, advice="0:.9:.1"
+        )
+    count = (last - first) // step + 1
+    if count > MOST_LOADS:
+        raise ExperimentError(f"found {count} numbers, allowed: {MOST_LOADS} at most", where=where)
+    return [first + index * step for index in range(int(count))]
+
+
+def _one(written: str, kind: Kind | None, where: str) -> Fraction:
+    if kind:
+        return quantity_of(kind, written, where)
+    try:
+        # By float first: 1e400 is none, and a fraction with a billion digits takes the memory of the machine.
+        if not math.isfinite(float(written)):
+            raise ValueError
+        return Fraction(written)
+    except (ValueError, ZeroDivisionError):
+        raise ExperimentError(
+            f"found {written!r}, allowed: numbers with commas between them, or FIRST:LAST:STEP",
+            where=where,
+            advice="0,.2,.4,.6,.8 or 0:.9:.1",
+        ) from None
+
+
+def quantity_of(kind: Kind, written: str, where: str) -> Fraction:
+    """A quantity in its base unit. Raises ExperimentError with the option as its place."""
+    try:
+        return parse_exact(kind, written.strip())
+    except ValueError as problem:
+        raise ExperimentError(str(problem), where=where) from None
+
+
+def whole(found: tuple[Fraction, ...], where: str) -> list[int]:
+    """Whole numbers. Raises ExperimentError for another one."""
+    for number in found:
+        if number.denominator != 1:
+            raise ExperimentError(f"found {float(number):g}, allowed: whole numbers", where=where)
+    return [int(number) for number in found]
+
+
+def integer(option: str, name: str, help_text: str, default: int | None = None) -> Decorator:
+    """An option that is a whole number; what range it has is checked by the model."""
+    return click.option(
+        option, name, type=int, required=default is None, default=default, show_default=default is not None,
+        metavar="N", help=help_text,
+    )  # fmt: skip
+
+
+def time_option(option: str, name: str, help_text: str, default: str | None = None) -> Decorator:
+    """An option that is a time with its unit; the value is in seconds."""
+    return click.option(
+        option, name, callback=seconds, required=default is None, default=default, show_default=default is not None,
+        metavar="TIME", help=help_text,
+    )  # fmt: skip
+
+
+def service(help_text: str = "Mean service time, such as 127us.") -> Decorator:
+    """--service."""
+    return time_option("--service", "service_s", help_text)
+
+
+think = time_option("--think", "think_s", "Mean time between an answer and the next request.", default="0s")
+population = click.option(
+    "--population", callback=numbers(), required=True, metavar="LIST",
+    help="Clients, each with one request at a time: 1,2,4 or 10:100:10.",
+)  # fmt: skip
+
+
+def squared_cv(option: str, name: str, of: str, default: float | None = None) -> Decorator:
+    """An option for a squared coefficient of variation; the model checks its range."""
+    return click.option(
+        option, name, type=float, required=default is None, default=default, show_default=default is not None,
+        metavar="X", help=f"Variance / mean^2 of {of}: 0 constant, 1 exponential.",
+    )  # fmt: skip
+
+
+servers = integer("--servers", "servers", "Servers at the queue.")
+
+
+def open_load(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--utilisation or --rate: what is offered."""
+    utilisation = click.option(
+        "--utilisation", "--utilization", "utilisations", callback=numbers(), metavar="LIST",
+        help="Offered load as a share of all servers: 0,.2,.4 or 0:.9:.1.",
+    )  # fmt: skip
+    rate = click.option(
+        "--rate", "rates", callback=numbers("rate"), metavar="LIST",
+        help="Offered load in arrivals per second, instead: 20k/s, or 1000:9000:1000.",
+    )  # fmt: skip
+    return utilisation(rate(command))
+
+
+def arrivals_per_s(
+    utilisations: tuple[Fraction, ...] | None,
+    rates: tuple[Fraction, ...] | None,
+    service_s: float,
+    servers: int = 1,
+) -> list[float]:
+    """The loads in arrivals per second. Raises ExperimentError unless just one of the two options is there."""
+    if (utilisations is None) == (rates is None):
+        found = "neither --utilisation nor --rate" if rates is None else "both --utilisation and --rate"
+        raise ExperimentError(
+            f"found {found}, allowed: one of them", advice="--utilisation .5,.8 or --rate 20k/s"
+        )
+    if rates is not None:
+        return [float(rate) for rate in rates]
+    assert utilisations is not None
+    if min(utilisations) < 0:
+        raise ExperimentError(
+            f"found {float(min(utilisations)):g}, allowed: 0 or more", where="--utilisation"
+        )
+    if service_s <= 0 or servers < 1:
+        # The model says what is wrong with them; no load can be made of them here.
+        return [0.0]
+    return [float(share * servers) / service_s for share in utilisations]
+
+
+percentiles = click.option(
+    "--percentiles", "percents", callback=numbers(), default="50,99", show_default=True, metavar="LIST",
+    help="Percentiles of response and waiting time, in per cent.",
+)  # fmt: skip
+
+
+def quantiles(percents: tuple[Fraction, ...]) -> dict[str, float]:
+    """Names such as p99.9 and their quantiles as ratios. Raises ExperimentError for one outside (0, 100)."""
+    for percent in percents:
+        if not 0 < percent < 100:
+            raise ExperimentError(
+                f"found {float(percent):g}, allowed: per cent between 0 and 100, without both",
+                where="--percentiles",
+                advice="50,99,99.9",
+            )
+    return {f"p{float(percent):.12g}": float(percent / 100) for percent in percents}
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def buffers(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--buffers or --waiting-room: places of a finite station, with and without those in service."""
+    whole = click.option(
+        "--buffers",
+        "--places",
+        "buffers",
+        type=int,
+        metavar="K",
+        help="Places in the system, those in service included.",
+    )
+    room = click.option(
+        "--waiting-room", type=int, metavar="Q", help="Places to wait only, instead: K less the servers."
+    )
+    return whole(room(command))
+
+
+def capacity_of(buffers: int | None, waiting_room: int | None, servers: int) -> int:
+    """Places in the system. Raises ExperimentError unless just one of the two options is there."""
+    if (buffers is None) == (waiting_room is None):
+        found = (
+            "neither --buffers nor --waiting-room" if buffers is None else "both --buffers and --waiting-room"
+        )
+        raise ExperimentError(f"found {found}, allowed: one of them", advice="--buffers 8")
+    if buffers is not None:
+        return buffers
+    assert waiting_room is not None
+    if waiting_room < 0:
+        raise ExperimentError(f"found {waiting_room}, allowed: 0 or more", where="--waiting-room")
+    return waiting_room + servers

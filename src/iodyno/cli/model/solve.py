@@ -1,0 +1,254 @@
+"""`iodyno model solve`: a network of queues from a model file, at one load or over a range."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from iodyno.analysis.queueing.networks.bounds import bounds
+from iodyno.analysis.queueing.networks.simulated import percentiles
+from iodyno.analysis.queueing.networks.solution import Solution
+from iodyno.analysis.queueing.networks.solve import METHODS, How, solve, solve_sweep
+from iodyno.cli.model.network_text import (
+    method_text,
+    number_text,
+    percent_text,
+    percentiles_text,
+    rate_text,
+    report,
+    table,
+    time_text,
+    values,
+)
+from iodyno.cli.model.options import numbers
+from iodyno.cli.model.rows import show_json
+from iodyno.core.errors import ExperimentError
+from iodyno.core.network import Class, ClosedClass, Network
+from iodyno.formats.network_file import parse_network
+from iodyno.formats.pdq import is_pdq
+
+
+def _whole_numbers(
+    ctx: click.Context, option: click.Parameter, written: str | None
+) -> tuple[int, ...] | None:
+    """Numbers and ranges of jobs; a range of two bounds has steps of 1. Raises ExperimentError."""
+    if written is None:
+        return None
+    parts = (f"{part}:1" if part.count(":") == 1 else part for part in written.split(","))
+    found = numbers()(ctx, option, ",".join(parts))
+    if any(n.denominator != 1 or n < 1 for n in found):
+        raise ExperimentError(
+            f"found {written!r}, allowed: whole numbers of 1 job or more",
+            where=option.opts[0],
+            advice="1:100:10",
+        )
+    return tuple(int(n) for n in found)
+
+
+@click.command(name="solve")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.argument("arguments", nargs=-1, metavar="[ARGUMENT ...]")
+@click.option(
+    "--population", "populations", callback=_whole_numbers, metavar="LIST",
+    help="Populations of a closed class to solve for: 1,10,100 or 1:100 or 1:100:10.",
+)  # fmt: skip
+@click.option(
+    "--rate", "rates", callback=numbers("rate"), metavar="LIST",
+    help="Rates of an open class to solve for, in 1/s: 10,20 or 10:100:10.",
+)  # fmt: skip
+@click.option(
+    "--class", "of_class", metavar="NAME", help="The class that these are of, where there are several."
+)
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    default="auto",
+    show_default=True,
+    help="exact; approximate (which is linearizer); auto is exact while that takes seconds.",
+)
+@click.option(
+    "--percentiles", "percents", callback=numbers(), metavar="LIST",
+    help="Of the response time of each class, by simulation, with intervals: 50,95,99.",
+)  # fmt: skip
+@click.option(
+    "--seed", default=1, show_default=True, help="Of the simulation: the same seed gives the same numbers."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    file: Path,
+    arguments: tuple[str, ...],
+    populations: tuple[int, ...] | None,
+    rates: tuple[Fraction, ...] | None,
+    of_class: str | None,
+    method: How,
+    percents: tuple[Fraction, ...] | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Solve a network of queues: throughput, response time, utilisation, queues, bounds.
+
+    FILE is a model in YAML, or a script that calls PDQ (in C, Perl, Python or R): its calls are carried out, and
+    ARGUMENTs are what the script would be given on its command line.
+
+    \b
+    A model has classes of work, stations, and the time that each class needs at each station:
+      classes:
+        browse: {population: 120, think: 2s}       closed: so many users
+        api: {rate: 40/s}                          open: whatever comes
+      stations:
+        web: {servers: 4, discipline: ps}          fcfs, ps or lcfs-pr
+        wan: {kind: delay}
+      demands:
+        browse: {web: {visits: 2, service: 5ms}, wan: 40ms}
+        api: {web: 2ms}
+
+    \b
+    Examples:
+      iodyno model solve docs/examples/three-tier.yaml
+      iodyno model solve docs/examples/three-tier.yaml --population 20:400:20
+      iodyno model solve docs/examples/three-tier.yaml --class api --rate 10:200:10 --json
+      iodyno model solve docs/examples/three-tier.yaml --percentiles 50,99
+      iodyno model solve docs/examples/mm8-response.pl 8 0.000127
+    """
+    raw = _read(file)
+    text = raw.decode("utf-8", errors="replace")
+    if is_pdq(text):
+        # Imported here: few models are scripts.
+        from iodyno.cli.model.pdq_script import script_text, script_values, solved_script
+
+        given_options = {
+            "--population": populations, "--rate": rates, "--class": of_class, "--percentiles": percents,
+        }  # fmt: skip
+        for option, given in given_options.items():
+            if given is not None:
+                raise ExperimentError(
+                    f"found {option}, allowed: with a model file; a script has loops", where=option
+                )
+        runs = solved_script(text, arguments, str(file), method)
+        if as_json:
+            show_json({"model": runs[0].network.name}, script_values(runs))
+        else:
+            click.echo(script_text(runs), nl=False)
+        return
+    network = parse_network(raw, file=str(file), environment=os.environ)
+    if arguments:
+        raise ExperimentError(
+            f"found {arguments[0]!r} after the file, allowed: nothing after a model file", where="ARGUMENT"
+        )
+    if populations is None and rates is None:
+        if of_class is not None:
+            raise ExperimentError(
+                "there is nothing for it to choose, allowed: with --population or --rate", where="--class"
+            )
+        _show(solve(network, method), as_json, [float(p) for p in percents or ()], seed)
+        return
+    if percents is not None:
+        raise ExperimentError(
+            "found it with a range of loads, allowed: at the load of the model file", where="--percentiles"
+        )
+    if populations is not None and rates is not None:
+        raise ExperimentError("found --population and --rate, allowed: one of them", where="--rate")
+    if populations is not None:
+        swept = _chosen([c.name for c in network.closed_classes], of_class, "closed", "--population")
+    else:
+        swept = _chosen([c.name for c in network.open_classes], of_class, "open", "--rate")
+    points = [_varied(network, swept, value) for value in populations or rates or ()]
+    solutions = solve_sweep(points, method)
+    if as_json:
+        show_json({"model": network.name}, [values(s, bounds(s.network)) for s in solutions])
+        return
+    click.echo(_sweep_text(solutions, swept, "population" if populations else "rate"))
+
+
+def _read(file: Path) -> bytes:
+    advice = "name a model file, such as docs/examples/three-tier.yaml"
+    try:
+        if file.is_dir():
+            raise ExperimentError("found a folder, allowed: a model file", where=str(file), advice=advice)
+        with file.open("rb") as opened:
+            return opened.read(2**20 + 1)
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raise ExperimentError(f"cannot be read: {reason}", where=str(file), advice=advice) from None
+
+
+def _show(solution: Solution, as_json: bool, percents: Sequence[float], seed: int) -> None:
+    limits = bounds(solution.network)
+    simulated = percentiles(solution.network, percents, seed=seed) if percents else ()
+    if as_json:
+        show_json({"model": solution.network.name}, [values(solution, limits, simulated)])
+        return
+    click.echo(report(solution, limits), nl=False)
+    if simulated:
+        click.echo(f"\n{percentiles_text(simulated)}")
+
+
+def _chosen(names: Sequence[str], of_class: str | None, kind: str, option: str) -> str:
+    if of_class is None and len(names) == 1:
+        return names[0]
+    if not names:
+        raise ExperimentError(f"the model has no {kind} class to vary", where=option)
+    if of_class is None:
+        raise ExperimentError(
+            f"found {len(names)} {kind} classes, needed: --class with one of {', '.join(names)}", where=option
+        )
+    if of_class not in names:
+        raise ExperimentError(f"found {of_class!r}, allowed: {', '.join(names)}", where="--class")
+    return of_class
+
+
+def _varied(network: Network, name: str, value: int | Fraction) -> Network:
+    """The network with another population, or another rate, of the class."""
+
+    def changed(entry: Class) -> Class:
+        if entry.name != name:
+            return entry
+        if isinstance(entry, ClosedClass):
+            return replace(entry, population=int(value))
+        try:
+            return replace(entry, rate_per_s=float(value))
+        except OverflowError:
+            raise ExperimentError(
+                "found a rate beyond 1e308/s, allowed: a finite one", where="--rate"
+            ) from None
+
+    return replace(network, classes=tuple(changed(c) for c in network.classes))
+
+
+def _sweep_text(solutions: Sequence[Solution], swept: str, what: str) -> str:
+    heads = [what]
+    several = len(solutions[0].classes) > 1
+    for c in solutions[0].classes:
+        of = f"{c.name} " if several else ""
+        heads += [f"{of}throughput", f"{of}response"]
+    heads += [f"at most ({swept})"]
+    heads += [f"{s.name} busy" for s in solutions[0].stations if s.utilisation_ratio is not None]
+    rows = []
+    for solution in solutions:
+        entry = next(c for c in solution.network.classes if c.name == swept)
+        row = [str(entry.population) if isinstance(entry, ClosedClass) else rate_text(entry.rate_per_s)]
+        for found in solution.classes:
+            row += [rate_text(found.throughput_per_s), time_text(found.response_time_s)]
+        limit = next(b for b in bounds(solution.network) if b.name == swept)
+        row.append(rate_text(limit.throughput_most_per_s))
+        row += [
+            percent_text(s.utilisation_ratio) for s in solution.stations if s.utilisation_ratio is not None
+        ]
+        rows.append(row)
+    last = bounds(solutions[-1].network)
+    knee = next(b for b in last if b.name == swept).saturation_population
+    lines = [
+        f"{solutions[0].network.name}, {what} of {swept}: {method_text(solutions[-1])}",
+        table(heads, rows),
+    ]
+    if knee is not None:
+        lines.append(
+            f"N* = {number_text(knee)} jobs of {swept}: from there on, jobs are sure to wait for each other"
+        )
+    lines += [f"note: {note}" for note in solutions[-1].notes]
+    return "\n".join(lines)

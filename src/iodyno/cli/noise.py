@@ -1,0 +1,172 @@
+"""`iodyno noise`: what varies when nothing is changed, and how small an effect can be claimed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from iodyno.campaign.folder import new_folder, was_quick
+from iodyno.cli.progress import watcher as progress
+from iodyno.cli.run import ask, execute
+from iodyno.core.errors import ExperimentError, StoreError, TrialError
+from iodyno.core.experiment import Experiment
+from iodyno.core.factor import parameter_of
+from iodyno.core.noise import NoiseSpec
+from iodyno.core.workload import Level
+from iodyno.designs import noise_ladder
+from iodyno.formats.experiment_file import read_experiment
+from iodyno.session.locate import find_agent
+from iodyno.store.schema import CAMPAIGN
+
+
+@click.command(name="noise")
+@click.argument("file")
+@click.option(
+    "--point",
+    metavar="LEVELS",
+    default="",
+    help="The point, such as 'size=1KiB'; left out: the first levels.",
+)
+@click.option(
+    "--blocks", type=click.IntRange(2, 1000), default=3, show_default=True, help="Groups of restarts."
+)
+@click.option(
+    "--restarts",
+    type=click.IntRange(1, 1000),
+    default=3,
+    show_default=True,
+    help="Starts of the agents in a block.",
+)
+@click.option(
+    "--trials", type=click.IntRange(2, 1000), default=4, show_default=True, help="Trials after each start."
+)
+@click.option(
+    "--pause",
+    type=click.FloatRange(0, 86_400),
+    default=0,
+    show_default=True,
+    help="Seconds to wait before a block.",
+)
+@click.option("--quick", is_flag=True, help="With the windows of the quick form.")
+@click.option("--resume", metavar="CAMPAIGN", type=click.Path(path_type=Path), help="Go on with this ladder.")
+@click.option(
+    "--into", metavar="DIR", type=click.Path(path_type=Path), help="Make the campaign's folder there."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    file: str,
+    point: str,
+    blocks: int,
+    restarts: int,
+    trials: int,
+    pause: float,
+    quick: bool,
+    resume: Path | None,
+    into: Path | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Repeat one point of the experiment in FILE at every level at which something may vary.
+
+    Intervals within trials, trials after one start of the agents, starts of the agents within a block, blocks in time: the
+    variance of each outcome is split among them. What follows are the smallest effects that the experiment can claim,
+    within a campaign and between two, and how often to repeat each level. FILE may be the folder of a ladder that was
+    made; it is then shown again.
+
+    \b
+    Examples:
+      iodyno noise studies/tcp-transmit.yaml --quick
+      iodyno noise experiment.yaml --point size=1KiB --blocks 4 --pause 600
+      iodyno noise campaigns/NAME --json
+    """
+    if (Path(file) / CAMPAIGN).is_file():
+        _show(Path(file), 3, as_json)
+        return
+    whole = read_experiment(file, quick=quick or (resume is not None and was_quick(resume)))
+    spec = NoiseSpec(blocks, restarts, trials, round(pause * 1e9))
+    experiment = noise_ladder.of_point(whole, _levels(whole, point), spec)
+    design = noise_ladder.plan(experiment)
+    program = find_agent()
+    ask(experiment, design, yes)
+    folder = resume or new_folder(into or Path("campaigns"), f"{experiment.name}-noise")
+    if not folder.is_dir():
+        raise StoreError(
+            "is not there", where=str(folder), advice="name a folder that `iodyno noise` printed"
+        )
+    options = f"--blocks {blocks} --restarts {restarts} --trials {trials}" + (
+        f" --point '{point}'" if point else ""
+    )
+    again = f"iodyno noise {file} {options} --resume {folder}"
+    with progress(experiment, design) as watcher:
+        for session in range(spec.sessions):
+            if session and session % restarts == 0 and pause:
+                watcher.on_stage(f"waiting for {pause:g} s before the next block")
+                time.sleep(pause)
+            outcome = execute(
+                experiment,
+                design,
+                folder,
+                resume=resume is not None or session > 0,
+                watcher=watcher,
+                again=again,
+                program=program,
+                last_block=session,
+            )
+    if not outcome.finished:
+        first = outcome.failed[0].reason if outcome.failed else "nothing was run"
+        raise TrialError(f"no trial finished, the first of them: {first}", where=str(folder), advice=again)
+    _show(folder, max(2, whole.design.replicates), as_json)
+
+
+def _levels(experiment: Experiment, written: str) -> dict[str, Level]:
+    """Levels by factor, from `size=1KiB,connections=8`. Raises ExperimentError."""
+    factors = {factor.name: factor for factor in experiment.factors}
+    found: dict[str, Level] = {}
+    for part in filter(None, (part.strip() for part in written.split(","))):
+        name, equals, text = (piece.strip() for piece in part.partition("="))
+        parameter = parameter_of(experiment.workload.workload, name)
+        if not equals or name not in factors:
+            raise ExperimentError(
+                f"found {part!r}, allowed: levels of {', '.join(factors) or 'no factor, as nothing is varied'}",
+                where="--point",
+                advice="such as --point 'size=1KiB'",
+            )
+        try:
+            level: Level = parameter.parse(text) if parameter else text
+        except ValueError as problem:
+            raise ExperimentError(
+                f"{name}: {problem}", where="--point", advice="write a level of the file"
+            ) from None
+        if level not in factors[name].levels:
+            shown = ", ".join(parameter.show(at) if parameter else str(at) for at in factors[name].levels)
+            raise ExperimentError(
+                f"{text!r} is no level of {name}, allowed: {shown}",
+                where="--point",
+                advice="write one of these",
+            )
+        found[name] = level
+    return found
+
+
+def _show(folder: Path, trials: int, as_json: bool) -> None:
+    # Imported here: slow, and not needed while the load is on.
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.decisions.ladder import ladder as read_ladder
+    from iodyno.report.noise import noise_json, noise_note, noise_sentences, noise_table
+    from iodyno.report.terminal import show_table
+
+    found = read_ladder(read_dataset(folder), trials=trials)
+    if as_json:
+        shown = {"campaign": str(folder), **noise_json(found)}
+        click.echo(json.dumps(shown, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    show_table(noise_table(found), sys.stdout)
+    for sentence in noise_sentences(found):
+        click.echo(sentence)
+    click.echo(noise_note(found))
+    click.echo(str(folder))

@@ -1,0 +1,54 @@
+"""`iodyno restore`: brings a host back to where it was, after a lab that could not do so itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import click
+
+from iodyno.cli.host_argument import access_of
+from iodyno.core.errors import AccessError
+from iodyno.hosts.guard import Guard, GuardLostError
+from iodyno.session.locate import find_agent
+
+
+@click.command(name="restore")
+@click.option("--host", default="local", show_default=True, help="local, or ssh:[USER@]HOST[:PORT].")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(host: str, as_json: bool) -> None:
+    """Restore what a lab that is gone has left set on a host.
+
+    Seldom needed: a guard on the host restores when its lab ends, however it ends; and if the guard is killed too, the
+    next agent that starts there does it. What a lab that still runs has set is left alone.
+
+    \b
+    Examples:
+      iodyno restore
+      iodyno restore --host ssh:root@server --json
+    """
+    found = asyncio.run(_restore(host))
+    if as_json:
+        click.echo(json.dumps({"host": host, **found}, indent=2))
+    else:
+        click.echo(f"restored on {host}: {', '.join(found['done']) or 'nothing was left'}")
+    if found["failed"]:
+        raise AccessError(
+            f"cannot be restored: {'; '.join(found['failed'])}",
+            where=f"host {host}",
+            advice="see what the kernel said, and try again; a restart of the machine forgets it all",
+        )
+
+
+async def _restore(host: str) -> dict[str, list[str]]:
+    access = access_of(host)
+    try:
+        guard = await Guard.start(access, find_agent())
+        try:
+            return await guard.claim("iodyno restore")
+        except GuardLostError as error:
+            raise AccessError(f"the guard ended: {error}", where=f"host {host}") from error
+        finally:
+            await guard.close()
+    finally:
+        await access.close()

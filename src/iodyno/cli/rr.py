@@ -1,0 +1,127 @@
+"""`iodyno rr`: requests and answers, right now and without a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from iodyno.cli import right_now
+from iodyno.cli.right_now import level
+from iodyno.core.outcome import OUTCOMES
+from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, REQUEST_RESPONSE
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+
+_OUTCOMES = (
+    "operations_per_s",
+    "offered_operations_per_s",
+    "missed_arrivals_ratio",
+    "loss_ratio",
+    "response_time_p50_ns",
+    "response_time_p99_ns",
+    "write_service_time_mean_ns",
+    "write_service_time_p50_ns",
+    "write_service_time_p99_ns",
+    "write_service_time_p999_ns",
+)
+_OPEN_ONLY = {
+    "offered_operations_per_s",
+    "missed_arrivals_ratio",
+    "response_time_p50_ns",
+    "response_time_p99_ns",
+}
+
+
+@click.command(name="rr")
+@level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
+@level(REQUEST_RESPONSE, "--flows", "connections", "1")
+@level(REQUEST_RESPONSE, "--request", "size", "64")
+@level(REQUEST_RESPONSE, "--response", "answer", "64")
+@right_now.seconds
+@level(REQUEST_RESPONSE, "--outstanding", "outstanding")
+@level(REQUEST_RESPONSE, "--driver", "driver", "epoll")
+@level(REQUEST_RESPONSE, "--client", "client")
+@level(REQUEST_RESPONSE, "--server", "server")
+@level(REQUEST_RESPONSE, "--batch", "batch")
+@level(REQUEST_RESPONSE, "--block-packets", "block_packets")
+@level(REQUEST_RESPONSE, "--block-timeout", "block_timeout")
+@click.option(
+    "--connect", is_flag=True, help="Open a connection for each request, and close it after the answer."
+)
+@level(REQUEST_RESPONSE, "--rate", "rate")
+@level(REQUEST_RESPONSE, "--arrivals", "arrivals")
+@level(REQUEST_RESPONSE, "--busy-poll", "busy_poll")
+@level(REQUEST_RESPONSE, "--server-compute", "server_compute")
+@right_now.repeat
+@right_now.prove
+@right_now.common
+def command(
+    seconds: float,
+    connect: bool,
+    to: str | None,
+    repeat: int,
+    prove: bool,
+    profile: bool,
+    as_json: bool,
+    into: Path,
+    **levels: Any,
+) -> None:
+    """Measure requests and answers right now, without a file.
+
+    Each flow sends a request and waits for the whole answer, then sends the next (a closed loop). With --rate, requests are
+    due at their own times whether or not answers have come (an open loop), and the response time counts from when a
+    request was due. Prints rate, times and cost with their 95 % intervals, and names what limits the rate.
+
+    \b
+    Examples:
+      iodyno rr --flows 16
+      iodyno rr --transport udp --flows 64 --request 512B --response 1024B --server recvmmsg
+      iodyno rr --transport tcp --rate 20000/s --arrivals poisson --seconds 10 --json
+      iodyno rr --connect --flows 4 --to ssh:me@server
+    """
+    written = {name: value for name, value in levels.items() if value is not None}
+    keys = experiment_of(
+        written, connect=connect, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile
+    )
+    experiment = parse_experiment(experiment_text(keys), file="iodyno rr", environment={})
+    right_now.show(right_now.measure(experiment, into), as_json=as_json)
+
+
+def experiment_of(
+    levels: Mapping[str, Any],
+    *,
+    seconds: float,
+    to: str | None,
+    repeat: int,
+    connect: bool = False,
+    prove: bool = False,
+    profile: bool = True,
+) -> dict[str, Any]:
+    """The experiment that the options ask for, as the keys of an experiment file."""
+    workload = CONNECT_REQUEST_RESPONSE if connect else REQUEST_RESPONSE
+    factors = {name: [levels[name]] for name in ("connections", "size")}
+    settings = {name: value for name, value in levels.items() if name not in factors}
+    return {
+        "name": "rr",
+        "question": "How many requests do these flows get answered, how fast, and at what cost?",
+        "hosts": right_now.hosts_of(to),
+        "workload": {"kind": workload.name, "sender": "client", "receiver": "server", **settings},
+        "factors": factors,
+        "design": {"replicates": repeat},
+        **({"prove": True} if prove else {}),
+        "windows": right_now.windows(seconds),
+        "outcomes": [
+            *outcomes_of(levels),
+            *(f"{host}.cpu_ns_per_operation" for host in ("client", "server")),
+        ],
+        "profile": profile,
+    }
+
+
+def outcomes_of(levels: Mapping[str, Any]) -> list[str]:
+    """What is worth showing of this load."""
+    is_open = "rate" in levels
+    names = [name for name in _OUTCOMES if name in OUTCOMES and (is_open or name not in _OPEN_ONLY)]
+    return [name for name in names if name != "loss_ratio" or levels.get("transport") == "udp"]

@@ -1,0 +1,136 @@
+"""`iodyno search`: the largest rate that meets a goal, right now and without a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from iodyno.cli import right_now
+from iodyno.cli.right_now import level
+from iodyno.cli.rr import outcomes_of
+from iodyno.core.search import parse_goal
+from iodyno.core.workload import REQUEST_RESPONSE
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+
+
+def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
+    try:
+        parse_goal(written)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), ctx, param_hint="--goal") from None
+    return written
+
+
+@click.command(name="search")
+@click.option(
+    "--goal", required=True, callback=_goal, metavar="GOAL", help="Such as 'loss = 0' or 'p99 <= 1ms'."
+)
+@level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
+@level(REQUEST_RESPONSE, "--flows", "connections", "16")
+@level(REQUEST_RESPONSE, "--size", "size", "64")
+@level(REQUEST_RESPONSE, "--response", "answer", "64")
+@level(REQUEST_RESPONSE, "--driver", "driver", "epoll")
+@level(REQUEST_RESPONSE, "--server", "server")
+@level(REQUEST_RESPONSE, "--arrivals", "arrivals")
+@click.option(
+    "--low", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Least rate to try."
+)
+@click.option("--high", type=click.IntRange(2, 10**9), default=5_000_000, show_default=True,
+              help="Greatest rate to try.")  # fmt: skip
+@click.option("--precision", type=click.FloatRange(0.001, 0.5), default=0.05, show_default=True,
+              help="End when the 95 % interval is narrower than this share of the rate.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=1, show_default=True,
+              help="Measured time of each trial.")  # fmt: skip
+@click.option("--within", type=click.FloatRange(1, 86_400), default=120, show_default=True,
+              help="End after so many seconds at the latest.")  # fmt: skip
+@right_now.common
+def command(
+    goal: str,
+    low: int,
+    high: int,
+    precision: float,
+    seconds: float,
+    within: float,
+    to: str | None,
+    profile: bool,
+    as_json: bool,
+    into: Path,
+    **levels: Any,
+) -> None:
+    """Find the largest rate that meets a goal.
+
+    For 'loss = 0' (RFC 2544) messages are sent one way at a constant rate, for a goal on the response time requests come
+    as Poisson arrivals and are answered. The rate of each trial is chosen by what the trials before it said; a trial that
+    was disturbed does not lead the search astray. Prints the rate with a 95 % interval, and the rate at which the goal
+    was met three times in a row.
+
+    \b
+    Examples:
+      iodyno search --transport udp --size 64B --goal 'loss = 0'
+      iodyno search --transport tcp --goal 'p99 <= 1ms'
+      iodyno search --transport udp --server recvmmsg --goal 'p99 <= 200us' --precision 0.02 --json
+    """
+    written = {name: value for name, value in levels.items() if value is not None}
+    if low >= high:
+        raise click.UsageError(f"found --low {low} and --high {high}, allowed: a low below the high")
+    search = {
+        "goal": goal,
+        "low": low,
+        "high": high,
+        "precision": precision,
+        "time": f"{round(within * 1000)}ms",
+    }
+    keys = experiment_of(written, search=search, seconds=seconds, to=to, profile=profile)
+    experiment = parse_experiment(experiment_text(keys), file="iodyno search", environment={})
+    _show(right_now.measure(experiment, into), as_json=as_json)
+
+
+def experiment_of(
+    levels: Mapping[str, Any], *, search: Mapping[str, Any], seconds: float, to: str | None, profile: bool
+) -> dict[str, Any]:
+    """The experiment that the options ask for, as the keys of an experiment file."""
+    one_way = parse_goal(search["goal"]).outcome == "loss_ratio"
+    law = "constant" if one_way else "poisson"
+    settings = {"arrivals": law, **levels}
+    if one_way:
+        settings.pop("answer", None)
+    outcomes = outcomes_of({**levels, "rate": ""})
+    return {
+        "name": "search",
+        "question": f"Which is the largest rate with {search['goal']}?",
+        "hosts": right_now.hosts_of(to),
+        "workload": {
+            "kind": "stream" if one_way else "request_response",
+            "sender": "client",
+            "receiver": "server",
+            **settings,
+        },
+        "search": dict(search),
+        "windows": right_now.windows(seconds, warm_up="200ms"),
+        "outcomes": outcomes,
+        "profile": profile,
+    }
+
+
+def _show(folder: Path, *, as_json: bool) -> None:
+    """What was found, with the rates that were tried; the campaign's folder on the last line."""
+    # Imported here: slow, and not needed while the load is on.
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.summary import analyse
+    from iodyno.report.search import search_json, search_sentences
+
+    summary = analyse(read_dataset(folder))
+    if as_json:
+        tried = [
+            {"levels": dict(p.levels), "trials": p.finished}
+            for p in sorted(summary.points, key=lambda p: p.id)
+        ]
+        click.echo(json.dumps({"campaign": str(folder), **search_json(summary), "tried": tried}, indent=2))
+        return
+    for sentence in search_sentences(summary):
+        click.echo(sentence)
+    click.echo(str(folder))

@@ -1,0 +1,152 @@
+"""Storage workloads of other tools on the command line: personalities of Filebench and job files of fio."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import click
+
+from iodyno.cli import uperf
+from iodyno.core import quantity
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import Experiment
+from iodyno.core.personality.binding import defined
+from iodyno.core.personality.parameters import kinds_of
+from iodyno.core.personality.settings import setting
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.formats.fio import is_job_file, read_sections
+from iodyno.formats.fio.experiment import chosen
+from iodyno.formats.fio.experiment import experiment_keys as keys_of_jobs
+from iodyno.formats.fio.options import ALIASES
+from iodyno.formats.mistakes import nearest
+from iodyno.formats.wml import is_personality, read_personality
+from iodyno.formats.wml.experiment import LIMIT_NS
+from iodyno.formats.wml.experiment import experiment_keys as keys_of_personality
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+QUICK_S = 5
+"""Longest measured time of the quick form (chosen: two or three intervals of write-back)."""
+
+
+def kind_of(file: str) -> Literal["wml", "fio"] | None:
+    """What the file is; None: neither."""
+    if is_personality(file):
+        return "wml"
+    return "fio" if is_job_file(file) else None
+
+
+def of_storage(function: _Function) -> _Function:
+    """Options of a command that takes personalities and job files."""
+    for option in (
+        click.option("--target", metavar="DIR", help="Where a personality or a job file makes its files."),
+        click.option("--seconds", type=click.FloatRange(0.1, 86_400), help="Measured time of a personality or a job file."),
+        click.option("--section", "sections", metavar="NAME", multiple=True, help="Only this job of a job file."),
+        click.option("--remove-files", is_flag=True, help="Remove the files of a personality after each trial."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def refuse(file: str, asked: Mapping[str, Any]) -> None:
+    """Refuses these options where the file is neither."""
+    names = {
+        "target": "--target",
+        "seconds": "--seconds",
+        "sections": "--section",
+        "remove_files": "--remove-files",
+    }
+    for name, option in names.items():
+        if asked[name]:
+            raise click.UsageError(
+                f"found {option}, allowed: with a personality of Filebench or a job file of fio; {file} is neither"
+            )
+
+
+def keys_of(
+    file: str,
+    *,
+    variables: tuple[str, ...] = (),
+    to: str | None = None,
+    repeat: int | None = None,
+    limit: str | None = None,
+    target: str | None = None,
+    seconds: float | None = None,
+    sections: tuple[str, ...] = (),
+    remove_files: bool = False,
+    quick: bool = False,
+    factors: bool = False,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The keys of the experiment that the file is, and what is to be said about it. Raises ExperimentError."""
+    if kind_of(file) == "fio":
+        for name, given in (("--set", variables), ("--limit", limit), ("--remove-files", remove_files)):
+            if given:
+                raise click.UsageError(
+                    f"found {name}, allowed: with a personality of Filebench; {file} is a job file of fio"
+                )
+        environment = dict(os.environ)
+        read = chosen(read_sections(file, environment, ALIASES), sections, file)
+        keys, notes = keys_of_jobs(
+            read, file=file, target=target, to=to, repeat=repeat or 1, seconds=seconds, factors=factors
+        )
+    else:
+        if sections:
+            raise click.UsageError(
+                f"found --section, allowed: with a job file of fio; {file} is a personality"
+            )
+        personality = read_personality(file)
+        values = {name: setting(value) for name, value in uperf.given(variables).items()}
+        known = {*kinds_of(personality), *defined(personality)}
+        for name in values:
+            if name not in known:
+                allowed = ", ".join(sorted(known)) or "none: the personality has no variable"
+                raise ExperimentError(
+                    f"{file} has no variable ${name}, allowed: {allowed}{nearest(name, known)}", where="--set"
+                )
+        keys, notes = keys_of_personality(
+            personality, values, os.environ, target=target, to=to, repeat=repeat or 1, seconds=seconds,
+            limit_ns=_limit_ns(limit), remove=remove_files, factors=factors,
+        )  # fmt: skip
+    if quick:
+        asked_ns = quantity.parse("duration", keys["windows"]["measured"])
+        if asked_ns > QUICK_S * 10**9:
+            keys["windows"] |= {"measured": f"{QUICK_S}s", "interval": "500ms"}
+            notes = (*notes, f"quick: {QUICK_S} s are measured")
+    return keys, notes
+
+
+def experiment_of(file: str, **asked: Any) -> Experiment:
+    """The experiment that runs the file. Raises ExperimentError."""
+    keys, notes = keys_of(file, **asked)
+    experiment = parse_experiment(experiment_text(keys), file=file, environment={})
+    return replace(experiment, notes=(*notes, *experiment.notes))
+
+
+def _limit_ns(written: str | None) -> int:
+    try:
+        return quantity.parse("duration", written) if written else LIMIT_NS
+    except ValueError as problem:
+        raise ExperimentError(str(problem), where="--limit", advice="--limit 30min") from None
+
+
+def written(keys: Mapping[str, Any], file: str) -> str:
+    """The experiment file, as a person would write it."""
+    lines = [f"# Made from {Path(file).name} by `iodyno convert`. Every factor has one level: add others."]
+    for key, value in keys.items():
+        if not isinstance(value, Mapping):
+            lines.append(experiment_text({key: value}).rstrip("\n"))
+            continue
+        lines.append(f"{key}:")
+        for name, entry in value.items():
+            if name == "program":
+                lines += [
+                    "  program: |",
+                    *(f"    {line}".rstrip() for line in entry.replace("${", "$${").splitlines()),
+                ]
+            else:
+                lines.append("  " + experiment_text({name: entry}).rstrip("\n"))
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,93 @@
+"""Profiles of uperf on the command line: the options that they have, and the experiment that they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import click
+
+from iodyno.core import quantity
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import Experiment
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.formats.uperf import experiment_keys, host_notes, read_profile, values_of
+from iodyno.formats.uperf.experiment import LIMIT_NS
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def setting(function: _Function) -> _Function:
+    """The option that gives a variable of the profile its value."""
+    return click.option(
+        "--set", "variables", metavar="NAME=VALUE", multiple=True,
+        help="Value of a variable of the profile; else it comes from the environment.",
+    )(function)  # fmt: skip
+
+
+def receiving_host(function: _Function) -> _Function:
+    """The option that names the other host."""
+    return click.option(
+        "--to",
+        metavar="ssh:USER@HOST",
+        help="The other host of a profile; without it, two hosts in this machine.",
+    )(function)
+
+
+def of_profiles(function: _Function) -> _Function:
+    """Options of a command that runs a profile."""
+    for option in (
+        setting,
+        receiving_host,
+        click.option("--repeat", type=click.IntRange(1, 1000), help="Number of trials of a profile.  [default: 1]"),
+        click.option("--limit", metavar="DURATION", help="How long a profile may take beside its durations.  [default: 10min]"),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def refuse(file: str, asked: Mapping[str, Any]) -> None:
+    """Refuses the options of profiles where the file is an experiment."""
+    names = {"variables": "--set", "to": "--to", "repeat": "--repeat", "limit": "--limit"}
+    for name, option in names.items():
+        if asked[name]:
+            raise click.UsageError(
+                f"found {option}, allowed: with a profile of uperf; {file} is an experiment file"
+            )
+
+
+def given(variables: tuple[str, ...]) -> dict[str, str]:
+    """The variables that options set. Raises ExperimentError.
+
+    >>> given(("nthr=4", "proto=tcp"))
+    {'nthr': '4', 'proto': 'tcp'}
+    """
+    found = {}
+    for written in variables:
+        name, equals, value = written.partition("=")
+        if not equals or not name.strip() or not value:
+            raise ExperimentError(
+                f"found {written!r}, allowed: NAME=VALUE", where="--set", advice="--set nthr=4"
+            )
+        found[name.strip().removeprefix("$")] = value
+    return found
+
+
+def experiment_of(
+    file: str, variables: tuple[str, ...], to: str | None, repeat: int | None, limit: str | None
+) -> Experiment:
+    """The experiment that runs the profile in the file. Raises ExperimentError."""
+    profile = read_profile(file)
+    levels = values_of(profile, os.environ, given(variables))
+    keys = experiment_keys(profile, levels, to=to, repeat=repeat or 1, limit_ns=_limit_ns(limit))
+    experiment = parse_experiment(experiment_text(keys), file=file, environment={})
+    return replace(experiment, notes=(*host_notes(profile, levels, to), *profile.notes))
+
+
+def _limit_ns(written: str | None) -> int:
+    try:
+        return quantity.parse("duration", written) if written else LIMIT_NS
+    except ValueError as problem:
+        raise ExperimentError(str(problem), where="--limit", advice="--limit 30min") from None

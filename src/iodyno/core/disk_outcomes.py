@@ -1,0 +1,170 @@
+"""The outcomes of loads on disks. Where a rate or a time also stands after a host, it is that of one client."""
+
+from __future__ import annotations
+
+from iodyno.core.outcome_kind import OutcomeKind
+
+_QUANTILES = (
+    ("p50", "Median"),
+    ("p90", "90th percentile"),
+    ("p99", "99th percentile"),
+    ("p999", "99.9th percentile"),
+)
+CPU_CLASSES = (
+    ("usr", "user code of the load"),
+    ("sys", "system code of the load"),
+    ("irq", "hard interrupts"),
+    ("softirq", "soft interrupts"),
+    ("other", "other tasks, such as threads of the kernel and servers on this machine"),
+)
+
+_EVERY = (
+    OutcomeKind(
+        "iops",
+        "1/s",
+        "Reads and writes completed per second of the measured window, of all clients.",
+        per_host=True,
+        of_trial=True,
+        better="higher",
+    ),
+    *(
+        OutcomeKind(
+            f"{name}_iops", "1/s", f"The {name}s of them.", per_host=True, of_trial=True, better="higher"
+        )
+        for name in ("read", "write")
+    ),
+    OutcomeKind(
+        "fsyncs_per_s", "1/s", "Calls of fsync or fdatasync completed per second.", better="higher"
+    ),
+    OutcomeKind(
+        "bytes_per_s",
+        "B/s",
+        "Bytes read and written per second of the measured window, of all clients.",
+        per_host=True,
+        of_trial=True,
+        better="higher",
+    ),
+    *(
+        OutcomeKind(
+            f"{name}_bytes_per_s",
+            "B/s",
+            f"Bytes of {name}s per second.",
+            per_host=True,
+            of_trial=True,
+            better="higher",
+        )
+        for name in ("read", "write")
+    ),
+    OutcomeKind(
+        "service_time_mean_ns",
+        "ns",
+        "Mean time from when an operation is handed to the kernel to its end.",
+        per_host=True,
+        of_trial=True,
+        better="lower",
+    ),
+    *(
+        OutcomeKind(
+            f"service_time_{name}_ns", "ns", f"{what} of the same.", per_host=True, of_trial=True, better="lower"
+        )
+        for name, what in _QUANTILES
+    ),
+    *(
+        OutcomeKind(
+            f"{kind}_service_time_mean_ns", "ns", f"Mean service time of a {kind}.", better="lower"
+        )
+        for kind in ("read", "write", "fsync")
+    ),
+    *(
+        OutcomeKind(
+            f"{kind}_service_time_{name}_ns", "ns", f"{what} of the service time of a {kind}.", better="lower"
+        )
+        for kind in ("read", "write", "fsync")
+        for name, what in _QUANTILES
+    ),
+    *(
+        OutcomeKind(
+            f"{kind}_response_time_{name}_ns",
+            "ns",
+            f"{what} of the time from when a {kind} was to begin to its end (open loops only).",
+            better="lower",
+        )
+        for kind in ("read", "write")
+        for name, what in _QUANTILES
+    ),
+    OutcomeKind("errors_per_s", "1/s", "Operations that failed per second.", better="lower"),
+    OutcomeKind(
+        "fairness",
+        "1",
+        "Jain's index of the clients' iops: 1 when all have the same, 1/n when one has all.",
+        better="higher",
+    ),
+    OutcomeKind("slowest_client_ratio", "1", "Iops of the slowest client over the mean of all.", better="higher"),
+    OutcomeKind(
+        "cpu_us_per_io",
+        "us/IO",
+        "CPU time of the host's machine, less its background, per read or write of the clients on it; of a host without"
+        " clients: of all of them.",
+        per_host=True,
+        better="lower",
+    ),
+    *(
+        OutcomeKind(
+            f"cpu_{role}_us_per_io",
+            "us/IO",
+            f"The part of cpu_us_per_io that is {whose}.",
+            per_host=True,
+            better="lower",
+        )
+        for role, whose in (
+            ("generator", "the load generator's, with its system calls"),
+            ("client_daemon", "a client's daemon, of a volume that has one"),
+            ("server", "a server's, of a volume that has one on this machine"),
+            ("rest", "nobody's of these: threads of the kernel, interrupts, other tasks"),
+        )
+    ),
+    *(
+        OutcomeKind(
+            f"cpu_{name}_ns_per_operation",
+            "ns/operation",
+            f"The part of cpu_ns_per_operation in {where}, less the background there.",
+            per_host=True,
+            better="lower",
+        )
+        for name, where in CPU_CLASSES
+    ),
+    OutcomeKind(
+        "device_busy_ratio", "1", "Share of the time with an operation in flight at the device.", per_host=True
+    ),
+    OutcomeKind("device_depth", "1", "Operations in flight at the device on average.", per_host=True),
+    *(
+        OutcomeKind(f"device_{name}_bytes_per_s", "B/s", f"Bytes of {name}s at the device per second.", per_host=True)
+        for name in ("read", "write")
+    ),
+    OutcomeKind(
+        "read_from_cache_ratio",
+        "1",
+        "Share of the bytes read that the device did not give: they came from the page cache.",
+    ),
+)  # fmt: skip
+_OF_NETWORKS_TOO = tuple(f"write_service_time_{name}_ns" for name in ("mean", "p50", "p99", "p999"))
+"""Of a disk they are those of a write."""
+
+OF_DISKS = tuple(kind for kind in _EVERY if kind.name not in _OF_NETWORKS_TOO)
+"""What only loads on disks have."""
+
+_SHARED = (
+    *_OF_NETWORKS_TOO,
+    *("operations_per_s", "offered_operations_per_s", "achieved_operations_per_s", "missed_arrivals_ratio"),
+    *(f"response_time_{name}_ns" for name in ("mean", "p50", "p90", "p99", "p999")),
+    *("lateness_p50_ns", "start_skew_ns", "observer_cost_ratio"),
+    *("cpu_ns_per_kib", "cpu_ns_per_operation", "cycles_per_kbyte", "bytes_per_cycle"),
+    *("cpu_busy_ratio", "cpu_idle_ratio", "cpu_intr_ratio", "cpu_steal_ratio", "context_switches_per_s"),
+    *(f"cpu_{name}_ratio" for name, _ in CPU_CLASSES),
+    *(f"cpu_{name}_ns_per_kib" for name, _ in CPU_CLASSES),
+)
+"""What loads on disks have in common with those on networks."""
+
+ONLY_OF_DISKS = frozenset(kind.name for kind in OF_DISKS)
+NAMES_OF_DISKS = ONLY_OF_DISKS | frozenset(_SHARED)
+"""Every outcome of a load on disks."""

@@ -1,0 +1,202 @@
+"""What a load on a disk can be told: its target, its pattern, its calls, its rate. Any of it can be a factor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from iodyno.core import distribution, replay
+from iodyno.core.parameter import Parameter
+from iodyno.core.volume import VOLUMES
+
+NULL_TARGET = "null"
+"""A target without a system call: what the loop itself costs."""
+DEVICES = "/dev/"
+_IN_MEMORY = "/dev/shm/"  # a file system that stands among the devices
+HOST_MARK = "{host}"
+"""What stands in a target for the name of the host, so that each client has a file of its own."""
+INTERFACES = ("pread", "preadv2", "io_uring", "aio", "mmap")
+SYNCS = ("none", "o_dsync", "o_sync", "fsync", "fdatasync")
+
+
+def is_device(target: str) -> bool:
+    """Whether a target is a raw device: a path in /dev, but for files in /dev/shm.
+
+    >>> is_device("/dev/loop3"), is_device("/dev/shm/file"), is_device("/srv/file")
+    (True, False, False)
+    """
+    return target.startswith(DEVICES) and not target.startswith(_IN_MEMORY)
+
+
+def kind_of(target: str) -> str:
+    """The agent's word for what a target is: `file`, `device` or `null`."""
+    return "null" if target == NULL_TARGET else "device" if is_device(target) else "file"
+
+
+def target_of(target: str, host: str) -> str:
+    """The path of the target on one host."""
+    return target.replace(HOST_MARK, host)
+
+
+def checked_target(written: str) -> str:
+    """A path as it is. Raises ValueError with what is allowed."""
+    path = written.strip()
+    if not path or path.endswith("/") or not path.isprintable() or len(path) > 4000:
+        raise ValueError(f"found {written!r}, allowed: the path of a file or of a device, or {NULL_TARGET}")
+    return path
+
+
+def checked_theta(written: str) -> str:
+    """A skew as text. Raises ValueError with what is allowed."""
+    if not re.fullmatch(r"\d(\.\d{1,6})?", written.strip()) or not 0 < float(written) < 5:
+        raise ValueError(f"found {written!r}, allowed: a number above 0 and below 5, such as 0.9")
+    return written.strip()
+
+
+def checked_content(written: str) -> str:
+    """`compressible(50%)` in its usual form. Raises ValueError with what is allowed."""
+    match = re.fullmatch(r"compressible\(\s*(\S+)\s*\)", written.strip())
+    if match is None:
+        raise ValueError(f"found {written!r}, allowed: random, zero, compressible(50%)")
+    share = Parameter("", "share", "", low=0, high=10**6)
+    return f"compressible({share.show(share.parse(match[1]))})"
+
+
+PARAMETERS = (
+    Parameter(
+        "target",
+        "path",
+        "What is read and written: a file (made where it is not there), a device in /dev, or null, which makes no"
+        " system call. {host} in it is the name of the host.",
+        form=checked_target,
+    ),
+    Parameter(
+        "volume",
+        "word",
+        "What the lab makes as the target, and removes at the end, on the lab's machine (`iodyno paths`); instead of target.",
+        words=tuple(VOLUMES),
+    ),
+    Parameter(
+        "volume_folder", "path", "Where the files of volumes are made.", default="/var/tmp", form=checked_target
+    ),
+    Parameter("working_set", "size", "Working set: bytes of the target that are used.", low=512, high=2**50),
+    Parameter("offset", "size", "Where in the target the working set begins.", low=0, high=2**50, default=0),
+    Parameter(
+        "cached",
+        "word",
+        "Whether the working set is in the page cache when the load begins: made so, and proved; any: as it is.",
+        words=("any", "yes", "no"),
+        default="any",
+    ),
+    Parameter("read", "share", "Share of the operations that read.", low=0, high=10**6, default=10**6),
+    Parameter(
+        "pattern",
+        "word",
+        "Which block comes next.",
+        words=("sequential", "random", "strided", "zipf", "hot_spot", "append"),
+        default="random",
+    ),
+    Parameter(
+        "random",
+        "share",
+        "Share of the operations at a random place, the others go on in order (sequential or strided).",
+        low=0,
+        high=10**6,
+    ),
+    Parameter(
+        "sequence",
+        "word",
+        "How workers share a target in order: each has a part (split), all take from one cursor (shared), or each goes"
+        " through all of it (each).",
+        words=("split", "shared", "each"),
+        default="split",
+    ),
+    Parameter("stride", "size", "Distance of two blocks of the strided pattern.", low=512, high=2**40),
+    Parameter("theta", "word", "Skew of the zipf pattern.", form=checked_theta),
+    Parameter("hot_space", "share", "Share of the working set that is hot.", low=1, high=10**6, default=200_000),
+    Parameter("hot_operations", "share", "Share of the operations that go there.", low=0, high=10**6,
+              default=800_000),
+    Parameter(
+        "block",
+        "size",
+        "Bytes of one operation; or drawn: uniform(4KiB, 64KiB), mix(4KiB: 7, 64KiB: 1), trace(file).",
+        high=2**30,
+        default=4096,
+        form=distribution.checked_sizes,
+    ),
+    Parameter("align", "size", "Offsets are multiples of it; left out: of the block.", high=2**30),
+    Parameter("workers", "count", "Threads of each host.", high=4096, default=1),
+    Parameter("depth", "count", "Operations under way of each worker at a time (io_uring, aio).", high=32_768, default=1),
+    Parameter(
+        "interface",
+        "word",
+        "Which calls do it.",
+        words=INTERFACES,
+        default="pread",
+    ),
+    Parameter("direct", "switch", "Past the page cache (O_DIRECT).", default=False),
+    Parameter("sync", "word", "How writes are made durable.", words=SYNCS, default="none"),
+    Parameter("sync_every", "count", "Writes from one fsync or fdatasync to the next.", high=10**9, default=1),
+    Parameter("hipri", "switch", "Each call polls for completion (RWF_HIPRI; preadv2, io_uring)."),
+    Parameter("nowait", "switch", "No call waits (RWF_NOWAIT; preadv2, io_uring)."),
+    Parameter("registered", "switch", "io_uring with registered files and buffers.", default=True),
+    Parameter("sqpoll", "switch", "io_uring with a thread of the kernel that polls for submissions."),
+    Parameter("iopoll", "switch", "io_uring polls for completion."),
+    Parameter("batch", "count", "Completions that a worker waits for at a time (io_uring, aio).", high=32_768, default=1),
+    Parameter(
+        "content",
+        "word",
+        "What is written: random, zero, or compressible(50%), of which that share can be saved.",
+        words=("random", "zero"),
+        default="random",
+        form=checked_content,
+    ),
+    Parameter(
+        "verify",
+        "word",
+        "Every block carries its own check: written with it (write), or read and checked (read).",
+        words=("off", "write", "read"),
+        default="off",
+    ),
+    Parameter("rate", "rate", "Operations per second that are to begin on each host.", high=10**9),
+    Parameter(
+        "arrivals",
+        "word",
+        "When operations begin: when the last one is complete (closed), or by a law at `rate`, whether or not"
+        " earlier ones are complete: constant, poisson, bursty, or trace(file) with a time between arrivals a line.",
+        words=("closed", "constant", "poisson", "bursty"),
+        form=distribution.checked_arrivals,
+    ),
+    Parameter("on_time", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
+    Parameter("off_time", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
+    Parameter("burst", "count", "Operations that begin together at an arrival.", high=10**6, default=1),
+    *replay.PARAMETERS,
+    Parameter("clients", "count", "Hosts that take part, from the first on; left out: all.", high=1000),
+    Parameter(
+        "on_client_loss",
+        "word",
+        "What becomes of a trial that loses a client: it fails, or goes on with the others.",
+        words=("fail", "go_on"),
+        default="fail",
+    ),
+)  # fmt: skip
+"""Every parameter of the workload `disk`."""
+
+_OF_PATTERN = {"stride": "strided", "theta": "zipf"}
+
+
+def mistakes_of(settings: Mapping[str, object]) -> list[tuple[str, str]]:
+    """What single settings, as far as they are known, cannot mean together: (key, sentence)."""
+    found = []
+    for name, pattern in _OF_PATTERN.items():
+        if name in settings and settings.get("pattern", pattern) != pattern:
+            found.append(
+                (name, f"is of the pattern {pattern}, found {settings['pattern']}; allowed: one of them")
+            )
+    if settings.get("direct") is True and settings.get("interface") == "mmap":
+        found.append(("direct", "found on with interface mmap, which is the page cache; allowed: off"))
+    if settings.get("direct") is True and settings.get("cached") == "yes":
+        found.append(
+            ("cached", "found yes with direct: on, which goes past the page cache; allowed: any, no")
+        )
+    return found

@@ -1,0 +1,85 @@
+"""The knobs: settings of a host that a trial may change, with unit and range. Any of them can be a factor.
+
+In an experiment a knob is written with its host before it (`server.mtu`), or with `all` for every host. How a knob is
+read, set and restored is in `iodyno.hosts.knobs`; what a host cannot do is asked of the host, before the first trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iodyno.core.workload import Level, Parameter
+
+ALL = "all"
+"""In place of a host: every host."""
+
+_FILE_MOST = 2**31 - 1
+
+KNOBS: Mapping[str, Parameter] = {
+    knob.name: knob
+    for knob in (
+        # of the device that carries the data
+        Parameter("mtu", "count", "Largest packet of the device, in bytes.", low=68, high=65_536),
+        Parameter("queues", "count", "Receive and transmit queues in use, each (ethtool -L).", high=4096),
+        Parameter("ring_receive", "count", "Receive descriptors of a queue (ethtool -G).", high=2**20),
+        Parameter("ring_transmit", "count", "Transmit descriptors of a queue (ethtool -G).", high=2**20),
+        Parameter("coalesce_receive", "duration", "The adapter holds a receive interrupt back so long (ethtool -C).",
+                  low=0, high=10**9),
+        Parameter("sg", "switch", "Scatter-gather: a packet may lie in several pieces of memory."),
+        Parameter("tx_checksum", "switch", "The device writes checksums, not the kernel."),
+        Parameter("tso", "switch", "TCP segmentation offload: the device cuts large segments (LSO)."),
+        Parameter("gso", "switch", "Generic segmentation offload: large segments are cut just before the device."),
+        Parameter("gro", "switch", "Generic receive offload: packets of a flow are joined before the protocols."),
+        Parameter("gso_max_size", "size", "Largest segment that is handed to the device: the size of LSO.",
+                  low=1, high=2**20),
+        Parameter("gso_max_segs", "count", "Most packets of a segment that is handed to the device.", high=65_535),
+        Parameter("rps", "word", "Receive packet steering (soft rings): off, or to which CPUs; own: those of the host.",
+                  words=("off", "own", "others", "all")),
+        Parameter("xps", "word", "Transmit packet steering: off, or one CPU after the other for each queue.",
+                  words=("off", "spread")),
+        Parameter("threaded", "switch", "Receive processing in kernel threads on the host's CPUs, not in soft"
+                  " interrupts."),
+        Parameter("blanking", "duration", "Interrupts are held back so long for more packets to come"
+                  " (gro_flush_timeout with napi_defer_hard_irqs).", low=0, high=10**8),
+        Parameter("qdisc", "word", "Queue before the device: default, or pfifo-N (packets) or bfifo-N (bytes)."),
+        # of TCP on the host
+        Parameter("tcp_rmem_max", "size", "Most that TCP lets a receive buffer grow to by itself.", low=4096,
+                  high=_FILE_MOST),
+        Parameter("tcp_wmem_max", "size", "Most that TCP lets a send buffer grow to by itself.", low=4096,
+                  high=_FILE_MOST),
+        Parameter("tcp_notsent_lowat", "size", "A socket counts as writable below so much unsent data.", low=1,
+                  high=_FILE_MOST),
+        Parameter("tcp_limit_output", "size", "Most of a flow that queues below TCP (tcp_limit_output_bytes).",
+                  low=4096, high=_FILE_MOST),
+        Parameter("tcp_autocorking", "switch", "Small writes wait while an earlier packet is on its way out."),
+        Parameter("tcp_sack", "switch", "Selective acknowledgements."),
+        Parameter("tcp_timestamps", "switch", "TCP timestamps."),
+        Parameter("tcp_congestion_control", "word", "Congestion control of sockets that name none."),
+        # of the whole machine
+        Parameter("busy_poll", "duration", "poll and select look at the device for so long (net.core.busy_poll).",
+                  low=0, high=10**9),
+        Parameter("busy_read", "duration", "Reading looks at the device for so long (net.core.busy_read).",
+                  low=0, high=10**9),
+        Parameter("netdev_max_backlog", "count", "Packets that wait for a CPU they were steered to.", high=10**7),
+        Parameter("netdev_budget", "count", "Packets of one round of receive processing.", high=10**6),
+    )
+}  # fmt: skip
+"""Every knob, by name."""
+
+
+def named(name: str) -> tuple[str, str] | None:
+    """Host (or `all`) and knob of a name with a dot; None: it is no name of a knob."""
+    host, dot, knob = name.rpartition(".")
+    return (host, knob) if dot and knob in KNOBS else None
+
+
+def knob_of(name: str) -> Parameter | None:
+    """The knob that `server.mtu` or `all.mtu` names."""
+    found = named(name)
+    return KNOBS[found[1]] if found else None
+
+
+def asked_of(host: str, settings: Mapping[str, Level]) -> dict[str, Level]:
+    """What the settings of a trial ask of the knobs of one host."""
+    found = {name: named(name) for name in settings}
+    return {whose[1]: settings[name] for name, whose in found.items() if whose and whose[0] in (host, ALL)}

@@ -1,0 +1,211 @@
+"""What a network of queues is: stations, classes of work, and how much each class demands of each station.
+
+Times are in seconds, rates in 1/s. A demand is the service time that one job needs at a station over all its
+visits: D = V s (Denning and Buzen, The operational analysis of queueing network models, 1978).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from iodyno.core.errors import ExperimentError
+
+Kind = Literal["queue", "delay"]
+Discipline = Literal["fcfs", "ps", "lcfs-pr"]
+KINDS: tuple[Kind, ...] = ("queue", "delay")
+DISCIPLINES: tuple[Discipline, ...] = ("fcfs", "ps", "lcfs-pr")
+
+MAX_SERVERS = 100_000
+MAX_POPULATION = 1_000_000
+MAX_RATE_PER_S = 1e15
+MIN_TIME_S, MAX_TIME_S = 1e-18, 1e12
+"""Chosen: beyond every machine that a person models by hand, low enough that a typing error is found, and with room to
+multiply before a double overflows."""
+
+
+@dataclass(frozen=True)
+class Station:
+    """Where work is done: one queue before `servers` equal servers, or a delay in which nobody waits."""
+
+    name: str
+    kind: Kind = "queue"
+    servers: int = 1
+    discipline: Discipline = "fcfs"
+
+
+@dataclass(frozen=True)
+class OpenClass:
+    """Jobs that come at `rate_per_s`, whatever the network does, and leave."""
+
+    name: str
+    rate_per_s: float
+
+
+@dataclass(frozen=True)
+class ClosedClass:
+    """`population` jobs that go round; each thinks for `think_time_s` between two rounds (0: batch work)."""
+
+    name: str
+    population: int
+    think_time_s: float = 0.0
+
+
+Class = OpenClass | ClosedClass
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one job needs of a station: `visits` of `service_time_s` each."""
+
+    service_time_s: float
+    visits: float = 1.0
+
+    @property
+    def demand_s(self) -> float:
+        """Service time over all visits."""
+        return self.visits * self.service_time_s
+
+
+@dataclass(frozen=True)
+class Network:
+    """Stations and classes, with `demands[class][station]`; what is not in it is not visited."""
+
+    stations: tuple[Station, ...]
+    classes: tuple[Class, ...]
+    demands: Mapping[str, Mapping[str, Demand]] = field(default_factory=dict)
+    name: str = "network"
+
+    def demand_s(self, of_class: str, station: str) -> float:
+        """The demand in seconds; 0 where the class does not come."""
+        found = self.demands.get(of_class, {}).get(station)
+        return 0.0 if found is None else found.demand_s
+
+    @property
+    def open_classes(self) -> tuple[OpenClass, ...]:
+        """The open classes, in their order."""
+        return tuple(c for c in self.classes if isinstance(c, OpenClass))
+
+    @property
+    def closed_classes(self) -> tuple[ClosedClass, ...]:
+        """The closed classes, in their order."""
+        return tuple(c for c in self.classes if isinstance(c, ClosedClass))
+
+    def open_load(self, station: Station) -> float:
+        """What the open classes offer to a station: its mean number of busy servers (utilisation law)."""
+        return math.fsum(c.rate_per_s * self.demand_s(c.name, station.name) for c in self.open_classes)
+
+
+def checked(network: Network) -> Network:
+    """The network itself, when it makes sense. Raises ExperimentError for the first thing that does not."""
+    stations = _unique([s.name for s in network.stations], "station")
+    classes = _unique([c.name for c in network.classes], "class")
+    if not stations:
+        raise ExperimentError("found no station, allowed: one or more", where="stations")
+    if not classes:
+        raise ExperimentError("found no class, allowed: one or more", where="classes")
+    for station in network.stations:
+        _check_station(station)
+    for entry in network.classes:
+        _check_class(entry)
+    for of_class, by_station in network.demands.items():
+        if of_class not in classes:
+            raise ExperimentError(
+                f"found the class {of_class!r}, allowed: {', '.join(classes)}", where="demands"
+            )
+        for station_name, demand in by_station.items():
+            where = f"demands.{of_class}.{station_name}"
+            if station_name not in stations:
+                raise ExperimentError(
+                    f"found the station {station_name!r}, allowed: {', '.join(stations)}", where=where
+                )
+            _check_number(demand.service_time_s, f"{where}.service", "a service time of 0 s or more")
+            _check_number(demand.visits, f"{where}.visits", "0 visits or more")
+            if demand.demand_s != 0 and not MIN_TIME_S <= demand.demand_s <= MAX_TIME_S:
+                raise ExperimentError(
+                    f"found {demand.demand_s:g} s, allowed: 0 s, or {MIN_TIME_S:g} s to {MAX_TIME_S:g} s",
+                    where=where,
+                )
+    for entry in network.classes:
+        if not any(network.demand_s(entry.name, station) > 0 for station in stations):
+            raise ExperimentError(
+                f"the class {entry.name!r} demands nothing of any station",
+                where=f"demands.{entry.name}",
+                advice="give it a service time above 0 at one station at least",
+            )
+    for station in network.stations:
+        _check_stable(network, station)
+    return network
+
+
+def _check_station(station: Station) -> None:
+    where = f"stations.{station.name}"
+    if station.kind not in KINDS:
+        raise ExperimentError(f"found {station.kind!r}, allowed: {', '.join(KINDS)}", where=f"{where}.kind")
+    if station.discipline not in DISCIPLINES:
+        raise ExperimentError(
+            f"found {station.discipline!r}, allowed: {', '.join(DISCIPLINES)}", where=f"{where}.discipline"
+        )
+    if isinstance(station.servers, bool) or not isinstance(station.servers, int) or station.servers < 1:
+        raise ExperimentError(
+            f"found {station.servers!r}, allowed: 1 server or more", where=f"{where}.servers"
+        )
+    if station.servers > MAX_SERVERS:
+        raise ExperimentError(
+            f"found {station.servers} servers, allowed: up to {MAX_SERVERS}", where=f"{where}.servers"
+        )
+
+
+def _check_class(entry: Class) -> None:
+    where = f"classes.{entry.name}"
+    if isinstance(entry, OpenClass):
+        _check_number(
+            entry.rate_per_s,
+            f"{where}.rate",
+            f"a rate of 0/s or more, up to {MAX_RATE_PER_S:g}/s",
+            MAX_RATE_PER_S,
+        )
+        return
+    if isinstance(entry.population, bool) or not isinstance(entry.population, int) or entry.population < 1:
+        raise ExperimentError(
+            f"found {entry.population!r}, allowed: a whole number of 1 job or more",
+            where=f"{where}.population",
+            advice="leave the class out when it has no jobs",
+        )
+    if entry.population > MAX_POPULATION:
+        raise ExperimentError(
+            f"found {entry.population}, allowed: up to {MAX_POPULATION} jobs", where=f"{where}.population"
+        )
+    allowed = f"a think time of 0 s or more, up to {MAX_TIME_S:g} s"
+    _check_number(entry.think_time_s, f"{where}.think", allowed, MAX_TIME_S)
+
+
+def _check_number(value: float, where: str, allowed: str, most: float = math.inf) -> None:
+    if not (math.isfinite(value) and 0 <= value <= most):
+        raise ExperimentError(f"found {value:g}, allowed: {allowed}", where=where)
+
+
+def _check_stable(network: Network, station: Station) -> None:
+    """Open work must leave a part of every station free (rho < 1), or its queue grows for ever."""
+    if station.kind == "delay":
+        return
+    load = network.open_load(station)
+    if load < station.servers:
+        return
+    whole = sum(c.rate_per_s for c in network.open_classes)
+    servers = "1 server" if station.servers == 1 else f"{station.servers} servers"
+    raise ExperimentError(
+        f"unstable: open work of {load:g} busy servers is offered to {servers} "
+        f"(utilisation {load / station.servers:.4g}), and the queue grows for ever",
+        where=f"stations.{station.name}",
+        advice=f"all rates together below {whole * station.servers / load:.6g}/s, or more than {math.floor(load)} servers",
+    )
+
+
+def _unique(names: list[str], what: str) -> tuple[str, ...]:
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise ExperimentError(f"found the {what} {name!r} twice, allowed: once", where=what)
+    return tuple(names)

@@ -1,0 +1,89 @@
+"""One thing that a workload, or a host, can be told: its name, its unit, its range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from iodyno.core import quantity
+
+Level = int | bool | str
+"""A level in its base unit: bytes, nanoseconds, a count, yes or no, or a word."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One thing that a workload can be told."""
+
+    name: str
+    kind: Literal["size", "duration", "count", "rate", "share", "switch", "word", "text", "path"]
+    help: str
+    low: int = 1
+    high: int = 2**62
+    words: tuple[str, ...] = ()
+    default: Level | None = None
+    form: Callable[[str], str] | None = None
+    """What checks a text that is none of `words`, and gives it as it is shown; None: there is no such text."""
+
+    def parse(self, written: object) -> Level:
+        """The level in its base unit. Raises ValueError with what was found and what is allowed."""
+        if self.kind == "switch":
+            return _switch(written)
+        if (
+            self.form is not None
+            and isinstance(written, str)
+            and (self.kind == "path" or _is_call(self, written))
+        ):
+            return self.form(written)
+        if self.kind == "word":
+            if self.form is not None and isinstance(written, (int, float)) and not isinstance(written, bool):
+                written = str(written)
+            if isinstance(written, str) and self.form is not None and written not in self.words:
+                return self._formed(written)
+            if not isinstance(written, str) or (self.words and written not in self.words):
+                allowed = ", ".join(self.words) or "a word"
+                raise ValueError(f"found {written!r}, allowed: {allowed}")
+            return written
+        if self.kind == "text":
+            if (
+                not isinstance(written, (str, int))
+                or not str(written).isprintable()
+                or len(str(written)) > 200
+            ):
+                raise ValueError(f"found {written!r}, allowed: a text of one line, 200 characters at most")
+            return str(written)
+        if self.kind == "path" or not isinstance(written, (str, int, float)):
+            raise ValueError(f"found {written!r}, allowed: one {self.kind}")
+        value = quantity.parse(self.kind, written)
+        if not self.low <= value <= self.high:
+            low, high = quantity.show(self.kind, self.low), quantity.show(self.kind, self.high)
+            raise ValueError(f"found {written!r}, allowed: {low} to {high}")
+        return value
+
+    def _formed(self, written: str) -> str:
+        assert self.form is not None
+        if self.words and "(" not in written:
+            drawn = "compressible(50%)" if self.name == "content" else "trace(file)"
+            raise ValueError(f"found {written!r}, allowed: {', '.join(self.words)}, {drawn}")
+        return self.form(written)
+
+    def show(self, level: Level) -> str:
+        """The level as people write it."""
+        if isinstance(level, bool):
+            return "on" if level else "off"
+        if isinstance(level, int) and self.kind in ("size", "duration", "count", "rate", "share"):
+            return quantity.show(self.kind, level)
+        return str(level)
+
+
+def _is_call(parameter: Parameter, written: str) -> bool:
+    """Whether a quantity is drawn from a law, such as `uniform(4KiB, 64KiB)`."""
+    return parameter.kind == "size" and "(" in written
+
+
+def _switch(written: object) -> bool:
+    words = {True: True, False: False, "on": True, "off": False, "yes": True, "no": False}
+    if isinstance(written, (bool, str)) and written in words:
+        return words[written]
+    raise ValueError(f"found {written!r}, allowed: on, off")

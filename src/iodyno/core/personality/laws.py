@@ -1,0 +1,175 @@
+"""Drawn variables: `randvar(...)` and `cvar(...)` become laws.
+
+What they mean is in the manual of Filebench ("Random variables", "Custom variables"): a randvar is at least `min`, has the
+mean `mean`, and `gamma` counts in thousandths; a cvar has its parameters as `name:value`, split by semicolons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from iodyno.core.personality.attributes import CUSTOM_KINDS, DRAWN_KINDS
+from iodyno.core.personality.bound import Law
+from iodyno.core.personality.settings import Variables, setting
+from iodyno.core.personality.values import Drawn, Expression, Place
+
+_GAMMA = 1500
+"""Gamma of a randvar that names none, in thousandths (Filebench's default)."""
+
+_DEFAULTS: Mapping[str, Mapping[str, float]] = {
+    "uniform": {"lower": 0.0, "upper": 1.0},
+    "normal": {"mean": 0.0, "sigma": 1.0},
+    "lognormal": {"shape": 1.0, "scale": 1.0},
+    "exponential": {"mean": 1.0},
+    "gamma": {"mean": 4096.0, "gamma": 1.5},
+    "erlang": {"shape": 1.0, "rate": 1.0},
+    "weibull": {"shape": 1.0, "scale": 1.0},
+    "triangular": {"lower": 0.0, "upper": 1.0, "mode": 0.5},
+}
+"""Parameters that a cvar does not name (Filebench's own defaults)."""
+_POSITIVE = {"shape", "scale", "rate", "gamma", "sigma"}
+
+
+def law_of(name: str, drawn: Drawn, variables: Variables) -> Law:
+    """The law of a drawn variable. Raises ExperimentError with its place."""
+    return _custom(name, drawn, variables) if drawn.custom else _random(name, drawn, variables)
+
+
+def number(expression: Expression, variables: Variables, what: str) -> float:
+    """A number that is not drawn. Raises ExperimentError."""
+    value = variables.fixed(expression)
+    if isinstance(value, (bool, str)) or not math.isfinite(value):
+        raise expression.place.error(f"{what}: found {value!r}, allowed: a number")
+    return value
+
+
+def _optional(drawn: Drawn, key: str, variables: Variables) -> float | None:
+    return number(drawn.attributes[key], variables, key) if key in drawn.attributes else None
+
+
+def _seed(drawn: Drawn, variables: Variables) -> int | None:
+    value = _optional(drawn, "seed", variables)
+    return None if value is None else abs(int(value)) % 2**63
+
+
+def _kind(drawn: Drawn, variables: Variables, default: str | None, allowed: tuple[str, ...]) -> str:
+    expression = drawn.attributes.get("type")
+    if expression is None:
+        if default is None:
+            raise drawn.place.error(
+                f"a cvar without a type, allowed: {', '.join(allowed)}", "type=cvar-gamma"
+            )
+        return default
+    written = str(variables.fixed(expression))
+    kind = written.removeprefix("cvar-")
+    if kind not in allowed:
+        shown = ", ".join(allowed)
+        raise expression.place.error(f"type: found {written!r}, allowed: {shown}", f"type={allowed[0]}")
+    return kind
+
+
+def _random(name: str, drawn: Drawn, variables: Variables) -> Law:
+    kind = _kind(drawn, variables, "tabular" if drawn.table else "gamma", DRAWN_KINDS)
+    least = _optional(drawn, "min", variables) or 0.0
+    mean = _optional(drawn, "mean", variables)
+    gamma = _optional(drawn, "gamma", variables)
+    gamma = (_GAMMA if gamma is None else gamma) / 1000
+    if gamma <= 0:
+        raise drawn.attributes["gamma"].place.error(f"gamma: found {gamma * 1000:g}, allowed: more than 0")
+    round_to = _optional(drawn, "round", variables) or None
+    most = _optional(drawn, "max", variables)
+    seed = _seed(drawn, variables)
+    if kind == "tabular":
+        return Law(name, kind, {}, _rows(drawn, variables, mean, least), least, most, round_to, seed)
+    if drawn.table:
+        raise drawn.place.error(f"a randvar of type {kind} with a randtable, allowed: with type=tabular")
+    centre = gamma if mean is None else mean
+    if centre < least:
+        raise drawn.place.error(f"mean: found {centre:g}, allowed: min={least:g} or more", "a larger mean=")
+    if kind == "uniform":
+        # Between min and as far beyond the mean as that is beyond min.
+        return Law(
+            name, kind, {"least": least, "greatest": 2 * centre - least}, (), None, most, round_to, seed
+        )
+    return Law(name, kind, {"mean": centre, "gamma": gamma, "least": least}, (), None, most, round_to, seed)
+
+
+def _rows(
+    drawn: Drawn, variables: Variables, mean: float | None, least: float
+) -> tuple[tuple[float, float, float], ...]:
+    if not drawn.table:
+        raise drawn.place.error(
+            "type tabular without a table, needed: randtable = {{percent, low, high}, ...}"
+        )
+    rows = []
+    for row in drawn.table:
+        percent, low, high = (
+            number(part, variables, what)
+            for part, what in ((row.percent, "percent"), (row.low, "low"), (row.high, "high"))
+        )
+        if percent < 0 or low < 0 or high < low:
+            raise row.percent.place.error(
+                f"found the row {{{percent:g}, {low:g}, {high:g}}}, allowed: a percentage of 0 or more, then low <= high"
+            )
+        rows.append((percent, low, high))
+    total = sum(row[0] for row in rows)
+    if not math.isclose(total, 100):
+        raise drawn.table[0].percent.place.error(
+            f"the percentages of the table add up to {total:g}, needed: 100", "mend one of them"
+        )
+    own = sum(percent * (low + high) / 200 for percent, low, high in rows)
+    if mean is not None and own > least:
+        scale = (mean - least) / (own - least)
+        rows = [
+            (percent, least + (low - least) * scale, least + (high - least) * scale)
+            for percent, low, high in rows
+        ]
+        if any(low < 0 for _, low, _ in rows):
+            raise drawn.place.error("mean and min of this table give sizes below 0", "leave mean out")
+    return tuple(rows)
+
+
+def _custom(name: str, drawn: Drawn, variables: Variables) -> Law:
+    kind = _kind(drawn, variables, None, tuple(CUSTOM_KINDS))
+    parameters = dict(_DEFAULTS[kind])
+    expression = drawn.attributes.get("parameters")
+    written = "" if expression is None else str(variables.fixed(expression))
+    place: Place = drawn.place if expression is None else expression.place
+    for entry in filter(None, (part.strip() for part in written.replace(",", ";").split(";"))):
+        key, colon, text = entry.partition(":")
+        value = setting(text) if colon else ""
+        if key not in parameters:
+            raise place.error(
+                f"parameters: found {entry!r}, allowed for cvar-{kind}: {', '.join(parameters)}",
+                f"{CUSTOM_KINDS[kind][0]}:4096",
+            )
+        if isinstance(value, (str, bool)):
+            raise place.error(f"parameters: found {entry!r}, needed: {key}:NUMBER", f"{key}:4096")
+        if key in _POSITIVE and value <= 0:
+            raise place.error(f"parameters: found {entry!r}, allowed: more than 0")
+        parameters[key] = float(value)
+    law = _checked(kind, parameters, place)
+    return Law(
+        name, law[0], law[1], (), _optional(drawn, "min", variables), _optional(drawn, "max", variables),
+        _optional(drawn, "round", variables) or None, _seed(drawn, variables),
+    )  # fmt: skip
+
+
+def _checked(kind: str, given: Mapping[str, float], place: Place) -> tuple[str, dict[str, float]]:
+    """The law and its parameters, by the names that agents have for them."""
+    if kind in ("uniform", "triangular"):
+        ordered = [given["lower"], *([given["mode"]] if kind == "triangular" else []), given["upper"]]
+        if ordered != sorted(ordered) or ordered[0] == ordered[-1]:
+            raise place.error(
+                "parameters: found bounds that are not in order, needed: lower < upper",
+                "lower:4096;upper:8192",
+            )
+        mode = {"mode": given["mode"]} if kind == "triangular" else {}
+        return kind, {"least": given["lower"], "greatest": given["upper"], **mode}
+    if kind == "lognormal":
+        # The plug-in names the deviation of the logarithm shape, and its mean scale.
+        return kind, {"mu": given["scale"], "sigma": given["shape"]}
+    if kind in ("gamma", "exponential") and given["mean"] <= 0:
+        raise place.error(f"parameters: found mean:{given['mean']:g}, allowed: more than 0")
+    return kind, dict(given)

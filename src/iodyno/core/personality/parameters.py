@@ -1,0 +1,160 @@
+"""What a personality can be told: its variables, as parameters that have a unit and can be factors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from iodyno.core.parameter import Level, Parameter
+from iodyno.core.personality import attributes as known
+from iodyno.core.personality.settings import setting
+from iodyno.core.personality.values import (
+    Arithmetic,
+    Command,
+    CompositeText,
+    Drawn,
+    Expression,
+    FilesText,
+    FlowopText,
+    Joined,
+    Personality,
+    ProcessText,
+    Reference,
+    SetVariable,
+)
+from iodyno.core.personality.values import Literal as Written
+from iodyno.core.workload import FILES, Workload
+
+Kind = Literal["size", "count", "switch", "text"]
+
+RESERVED = ("kind", "on", "program", "path", "variant", *(parameter.name for parameter in FILES.parameters))
+"""Names that mean something else in the section `workload` of an experiment."""
+
+
+@dataclass(frozen=True)
+class SettingParameter(Parameter):
+    """A variable: whole numbers and sizes as Filebench writes them too."""
+
+    def parse(self, written: object) -> Level:
+        """The level. Raises ValueError."""
+        if self.kind == "switch" and written in ("true", "false"):
+            return written == "true"
+        if self.kind == "count" and isinstance(written, str):
+            value = setting(written)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return super().parse(value)
+        return super().parse(written)
+
+
+def workload_of(personality: Personality) -> Workload:
+    """The workload `files` with the personality's variables as parameters."""
+    return workload_of_kinds(kinds_of(personality))
+
+
+def workload_of_kinds(kinds: Mapping[str, str]) -> Workload:
+    """The same, of variables whose kinds are known."""
+    own = tuple(_parameter(name, kind) for name, kind in kinds.items())
+    return Workload(FILES.name, FILES.help, (*own, *FILES.parameters), alone=True)
+
+
+def kinds_of(personality: Personality) -> dict[str, Kind]:
+    """What each variable holds that the personality sets, or uses and leaves to whoever runs it. Those that are computed from
+    others, or have a name that means something else, are left out.
+    """
+    sized = set(_sized(personality))
+    kinds: dict[str, Kind] = {}
+    computed: set[str] = set()
+    for statement in personality.statements:
+        if isinstance(statement, SetVariable) and not statement.attribute:
+            value = statement.value
+            if isinstance(value, Drawn):
+                kinds.setdefault(statement.name, "size")
+            elif isinstance(value, Written):
+                kinds.setdefault(statement.name, _kind(value, statement.name in sized))
+            else:
+                computed.add(statement.name)
+    local = {n for s in personality.statements if isinstance(s, CompositeText) for n in s.locals}
+    for name in _used(personality):
+        if name not in local:
+            kinds.setdefault(name, "size" if name in sized else "text")
+    return {n: k for n, k in kinds.items() if n not in computed and n not in RESERVED}
+
+
+def _kind(value: Written, sized: bool) -> Kind:
+    if isinstance(value.value, bool):
+        return "switch"
+    if isinstance(value.value, int):
+        return "size" if sized else "count"
+    return "text"
+
+
+def _parameter(name: str, kind: str) -> Parameter:
+    text = f"The variable ${name} of the personality"
+    if kind == "size":
+        return SettingParameter(name, "size", f"{text}, a size.", low=0)
+    if kind == "count":
+        return SettingParameter(name, "count", f"{text}, a number.", low=0)
+    if kind == "switch":
+        return SettingParameter(name, "switch", f"{text}, yes or no.")
+    return SettingParameter(name, "text", f"{text}.")
+
+
+_SIZES = {"size", "iosize", "workingset", "memsize", "min", "max", "mean", "round"}
+
+
+def _attributes(personality: Personality) -> Iterator[tuple[str, Expression]]:
+    """Every attribute of everything."""
+
+    def of_flowops(flowops: tuple[FlowopText, ...]) -> Iterator[tuple[str, Expression]]:
+        for flowop in flowops:
+            yield from flowop.attributes.items()
+            yield from ((name, value) for name, value in flowop.locals.items() if value is not None)
+
+    for statement in personality.statements:
+        if isinstance(statement, FilesText):
+            yield from statement.attributes.items()
+        elif isinstance(statement, CompositeText):
+            yield from of_flowops(statement.flowops)
+        elif isinstance(statement, ProcessText):
+            yield from statement.attributes.items()
+            for thread in statement.threads:
+                yield from thread.attributes.items()
+                yield from of_flowops(thread.flowops)
+        elif isinstance(statement, SetVariable):
+            if isinstance(statement.value, Drawn):
+                yield from statement.value.attributes.items()
+            else:
+                yield ("", statement.value)
+        elif isinstance(statement, Command) and statement.name not in ("echo", "system", "usage", "log"):
+            yield from statement.attributes.items()
+            yield from (("", value) for value in statement.values)
+
+
+def _sized(personality: Personality) -> Iterator[str]:
+    bytes_of = {"finishonbytes"}
+    flowops = [
+        f for s in personality.statements if isinstance(s, ProcessText) for t in s.threads for f in t.flowops
+    ]
+    for flowop in flowops:
+        if flowop.kind in bytes_of and "value" in flowop.attributes:
+            yield from _names(flowop.attributes["value"])
+    for key, value in _attributes(personality):
+        if key in _SIZES or known.OTHER_NAMES.get(key) in _SIZES:
+            yield from _names(value)
+
+
+def _used(personality: Personality) -> Iterator[str]:
+    for _, value in _attributes(personality):
+        yield from _names(value)
+
+
+def _names(expression: Expression) -> Iterator[str]:
+    if isinstance(expression, Reference):
+        yield expression.name
+    elif isinstance(expression, Arithmetic):
+        yield from _names(expression.left)
+        yield from _names(expression.right)
+    elif isinstance(expression, Joined):
+        for part in expression.parts:
+            yield from _names(part)

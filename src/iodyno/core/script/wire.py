@@ -1,0 +1,158 @@
+"""A script for one end, as its agent takes it (`agent/core/src/script.rs`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.script.flowops import OPENING, takes_messages
+from iodyno.core.script.mirror import CALL, mirrored
+from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Value, Variable
+
+_PROTOCOLS = {"ssl": "tls"}
+_SECOND_NS = 10**9
+
+Json = dict[str, Any]
+
+
+def strands_of(script: Script) -> int:
+    """Strands in all groups. Raises ExperimentError where a variable has no value."""
+    return sum(_number(group.strands) for group in script.groups)
+
+
+def script_json(script: Script, role: str) -> Json:
+    """What the end with this role does: the one that sends follows the script, the other one mirrors it.
+
+    Raises ExperimentError where a variable has no value, or a flowop uses a connection that nothing opens.
+    """
+    side = script if role == "send" else mirrored(script)
+    return {"groups": [_group(group, name) for group, name in zip(side.groups, names_of(side), strict=True)]}
+
+
+def names_of(script: Script) -> list[str]:
+    """Names of the groups; those that have the same get a number."""
+    given = Counter(group.name for group in script.groups)
+    seen: Counter[str] = Counter()
+    names = []
+    for group in script.groups:
+        seen[group.name] += 1
+        names.append(group.name if given[group.name] == 1 else f"{group.name} {seen[group.name]}")
+    return names
+
+
+def _group(group: Group, name: str) -> Json:
+    protocols = _protocols(group, name)
+    return {
+        "name": name,
+        "strands": _number(group.strands),
+        "transactions": [_transaction(transaction, protocols) for transaction in group.transactions],
+    }
+
+
+def _protocols(group: Group, name: str) -> Mapping[Value, str]:
+    """What each connection of a strand travels on."""
+    opened: dict[Value, str] = {}
+    for flowop in group.flowops():
+        connection = flowop.connection
+        if flowop.kind in OPENING:
+            protocol = str(flowop.options.get("protocol", "tcp"))
+            opened[connection] = _PROTOCOLS.get(protocol, protocol)
+        elif (takes_messages(flowop.kind) or flowop.kind == "disconnect") and connection not in opened:
+            named = f"conn={connection}" if connection else "a connection without a name (no conn=)"
+            raise ExperimentError(
+                f"{flowop.kind} uses {named}, which nothing before it opens",
+                where=f"{name}, line {flowop.line}",
+                advice="open it with connect or accept, with the same conn=",
+            )
+    return opened
+
+
+def _transaction(transaction: Transaction, protocols: Mapping[Value, str]) -> Json:
+    until: Json = {"kind": "iterations", "iterations": _number(transaction.iterations or 1)}
+    if transaction.duration_ns is not None:
+        until = {"kind": "duration", "duration_ns": _number(transaction.duration_ns)}
+    rate = None
+    if transaction.rate is not None:
+        rate = {"iterations": _number(transaction.rate), "period_ns": _SECOND_NS}
+    flowops = transaction.flowops or (Flowop("nop", {}, transaction.line),)
+    labels = _labels(transaction)
+    operations = [_flowop(flowop, label, protocols) for flowop, label in zip(flowops, labels, strict=True)]
+    return {"until": until, "rate": rate, "operations": operations}
+
+
+def _labels(transaction: Transaction) -> list[str]:
+    """A name for each flowop: its kind, with a number where there are several of it."""
+    kinds = [flowop.kind for flowop in transaction.flowops] or ["nop"]
+    seen: Counter[str] = Counter()
+    labels = []
+    for kind in kinds:
+        seen[kind] += 1
+        labels.append(f"{kind} {seen[kind]}" if kinds.count(kind) > 1 else kind)
+    return labels
+
+
+def _flowop(flowop: Flowop, label: str, protocols: Mapping[Value, str]) -> Json:
+    """Every key that differs from what the agent takes where nothing is said."""
+    # The other end is the job's; its name in the script is for people, and may be a variable that nobody sets.
+    options = {name: _given(value) for name, value in flowop.options.items() if name != "remotehost"}
+    written: Json = {"call": flowop.kind, "label": label}
+    if connection := options.get("conn"):
+        written["connection"] = connection
+    if (protocol := protocols.get(flowop.connection, "tcp")) != "tcp" and flowop.kind not in ("think", "nop"):
+        written["protocol"] = protocol
+    if takes_messages(flowop.kind):
+        written["size"] = _size(options["size"])
+        if CALL in options:
+            written["call_bytes"] = options[CALL]
+    written |= {
+        key: options[name]
+        for key, name in (
+            ("count", "count"),
+            ("repeat", "repeat"),
+            ("timeout_ns", "timeout"),
+            ("duration_ns", "duration"),
+            ("directory", "dir"),
+            ("files", "nfiles"),
+        )
+        if name in options
+    }
+    if flowop.kind == "think":
+        written["think"] = "busy" if options.get("busy") else "idle"
+    for key, name in (("can_fail", "canfail"), ("non_blocking", "non_blocking")):
+        if name in options:
+            written[key] = True
+    if flowop.kind in OPENING:
+        written["socket"] = _socket(options)
+    return written
+
+
+def _socket(options: Mapping[str, Any]) -> Json:
+    """Options of the connection's socket; null: the kernel's own."""
+    return {
+        "send_buffer_bytes": options.get("wndsz"),
+        "receive_buffer_bytes": options.get("wndsz"),
+        "nagle": False if options.get("tcp_nodelay") else None,
+        "congestion_control": options.get("cc"),
+    }
+
+
+def _size(size: Any) -> Json:
+    if isinstance(size, Uniform):
+        return {"law": "uniform", "least_bytes": size.low_bytes, "greatest_bytes": size.high_bytes}
+    return {"law": "fixed", "bytes": size}
+
+
+def _given(value: Value) -> Any:
+    if isinstance(value, Variable):
+        raise ExperimentError(
+            f"the variable ${value.name} has no value",
+            where=f"line {value.line} of the profile" if value.line else "the script",
+            advice=f"write `{value.name}:` into `workload` or `factors`, or set it with --set {value.name}=...",
+        )
+    return value
+
+
+def _number(amount: Value) -> int:
+    return int(_given(amount))

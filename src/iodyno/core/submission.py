@@ -1,0 +1,53 @@
+"""The ways in which one end of a workload can make its calls, by the word that an experiment names them with.
+
+`driver` and `interface` say it for both ends. `server` and `client` say it for one end alone, so that the way can be
+a factor while the other end stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A way to make calls, in the agent's words (`agent/core/src/interface.rs`).
+
+    `transport` is what this end travels on instead of the other's; None: the same. `ring` is the version of the
+    packet ring; 0: `AF_XDP`; None: there is none.
+    """
+
+    help: str
+    driver: str
+    interface: str = "read_write"
+    transport: str | None = None
+    ring: int | None = None
+
+
+SERVERS: Mapping[str, Submission] = {
+    "recvfrom": Submission("recvfrom and sendto, poll when there is nothing.", "threads"),
+    "recvmsg": Submission("recvmsg and sendmsg, poll when there is nothing.", "threads", "message"),
+    "recvmmsg": Submission("recvmmsg and sendmmsg, `batch` datagrams a call.", "threads", "batch"),
+    "segments": Submission("UDP segmentation and receive offload.", "threads", "segments"),
+    "epoll": Submission("epoll and calls that do not block.", "epoll"),
+    "io_uring": Submission("io_uring, multishot receive.", "io_uring"),
+    "packet_v2": Submission(
+        "Packet socket with a shared ring, TPACKET_V2.", "rings", transport="packet", ring=2
+    ),
+    "packet_v3": Submission(
+        "Packet socket with a shared ring of blocks, TPACKET_V3.", "rings", transport="packet", ring=3
+    ),
+    "xdp": Submission("AF_XDP.", "rings", transport="xdp", ring=0),
+}
+"""How the end that answers or receives can make its calls."""
+
+CLIENTS: Mapping[str, Submission] = {
+    "threads": Submission("One blocking thread a connection.", "threads"),
+    "epoll": Submission("epoll and calls that do not block.", "epoll"),
+    "recvmmsg": Submission("epoll, recvmmsg and sendmmsg.", "epoll", "batch"),
+    "io_uring": Submission("io_uring.", "io_uring"),
+    "xdp": Submission("AF_XDP.", "rings", transport="xdp", ring=0),
+    "reflector": Submission("A program in the kernel that turns answers into requests.", "reflector"),
+}
+"""How the end that asks or sends can make its calls."""

@@ -1,0 +1,261 @@
+"""A design as a text of comma-separated values: a line for each trial, a column for each factor.
+
+Levels are natural (`64KiB`, `on`, or a number in the base unit) or coded (-1 and 1 for the ends of the file's
+levels, 0 for the middle). Columns that design packages add (`run.no`, `Blocks`, ...) are known; those of ours are
+what `iodyno plan --csv` writes.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iodyno.core.design import Coding
+from iodyno.core.effect import LETTERS
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import Experiment
+from iodyno.core.factor import Factor, parameter_of
+from iodyno.core.workload import Level
+from iodyno.designs import ranges
+
+_BOOKKEEPING = {
+    "", "name", "order", "replicate", "point", "plot", "run", "run.no", "run.no.in.std.order",
+    "run.no.std.rp", "std.order", "run.order",
+    "standard.order",
+}  # fmt: skip
+_BLOCKS = {"block", "blocks", ".block."}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE)
+_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class DesignRows:
+    """The trials in their order: what each sets, its block, counted from 0, and its point, where the text says them."""
+
+    rows: list[dict[str, Level]]
+    blocks: list[int] | None
+    points: list[str] | None
+
+
+@dataclass(frozen=True)
+class _Column:
+    place: int
+    name: str
+    factor: Factor
+    coding: Coding
+    coded: bool
+
+
+def read(experiment: Experiment, text: str) -> DesignRows:
+    """The trials in the text. Raises ExperimentError with file, line and column of the first thing that is wrong."""
+    file = experiment.design.file or "design.rows"
+    lines = _lines(text, file)
+    if len(lines) < 2:
+        raise _wrong(
+            file,
+            1,
+            "",
+            f"found {'no line' if not lines else 'a header alone'}, needed: a header and a line for each trial",
+        )
+    head = [cell.strip() for cell in lines[0][1]]
+    for number, cells in lines[1:]:
+        if len(cells) != len(head):
+            raise _wrong(
+                file, number, "", f"found {len(cells)} of {len(head)} cells, allowed: one for each column"
+            )
+    columns, together, block = _columns(experiment, head, file, lines)
+    rows = []
+    for number, cells in lines[1:]:
+        row: dict[str, Level] = {}
+        by_name = {column.factor.name: column for column in columns}
+        for factor in experiment.factors:
+            column = by_name.get(factor.name)
+            if column is None:
+                row |= factor.settings(0)
+                continue
+            row |= _settings(experiment, column, cells[column.place].strip(), file, number)
+        for place, name in together:
+            _check_together(experiment, name, cells[place].strip(), row[name], file, number)
+        rows.append(row)
+    blocks = None
+    if block is not None:
+        told = [cells[block].strip() for _, cells in lines[1:]]
+        numbers = {name: index for index, name in enumerate(dict.fromkeys(told))}
+        blocks = [numbers[name] for name in told]
+    return DesignRows(rows, blocks, _points(head, lines[1:]))
+
+
+def _points(head: Sequence[str], lines: Sequence[tuple[int, list[str]]]) -> list[str] | None:
+    """The points' names, when they are such as a plan of ours has."""
+    if "point" not in head:
+        return None
+    names = [cells[head.index("point")].strip() for _, cells in lines]
+    return names if all(re.fullmatch(r"p\d{2,6}", name) for name in names) else None
+
+
+def _lines(text: str, file: str) -> list[tuple[int, list[str]]]:
+    """The lines that are not empty, with their numbers, counted from 1."""
+    first = text.split("\n", 1)[0]
+    # R writes semicolons where the comma is in numbers (write.csv2).
+    delimiter = max((",", ";", "\t"), key=first.count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    lines = []
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                lines.append((reader.line_num, cells))
+    except csv.Error as problem:
+        raise _wrong(file, reader.line_num, "", f"found {problem}, allowed: comma-separated values") from None
+    return lines
+
+
+def _columns(
+    experiment: Experiment, head: Sequence[str], file: str, lines: Sequence[tuple[int, list[str]]]
+) -> tuple[list[_Column], list[tuple[int, str]], int | None]:
+    """The columns of factors, those of what is set together, and that of blocks."""
+    factors = {factor.name: factor for factor in experiment.factors}
+    together = {name for factor in experiment.factors for name in factor.together}
+    # A design made without names has letters.
+    letters = {
+        letter: factor
+        for letter, factor in zip(LETTERS, experiment.factors, strict=False)
+        if letter not in factors
+    }
+    named = any(name in factors for name in head)
+    numbers = {place: [cells[place].strip() for _, cells in lines[1:]] for place in range(len(head))}
+    known: list[tuple[int, str, Factor]] = []
+    beside: list[tuple[int, str]] = []
+    block: int | None = None
+    for place, name in enumerate(head):
+        factor = factors.get(name) or (None if named else letters.get(name))
+        if factor is not None:
+            if any(other is factor for _, _, other in known):
+                raise _wrong(file, lines[0][0], name, "found the column twice, allowed: once")
+            known.append((place, name, factor))
+        elif name in together:
+            beside.append((place, name))
+        elif name.lower() in _BLOCKS and block is None:
+            block = place
+        elif name.lower() not in _BOOKKEEPING:
+            near = difflib.get_close_matches(name, [*factors], n=1, cutoff=0.55)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise _wrong(
+                file,
+                lines[0][0],
+                name,
+                f"is no factor, allowed: {', '.join(factors)}, and columns such as run.no and Blocks{hint}",
+            )
+    for name, factor in factors.items():
+        if len(factor.levels) > 1 and not any(other is factor for _, _, other in known):
+            raise _wrong(
+                file,
+                lines[0][0],
+                "",
+                f"the column {name} is missing, needed: one for each factor that varies",
+            )
+    for number, cells in lines[1:]:
+        for place, name, factor in known:
+            if cells[place].strip() in ("", "NA"):
+                shown = ranges.shown(experiment, factor)
+                raise _wrong(file, number, name, f"found nothing, needed: a level of {factor.name} ({shown})")
+    below = any(_plain(value) and float(value) < 0 for place, _, _ in known for value in numbers[place])
+    coding = {f.name: ranges.coding_of(f, log=f.name in experiment.design.log) for f in experiment.factors}
+    columns = []
+    for place, name, factor in known:
+        values = numbers[place]
+        small = all(_plain(value) and abs(float(value)) <= 3 for value in values)
+        listed = (
+            all(_natural(experiment, factor, value) in factor.levels for value in values) if small else True
+        )
+        negative = small and any(float(value) < 0 for value in values)
+        columns.append(
+            _Column(place, name, factor, coding[factor.name], negative or (below and small and not listed))
+        )
+    return columns, beside, block
+
+
+def _settings(experiment: Experiment, column: _Column, cell: str, file: str, line: int) -> dict[str, Level]:
+    factor, coding = column.factor, column.coding
+    shown = ranges.shown(experiment, factor)
+    if column.coded:
+        if not _plain(cell):
+            raise _wrong(
+                file,
+                line,
+                column.name,
+                f"found {cell[:_SHOWN]!r} among coded levels, allowed: numbers from -1 to 1",
+            )
+        value = float(cell)
+        if coding.kind == "word" and (value not in (-1, 1) or len(factor.levels) != 2):
+            raise _wrong(
+                file,
+                line,
+                column.name,
+                f"found {cell}, allowed: -1 and 1 for a factor of two words ({shown})",
+            )
+        if not -1 <= value <= 1:
+            raise _wrong(file, line, column.name, f"found {cell}, allowed: -1 to 1, the ends of {shown}")
+        if coding.kind == "word":
+            return ranges.at(factor, coding.low if value < 0 else coding.high)
+        return ranges.place(experiment, factor, coding, value)
+    level = _natural(experiment, factor, cell)
+    if level in factor.levels:
+        return ranges.at(factor, next(own for own in factor.levels if own == level))
+    if level is None or coding.kind == "word" or not ranges.is_number(level):
+        raise _wrong(
+            file, line, column.name, f"found {cell[:_SHOWN]!r}, allowed: a level of {factor.name} ({shown})"
+        )
+    if not int(coding.low) <= int(level) <= int(coding.high):
+        raise _wrong(
+            file,
+            line,
+            column.name,
+            f"found {cell[:_SHOWN]}, allowed: a level within those of {factor.name} ({shown})",
+        )
+    return ranges.at(factor, level)
+
+
+def _check_together(experiment: Experiment, name: str, cell: str, level: Level, file: str, line: int) -> None:
+    parameter = parameter_of(experiment.workload.workload, name)
+    told = parameter.show(level) if parameter else str(level)
+    if cell not in (told, str(level)) and not (
+        isinstance(level, bool) and cell.lower() == str(level).lower()
+    ):
+        raise _wrong(
+            file,
+            line,
+            name,
+            f"found {cell[:_SHOWN]!r}, allowed: {told}, which the file sets together with the factor",
+        )
+
+
+def _natural(experiment: Experiment, factor: Factor, cell: str) -> Level | None:
+    """The level that the cell says in its own unit, or as a number in the base unit; None when it says none."""
+    for level in factor.levels:
+        if cell == str(level):
+            return level
+    if all(isinstance(level, bool) for level in factor.levels):
+        cell = {"true": "on", "false": "off"}.get(cell.lower(), cell)
+    parameter = parameter_of(experiment.workload.workload, factor.name)
+    if parameter is not None and parameter.kind == "duration" and _plain(cell) and float(cell).is_integer():
+        return int(float(cell)) if parameter.low <= float(cell) <= parameter.high else None
+    try:
+        return parameter.parse(cell) if parameter is not None else None
+    except ValueError:
+        return None
+
+
+def _plain(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None
+
+
+def _wrong(file: str, line: int, column: str, what: str) -> ExperimentError:
+    return ExperimentError(
+        what,
+        where=f"{file}:{line}" + (f": column {column[:_SHOWN]}" if column else ""),
+        advice="`iodyno plan EXPERIMENT --csv` writes a file of that form",
+    )

@@ -1,0 +1,36 @@
+"""Plackett-Burman designs: main effects of up to n - 1 factors in n trials, n a multiple of four.
+
+Plackett and Burman 1946, "The design of optimum multifactorial experiments"; the columns are those of a Hadamard matrix, made by
+pyDOE. Where n is no power of two, every main effect is partly aliased with all two-factor interactions of the others.
+"""
+
+from __future__ import annotations
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import Experiment
+from iodyno.core.workload import Level
+from iodyno.designs import ranges
+from iodyno.designs.runs import Runs, of_levels
+
+MOST_FACTORS = 47
+"""Chosen: 48 trials; who has more factors begins with fewer."""
+
+
+def points(experiment: Experiment) -> Runs:
+    """The trials of the smallest such design with a column for each factor. Raises ExperimentError."""
+    ends = ranges.two_levels(experiment)
+    if not 2 <= len(ends) <= MOST_FACTORS:
+        raise ExperimentError(
+            f"number of factors: {len(ends)}, allowed: 2 to {MOST_FACTORS} in the design plackett_burman",
+            where="factors",
+            advice="use full_factorial for one factor; leave some out where there are too many",
+        )
+    import pydoe  # slow to import, and few need it
+
+    rows = []
+    for line in pydoe.pbdesign(len(ends)):
+        row: dict[str, Level] = {}
+        for factor, (low, high), value in zip(experiment.factors, ends, line, strict=True):
+            row |= ranges.at(factor, low if value < 0 else high)
+        rows.append(row)
+    return of_levels(rows)

@@ -1,0 +1,152 @@
+"""The section `workload` of a load whose hosts need no other end, such as `disk`: where it runs, and on what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from iodyno.core import disk_parameters
+from iodyno.core.experiment import WorkloadSpec
+from iodyno.core.factor import Factor
+from iodyno.core.personality.parameters import kinds_of, workload_of
+from iodyno.core.workload import DISK, FILES, WORKLOADS, Workload
+from iodyno.formats import experiment_model as model
+from iodyno.formats import program_section
+from iodyno.formats.mistakes import Path, found, unknown
+
+if TYPE_CHECKING:
+    from iodyno.formats.experiment_sections import Reading
+
+_OPEN = ("iops", "offered_operations_per_s", "response_time_p50_ns", "response_time_p99_ns")
+_CLOSED = ("iops", "read_service_time_p50_ns", "read_service_time_p99_ns", "write_service_time_p99_ns")
+
+
+def read(reading: Reading, described: Workload, written: Any, path: Path) -> WorkloadSpec | None:
+    """The workload, when it can be read; what cannot is noted."""
+    program = None
+    if described.name == FILES.name:
+        program = program_section.read(reading, written, path)
+        if program is None:
+            return None
+        described = workload_of(program)
+    if described.name == DISK.name:
+        written = _with_target(reading, written, path)
+    section = reading.section(model.sections_of(described)[0], written, path)
+    on = written.get("on")
+    if isinstance(on, str) and on not in reading.groups and on not in reading.host_names:
+        reading.note((*path, "on"), unknown(on, [*reading.groups]))
+        return None
+    if section is None:
+        return None
+    held = section.model_dump(exclude_unset=True)
+    settings = {p.name: held[p.name] for p in described.parameters if p.name in held}
+    clients = reading.groups.get(on, (on,))
+    kinds = kinds_of(program) if program else {}
+    return WorkloadSpec(described.name, settings=settings, hosts=clients, program=program, variables=kinds)
+
+
+def named(plain: Any) -> Workload:
+    """The workload that a file names, though it cannot be read; the first of all where it names none."""
+    section = plain.get("workload")
+    kind = section.get("kind") if isinstance(section, dict) else None
+    known = WORKLOADS.get(kind) if isinstance(kind, str) else None
+    return known or next(iter(WORKLOADS.values()))
+
+
+def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
+    """What the settings mean together with the factors."""
+    if workload.program is not None:
+        program_section.check(reading, workload, factors)
+    if workload.kind != DISK.name:
+        return
+    given = {*workload.settings, *(name for f in factors.values() for name in (f.name, *f.together))}
+    if "volume" in given and "target" in given:
+        reading.note(("workload", "target"), "the volume is the target, allowed: one of the two")
+    # Also a volume with a wrong level is one, so that no target is asked for beside it.
+    if "volume" in given or reading.has(("factors", "volume")):
+        _check_volume(reading, workload, given)
+    elif "target" not in given and not reading.has(("workload", "target")):
+        reading.note_missing(("workload",), "target", "the file or device that is read and written")
+    for name, text in disk_parameters.mistakes_of(workload.settings):
+        reading.note(("workload", name), text)
+    targets = [workload.settings.get("target"), *_levels(factors, "target")]
+    files = [t for t in targets if isinstance(t, str) and disk_parameters.kind_of(t) == "file"]
+    if files and "working_set" not in given and not reading.mistakes:
+        reading.note_missing(
+            ("workload",), "working_set", f"the bytes of {files[0]} that are used, such as 1GiB"
+        )
+    most, clients = len(workload.hosts), [workload.settings.get("clients"), *_levels(factors, "clients")]
+    for count in clients:
+        if isinstance(count, int) and count > most:
+            where = ("factors", "clients") if reading.has(("factors", "clients")) else ("workload", "clients")
+            reading.note(where, f"found {count}, allowed: 1 to {most}, as many as there are hosts")
+
+
+def _check_volume(reading: Reading, workload: WorkloadSpec, given: set[str]) -> None:
+    """A volume is made on the lab's machine, for one host."""
+    where = ("factors", "volume") if reading.has(("factors", "volume")) else ("workload", "volume")
+    if len(workload.hosts) > 1:
+        reading.note(where, f"found {len(workload.hosts)} hosts, allowed: one, that uses the volume")
+    if "working_set" not in given:
+        reading.note_missing(("workload",), "working_set", "the size of the volume, such as 256MiB")
+
+
+def outcomes_of(workload: WorkloadSpec) -> tuple[str, ...]:
+    """What is worth showing where the file names nothing."""
+    times = _OPEN if "rate" in workload.settings else _CLOSED
+    if workload.program is not None:
+        times = ("iops", "bytes_per_s", "service_time_p50_ns", "service_time_p99_ns")
+    each = tuple(f"{host}.cpu_us_per_io" for host in workload.hosts[:1])
+    return (*times, *(("fairness",) if len(workload.hosts) > 1 else ()), *each)
+
+
+def no_bystander(kind: str) -> str:
+    """Why a workload of this kind does not run beside another."""
+    return f"found {found(kind)}, allowed: any other workload, which lasts as long as the windows"
+
+
+def add_to_schema(definitions: dict[str, Any]) -> None:
+    """The forms of a target that are short for several keys, for the JSON Schema."""
+    section = definitions[f"{DISK.name}_workload"]["properties"]
+    size = {key: value for key, value in section["working_set"].items() if key != "description"}
+    path = {"type": "string"}
+    short = [
+        {"required": ["file"], "properties": {"file": path, "size": size}},
+        {"required": ["device"], "properties": {"device": path, "size": size}},
+    ]
+    section["target"] = {
+        "description": section["target"]["description"],
+        "anyOf": [path, *({"type": "object", "additionalProperties": False, **one} for one in short)],
+    }
+
+
+def _levels(factors: Mapping[str, Factor], name: str) -> list[object]:
+    return [
+        level
+        for factor in factors.values()
+        for own, levels in ((factor.name, factor.levels), *factor.together.items())
+        if own == name
+        for level in levels
+    ]
+
+
+def _with_target(reading: Reading, written: Any, path: Path) -> Any:
+    """The section with the short form of its target: `{file: PATH, size: 1GiB}` and `{device: PATH}` spelled out."""
+    target = written.get("target")
+    if not isinstance(target, dict):
+        return written
+    here = (*path, "target")
+    kinds = [kind for kind in ("file", "device") if kind in target]
+    others = [key for key in target if key not in ("file", "device", "size")]
+    if len(kinds) != 1 or others:
+        what = found(others[0]) if others else "no file and no device" if not kinds else "file and device"
+        reading.note(here, f"found {what}, allowed: a path, {{file: PATH, size: 1GiB}} or {{device: PATH}}")
+        return {key: value for key, value in written.items() if key != "target"}
+    place = target[kinds[0]]
+    if isinstance(place, str) and disk_parameters.is_device(place) != (kinds[0] == "device"):
+        allowed = "a path in /dev" if kinds[0] == "device" else "a path that is not in /dev"
+        reading.note((*here, kinds[0]), f"found {found(place)}, allowed: {allowed}")
+    if "size" in target and "working_set" in written:
+        reading.note((*here, "size"), "working_set is set in the workload too, allowed: one of the two")
+    given = {"target": place} | ({"working_set": target["size"]} if "size" in target else {})
+    return {**written, **given}

@@ -1,0 +1,36 @@
+"""An experiment file's text with another design: what the command line asks for, or a design file that is kept in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from iodyno.formats import yaml_document
+
+
+def with_design(text: str, design: Mapping[str, Any], written: str) -> str:
+    """The text in which the section `design` is `written`, one line such as `design: {kind: csv}`.
+
+    Lines after it keep their numbers where the section had more than one. `design`: the same as values, for a text in
+    which the section has no lines of its own. Raises NotYamlError.
+    """
+    top, _ = yaml_document.read(text, {})
+    lines = text.split("\n")
+    if not isinstance(top.value, dict):
+        return text
+    starts = sorted(top.key_lines.values())
+    if "design" not in top.key_lines:
+        if lines and lines[-1] == "":
+            lines.pop()
+        return "\n".join([*lines, written, ""])
+    begin = top.key_lines["design"]
+    if starts.count(begin) > 1 or not lines[begin - 1].startswith(("design", '"design', "'design")):
+        # Here, as that module is made of others that need this one.
+        from iodyno.formats.experiment_file import experiment_text
+
+        return experiment_text({**top.plain(), "design": dict(design)})
+    end = next((line for line in starts if line > begin), len(lines) + 1)
+    # Comments and empty lines before the next key are about that key.
+    while end - 1 > begin and (not lines[end - 2].strip() or lines[end - 2].startswith("#")):
+        end -= 1
+    return "\n".join([*lines[: begin - 1], written, *[""] * (end - begin - 1), *lines[end - 1 :]])

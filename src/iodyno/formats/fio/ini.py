@@ -1,0 +1,230 @@
+"""A job file of fio as sections: keys with their lines, `[global]` ones given to the jobs after them.
+
+Included files, `${NAME}` of the environment, and the words $jobname, $pagesize, $ncpus and $mb_memory are put in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iodyno.core.errors import ExperimentError
+from iodyno.formats.mistakes import Mistake, error, found
+
+MAX_BYTES = 1 << 20
+MAX_JOBS = 1000
+_MAX_INCLUDES = 16
+_KEYWORDS = ("jobname", "jobnum", "clientuid", "pagesize", "ncpus", "mb_memory", "filenum")
+
+
+@dataclass(frozen=True)
+class Key:
+    """What was written under a key, and where."""
+
+    name: str
+    value: str
+    file: str
+    line: int
+
+    def mistake(self, text: str) -> ExperimentError:
+        """The error about it."""
+        return ExperimentError(
+            f"{self.name}: {text}", where=f"{self.file}:{self.line}", advice="docs/fio.md lists the options"
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """A job: its keys, in the order in which they were given, the last of each name counting."""
+
+    name: str
+    file: str
+    line: int
+    keys: Mapping[str, Key] = field(default_factory=dict)
+
+
+def is_job_file(path: str | os.PathLike[str]) -> bool:
+    """Whether the file holds jobs of fio: by its suffix, or by a first line in square brackets that YAML would not have."""
+    file = Path(path)
+    if file.suffix.lower() in (".fio", ".job"):
+        return True
+    if file.suffix.lower() not in (".ini", ""):
+        return False
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(65536).decode("utf-8", errors="replace")
+    except (OSError, ValueError):
+        return False
+    first = next(
+        (line.strip() for line in head.splitlines() if line.strip() and line.lstrip()[0] not in "#;"), ""
+    )
+    return re.fullmatch(r"\[[^\],]+\]", first) is not None
+
+
+def read_sections(
+    path: str | os.PathLike[str],
+    environment: Mapping[str, str] | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> list[Section]:
+    """The jobs of the file. Raises ExperimentError with file and line."""
+    file = Path(path)
+    return parse_sections(_content(file, str(path)), file=str(path), environment=environment, aliases=aliases)
+
+
+def parse_sections(
+    text: str | bytes,
+    *,
+    file: str = "job.fio",
+    environment: Mapping[str, str] | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> list[Section]:
+    """The jobs in the text, which errors call `file`. Raises ExperimentError with file and line."""
+    reading = _Reading(os.environ if environment is None else environment, aliases or {})
+    reading.read(text, file, 0)
+    if reading.mistakes:
+        raise error(file, reading.mistakes, "docs/fio.md shows what a job file may hold")
+    if not reading.jobs:
+        raise ExperimentError(
+            "found no job, needed: a section such as [job1]", where=file, advice="docs/fio.md shows job files"
+        )
+    return reading.jobs
+
+
+class _Reading:
+    """All files of a job file."""
+
+    def __init__(self, environment: Mapping[str, str], aliases: Mapping[str, str]) -> None:
+        self.environment = environment
+        self.aliases = aliases
+        self.globals: dict[str, Key] = {}
+        self.jobs: list[Section] = []
+        self.open: dict[str, Key] | None = None
+        self.mistakes: list[Mistake] = []
+        self.includes = 0
+
+    def read(self, text: str | bytes, file: str, depth: int) -> None:
+        """One file."""
+        for number, line in enumerate(_decoded(text, file).splitlines(), start=1):
+            stripped = line.strip()
+            if not stripped or stripped[0] in "#;":
+                continue
+            if stripped.startswith("["):
+                self.section(stripped, file, number)
+            elif re.match(r"include\s+\S", stripped):
+                self.include(stripped.split(None, 1)[1].strip(), file, number, depth)
+            elif self.open is None:
+                text_ = f"found {found(stripped)} before the first section, needed: [global] or [NAME]"
+                self.mistakes.append(Mistake(number, "", text_))
+                return
+            else:
+                self.key(stripped, file, number)
+
+    def section(self, written: str, file: str, line: int) -> None:
+        """`[name]`."""
+        match = re.fullmatch(r"\[([^\]]*)\]\s*(?:[#;].*)?", written)
+        name = match[1].strip() if match else ""
+        if not name:
+            self.mistakes.append(
+                Mistake(line, "", f"found {found(written)}, needed: a name in brackets, such as [job1]")
+            )
+            self.open = {}
+            return
+        if name == "global":
+            self.open = self.globals
+            return
+        keys = dict(self.globals)
+        self.open = keys
+        self.jobs.append(Section(name, file, line, keys))
+        if len(self.jobs) > MAX_JOBS:
+            raise ExperimentError(
+                f"found more than {MAX_JOBS} jobs, allowed: {MAX_JOBS}", where=f"{file}:{line}"
+            )
+
+    def key(self, written: str, file: str, line: int) -> None:
+        """`name=value`, or a name alone."""
+        name, _, value = written.partition("=")
+        # A comment may follow after a blank.
+        value = re.split(r"\s[#;]", value, maxsplit=1)[0].strip()
+        name = name.strip().lower().replace("-", "_")
+        name = re.split(r"\s[#;]", name, maxsplit=1)[0].strip()
+        assert self.open is not None
+        known = self.aliases.get(name, name)
+        self.open.pop(known, None)
+        job = self.jobs[-1].name if self.jobs and self.open is self.jobs[-1].keys else ""
+        self.open[known] = Key(name, self.put_in(value, job, line), file, line)
+
+    def put_in(self, value: str, job: str, line: int) -> str:
+        """The value with what `${NAME}` and words such as $jobname stand for."""
+
+        def outside(match: re.Match[str]) -> str:
+            if match[1] not in self.environment:
+                self.mistakes.append(
+                    Mistake(
+                        line,
+                        "",
+                        f"${{{match[1]}}} is not in the environment, needed: {match[1]}=... before the command",
+                    )
+                )
+                return "1"
+            return self.environment[match[1]]
+
+        def word(match: re.Match[str]) -> str:
+            if match[1] == "jobname" and job:
+                return job
+            here = {
+                "pagesize": lambda: os.sysconf("SC_PAGE_SIZE"),
+                "ncpus": lambda: os.cpu_count() or 1,
+                "mb_memory": lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+            }
+            return str(here[match[1]]()) if match[1] in here else match[0]
+
+        value = re.sub(r"\$\{(\w+)\}", outside, value)
+        return re.sub(rf"\$({'|'.join(_KEYWORDS)})\b", word, value)
+
+    def include(self, name: str, file: str, line: int, depth: int) -> None:
+        """`include FILE`, beside the file that includes it."""
+        self.includes += 1
+        if depth >= _MAX_INCLUDES or self.includes > 10 * _MAX_INCLUDES:
+            raise ExperimentError(
+                f"include {name}: more than {_MAX_INCLUDES} files within each other", where=f"{file}:{line}"
+            )
+        path = Path(file).parent / name
+        self.read(_content(path, f"{file}:{line}"), str(path), depth + 1)
+
+
+def _content(path: Path, where: str) -> bytes:
+    advice = "name a job file of fio"
+    try:
+        if not path.is_file() and path.exists():
+            raise ExperimentError("is no regular file", where=where, advice=advice)
+        with path.open("rb") as opened:
+            return opened.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
+        shown = "" if where == str(path) else f"{path} "
+        raise ExperimentError(f"{shown}cannot be read: {reason}", where=where, advice=advice) from None
+
+
+def _decoded(text: str | bytes, file: str) -> str:
+    raw = text.encode("utf-8", errors="surrogatepass") if isinstance(text, str) else text
+    if len(raw) > MAX_BYTES:
+        raise ExperimentError(
+            f"is larger than {MAX_BYTES >> 20} MiB, allowed: a job file of that size", where=file
+        )
+    try:
+        decoded = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+    except UnicodeDecodeError as problem:
+        line = 1 + raw[: problem.start].count(b"\n")
+        raise ExperimentError(
+            f"the byte 0x{raw[problem.start]:02x} is no UTF-8, allowed: text", where=f"{file}:{line}"
+        ) from None
+    for character in ("\x00", "\x1b"):
+        if character in decoded:
+            line = 1 + decoded[: decoded.index(character)].count("\n")
+            raise ExperimentError(f"found the character {character!r}, allowed: text", where=f"{file}:{line}")
+    if not decoded.strip():
+        raise ExperimentError("the file is empty, needed: a section such as [job1]", where=file)
+    return decoded

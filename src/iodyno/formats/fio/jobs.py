@@ -1,0 +1,523 @@
+"""Sections of a job file become settings of the workload `disk`, and what is to be said about them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from iodyno.core import quantity
+from iodyno.formats.fio import numbers
+from iodyno.formats.fio.fields import cpus, direction, size_range
+from iodyno.formats.fio.file_engines import personality
+from iodyno.formats.fio.ini import Key, Section
+from iodyno.formats.fio.options import CARRIED, REFUSED, WITHOUT_EFFECT, known
+from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
+
+_T = TypeVar("_T")
+
+_PATTERNS: Mapping[str, tuple[bool, float]] = {
+    "read": (False, 100.0),
+    "write": (False, 0.0),
+    "randread": (True, 100.0),
+    "randwrite": (True, 0.0),
+    "rw": (False, 50.0),
+    "readwrite": (False, 50.0),
+    "randrw": (True, 50.0),
+}
+"""Whether places are random, and the share of reads."""
+_TRIMS = ("trim", "randtrim", "trimwrite", "randtrimwrite")
+
+ENGINES: Mapping[str, str] = {
+    "psync": "pread", "sync": "pread", "vsync": "pread", "pvsync": "pread", "pvsync2": "preadv2", "libaio": "aio",
+    "io_uring": "io_uring", "mmap": "mmap", "null": "pread",
+}  # fmt: skip
+FILE_ENGINES = ("filecreate", "filestat", "filedelete")
+_SAID = {
+    "sync": "ioengine=sync: pread and pwrite, without the lseek before each",
+    "vsync": "ioengine=vsync: pread and pwrite; neighbours are not joined",
+    "pvsync": "ioengine=pvsync: pread and pwrite of one piece",
+}
+_ASYNCHRONOUS = ("io_uring", "aio")
+DEFAULT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job: its settings of the workload `disk` (or the file program that it is), and the times around it."""
+
+    name: str
+    settings: Mapping[str, Any]
+    warm_up_ns: int
+    measured_ns: int | None
+    seed: int | None
+    cpus: tuple[int, ...]
+    alone_after: bool
+    """Whether it waits for all jobs before it."""
+    waits_for: str | None
+    file: str
+    line: int
+    program: str | None = None
+    """A personality, of the engines that make, ask for or remove files."""
+    target: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def jobs_of(sections: list[Section], *, target: str | None = None) -> list[Job]:
+    """Every job. `target` is a directory, or a file, that stands for those of the jobs. Raises ExperimentError."""
+    mistakes: list[Mistake] = []
+    jobs = []
+    for section in sections:
+        reading = _Reading(section, target)
+        with contextlib.suppress(_WrongError):
+            jobs.append(reading.job())
+        mistakes += reading.mistakes
+    if mistakes:
+        raise error(sections[0].file, mistakes, "docs/fio.md lists the options")
+    return jobs
+
+
+class _WrongError(Exception):
+    """A job that cannot be read; what is wrong is noted."""
+
+
+class _Reading:
+    """One section."""
+
+    def __init__(self, section: Section, target: str | None) -> None:
+        self.section = section
+        self.keys = section.keys
+        self.target = target
+        self.mistakes: list[Mistake] = []
+        self.notes: dict[str, None] = {}
+
+    def note(self, key: Key | None, text: str) -> None:
+        """Notes a mistake."""
+        line, name = (key.line, key.name) if key else (self.section.line, "")
+        place = f"[{self.section.name}] {name}".rstrip()
+        if key is not None and key.file != self.section.file:
+            place = f"{key.file}:{key.line}: {place}"
+        self.mistakes.append(Mistake(line, place, text))
+
+    def say(self, text: str) -> None:
+        """Notes what has another meaning here."""
+        self.notes[text] = None
+
+    def get(self, name: str, read: Callable[[str], _T], default: _T) -> _T:
+        """The value of an option."""
+        key = self.keys.get(name)
+        if key is None:
+            return default
+        try:
+            return read(key.value)
+        except ValueError as problem:
+            self.note(key, str(problem))
+            return default
+
+    def word(self, name: str, default: str = "") -> str:
+        """The text of an option."""
+        return self.get(name, lambda written: written, default)
+
+    def size(self, name: str, default: int | None = None) -> int | None:
+        """Bytes of an option."""
+        kb_base = self.get("kb_base", numbers.count, 1024)
+        return self.get(name, lambda written: numbers.size(written, kb_base), default)
+
+    def job(self) -> Job:
+        """The job. Raises _WrongError with mistakes noted."""
+        self.check_names()
+        engine = self.word("ioengine", "psync").lower()
+        self.times()
+        numjobs = max(1, self.get("numjobs", numbers.count, 1))
+        stonewall = self.get("stonewall", numbers.switch, False)
+        program, settings, target = None, {}, None
+        if engine in FILE_ENGINES:
+            program, target = self.program(engine, numjobs)
+        else:
+            settings = self.disk(engine, numjobs)
+        if self.mistakes:
+            raise _WrongError
+        seed = self.seed()
+        return Job(
+            name=self.section.name,
+            settings=settings,
+            warm_up_ns=self.get("ramp_time", numbers.duration_ns, 0),
+            measured_ns=self.get("runtime", numbers.duration_ns, 0) or None,
+            seed=seed,
+            cpus=self.get("cpus_allowed", cpus, ()),
+            alone_after=stonewall,
+            waits_for=self.word("wait_for") or None,
+            file=self.section.file,
+            line=self.section.line,
+            program=program,
+            target=target,
+            notes=tuple(self.notes),
+        )
+
+    def check_names(self) -> None:
+        """Refuses options that nobody knows, and those that are not carried out."""
+        for name, key in self.keys.items():
+            if name in REFUSED:
+                self.note(key, f"is not carried out: {REFUSED[name]}")
+            elif name in WITHOUT_EFFECT:
+                self.say(f"{key.name} is without effect: {WITHOUT_EFFECT[name]}")
+            elif name not in CARRIED:
+                self.note(key, f"is no option that is known here{nearest(name, known())}")
+
+    def times(self) -> None:
+        """What is said about the times of the job."""
+        for name in ("ramp_time", "runtime", "startdelay"):
+            self.get(name, numbers.duration_ns, 0)
+        if self.get("startdelay", lambda w: numbers.duration_ns(w.partition("-")[0]), 0):
+            self.say("startdelay is without effect: a trial begins at one instant")
+        if self.get("loops", numbers.count, 1) > 1:
+            self.say("loops is without effect: the load goes on for its time")
+        if "runtime" not in self.keys:
+            self.say("there is no runtime: the load goes on for --seconds, whatever size there is to move")
+        elif not self.get("time_based", numbers.switch, False):
+            self.say(
+                "time_based is taken to be 1: the load goes on to the end of runtime, also when size has been moved once"
+            )
+        if "io_size" in self.keys:
+            self.get("io_size", numbers.size, 0)
+            self.say("io_size is without effect: the load goes on for its time")
+        for name in ("opendir", "filename_format"):
+            if name in self.keys:
+                self.note(self.keys[name], "is not carried out: name the file (filename=)")
+        if self.get("nice", numbers.count, 0):
+            self.say("nice is without effect: the lab chooses it")
+        if self.get("unlink", numbers.switch, False):
+            self.say("unlink is without effect: `iodyno disk --remove-target` removes a working set")
+
+    def seed(self) -> int | None:
+        """The seed of what is drawn; None: the experiment's own."""
+        if "randrepeat" in self.keys and not self.get("randrepeat", numbers.switch, True):
+            self.say("randrepeat=0: every trial has a seed of its own in any case")
+        return self.get("randseed", numbers.count, 0) or None
+
+    # -- the workload `disk`
+
+    def disk(self, engine: str, numjobs: int) -> dict[str, Any]:
+        """The settings of the workload."""
+        if engine not in ENGINES:
+            key = self.keys.get("ioengine")
+            self.note(key, unknown(engine, (*ENGINES, *FILE_ENGINES)))
+            raise _WrongError
+        if engine in _SAID:
+            self.say(_SAID[engine])
+        interface = ENGINES[engine]
+        block = self.block()
+        settings: dict[str, Any] = {
+            "interface": interface,
+            **self.places(engine, numjobs),
+            **self.mix(),
+            "block": block,
+        }
+        settings |= self.calls(interface) | self.durability() | self.content() | self.rates(numjobs)
+        if numjobs > 1:
+            settings["workers"] = numjobs
+        self.random(settings)
+        if "norandommap" not in self.keys and settings["pattern"] == "random":
+            self.say("blocks are drawn with repeats, as with norandommap=1")
+        return settings
+
+    def mix(self) -> dict[str, Any]:
+        """Pattern and share of reads."""
+        written = self.word("rw", "read").lower()
+        kind, _, more = written.partition(":")
+        key = self.keys.get("rw")
+        if kind in _TRIMS:
+            self.note(
+                key,
+                f"found {found(kind)}, which discards blocks and is not carried; allowed: {', '.join(_PATTERNS)}",
+            )
+            raise _WrongError
+        if kind not in _PATTERNS:
+            self.note(key, unknown(kind, _PATTERNS))
+            raise _WrongError
+        is_random, reads = _PATTERNS[kind]
+        if reads == 50.0:
+            if "rwmixread" in self.keys:
+                reads = self.get("rwmixread", numbers.percent, 50.0)
+            elif "rwmixwrite" in self.keys:
+                reads = 100 - self.get("rwmixwrite", numbers.percent, 50.0)
+        pattern: dict[str, Any] = {"pattern": "random" if is_random else "sequential"}
+        if more:
+            try:
+                hole = numbers.size(more)
+            except ValueError as problem:
+                self.note(key, str(problem))
+                raise _WrongError from None
+            if is_random:
+                self.note(
+                    key,
+                    f"found {found(written)}, which is several blocks in order at each random place; allowed: {kind}",
+                )
+                raise _WrongError
+            pattern = {
+                "pattern": "strided",
+                "stride": quantity.show("size", hole + (self.size("bs", 4096) or 4096)),
+            }
+        return {**pattern, "read": f"{reads:g}%"}
+
+    def random(self, settings: dict[str, Any]) -> None:
+        """How random places are drawn, and how many of the operations are at one."""
+        share = self.get("percentage_random", lambda w: numbers.percent(w.split(",")[0]), None)
+        if share is not None and settings["pattern"] == "random" and share < 100:
+            settings["pattern"], settings["random"] = "sequential", f"{share:g}%"
+        if "random_distribution" not in self.keys or settings["pattern"] != "random":
+            return None
+        key = self.keys["random_distribution"]
+        kind, _, more = key.value.lower().partition(":")
+        if kind == "random":
+            return None
+        if kind == "zipf" and more:
+            theta = more.partition(":")[0].partition("/")[0]
+            if not re.fullmatch(r"\d(\.\d{1,6})?", theta) or not 0 < float(theta) < 5:
+                return self.note(key, f"found {found(key.value)}, allowed: zipf:THETA with 0 < THETA < 5")
+            settings["pattern"], settings["theta"] = "zipf", theta
+        elif kind == "zoned" and len(zones := more.split(":")) == 2:
+            shares = [
+                [numbers.percent(part) for part in zone.split("/")]
+                for zone in zones
+                if re.fullmatch(r"[\d.]+/[\d.]+", zone)
+            ]
+            if len(shares) != 2:
+                return self.note(
+                    key, f"found {found(key.value)}, allowed: zoned:ACCESSES/SPACE:ACCESSES/SPACE"
+                )
+            settings["pattern"] = "hot_spot"
+            settings["hot_operations"], settings["hot_space"] = f"{shares[0][0]:g}%", f"{shares[0][1]:g}%"
+        else:
+            self.note(key, f"found {found(key.value)}, allowed: random, zipf:THETA, zoned of two zones")
+        return None
+
+    def block(self) -> str:
+        """The block: one size, or drawn."""
+        reads = _PATTERNS.get(self.word("rw", "read").lower().partition(":")[0], (False, 100.0))[1]
+        if "bssplit" in self.keys:
+            none: list[tuple[int, float]] = []
+            pairs = self.get("bssplit", lambda w: numbers.split(direction(w, reads)), none)
+            mixed = ", ".join(
+                f"{quantity.show('size', size)}: {round(share * 100)}" for size, share in pairs if share
+            )
+            return f"mix({mixed})" if mixed else "4KiB"
+        if "bsrange" in self.keys:
+            low, high = self.get("bsrange", lambda w: size_range(direction(w, reads)), (4096, 4096))
+            self.say(
+                "bsrange: sizes are drawn alike from the range, and rounded up to its lower end or 512 bytes"
+            )
+            return (
+                f"uniform({quantity.show('size', low)}, {quantity.show('size', high)})"
+                if low < high
+                else quantity.show("size", low)
+            )
+        kb_base = self.get("kb_base", numbers.count, 1024)
+        size = self.get("bs", lambda w: numbers.size(direction(w, reads), kb_base), 4096)
+        if not 512 <= size <= 1 << 30:
+            self.note(self.keys.get("bs"), f"found {size} bytes, allowed: 512 to 1 GiB")
+        return quantity.show("size", size)
+
+    def places(self, engine: str, numjobs: int) -> dict[str, Any]:
+        """Target, size, offset, and who has which part."""
+        if engine == "null":
+            return {"target": "null", "working_set": quantity.show("size", self.size("size") or 1 << 30)}
+        own, path = self.path()
+        size = self.size("filesize") if "filesize" in self.keys and "-" not in self.word("filesize") else None
+        if "filesize" in self.keys and size is None and not self.mistakes:
+            self.note(self.keys["filesize"], "a range of sizes is not carried: name one size")
+        if "size" in self.keys and "%" in self.word("size"):
+            if not path.startswith("/dev/"):
+                self.note(
+                    self.keys["size"],
+                    f"found {found(self.word('size'))}, a share of a file that is not there yet; allowed: a size",
+                )
+            elif self.word("size").strip() != "100%":
+                self.note(
+                    self.keys["size"],
+                    "a share of a device is not carried: name the size, or leave it out for all of it",
+                )
+        elif "size" in self.keys:
+            size = self.size("size") if size is None else min(size, self.size("size") or size)
+        if self.get("nrfiles", numbers.count, 1) > 1:
+            self.note(
+                self.keys["nrfiles"],
+                "several files of a job are not carried: a personality of Filebench has filesets (docs/filebench.md)",
+            )
+        if (
+            size is None
+            and not path.startswith("/dev/")
+            and "size" not in self.keys
+            and "filesize" not in self.keys
+        ):
+            self.note(self.keys.get("filename"), "has no size, needed: size=1g for a file")
+        settings: dict[str, Any] = {"target": path}
+        offset = self.size("offset", 0) or 0
+        increment = self.size("offset_increment", 0) or 0
+        if numjobs > 1:
+            settings["sequence"] = "each"
+            if increment and size:
+                if increment != size:
+                    self.note(
+                        self.keys["offset_increment"],
+                        f"found {increment}, allowed: as many bytes as size ({size}), so that each job has a part of its own",
+                    )
+                size, settings["sequence"] = size * numjobs, "split"
+            elif own and size:
+                self.say(
+                    f"numjobs={numjobs}: one file of {numjobs} times the size, of which each worker has a part, for a file each"
+                )
+                size, settings["sequence"] = size * numjobs, "split"
+        if size is not None:
+            settings["working_set"] = quantity.show("size", size)
+        if offset:
+            settings["offset"] = quantity.show("size", offset)
+        return settings
+
+    def path(self) -> tuple[bool, str]:
+        """Whether each job has a file of its own, and the path of the target."""
+        named, directory = self.word("filename"), self.word("directory")
+        if ":" in named.replace("\\:", "") or ":" in directory:
+            self.note(
+                self.keys.get("filename") or self.keys.get("directory"),
+                f"found {found(named or directory)}, several targets, which are not carried; allowed: one",
+            )
+            raise _WrongError
+        named = named.replace("\\:", ":")
+        own = not named
+        if named.startswith("/dev/") and self.target is None:
+            return False, named
+        base = self.target or directory or "."
+        if self.target is not None and named.startswith("/"):
+            self.say(f"filename {named}: {Path(named).name} in the target directory {self.target}")
+            named = Path(named).name
+        path = str(Path(base, named or f"{self.section.name}.0.0").absolute())
+        return own, path
+
+    def calls(self, interface: str) -> dict[str, Any]:
+        """How calls are made: depth, direct, the ring."""
+        told: dict[str, Any] = {}
+        depth = self.get("iodepth", numbers.count, 1)
+        if interface in _ASYNCHRONOUS:
+            told["depth"] = max(1, depth)
+            if (batch := self.get("iodepth_batch_complete_min", numbers.count, 1)) > 1:
+                told["batch"] = min(batch, told["depth"])
+        elif depth > 1:
+            self.say(f"iodepth={depth} with calls that wait is 1, as in fio")
+        direct = self.get("direct", numbers.switch, False)
+        if "buffered" in self.keys and "direct" not in self.keys:
+            direct = not self.get("buffered", numbers.switch, True)
+        told["direct"] = "on" if direct else "off"
+        if (not direct and interface != "pread") or (
+            not direct and self.get("invalidate", numbers.switch, True)
+        ):
+            self.say(
+                "the page cache is as the layout leaves it; `cached: no` of an experiment file empties it, and proves it"
+            )
+        if interface == "io_uring":
+            registered = [self.get(name, numbers.switch, False) for name in ("fixedbufs", "registerfiles")]
+            told["registered"] = "on" if any(registered) else "off"
+            if registered[0] != registered[1]:
+                self.say("fixedbufs and registerfiles are one switch here: both on")
+            if self.get("sqthread_poll", numbers.switch, False):
+                told["sqpoll"] = "on"
+            if self.get("hipri", numbers.switch, False):
+                told["iopoll"] = "on"
+        elif interface == "preadv2" and self.get("hipri", numbers.switch, False):
+            told["hipri"] = "on"
+        if self.get("nowait", numbers.switch, False):
+            told["nowait"] = "on"
+        if "blockalign" in self.keys:
+            told["align"] = quantity.show("size", self.size("blockalign", 512) or 512)
+        return told
+
+    def durability(self) -> dict[str, Any]:
+        """How writes are made durable."""
+        sync = self.word("sync", "none").lower()
+        words = {"none": "", "0": "", "1": "o_sync", "": "o_sync", "sync": "o_sync", "dsync": "o_dsync"}
+        if sync not in words:
+            self.note(self.keys["sync"], unknown(sync, ("none", "0", "1", "sync", "dsync")))
+        every = {name: self.get(name, numbers.count, 0) for name in ("fsync", "fdatasync")}
+        asked = [words.get(sync, ""), *(name for name, n in every.items() if n)]
+        asked = [word for word in asked if word]
+        if len(asked) > 1:
+            self.note(
+                self.keys.get("fsync") or self.keys.get("fdatasync"),
+                f"found {' and '.join(asked)}, allowed: one of them",
+            )
+        if not asked:
+            return {}
+        times = every.get(asked[0], 0)
+        return {"sync": asked[0], **({"sync_every": times} if times > 1 else {})}
+
+    def content(self) -> dict[str, Any]:
+        """What is written, and whether it is checked."""
+        told: dict[str, Any] = {}
+        if self.get("zero_buffers", numbers.switch, False):
+            told["content"] = "zero"
+        share = self.get("buffer_compress_percentage", numbers.percent, 0.0)
+        if share:
+            told["content"] = f"compressible({share:g}%)"
+        verify = self.word("verify", "0").lower()
+        if verify not in ("0", "none", "null", ""):
+            if verify != "crc32c":
+                self.say(f"verify={verify}: each block carries a check of its own with crc32c")
+            told["verify"] = "read"
+        return told
+
+    def rates(self, numjobs: int) -> dict[str, Any]:
+        """The rate that is held, of all jobs together."""
+        if self.get("thinktime", lambda w: numbers.duration_ns(w, "us"), 0):
+            self.note(self.keys["thinktime"], "pauses are not carried: hold a rate (rate_iops)")
+        total = 0
+        if "rate_iops" in self.keys:
+            total = self.get("rate_iops", self._both, 0)
+        elif "rate" in self.keys:
+            block = self.get("bs", lambda w: numbers.size(w.split(",")[0]), 4096)
+            if "bssplit" in self.keys or "bsrange" in self.keys:
+                self.note(self.keys["rate"], "bytes a second of drawn sizes are not carried: use rate_iops")
+            per_s = self.get("rate", self._both, 0)
+            total = per_s // max(1, block)
+            self.say(f"rate={self.word('rate')}: {total} operations per second of each job")
+        if not total:
+            return {}
+        process = self.word("rate_process", "linear").lower()
+        laws = {"linear": "constant", "poisson": "poisson"}
+        if process not in laws:
+            self.note(self.keys["rate_process"], unknown(process, laws))
+            return {}
+        self.say(
+            "the rate is that of an open loop: operations begin when they are due, and response times count from there"
+        )
+        if numjobs > 1:
+            self.say(f"a rate of each of {numjobs} jobs: {total * numjobs}/s for all together")
+        return {"rate": f"{total * numjobs}/s", "arrivals": laws[process]}
+
+    def _both(self, written: str) -> int:
+        """`1000`, or `600,400` of reads and writes, which are drawn from one rate."""
+        parts = [numbers.count(part) for part in written.split(",")[:2] if part.strip()]
+        kind = self.word("rw", "read").lower().partition(":")[0]
+        reads = _PATTERNS.get(kind, (False, 100.0))[1]
+        if not parts:
+            raise ValueError(f"found {found(written)}, allowed: a rate such as 1000")
+        if reads == 50.0:
+            # fio holds the one value for reads and for writes, each.
+            total = 2 * parts[0] if len(parts) == 1 else sum(parts)
+            self.say(
+                f"rates of reads and writes are held together: {total}/s of each job, mixed as rwmixread says"
+            )
+            return total
+        return parts[-1] if reads == 0.0 else parts[0]
+
+    def program(self, engine: str, numjobs: int) -> tuple[str, str]:
+        """A personality that makes, asks for or removes files, and its directory."""
+        directory = str(Path(self.target or self.word("directory") or ".").absolute())
+        count = max(1, self.get("nrfiles", numbers.count, 1)) * numjobs
+        size = self.size("filesize", self.size("size", 4096)) or 4096
+        self.say(
+            f"ioengine={engine}: a file program of {count} files and {numjobs} threads, which take any file"
+        )
+        return personality(engine, self.section.name, directory, count, numjobs, size), directory

@@ -1,0 +1,148 @@
+"""Numbers as fio writes them: sizes, durations, ranges, shares, and arithmetic in brackets.
+
+fio's manual ("Parameter types"): `k` is 1024 and `ki` is 1000 where kb_base is 1000, else both and `kib` are powers of
+1024; a number may be hexadecimal; durations without a unit are seconds, or what the option says.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+
+from iodyno.formats.mistakes import found
+
+_SIZE = re.compile(r"(0x[0-9a-f]+|\d+(?:\.\d+)?)\s*([kmgtpe]?)(i?)(b?)", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
+_TIMES_NS = {
+    "d": 86_400 * 10**9, "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1,
+    "msec": 10**6, "usec": 1000, "nsec": 1, "sec": 10**9, "min": 60 * 10**9,
+}  # fmt: skip
+MOST = 1 << 62
+_MAX_TERMS = 200
+
+
+def size(written: str, kb_base: int = 1024) -> int:
+    """Bytes. Raises ValueError.
+
+    >>> size("4k"), size("1G"), size("0x1000"), size("4k", 1000), size("(4k*3)")
+    (4096, 1073741824, 4096, 4000, 12288)
+    """
+    text = written.strip()
+    if text.startswith("("):
+        return _checked(computed(text, lambda term: float(size(term, kb_base))), written)
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"found {found(written)}, allowed: a size such as 4k, 1m or 10g")
+    # With kb_base=1000 the units with an i are the powers of 1024 (kib), and those without it are those of 1000.
+    factor = 1024 if kb_base == 1024 or match[3] else 1000
+    digits, unit = match[1], match[2]
+    if digits.lower().startswith("0x"):
+        return _checked(int(digits, 16) * factor ** _POWERS[unit.lower()], written)
+    value = float(digits) if "." in digits else int(digits)
+    return _checked(value * factor ** _POWERS[unit.lower()], written)
+
+
+def _checked(value: float, written: str) -> int:
+    if not 0 <= value <= MOST:
+        raise ValueError(f"found {found(written)}, allowed: 0 to 2^62")
+    return int(value)
+
+
+def count(written: str) -> int:
+    """A whole number, which may have a unit: 10k are 10240, as fio has it. Raises ValueError."""
+    try:
+        return size(written)
+    except ValueError:
+        raise ValueError(f"found {found(written)}, allowed: a whole number") from None
+
+
+def duration_ns(written: str, unit: str = "s") -> int:
+    """Nanoseconds; a bare number counts in `unit`. Raises ValueError.
+
+    >>> duration_ns("30"), duration_ns("2m"), duration_ns("500ms"), duration_ns("100", "us")
+    (30000000000, 120000000000, 500000000, 100000)
+    """
+    text = written.strip().lower()
+    if text.startswith("("):
+        return _checked(computed(text, lambda term: float(duration_ns(term, unit))), written)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text)
+    if match is None or (match[2] and match[2] not in _TIMES_NS):
+        raise ValueError(f"found {found(written)}, allowed: a duration such as 30, 90s, 5m or 500ms")
+    value = float(match[1]) if "." in match[1] else int(match[1])
+    return _checked(value * _TIMES_NS[match[2] or unit], written)
+
+
+def switch(written: str) -> bool:
+    """0 or 1. A key without a value is 1. Raises ValueError."""
+    if written.strip().lower() in ("", "1", "true", "yes", "on"):
+        return True
+    if written.strip().lower() in ("0", "false", "no", "off"):
+        return False
+    raise ValueError(f"found {found(written)}, allowed: 0, 1")
+
+
+def percent(written: str) -> float:
+    """A share in percent. Raises ValueError."""
+    text = written.strip().removesuffix("%").strip()
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise ValueError(f"found {found(written)}, allowed: 0 to 100")
+    return value
+
+
+def split(written: str, kb_base: int = 1024) -> list[tuple[int, float]]:
+    """`bssplit`: sizes with their shares in percent; those without one share what is left. Raises ValueError.
+
+    >>> split("4k/10:64k/50:32k/")
+    [(4096, 10.0), (65536, 50.0), (32768, 40.0)]
+    """
+    pairs: list[tuple[int, float | None]] = []
+    for entry in written.split(":"):
+        text, _, share = entry.partition("/")
+        pairs.append((size(text, kb_base), percent(share) if share.strip() else None))
+    given = sum(share for _, share in pairs if share is not None)
+    open_ones = sum(1 for _, share in pairs if share is None)
+    if given > 100.0001 or (not open_ones and abs(given - 100) > 1):
+        raise ValueError(f"found shares that add up to {given:g} %, allowed: 100 %")
+    rest = (100 - given) / open_ones if open_ones else 0.0
+    return [(each, rest if share is None else share) for each, share in pairs]
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Mod: operator.mod, ast.FloorDiv: operator.floordiv,
+}  # fmt: skip
+
+
+def computed(written: str, term: Callable[[str], float]) -> float:
+    """Arithmetic with + - * / % and brackets over terms with units. Raises ValueError."""
+    terms: dict[str, float] = {}
+
+    def named(match: re.Match[str]) -> str:
+        name = f"t{len(terms)}_"
+        terms[name] = term(match[0])
+        return name
+
+    if len(written) > _MAX_TERMS:
+        raise ValueError(f"found {found(written)}, allowed: a shorter expression")
+    plain = re.sub(r"(?<![\w.])(?:0x[0-9a-fA-F]+|\d+(?:\.\d+)?[A-Za-z]*)", named, written)
+    try:
+        value = _value(ast.parse(plain, mode="eval").body, terms)
+    except (SyntaxError, KeyError, ZeroDivisionError, OverflowError, MemoryError, RecursionError, ValueError):
+        raise ValueError(f"found {found(written)}, allowed: numbers with + - * / % and brackets") from None
+    return value
+
+
+def _value(node: ast.expr, terms: Mapping[str, float]) -> float:
+    if isinstance(node, ast.Name):
+        return terms[node.id]
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_value(node.left, terms), _value(node.right, terms))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, terms)
+    raise ValueError

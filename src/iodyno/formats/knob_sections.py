@@ -1,0 +1,170 @@
+"""Knobs in an experiment file: the section `knobs`, factors such as `server.mtu`, and the factor `variant`."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pydantic import Field, create_model
+
+from iodyno.core.factor import VARIANT, Factor
+from iodyno.core.knob import ALL, KNOBS, named
+from iodyno.core.workload import WORKLOADS, Level, Parameter, Workload
+from iodyno.formats import experiment_model as model
+from iodyno.formats.mistakes import Path, found, unknown
+
+_VARIANT = Parameter(VARIANT, "word", "A name for what is set together: one level of each for every name.")
+
+Note = Callable[[Path, str], None]
+
+
+def parameters_of(workload: Workload, hosts: tuple[str, ...]) -> dict[str, Parameter]:
+    """Whatever can be a factor: parameters of the workload, knobs of each host and of all, and a name."""
+    knobs = {f"{host}.{name}": knob for host in (ALL, *hosts) for name, knob in KNOBS.items()}
+    return {**{p.name: p for p in workload.parameters}, **knobs, VARIANT: _VARIANT}
+
+
+def factor_section(workload: Workload, name: str, entry: Any, hosts: tuple[str, ...]) -> Any:
+    """What a factor of that name may hold; with knobs of these hosts where the entry speaks of any."""
+    together_names = entry.get("together") if isinstance(entry, dict) else None
+    dotted = isinstance(together_names, dict) and any("." in str(other) for other in together_names)
+    known = model.sections_of(workload)[1].model_fields
+    if name in known and not dotted:
+        return known[name].annotation
+    parameter = parameters_of(workload, hosts)[name]
+    together: Any = _together_section(workload, hosts)
+    section: Any = create_model(
+        f"{name}_factor",
+        __base__=model._FactorSection,
+        __doc__=parameter.help,
+        levels=(
+            model._levels(parameter),
+            Field(description="What the factor is set to, one after the other."),
+        ),
+        together=(together, Field(None, description="What changes with the factor.")),
+    )
+    return section
+
+
+@functools.cache
+def _together_section(workload: Workload, hosts: tuple[str, ...]) -> Any:
+    fields: dict[str, Any] = {
+        name: (model._levels(parameter), Field(None, description=parameter.help))
+        for name, parameter in parameters_of(workload, hosts).items()
+        if name != VARIANT
+    }
+    return create_model("together", __base__=model.Section, **fields)
+
+
+def read_knobs(written: Any, hosts: tuple[str, ...], note: Note) -> dict[str, Level]:
+    """The section `knobs`: what holds in every trial, by names such as `server.mtu`. What cannot be read is noted."""
+    settings: dict[str, Level] = {}
+    for host, entry in _mapping(written, ("knobs",), "hosts, or all, with their knobs", note):
+        if host not in (ALL, *hosts):
+            note(("knobs", host), unknown(host, (ALL, *hosts)))
+            continue
+        for name, level in _mapping(entry, ("knobs", host), "knobs with one level each", note):
+            here = ("knobs", host, name)
+            if name not in KNOBS:
+                note(here, f"is no knob: {unknown(name, KNOBS)}")
+                continue
+            try:
+                settings[f"{host}.{name}"] = model._parameter(KNOBS[name]).read(level)
+            except ValueError as problem:
+                note(here, str(problem))
+    return settings
+
+
+def check_knobs(
+    knobs: Mapping[str, Level], factors: Mapping[str, Factor], hosts: tuple[str, ...], note: Note, path: Path
+) -> None:
+    """That no knob of a host is set twice, by its own name and by `all`, or by a setting and a factor."""
+    set_by: dict[str, str] = {}
+    names = [(name, f"knobs: {name}", ("knobs", *(named(name) or ()))) for name in knobs]
+    for factor in factors.values():
+        names += [(factor.name, f"the factor {factor.name}", (*path, factor.name))]
+        names += [
+            (other, f"the factor {factor.name}", (*path, factor.name, "together", other))
+            for other in factor.together
+        ]
+    for name, by, where in names:
+        for target in _targets(name, hosts):
+            if set_by.get(target, by) != by or (target in set_by and name not in factors):
+                note(where, f"{target} is set by {set_by[target]} already, allowed: once")
+                break
+            set_by[target] = by
+
+
+def check_variant(entry: Any, held: Mapping[str, Any], path: Path, note: Note) -> None:
+    """That a name stands for something."""
+    if not held:
+        note(path, f"found {found(entry)}, allowed: levels, and together with what each of them stands for")
+
+
+def schema_of_knobs() -> dict[str, Any]:
+    """The section `knobs`, for the JSON Schema."""
+    properties = {
+        name: model._parameter(knob).schema | {"description": knob.help} for name, knob in KNOBS.items()
+    }
+    return {
+        "type": "object",
+        "propertyNames": {"pattern": f"^{model.HOST_NAME}$"},
+        "additionalProperties": {
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": False,
+        },
+    }
+
+
+def add_to_schema(definitions: dict[str, Any]) -> None:
+    """Adds knobs and `variant` to what may be a factor, and to what may be set together with one."""
+    for kind in WORKLOADS:
+        together = {"$ref": f"#/$defs/{kind}_together"}
+        levels = {_pattern(name): _list_schema(knob) for name, knob in KNOBS.items()}
+        definitions[f"{kind}_together"]["patternProperties"] = levels
+        factors = definitions[f"{kind}_factors"]
+        factors["patternProperties"] = {
+            pattern: {"anyOf": [list_, model.RANGE_SCHEMA, _object_schema(list_, together)]}
+            for pattern, list_ in levels.items()
+        }
+        factors["properties"][VARIANT] = _object_schema(_list_schema(_VARIANT), together, "together")
+
+
+def _pattern(knob: str) -> str:
+    return rf"^{model.HOST_NAME}\.{re.escape(knob)}$"
+
+
+def _list_schema(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": model.MAX_LEVELS,
+        "items": model._parameter(parameter).schema,
+        "description": parameter.help,
+    }
+
+
+def _object_schema(levels: Any, together: Any, *required: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"levels": levels, "together": together},
+        "required": ["levels", *required],
+        "additionalProperties": False,
+    }
+
+
+def _targets(name: str, hosts: tuple[str, ...]) -> list[str]:
+    found_ = named(name)
+    if found_ is None:
+        return []
+    return [f"{host}.{found_[1]}" for host in (hosts if found_[0] == ALL else found_[:1])]
+
+
+def _mapping(written: Any, path: Path, allowed: str, note: Note) -> Iterator[tuple[str, Any]]:
+    if not isinstance(written, dict):
+        note(path, f"found {found(written)}, allowed: {allowed}")
+        return
+    yield from written.items()

@@ -1,0 +1,44 @@
+"""Names of outcomes as they are written in a file: alone, after a host, after `bystander`."""
+
+from __future__ import annotations
+
+from iodyno.core.disk_outcomes import NAMES_OF_DISKS, ONLY_OF_DISKS
+from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
+from iodyno.formats.mistakes import found, nearest, unknown
+
+_OF_NETWORKS = frozenset(OUTCOMES) - ONLY_OF_DISKS
+_LISTED_CHARACTERS = 1500  # chosen: half a screen
+_HOSTS_NAMED = 6  # chosen: more make a line that nobody reads
+
+
+def mistake_of(name: str, hosts: list[str], *, beside: bool, on_disks: bool = False) -> str:
+    """What is wrong with the name of an outcome; empty when nothing is. `beside`: whether there is a
+    bystander; `on_disks`: whether the load needs no other end.
+    """
+    of_bystander = name.removeprefix(f"{BYSTANDER}.")
+    if beside and of_bystander != name:
+        return "" if of_bystander in OF_BYSTANDER else f"of a bystander {unknown(of_bystander, OF_BYSTANDER)}"
+    prefix, dot, rest = name.rpartition(".")
+    known = [k for k in OUTCOMES.values() if k.name in (NAMES_OF_DISKS if on_disks else _OF_NETWORKS)]
+    if rest not in (kind.name for kind in known):
+        allowed = [k.name if k.of_trial or not k.per_host else f"HOST.{k.name}" for k in known]
+        near = nearest(rest, [kind.name for kind in known])
+        return f"found {found(name)}, allowed: {_listed(allowed)}{near}"
+    if OUTCOMES[rest].per_host and not OUTCOMES[rest].of_trial and not dot:
+        return f"found {found(name)}, which each host has; allowed: {', '.join(f'{h}.{rest}' for h in hosts)}"
+    if not OUTCOMES[rest].per_host and dot:
+        return f"found {found(name)}, which belongs to no host; allowed: {rest}"
+    if dot and prefix not in hosts:
+        of_hosts = ", ".join(f"{host}.{rest}" for host in hosts[:_HOSTS_NAMED]) or "hosts of the file"
+        of_hosts += ", ..." if len(hosts) > _HOSTS_NAMED else ""
+        return f"found {found(name)}, which names no host; allowed: {of_hosts}{nearest(prefix, hosts)}"
+    return ""
+
+
+def _listed(names: list[str]) -> str:
+    """The names, as many as a line may have."""
+    text = ", ".join(names)
+    if len(text) <= _LISTED_CHARACTERS:
+        return text
+    kept = text[:_LISTED_CHARACTERS].count(", ")
+    return f"{', '.join(names[:kept])} and {len(names) - kept} more"

@@ -1,0 +1,70 @@
+"""The key `program` of the workload `files`: a personality in a file beside the experiment, or in the experiment itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import WorkloadSpec
+from iodyno.core.factor import Factor
+from iodyno.core.knob import named
+from iodyno.core.personality.binding import bound
+from iodyno.core.personality.parameters import RESERVED
+from iodyno.core.personality.values import Personality
+from iodyno.core.personality.wire import program as compiled
+from iodyno.core.workload import Level
+from iodyno.formats.mistakes import Path
+from iodyno.formats.wml import parse_personality, read_personality
+
+if TYPE_CHECKING:
+    from iodyno.formats.experiment_sections import Reading
+
+_MAX_POINTS = 64
+"""Points that are bound before the run; chosen: all of a small design, and each level of a large one."""
+
+
+def read(reading: Reading, written: Any, path: Path) -> Personality | None:
+    """The personality; None when it cannot be read, which is noted."""
+    told = written.get("program")
+    here = (*path, "program")
+    if not isinstance(told, str) or not told.strip():
+        reading.note_missing(path, "program", "the file of a personality, or its text")
+        return None
+    try:
+        if "\n" in told.strip():
+            return parse_personality(told, file="program")
+        return read_personality(reading.folder / told.strip())
+    except ExperimentError as problem:
+        reading.note(here, f"{problem.where}: {problem.what}" if problem.where else problem.what)
+        return None
+
+
+def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
+    """Whether the personality means something with the settings and with each level of each factor."""
+    assert workload.program is not None
+    fixed = {**workload.settings}
+    base = dict(fixed)
+    for factor in factors.values():
+        base |= {factor.name: factor.levels[0], **{n: levels[0] for n, levels in factor.together.items()}}
+    points = [base]
+    for factor in factors.values():
+        for number in range(1, len(factor.levels)):
+            level = {
+                factor.name: factor.levels[number],
+                **{n: ls[number] for n, ls in factor.together.items()},
+            }
+            points.append({**base, **level})
+    for point in points[:_MAX_POINTS]:
+        try:
+            target = point.get("target")
+            compiled(bound(workload.program, given(point)), target=str(target) if target else None)
+        except ExperimentError as problem:
+            advice = f" ({problem.advice})" if problem.advice else ""
+            reading.note(("workload", "program"), f"{problem.where}: {problem.what}{advice}")
+            return
+
+
+def given(settings: Mapping[str, Level]) -> dict[str, Level]:
+    """The settings that are variables of the personality."""
+    return {name: level for name, level in settings.items() if name not in RESERVED and not named(name)}

@@ -1,0 +1,133 @@
+"""A profile as an experiment: hosts, windows and outcomes around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.script.flowops import OPENING
+from iodyno.core.script.parameters import workload_of
+from iodyno.core.script.values import Group, Script, Variable
+from iodyno.core.workload import SCRIPT, Level
+from iodyno.formats.uperf.profile import Profile
+
+SENDER, RECEIVER = "client", "server"
+LIMIT_NS = 10 * 60 * 10**9
+"""How long what has no duration may take. Chosen: longer than anybody waits for, and a bound all the same."""
+_ONCE_NS = 15 * 10**9
+"""Time for what is done a few times, such as to connect (chosen: above the 10 s that a connection may take)."""
+_FEW = 100
+
+Keys = dict[str, Any]
+
+
+def hosts_keys(to: str | None) -> Keys:
+    """The hosts: two namespaces of this machine, or this machine and the one that `to` names."""
+    if to is None:
+        return {SENDER: {"access": "netns"}, RECEIVER: {"access": "netns"}}
+    access, _, target = to.partition(":")
+    if access != "ssh" or not target:
+        raise ExperimentError(f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice=f"--to ssh:{to}")
+    return {SENDER: {"access": "local"}, RECEIVER: {"access": "ssh", "to": target}}
+
+
+def experiment_keys(
+    profile: Profile,
+    levels: Mapping[str, Level],
+    *,
+    to: str | None = None,
+    repeat: int = 1,
+    limit_ns: int = LIMIT_NS,
+    sampled: bool = True,
+) -> Keys:
+    """The keys of an experiment file that runs the profile with these values of its variables."""
+    workload = workload_of(profile.script)
+    settings = {p.name: p.show(levels[p.name]) for p in workload.parameters if p.name in levels}
+    return {
+        **head(profile, to=to),
+        "workload": {
+            "kind": SCRIPT.name,
+            "sender": SENDER,
+            "receiver": RECEIVER,
+            **settings,
+            "profile": profile.text,
+        },
+        "design": {"replicates": repeat},
+        "windows": windows_keys(profile.script.bound(levels), limit_ns),
+        "profile": sampled,
+    }
+
+
+def head(profile: Profile, *, to: str | None) -> Keys:
+    """Name, question and hosts."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", profile.script.name).strip("-._")[:64]
+    return {
+        "name": name or "profile",
+        "question": f"What does the profile {profile.script.name} carry, and what does it cost?",
+        "hosts": hosts_keys(to),
+    }
+
+
+def windows_keys(script: Script, limit_ns: int = LIMIT_NS) -> Keys:
+    """No warm-up, and a measured window that is long enough: the trial ends when the script does.
+
+    >>> windows_keys(Script("empty", ()))["interval"]
+    '1s'
+    """
+    measured_ns = max((_bound_ns(group, limit_ns) for group in script.groups), default=_ONCE_NS)
+    timed_ns = sum(_durations(script.groups))
+    # Ten records of what is timed, if that is short.
+    interval_ms = min(1000, max(10, timed_ns // 10**7)) if timed_ns else 1000
+    return {
+        "warm_up": "0s",
+        "measured": f"{-(-measured_ns // 10**6)}ms",
+        "drain": "0s",
+        "interval": f"{interval_ms}ms" if interval_ms < 1000 else "1s",
+    }
+
+
+def _bound_ns(group: Group, limit_ns: int) -> int:
+    bound_ns = 0
+    for transaction in group.transactions:
+        if isinstance(transaction.duration_ns, int):
+            bound_ns += transaction.duration_ns
+            continue
+        thinks = [f.options.get("duration") for f in transaction.flowops if f.kind == "think"]
+        thinks_ns = sum(duration for duration in thinks if isinstance(duration, int))
+        times = transaction.iterations if isinstance(transaction.iterations, int) else 1
+        few = times <= _FEW and thinks_ns * times <= _ONCE_NS
+        bound_ns += _ONCE_NS if few else limit_ns
+    return bound_ns
+
+
+def _durations(groups: Iterable[Group]) -> list[int]:
+    timed = (t.duration_ns for group in groups for t in group.transactions)
+    return [duration for duration in timed if isinstance(duration, int)]
+
+
+def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) -> list[str]:
+    """Which of the profile's hosts stand for which of the experiment's."""
+    named: dict[str, str] = {}
+    for group in profile.script.groups:
+        for flowop in group.flowops():
+            if flowop.kind not in OPENING:
+                continue
+            host = flowop.options.get("remotehost")
+            if isinstance(host, Variable):
+                value = levels.get(host.name)
+                named[f"${host.name}" + (f" ({value})" if value is not None else "")] = str(value or "")
+            elif host is not None:
+                named[str(host)] = str(host)
+    where = "a network namespace of this machine" if to is None else to.partition(":")[2]
+    foreign = [text for text, value in named.items() if value not in (SENDER, RECEIVER)]
+    notes = []
+    if foreign:
+        more = "; --to ssh:USER@HOST names another one" if to is None else ""
+        notes.append(f"remotehost {', '.join(foreign)}: the host {RECEIVER}, {where}{more}")
+    if len(foreign) > 1:
+        notes.append(
+            f"{len(foreign)} remote hosts are one here: a trial has one sending and one receiving host"
+        )
+    return notes

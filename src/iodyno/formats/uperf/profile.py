@@ -1,0 +1,474 @@
+"""A profile read: its tags become a script, its mistakes one error, what is not as in uperf notes.
+
+What uperf takes and XML does not is read as uperf reads it: an element that is not closed ends where the next one of
+its kind begins. That is said, because it may not be what was meant.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.script.flowops import ALIASES, FLOWOPS, OPTIONS, FlowopKind, Option
+from iodyno.core.script.values import (
+    PROTOCOLS,
+    Amount,
+    Flowop,
+    Group,
+    OptionKind,
+    Script,
+    Transaction,
+    Uniform,
+    Value,
+    Variable,
+)
+from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
+from iodyno.formats.uperf import numbers
+from iodyno.formats.uperf.tags import NoTagError, Tag, tags
+
+MAX_BYTES = 1 << 20
+"""Largest profile. Chosen: a hundred times the largest that is known."""
+
+MAX_FLOWOPS = 10_000
+MAX_OPTIONS = 100
+MAX_GROUPS = 1024
+MAX_STRANDS = 60_000
+"""Most strands of a group: what one address pair and one port can carry."""
+MAX_RATE = 10**7
+MAX_DURATION_NS = 7 * 24 * 3600 * 10**9
+
+_MAX_MISTAKES = 100
+_LEVELS = ("profile", "group", "transaction", "flowop")
+_ATTRIBUTES = {
+    "profile": ("name",),
+    "group": ("nthreads", "nprocs", "name"),
+    "transaction": ("iterations", "duration", "rate", "name"),
+    "flowop": ("type", "options", "name"),
+}
+_VARIABLE = re.compile(r"\$(?:(?P<bare>[A-Za-z_]\w{0,63})|\{(?P<braced>[A-Za-z_]\w{0,63})\})")
+_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# `k = v` and `rand(1, 2)` hold blanks, on which options are split otherwise.
+_OPTION = re.compile(r"(?P<key>[^\s=]+)(?:\s*=\s*(?P<value>rand\s*\([^)]*\)|[^\s=]\S*)?)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A profile: the script with its variables, what is not as in uperf, and the text that it was read from."""
+
+    script: Script
+    text: str
+    file: str
+    notes: tuple[str, ...] = ()
+
+
+def is_profile(path: str | os.PathLike[str]) -> bool:
+    """Whether the file is XML, by its content. False when it cannot be read, which whoever reads it will say."""
+    try:
+        with Path(path).open("rb") as opened:
+            return opened.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
+    except (OSError, ValueError):
+        return False
+
+
+def read_profile(path: str | os.PathLike[str]) -> Profile:
+    """The profile in the file. Raises ExperimentError."""
+    file, advice = Path(path), "name a profile of uperf, an XML file"
+    try:
+        if not file.is_file() and file.exists():
+            raise ExperimentError("is no regular file", where=str(path), advice=advice)
+        with file.open("rb") as opened:
+            raw = opened.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raise ExperimentError(f"cannot be read: {reason}", where=str(path), advice=advice) from None
+    return parse_profile(raw, file=str(path))
+
+
+def parse_profile(text: str | bytes, *, file: str = "profile.xml") -> Profile:
+    """The profile in the text, which errors call `file`. Raises ExperimentError with every mistake."""
+    reading = _Reading(file)
+    decoded = reading.decoded(text)
+    reading.read(decoded)
+    if reading.mistakes or reading.profile is None:
+        raise error(file, reading.mistakes, "docs/uperf.md lists every flowop and option")
+    return Profile(reading.script, decoded, file, tuple(reading.notes()))
+
+
+def script_of(text: str) -> tuple[Script | None, list[Mistake]]:
+    """The script of a profile that is part of another file; None, and its mistakes, when it has any."""
+    reading = _Reading("the profile")
+    try:
+        reading.read(reading.decoded(text))
+    except ExperimentError as problem:
+        return None, reading.mistakes or [Mistake(1, "", problem.what)]
+    return (None if reading.mistakes else reading.script), reading.mistakes
+
+
+@dataclass
+class _Open:
+    """An element that has begun and not ended."""
+
+    tag: Tag
+    fields: dict[str, Any]
+    children: list[Any]
+
+
+class _Reading:
+    """One pass over the tags. Mistakes are collected, so that a file is corrected at once."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.mistakes: list[Mistake] = []
+        self.profile: str | None = None
+        self.groups: list[Group] = []
+        self.open: list[_Open] = []
+        self.flowops = 0
+        self.unknown: list[str] = []
+        self.said: dict[str, dict[int, None]] = {}
+
+    @property
+    def script(self) -> Script:
+        """What was read."""
+        return Script(self.profile or "", tuple(self.groups))
+
+    def read(self, text: str) -> None:
+        """All of the text; mistakes are noted."""
+        try:
+            for tag in tags(text):
+                self.take(tag)
+            self.end(1 + text.count("\n"))
+        except NoTagError as problem:
+            self.note(problem.line, "", problem.text)
+
+    def decoded(self, text: str | bytes) -> str:
+        """The text of the file. Raises ExperimentError."""
+        if isinstance(text, str):
+            text = text.encode("utf-8", errors="surrogatepass")
+        if len(text) > MAX_BYTES:
+            self.fail(1, f"the file is larger than {MAX_BYTES >> 20} MiB, allowed: a profile of that size")
+        if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            self.fail(1, "the file is in UTF-16, allowed: UTF-8")
+        try:
+            decoded = text.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        except UnicodeDecodeError as problem:
+            line = 1 + text[: problem.start].count(b"\n")
+            self.fail(line, f"the byte 0x{text[problem.start]:02x} is no UTF-8, allowed: text in UTF-8")
+        for character in ("\x00", "\x1b"):
+            if character in decoded:
+                line = 1 + decoded[: decoded.index(character)].count("\n")
+                self.fail(line, f"found the character {character!r}, allowed: text")
+        if not decoded.strip():
+            self.fail(1, "the file is empty, needed: <profile> with its groups")
+        return decoded.replace("\r\n", "\n").replace("\r", "\n")
+
+    def fail(self, line: int, text: str) -> NoReturn:
+        """Ends the reading."""
+        self.mistakes.append(Mistake(line, "", text))
+        raise error(self.file, self.mistakes)
+
+    def note(self, line: int, place: str, text: str) -> None:
+        """Notes a mistake; too many end the reading, for the rest would not be read either."""
+        self.mistakes.append(Mistake(line, place, text))
+        if len(self.mistakes) > _MAX_MISTAKES:
+            raise error(self.file, self.mistakes)
+
+    def say(self, text: str, line: int) -> None:
+        """Notes something that is not as in uperf, or not as in XML, once with all its lines."""
+        self.said.setdefault(text, {})[line] = None
+
+    def notes(self) -> Iterable[str]:
+        """What was said, with the lines."""
+        for text, lines in self.said.items():
+            shown = ", ".join(map(str, list(lines)[:5])) + (", ..." if len(lines) > 5 else "")
+            yield f"{self.file}:{shown}: {text}"
+
+    def place(self) -> str:
+        """Where the reading is, as a path of the file: `group 1, transaction 2`."""
+        counts = [len(self.groups), *(len(entry.children) for entry in self.open[1:])]
+        named = [f"{entry.tag.name} {count + 1}" for entry, count in zip(self.open[1:], counts, strict=False)]
+        return ", ".join(named)
+
+    def take(self, tag: Tag) -> None:
+        """The next tag."""
+        if tag.name not in _LEVELS:
+            if tag.closes:
+                if tag.name in self.unknown:
+                    return self.unknown.remove(tag.name)
+            elif not tag.empty:
+                self.unknown.append(tag.name)
+            return self.note(tag.line, self.place(), f"unknown tag: {unknown(tag.name, _LEVELS)}")
+        return self.close(tag) if tag.closes else self.begin(tag)
+
+    def begin(self, tag: Tag) -> None:
+        """`<name ...>`."""
+        level = _LEVELS.index(tag.name)
+        if level == 0 and (self.open or self.profile is not None):
+            return self.note(tag.line, "", "found a second <profile>, allowed: one in a file")
+        if len(self.open) < level:
+            text = f"found <{tag.name}> outside of a <{_LEVELS[level - 1]}>, allowed: within one"
+            return self.note(tag.line, self.place(), text)
+        while len(self.open) > level:
+            unclosed = self.open[-1].tag
+            if unclosed.name != "flowop":
+                self.say(
+                    f"<{unclosed.name}> is not closed, and taken to end at the next tag of its kind",
+                    unclosed.line,
+                )
+            self.finish()
+        fields = self.fields(tag)
+        self.open.append(_Open(tag, fields, []))
+        if tag.empty:
+            self.finish()
+        return None
+
+    def close(self, tag: Tag) -> None:
+        """`</name>`."""
+        names = [entry.tag.name for entry in self.open]
+        if tag.name not in names:
+            # A flowop that a tag after it has ended already.
+            if tag.name != "flowop":
+                self.note(tag.line, self.place(), f"found </{tag.name}>, which nothing opens")
+            return
+        while self.open[-1].tag.name != tag.name:
+            unclosed = self.open[-1].tag
+            if unclosed.name != "flowop":
+                self.say(
+                    f"<{unclosed.name}> is not closed, and taken to end with the {tag.name}", unclosed.line
+                )
+            self.finish()
+        self.finish()
+
+    def end(self, line: int) -> None:
+        """The end of the file."""
+        if self.open:
+            last = self.open[-1].tag
+            self.note(line, self.place(), f"the file ends within the <{last.name}> of line {last.line}")
+        elif self.profile is None and not self.mistakes:
+            self.note(line, "", "found no <profile>, needed: <profile> with its groups")
+        elif not self.groups and not self.mistakes:
+            self.note(line, "", "found a profile without a group, needed: <group nthreads=...>")
+
+    def finish(self) -> None:
+        """The innermost element has ended: it becomes a value in the one around it."""
+        entry = self.open.pop()
+        tag, fields, place = entry.tag, entry.fields, self.place()
+        if tag.name == "profile":
+            self.profile = str(fields.get("name") or "profile")
+        elif tag.name == "group":
+            if not entry.children:
+                self.note(tag.line, place, "found a group without a transaction, needed: <transaction>")
+            name = str(fields.get("name") or f"group {len(self.groups) + 1}")
+            self.groups.append(
+                Group(name, fields["strands"], tuple(entry.children), fields["processes"], tag.line)
+            )
+            if len(self.groups) > MAX_GROUPS:
+                self.fail(tag.line, f"found more than {MAX_GROUPS} groups, allowed: {MAX_GROUPS}")
+        elif tag.name == "transaction":
+            rate = fields["rate"]
+            for flowop in entry.children:
+                if (own := flowop.options.pop("rate", None)) is not None:
+                    if rate is not None and rate != own:
+                        self.note(
+                            flowop.line,
+                            place,
+                            "found another rate= than that of the transaction, allowed: one",
+                        )
+                    rate = own
+            transaction = Transaction(
+                tuple(entry.children), fields["iterations"], fields["duration_ns"], rate, tag.line
+            )
+            if not entry.children:
+                self.say("a transaction without a flowop does nothing", tag.line)
+            self.open[-1].children.append(transaction)
+        elif fields.get("kind"):
+            self.open[-1].children.append(Flowop(fields["kind"], fields["options"], tag.line))
+
+    def fields(self, tag: Tag) -> dict[str, Any]:
+        """What the attributes of a tag say."""
+        for name in tag.attributes:
+            if name not in _ATTRIBUTES[tag.name]:
+                allowed = _ATTRIBUTES[tag.name]
+                text = f"unknown attribute {name}, allowed: {', '.join(allowed)}{nearest(name, allowed)}"
+                self.note(tag.lines[name], self.inner(tag), text)
+        reader = {"group": self.group, "transaction": self.transaction, "flowop": self.flowop}.get(tag.name)
+        named = {"name": tag.attributes.get("name", "").strip()[:64]}
+        return named | (reader(tag) if reader else {})
+
+    def group(self, tag: Tag) -> dict[str, Any]:
+        """Strands, and whether they are processes."""
+        asked = [name for name in tag.attributes if name in ("nthreads", "nprocs")]
+        if not asked:
+            self.say("a group without nthreads or nprocs has one thread", tag.line)
+            return {"strands": 1, "processes": False}
+        if len(asked) > 1:
+            self.say(
+                f"nthreads and nprocs are both given: as in uperf, the last counts, {asked[-1]}", tag.line
+            )
+        name = asked[-1]
+        return {
+            "strands": self.amount(tag, name, "count", 1, MAX_STRANDS),
+            "processes": name == "nprocs",
+        }
+
+    def transaction(self, tag: Tag) -> dict[str, Any]:
+        """How often or how long, and how many a second."""
+        iterations = self.amount(tag, "iterations", "count", 1, 2**62)
+        duration_ns = self.amount(tag, "duration", "duration", 1, MAX_DURATION_NS)
+        if iterations is not None and duration_ns is not None:
+            self.say("iterations and duration are both given: as in uperf, the duration counts", tag.line)
+            iterations = None
+        if iterations is None and duration_ns is None:
+            iterations = 1
+        rate = self.amount(tag, "rate", "count", 0, MAX_RATE)
+        return {"iterations": iterations, "duration_ns": duration_ns, "rate": rate or None}
+
+    def flowop(self, tag: Tag) -> dict[str, Any]:
+        """What it is, and its options."""
+        self.flowops += 1
+        if self.flowops > MAX_FLOWOPS:
+            self.fail(tag.line, f"found more than {MAX_FLOWOPS} flowops, allowed: {MAX_FLOWOPS}")
+        here = self.inner(tag)
+        if "type" not in tag.attributes:
+            self.note(tag.line, here, f"type= is missing, needed: {', '.join(FLOWOPS)}")
+            return {}
+        written = tag.attributes["type"].strip()
+        kind = FLOWOPS.get(written.lower())
+        if kind is None:
+            self.note(tag.lines["type"], here, f"unknown flowop: {unknown(written, FLOWOPS)}")
+            return {}
+        if kind.note:
+            self.say(f"{kind.name}: {kind.note}", tag.line)
+        options = self.options(tag, kind)
+        if kind.name == "think" and "duration" not in options:
+            self.note(
+                tag.line, f"{here} (think)", "the option duration is missing, needed: how long to think"
+            )
+        if "size" in kind.options and "size" not in options and "dir" not in kind.options:
+            self.note(
+                tag.line, f"{here} ({kind.name})", "the option size is missing, needed: bytes of a message"
+            )
+        if "dir" in kind.options and "dir" not in options:
+            self.note(
+                tag.line, f"{here} ({kind.name})", "the option dir is missing, needed: a folder with files"
+            )
+        if "protocol" in kind.options and "protocol" not in options:
+            self.say(f"{kind.name} names no protocol and takes tcp", tag.line)
+        return {"kind": kind.name, "options": options}
+
+    def options(self, tag: Tag, kind: FlowopKind) -> dict[str, Value]:
+        """The options of a flowop; what has no meaning for it is said and left out."""
+        place = f"{self.inner(tag)} ({kind.name})"
+        text = tag.attributes.get("options", "")
+        options: dict[str, Value] = {}
+        for number, match in enumerate(_OPTION.finditer(text), start=1):
+            line = tag.lines["options"] + text[: match.start()].count("\n")
+            if number > MAX_OPTIONS:
+                self.fail(line, f"found more than {MAX_OPTIONS} options in a flowop, allowed: {MAX_OPTIONS}")
+            name = ALIASES.get(match["key"].lower(), match["key"].lower())
+            value = match["value"]
+            if name == "rate" and value:
+                options["rate"] = self.value(value, "count", line, f"{place}: rate", 1, MAX_RATE)
+                self.say("rate= of a flowop is taken as that of its transaction", line)
+                continue
+            option = OPTIONS.get(name)
+            if option is None:
+                words = [*OPTIONS, "rate"]
+                shown = nearest(name, words) or f", allowed: {', '.join(kind.options) or 'none'}"
+                self.note(line, place, f"unknown option {found(match.group())}{shown}")
+                continue
+            if name not in kind.options:
+                self.say(f"{name}= has no meaning for {kind.name}, as in uperf", line)
+            elif option.meaning in ("other", "ignored") and option.kind != "host":
+                self.say(f"{name}: {option.note}", line)
+            if (option.kind == "flag") != (value is None and "=" not in match.group()):
+                allowed = f"{name} alone" if option.kind == "flag" else f"{name}=VALUE"
+                self.note(line, place, f"found {found(match.group())}, allowed: {allowed}")
+                continue
+            if value is None and option.kind != "flag":
+                self.note(line, place, f"found {found(match.group())}, allowed: {name}=VALUE")
+                continue
+            if name in options:
+                self.say(f"{name}= is given twice: as in uperf, the last counts", line)
+            read = 1 if option.kind == "flag" else self.option(value, option, line, f"{place}: {name}")
+            if name in kind.options:
+                options[name] = read
+        return options
+
+    def option(self, written: str, option: Option, line: int, place: str) -> Value:
+        """The value of an option."""
+        return self.value(written, option.kind, line, place, option.low, option.high)
+
+    def amount(self, tag: Tag, name: str, kind: OptionKind, low: int, high: int) -> Amount | None:
+        """The number in an attribute; None when it is not there."""
+        if name not in tag.attributes:
+            return None
+        value = self.value(
+            tag.attributes[name].strip(), kind, tag.lines[name], f"{self.inner(tag)}: {name}", low, high
+        )
+        assert isinstance(value, (int, Variable))
+        return value
+
+    def value(self, written: str, kind: OptionKind, line: int, place: str, low: int, high: int) -> Value:
+        """A value of any kind, or the variable that stands for it; `low` when it is wrong, which is noted."""
+        variable = _VARIABLE.fullmatch(written)
+        if variable is not None:
+            return Variable(variable["bare"] or variable["braced"], kind, line)
+        try:
+            if written.startswith("$"):
+                raise ValueError(f"found {found(written)}, allowed: a variable such as $h, or a value")
+            if kind == "duration" and re.fullmatch(r"[\d.]+\s*(m|min)", written, re.IGNORECASE):
+                self.say(f"{written} is {written.rstrip('inIN')}s, milliseconds, as in uperf", line)
+            return read_value(written, kind, low, high)
+        except ValueError as problem:
+            self.note(line, place, str(problem))
+            return max(low, 1)
+
+    def inner(self, tag: Tag) -> str:
+        """The place of the element that begins with the tag."""
+        level = _LEVELS.index(tag.name)
+        counts = [len(self.groups), *(len(entry.children) for entry in self.open[1:level])]
+        named = [f"{name} {count + 1}" for name, count in zip(_LEVELS[1 : level + 1], counts, strict=False)]
+        return ", ".join(named)
+
+
+def _word(written: str) -> str:
+    if not _WORD.fullmatch(written):
+        raise ValueError(f"found {found(written)}, allowed: one word")
+    return written
+
+
+def _text(written: str) -> str:
+    if not written.isprintable() or len(written) > 200:
+        raise ValueError(f"found {found(written)}, allowed: a text of one line, 200 characters at most")
+    return written
+
+
+def _protocol(written: str) -> str:
+    if written.lower() not in PROTOCOLS:
+        raise ValueError(unknown(written, PROTOCOLS))
+    return written.lower()
+
+
+_READERS: Mapping[OptionKind, Callable[[str], int | str | Uniform]] = {
+    "size": numbers.size_or_drawn,
+    "duration": numbers.duration,
+    "count": numbers.count,
+    "word": _word,
+    "text": _text,
+    "host": _text,
+    "protocol": _protocol,
+}
+
+
+def read_value(written: str, kind: OptionKind, low: int, high: int) -> int | str | Uniform:
+    """A value as uperf writes it. Raises ValueError with what was found and what is allowed."""
+    value = _READERS[kind](written)
+    least, most = (value.low_bytes, value.high_bytes) if isinstance(value, Uniform) else (value, value)
+    if isinstance(least, int) and isinstance(most, int) and not low <= least <= most <= high:
+        raise ValueError(f"found {found(written)}, allowed: {low} to {high}")
+    return value

@@ -1,0 +1,83 @@
+"""Values of a profile's variables, from the command line and the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.script.parameters import RESERVED, kinds_of, mixed
+from iodyno.core.script.values import OptionKind, Uniform, Variable
+from iodyno.core.workload import Level
+from iodyno.formats.mistakes import Mistake, error, nearest
+from iodyno.formats.uperf.profile import Profile, read_value
+
+_MOST = 2**62
+
+
+def values_of(
+    profile: Profile, environment: Mapping[str, str], given: Mapping[str, str] | None = None
+) -> dict[str, Level]:
+    """The level of each variable of the profile: as given, else from the environment.
+
+    uperf looks a variable up in lower case, however it is written: so is one that is not there as written. Hosts may
+    stay without a value. Raises ExperimentError with every variable that has none, or a wrong one.
+    """
+    first: dict[str, Variable] = {}
+    for variable in profile.script.variables():
+        first.setdefault(variable.name, variable)
+    kinds, given = kinds_of(profile.script.variables()), given or {}
+    _refuse_names(profile, first, given)
+    mistakes, levels, missing = [], {}, []
+    for name, kind in kinds.items():
+        written = next(
+            (
+                source[key]
+                for source in (given, environment)
+                for key in (name, name.lower())
+                if source.get(key)
+            ),
+            None,
+        )
+        if written is None:
+            if kind != "host":
+                missing.append(name)
+                mistakes.append(Mistake(first[name].line, "", f"the variable ${name} has no value"))
+            continue
+        try:
+            levels[name] = _level(written, kind)
+        except ValueError as problem:
+            mistakes.append(Mistake(first[name].line, f"${name}", str(problem)))
+    if mistakes:
+        example = " ".join(f"{name}=..." for name in missing)
+        options = " ".join(f"--set {name}=..." for name in missing)
+        raise error(
+            profile.file, mistakes, f"{example} iodyno run {profile.file}, or {options}" if missing else ""
+        )
+    return levels
+
+
+def _level(written: str, kind: OptionKind) -> Level:
+    value = read_value(written.strip(), kind, 0 if kind == "count" else 1, _MOST)
+    return str(value) if isinstance(value, Uniform) else value
+
+
+def _refuse_names(profile: Profile, first: Mapping[str, Variable], given: Mapping[str, str]) -> None:
+    def refuse(line: int, text: str, advice: str = "") -> NoReturn:
+        raise error(profile.file, [Mistake(line, "", text)], advice)
+
+    for name, variable in first.items():
+        if name in RESERVED:
+            refuse(variable.line, f"the variable ${name} has a name that an experiment file has for something else",
+                   f"give it another name than {', '.join(RESERVED)}")  # fmt: skip
+    for variable in mixed(profile.script):
+        refuse(variable.line, f"the variable ${variable.name} stands for values of different kinds",
+               "use a variable for each")  # fmt: skip
+    known = {*first, *(name.lower() for name in first)}
+    for name in given:
+        if name not in known:
+            allowed = ", ".join(first) or "none: the profile has no variable"
+            raise ExperimentError(
+                f"{profile.file} has no variable ${name}, allowed: {allowed}{nearest(name, first)}",
+                where="--set",
+            )

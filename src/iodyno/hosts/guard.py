@@ -1,0 +1,196 @@
+"""The lab's end of a guard: a process on a host that sets what it is told and takes it back when the lab is gone.
+
+The other end, with the journal, is `agent/cli/src/guard/`. Lines of JSON, a question and its answer at a time; between
+them a beat a second, so that a guard on the far side of a dead link notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iodyno.core.errors import AccessError
+from iodyno.hosts.access import Access, AgentProgram, AgentStreams
+
+Look = dict[str, Any]
+"""Something to read: `{"file": path}` or `{"run": words}`."""
+Step = dict[str, Any]
+"""Something to do: `{"write": {"file": path, "text": text}}` or `{"run": words}`."""
+
+BEAT_S = 1.0
+ANSWER_TIMEOUT_S = 60.0
+"""Longer than what a guard gives one command (20 s), since a question may be of several."""
+HELD_FOR_S = 12.0
+"""How long to wait for a host that another lab holds: a guard gives a lab up that is silent for 10 s."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was read, or why it could not be."""
+
+    text: str | None
+    error: str | None = None
+
+
+_JOURNALS_HERE = Path("/run/iodyno/knobs")
+
+
+async def restore_here(program: AgentProgram) -> None:
+    """Restores what a lab that is gone left in the lab's own network namespace.
+
+    Agents do it where they start; those in other namespaces of this machine do not come by here. Where nothing is left,
+    nothing is started.
+    """
+    if not os.access(_JOURNALS_HERE, os.W_OK) or not any(_JOURNALS_HERE.iterdir()):
+        return
+    restoring = await asyncio.create_subprocess_exec(
+        *(program.path, "restore"), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
+    )
+    await restoring.wait()
+
+
+class RefusedError(Exception):
+    """The guard did not do what it was told; says why."""
+
+
+class GuardLostError(Exception):
+    """The guard does not answer any more."""
+
+
+class Guard:
+    """A guard that has said hello. `namespace` tells network namespaces apart, on one machine and over all."""
+
+    def __init__(self, name: str, streams: AgentStreams) -> None:
+        self.name = name
+        self.namespace = ""
+        self.initial_namespace = False
+        self._streams = streams
+        self._lock = asyncio.Lock()
+        self._lost = False
+        self._beating: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, access: Access, program: AgentProgram) -> Guard:
+        """Starts a guard on the host. Raises AccessError."""
+        guard = cls(access.name, await access.start(program, "guard"))
+        try:
+            hello = await guard._hear()
+        except GuardLostError:
+            guard._streams.process.kill()
+            status = await guard._streams.process.wait()
+            raise access.trouble(status, guard._streams.process.last_words()) from None
+        except BaseException:
+            guard._streams.process.kill()
+            raise
+        guard.namespace = f"{hello['boot']}/{hello['namespace']}"
+        guard.initial_namespace = bool(hello["initial_namespace"])
+        guard._beating = asyncio.create_task(guard._beat())
+        return guard
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still be spoken to."""
+        return not self._lost
+
+    async def claim(self, owner: str) -> dict[str, list[str]]:
+        """Makes the host's settings this lab's; gives what was left by a lab that is gone, and is restored now.
+
+        Raises AccessError when another lab has them, or when there can be no journal; GuardLostError.
+        """
+        until = asyncio.get_running_loop().time() + HELD_FOR_S
+        while True:
+            try:
+                answer = await self._ask({"do": "claim", "owner": owner})
+            except RefusedError as why:
+                advice = "free the place named, or leave the knobs out"
+                raise AccessError(
+                    f"no knob can be set: {why}", where=f"host {self.name}", advice=advice
+                ) from None
+            if answer["said"] == "claimed":
+                restored: dict[str, list[str]] = answer["restored"]
+                return restored
+            if asyncio.get_running_loop().time() > until:
+                raise AccessError(
+                    f"its settings are held by {answer['owner']}",
+                    where=f"host {self.name}",
+                    advice="wait until that one has ended: two labs that turn the same knobs would measure nothing",
+                )
+            await asyncio.sleep(0.2)
+
+    async def look(self, at: Sequence[Look]) -> list[Seen]:
+        """Reads files and runs commands that only read. Raises GuardLostError."""
+        answer = await self._ask({"do": "look", "at": list(at)})
+        return [Seen(**seen) for seen in answer["seen"]]
+
+    async def set(self, knob: str, device: str | None, undo: Sequence[Step], steps: Sequence[Step]) -> None:
+        """Notes the way back on the host, then does the steps. Raises RefusedError, GuardLostError."""
+        question = {"do": "set", "knob": knob, "device": device, "undo": list(undo), "steps": list(steps)}
+        await self._ask(question)
+
+    async def restore(self) -> dict[str, list[str]]:
+        """Takes everything back; `done` and `failed`. Raises GuardLostError."""
+        restored: dict[str, list[str]] = (await self._ask({"do": "restore"}))["restored"]
+        return restored
+
+    async def close(self) -> None:
+        """Ends it, and waits until it has taken back what was still set."""
+        self._lost = True
+        if self._beating:
+            self._beating.cancel()
+        self._streams.writer.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                await self._streams.process.wait()
+
+    async def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        async with self._lock:
+            exchange = asyncio.ensure_future(self._exchange(question))
+            try:
+                return await asyncio.shield(exchange)
+            except asyncio.CancelledError:
+                # The lab is being stopped. The answer that is due must not be taken for that of the next question.
+                await asyncio.wait([exchange])
+                exchange.exception()
+                raise
+
+    async def _exchange(self, question: dict[str, Any]) -> dict[str, Any]:
+        await self._say(question)
+        answer = await self._hear()
+        if answer["said"] == "refused":
+            raise RefusedError(answer["why"])
+        return answer
+
+    async def _say(self, question: dict[str, Any]) -> None:
+        try:
+            self._streams.writer.write(json.dumps(question).encode() + b"\n")
+            await self._streams.writer.drain()
+        except (ConnectionError, RuntimeError) as error:
+            self._lost = True
+            raise GuardLostError(str(error)) from None
+
+    async def _hear(self) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                # A shell of the account may print something first.
+                while line := await self._streams.reader.readline():
+                    if line.startswith(b'{"said"'):
+                        answer: dict[str, Any] = json.loads(line)
+                        return answer
+        except (TimeoutError, ConnectionError, ValueError) as error:
+            self._lost = True
+            raise GuardLostError(str(error) or "no answer") from None
+        self._lost = True
+        raise GuardLostError(self._streams.process.last_words() or "it has ended")
+
+    async def _beat(self) -> None:
+        while not self._lost:
+            await asyncio.sleep(BEAT_S)
+            with contextlib.suppress(GuardLostError):
+                # A beat has no answer, so that it may come between a question and its answer.
+                await self._say({"do": "beat"})

@@ -1,0 +1,62 @@
+"""A family of knobs: the tables of numbers that ethtool(8) prints in two sections, maximums and current settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iodyno.core.workload import Level
+from iodyno.hosts.guard import Look, Seen, Step
+from iodyno.hosts.knobs.knob import Place, Scope, State, run
+
+
+@dataclass(frozen=True)
+class TableNumber:
+    """`rows`: the rows that hold the number, with ethtool's word to set each. Of rows that stand for each other
+    (`Combined`, or `RX` and `TX`) those count that the device has.
+    """
+
+    name: str
+    show: str
+    change: str
+    rows: tuple[tuple[str, str], ...]
+    scope: Scope = "device"
+
+    def looks(self, place: Place) -> list[Look]:
+        """The table."""
+        return [{"run": ["ethtool", self.show, place.device]}]
+
+    def state(self, place: Place, seen: Sequence[Seen]) -> State:
+        """The first of the rows that the device has, up to the least of their maximums."""
+        if seen[0].error is not None:
+            return State(unsupported=f"the device's driver has no such setting ({seen[0].error})")
+        most, now = tables(seen[0].text or "")
+        own = [(row, word) for row, word in self.rows if most.get(row) and row in now]
+        if not own:
+            return State(unsupported=f"the device has none of {', '.join(row for row, _ in self.rows)}")
+        high = min(most[row] for row, _ in own)
+        return State(level=now[own[0][0]], low=1, high=high, before={word: now[row] for row, word in own})
+
+    def steps(self, place: Place, state: State, level: Level) -> list[Step]:
+        """All rows to one number, in one command."""
+        return self._set(place, dict.fromkeys(state.before, int(level)))
+
+    def undo(self, place: Place, state: State) -> list[Step]:
+        """Each row as it was."""
+        return self._set(place, state.before)
+
+    def _set(self, place: Place, numbers: dict[str, int]) -> list[Step]:
+        words = [word for name, number in numbers.items() for word in (name, str(number))]
+        return [run("ethtool", self.change, place.device, *words)]
+
+
+def tables(text: str) -> tuple[dict[str, int], dict[str, int]]:
+    """The maximums and the current settings; rows without a number are left out."""
+    found: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    section = 0
+    for line in text.splitlines():
+        name, _, value = (part.strip() for part in line.partition(":"))
+        section = 1 if name.startswith("Current hardware settings") else section
+        if value.isdecimal():
+            found[section][name] = int(value)
+    return found

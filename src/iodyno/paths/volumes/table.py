@@ -1,0 +1,35 @@
+"""How each level of `volume` is made, and what it needs: one line a level."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from iodyno.core.errors import AccessError
+from iodyno.paths.volumes import block, daemon, iscsi, nbd, nfs
+from iodyno.paths.volumes.volume import Place, Volume, remove_leftovers
+
+_MAKERS: Mapping[str, tuple[Callable[[], str | None], Callable[[Place], Awaitable[Volume]]]] = {
+    "file": (lambda: None, block.make_plain),
+    "loop": (block.no_loop, block.make_loop),
+    "loop_direct": (block.no_loop, block.make_loop_direct),
+    "zram": (block.no_zram, block.make_zram),
+    "daemon": (daemon.unavailable, daemon.make),
+    "nfs": (nfs.unavailable, nfs.make),
+    "nbd": (nbd.unavailable, nbd.make),
+    "iscsi": (iscsi.unavailable, iscsi.make),
+}
+
+
+def unavailable(level: str) -> str | None:
+    """Why this machine cannot have the level; None: it may."""
+    return _MAKERS[level][0]()
+
+
+async def make(level: str, place: Place) -> Volume:
+    """Makes a volume; its `close` takes it away. Raises AccessError."""
+    remove_leftovers()
+    if why := unavailable(level):
+        raise AccessError(
+            why, where=f"volume {level}", advice="leave the level out, or install what it needs"
+        )
+    return await _MAKERS[level][1](place)

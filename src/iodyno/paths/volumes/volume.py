@@ -1,0 +1,271 @@
+"""What every volume has: a target for the load, processes by role, a note of what was made, an end.
+
+Before anything is made, a note of it is written to the notes' folder, so that a lab that was killed leaves nothing that the next
+one does not find: mounts, block devices, processes, files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from iodyno.core.errors import AccessError
+from iodyno.core.volume import SERVER
+from iodyno.paths.veth import start_ticks
+
+NOTES = Path("/run/iodyno/volumes")
+READY_S = 15.0
+"""How long a server may take until it serves (chosen: ten times what they take on a slow machine)."""
+_LOOK_S = 0.02
+_END_S = 5.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a volume is made: a folder for its files, its size, and whose CPUs server and client daemon run on."""
+
+    folder: Path
+    size_bytes: int
+    client_namespace: str | None = None
+    client_cpus: tuple[int, ...] = ()
+    server_cpus: tuple[int, ...] = ()
+    tag: str = ""
+
+
+@dataclass
+class Volume:
+    """A volume that is there. `target` is what the load reads and writes; `device`: whether that is a block device."""
+
+    level: str
+    target: Path
+    device: bool
+    note: Note
+    processes: dict[str, list[asyncio.subprocess.Process]] = field(default_factory=dict)
+    made: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def roles(self) -> Mapping[str, tuple[int, ...]]:
+        """Process ids by role, with those that they have started."""
+        return {
+            role: tuple(pid for process in processes for pid in _family(process.pid))
+            for role, processes in self.processes.items()
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """What is recorded of it."""
+        return {"level": self.level, "target": str(self.target), "device": self.device, **self.made}
+
+    def gone(self) -> str | None:
+        """What of it is not there any more; None: all is there."""
+        for role, processes in self.processes.items():
+            for process in processes:
+                if process.returncode is not None:
+                    return f"a process of the {role.replace('_', ' ')} of {self.level} has ended ({process.returncode})"
+        return None if self.target.exists() else f"{self.target} is gone"
+
+    async def close(self) -> None:
+        """Takes all of it away. May be called twice."""
+        # The client goes first, while its server still answers.
+        for role in sorted(self.processes):
+            for process in reversed(self.processes[role]):
+                # A server holds nothing that outlives it, and some do not end while there is a target.
+                await end(process, ask=role != SERVER)
+        self.note.undo()
+
+
+class Note:
+    """What one volume has made, on disk, from before it is made to after it is gone."""
+
+    def __init__(self, level: str, tag: str) -> None:
+        mine = f"{os.getpid()}-{start_ticks(os.getpid())}-{tag or level}"
+        self._file = NOTES / f"{mine}.json"
+        self._made: dict[str, list[str]] = {}
+
+    @property
+    def name(self) -> str:
+        """A name that no other volume has, for folders and namespaces."""
+        return f"iodyno-{self._file.stem}"
+
+    def add(self, kind: str, name: object) -> None:
+        """Notes that something is made. Kinds: folder, mount, loop, zram, link, namespace, process."""
+        self._made.setdefault(kind, []).append(str(name))
+        NOTES.mkdir(parents=True, exist_ok=True)
+        partial = self._file.with_suffix(".partial")
+        partial.write_text(json.dumps(self._made), encoding="utf-8")
+        partial.replace(self._file)
+
+    def undo(self) -> None:
+        """Takes away what is noted, and the note."""
+        undo(self._made)
+        self._file.unlink(missing_ok=True)
+
+
+def undo(made: Mapping[str, Sequence[str]]) -> None:
+    """Takes away what was made, whatever of it is still there. Synchronous: it also runs while the lab is being stopped."""
+    for process in made.get("process", []):
+        pid, _, started = process.partition(":")
+        if started and start_ticks(int(pid)) == int(started):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+    for mount in made.get("mount", []):
+        _quietly("umount", "-l", mount)
+    for device in made.get("loop", []):
+        _quietly("losetup", "-d", device)
+    for number in made.get("zram", []):
+        _remove_zram(number)
+    for link in made.get("link", []):
+        namespace, _, device = link.rpartition(":")
+        _quietly("ip", *(("-n", namespace) if namespace else ()), "link", "delete", device)
+    for namespace in made.get("namespace", []):
+        _quietly("ip", "netns", "delete", namespace)
+    for folder in made.get("folder", []):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_leftovers() -> list[str]:
+    """Removes what labs that are gone have left; returns the names of their volumes."""
+    removed = []
+    for note in sorted(NOTES.glob("*.json")) if NOTES.is_dir() else []:
+        pid, _, rest = note.stem.partition("-")
+        started = rest.partition("-")[0]
+        if not pid.isdigit() or not started.isdigit() or start_ticks(int(pid)) == int(started):
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            undo(json.loads(note.read_text(encoding="utf-8")))
+        note.unlink(missing_ok=True)
+        removed.append(note.stem)
+    return removed
+
+
+async def start(
+    note: Note, command: Sequence[str], *, namespace: str | None = None, cpus: Sequence[int] = (), log: Path
+) -> asyncio.subprocess.Process:
+    """Starts a process of a volume, which ends with the lab. Raises AccessError when its program is not there."""
+    # Killed with its parent, and not asked: some of them refuse to end while a client is there.
+    words = ["setpriv", "--pdeathsig", "KILL"]
+    if cpus:
+        words += ["taskset", "-c", ",".join(map(str, cpus))]
+    if namespace:
+        # Not `ip netns exec`: that has mounts of its own, and what a client mounts is to be seen by the load.
+        words += ["nsenter", f"--net=/run/netns/{namespace}"]
+    try:
+        with log.open("ab") as said:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise AccessError(f"{command[0]} cannot be started: {error}", where=f"volume {note.name}") from error
+    note.add("process", f"{process.pid}:{start_ticks(process.pid) or 0}")
+    return process
+
+
+async def wait_until(ready: Any, process: asyncio.subprocess.Process, what: str, log: Path) -> None:
+    """Waits until `ready()` holds. Raises AccessError with the end of the log when the process ends or takes too long."""
+    until = time.monotonic() + READY_S
+    while not ready():
+        if process.returncode is not None or time.monotonic() > until:
+            state = f"ended ({process.returncode})" if process.returncode is not None else "does not answer"
+            raise AccessError(f"{what} {state}: {last_line(log)}", where=str(log))
+        await asyncio.sleep(_LOOK_S)
+
+
+async def end(process: asyncio.subprocess.Process, *, ask: bool = True) -> None:
+    """Ends a process: asks it to, if told so, and does not wait for its consent for long."""
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM if ask else signal.SIGKILL)
+    try:
+        await asyncio.wait_for(process.wait(), _END_S)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def said_by(*command: str, namespace: str | None = None) -> str:
+    """What a command says. Raises AccessError when it fails."""
+    words = ["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    answer, complaint = await process.communicate()
+    if process.returncode != 0:
+        reason = complaint.decode(errors="replace").strip() or f"it ended with {process.returncode}"
+        raise AccessError(f"`{' '.join(command)}`: {reason}")
+    return answer.decode(errors="replace").strip()
+
+
+def program(name: str, package: str) -> str | None:
+    """Why a program cannot be used; None: it is there."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    return (
+        None if shutil.which(name, path=path) else f"{name} is not there (Debian: apt-get install {package})"
+    )
+
+
+def as_root() -> str | None:
+    """Why this process cannot make volumes; None: it can."""
+    return None if os.geteuid() == 0 else "the lab does not run as root"
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log."""
+    with contextlib.suppress(OSError):
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1][-300:] if lines else "it said nothing"
+    return "it said nothing"
+
+
+def make_file(path: Path, size_bytes: int) -> None:
+    """A file of that size, all of it on disk. Raises AccessError when there is no room."""
+    free = shutil.disk_usage(path.parent).free
+    if size_bytes > free:
+        raise AccessError(
+            f"a volume of {size_bytes} bytes does not fit: {free} are free",
+            where=str(path.parent),
+            advice="a smaller size, or another folder",
+        )
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size_bytes)
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all that descend from it (proc_pid_task_tid_children(5))."""
+    found = [pid]
+    for parent in found:
+        with contextlib.suppress(OSError, ValueError):
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                found += [int(child) for child in (task / "children").read_text(encoding="ascii").split()]
+    return found
+
+
+def _remove_zram(number: str) -> None:
+    with contextlib.suppress(OSError):
+        Path(f"/sys/block/zram{number}/reset").write_text("1", encoding="ascii")
+    with contextlib.suppress(OSError):
+        Path("/sys/class/zram-control/hot_remove").write_text(number, encoding="ascii")
+
+
+def _quietly(*command: str) -> None:
+    subprocess.run(command, capture_output=True, check=False, start_new_session=True)

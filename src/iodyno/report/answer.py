@@ -1,0 +1,79 @@
+"""The first screen of a report: the answer in three sentences, and the one picture that shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iodyno.analysis.summary import CampaignSummary
+from iodyno.core.limiter import UNKNOWN
+from iodyno.report.limiter import name_of
+from iodyno.report.sentence import About, Sentence
+
+SENTENCES = 3
+_QUESTIONS: tuple[About, ...] = ("decision", "search", "buffer", "wall", "fit")
+"""What an experiment was made to find, first of all; then comes what every campaign has."""
+_ORDER: tuple[tuple[About, ...], ...] = (_QUESTIONS, ("cost",), ("change",), ("rate",))
+_PICTURES: dict[About, tuple[str, ...]] = {
+    "decision": ("decision",),
+    "buffer": ("finite-buffer",),
+    "wall": ("fit", "rate"),
+    "fit": ("fit",),
+    "search": ("rate",),
+    "rate": ("disk-rate", "rate"),
+}
+"""Figures that show what a sentence says, the best first; else the first figure that there is."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What stands first, what else there is to say, and the name of the picture (None without any figure)."""
+
+    first: tuple[Sentence, ...]
+    more: tuple[Sentence, ...]
+    picture: str | None
+
+
+def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence[str]) -> Answer:
+    """Chooses of all sentences the three that answer, each about something else as long as there is something else."""
+    every = [*said, *(Sentence(text, about="more") for text in limiter_sentence(summary))]
+    chosen: list[Sentence] = []
+    for kinds in _ORDER:
+        found = next((s for kind in kinds for s in every if s.about == kind), None)
+        if found is not None and len(chosen) < SENTENCES:
+            chosen.append(found)
+    for sentence in every[-1:] + every:
+        if len(chosen) < SENTENCES and sentence not in chosen:
+            chosen.append(sentence)
+    # In the order in which they are said of any campaign.
+    chosen.sort(key=every.index)
+    wanted = _PICTURES.get(chosen[0].about, ()) if chosen else ()
+    picture = next((name for name in (*wanted, *figures) if name in figures), None)
+    return Answer(tuple(chosen), tuple(s for s in every if s not in chosen), picture)
+
+
+def limiter_sentence(summary: CampaignSummary) -> list[str]:
+    """What limits the rate, and at how many of the points that ran; nothing when none did."""
+    ran = [point for point in summary.points if point.limiter.verdict.trials]
+    if not ran:
+        return []
+    tally = Counter(point.limiter.name for point in ran)
+    proved = Counter(point.limiter.name for point in ran if point.limiter.status == "proved")
+    parts = []
+    for name, count in tally.most_common():
+        at = f" at {count} of {len(ran)} points" if len(ran) > 1 else ""
+        if name == UNKNOWN:
+            parts.append(f"not known{at}")
+            continue
+        sure = (
+            f", proved at {proved[name]}"
+            if proved[name] and len(ran) > 1
+            else ", proved"
+            if proved[name]
+            else ""
+        )
+        parts.append(f"{name_of(name)}{at}{sure}")
+    if list(tally) == [UNKNOWN]:
+        return ["What limits the rate is not known: no evidence holds long enough."]
+    return [f"What limits the rate is {'; '.join(parts)}."]

@@ -1,0 +1,378 @@
+"""A cost model as tables and sentences: the equation, its coefficients, what explains the variation, checks, what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iodyno.analysis.cost_model.derived import Cores, Derived
+from iodyno.analysis.cost_model.study import CostStudy
+from iodyno.core.outcome import Estimate
+from iodyno.report.estimate_json import estimate_values
+from iodyno.report.numbers import Scale, digits, with_interval
+from iodyno.report.tables import Cell, Column, Table
+
+SHARE_LEAST = 0.0005
+"""Shares below are shown as less than that (chosen: a tenth of a per cent is what a table shows)."""
+
+
+@dataclass(frozen=True)
+class CheckLine:
+    """A check in a sentence."""
+
+    name: str
+    text: str
+    doubt: bool
+
+
+@dataclass(frozen=True)
+class CostSection:
+    """The section of a page about a cost model."""
+
+    sentences: tuple[str, ...]
+    equation: tuple[str, ...]
+    tables: tuple[Table, ...]
+    checks: tuple[CheckLine, ...]
+    note: str
+
+
+def cost_section(study: CostStudy) -> CostSection:
+    """What the section shows, figures apart."""
+    checks = tuple(
+        CheckLine(check.name, check.doubt.text if check.doubt else check.found, check.doubt is not None)
+        for check in study.checks
+    )
+    left = f" {study.left_out} trials without this outcome are left out." if study.left_out else ""
+    note = (
+        f"{study.model.method[:1].upper()}{study.model.method[1:]}.{left} Coefficients are per half range (-1 to +1) of"
+        " each factor. Assumed: " + "; ".join(study.model.assumptions) + "."
+    )
+    return CostSection(
+        tuple(sentences(study)),
+        tuple(equation_lines(study)),
+        (variation_table(study), coefficient_table(study)),
+        checks,
+        note,
+    )
+
+
+def sentences(study: CostStudy) -> Iterator[str]:
+    """What explains the variation, and how much of it the model explains."""
+    terms = [one for one in study.variation.sources[:-2] if one.name != "blocks"]
+    strong = sorted(
+        (one for one in terms if one.p is not None and one.p < 0.05), key=lambda one: -(one.share or 0.0)
+    )
+    what = outcome_words(study)
+    explained = f"The model explains {100 * study.variation.r_squared:.1f} % of the variation of {what}"
+    if not strong:
+        yield f"{explained}; no factor has an effect that stands out of the spread of the trials."
+        return
+    parts = [f"{one.name.replace(':', ' × ')} {shown_share(one.share)}" for one in strong[:5]]
+    yield f"{explained}: {', '.join(parts)}."
+    weak = [one.name.replace(":", " × ") for one in terms if one.p is not None and one.p >= 0.05]
+    if weak:
+        yield f"Not told from none: {', '.join(weak[:8])}{f' and {len(weak) - 8} more' if len(weak) > 8 else ''}."
+
+
+def outcome_words(study: CostStudy) -> str:
+    """The outcome in a title: `CPU per operation of client`."""
+    host, _, name = study.outcome.rpartition(".")
+    words = {
+        "cpu_ns_per_operation": "CPU time per operation",
+        "cpu_ns_per_kib": "CPU time per KiB",
+        "cycles_per_kbyte": "CPU cycles per KiB",
+    }.get(name, name.replace("_", " "))
+    return f"{words} on {host}" if host else words
+
+
+def unit_scale(study: CostStudy) -> Scale:
+    """The unit that the figures of a model have: that of the outcome, in thousands where the numbers are long."""
+    most = max((abs(point.measured) for point in study.points), default=0.0)
+    if study.unit.startswith("ns/") and most >= 1e4:
+        return Scale(1e3, f"us{study.unit[2:]}")
+    return Scale(1.0, study.unit or "no unit")
+
+
+def share_of(study: CostStudy, name: str) -> float | None:
+    """The share of the variation that a term explains."""
+    return next((one.share for one in study.variation.sources if one.name == name), None)
+
+
+def equation_lines(study: CostStudy) -> Iterator[str]:
+    """The equation in natural units, to be pasted, and what its variables are."""
+    yield f"{study.equation.left} = {study.equation.expression}"
+    yield f"  in {study.unit or 'no unit'}, where"
+    for variable in study.equation.variables:
+        name = variable.name.removeprefix("log2(").removesuffix(")")
+        yield f"  {name} is {variable.meaning}"
+
+
+def coefficient_table(study: CostStudy) -> Table:
+    """Coefficients on the coded scale, where -1 and +1 are the ends of a factor's range."""
+    columns = (
+        Column("term"),
+        Column("coefficient", hint=f"{study.unit}, from the middle of the range to its upper end"),
+        Column("interval", hint="95 %"),
+        Column("t"),
+    )
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(_value(one.estimate)),
+            Cell(_bounds(one.estimate), one.estimate.missing or one.estimate.method),
+            Cell("–" if one.t is None else f"{one.t:.1f}"),
+        )
+        for one in study.coefficients
+    )
+    return Table(f"Coefficients, -1 to +1 over each range ({study.unit or 'no unit'})", columns, rows)
+
+
+def variation_table(study: CostStudy) -> Table:
+    """Analysis of variance with the share of the variation of each source, the greatest first."""
+    columns = (
+        Column("source"),
+        Column("df"),
+        Column("sum of squares"),
+        Column("share"),
+        Column("F"),
+        Column("p"),
+    )
+    *terms, error, total = study.variation.sources
+    ordered = [
+        *sorted(terms, key=lambda one: -one.sum_of_squares),
+        error,
+        *(study.variation.lack_of_fit or ()),
+        total,
+    ]
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(str(one.df)),
+            Cell(f"{one.sum_of_squares:.4g}"),
+            Cell(shown_share(one.share)),
+            Cell("–" if one.f is None else f"{one.f:.3g}"),
+            Cell(_chance(one.p)),
+        )
+        for one in ordered
+    )
+    note = "" if study.variation.orthogonal else "; shares overlap, as the terms are correlated"
+    return Table(f"What explains the variation of {study.outcome}{note}", columns, rows)
+
+
+def effects_table(study: CostStudy) -> Table | None:
+    """Effects by size with Lenth's limits; None where there are too few, or they are not of one precision."""
+    found = study.half_normal
+    if found is None:
+        return None
+    rows = tuple(
+        (Cell(one.name), Cell(digits(one.effect)), Cell("stands out" if one.stands_out else ""))
+        for one in reversed(found.effects)
+    )
+    limits = f"PSE {digits(found.pse)}, ME {digits(found.me)}, SME {digits(found.sme)}"
+    return Table(
+        f"Effects, low to high (Lenth: {limits} {study.unit})",
+        (Column("effect"), Column("size"), Column("")),
+        rows,
+    )
+
+
+def check_lines(study: CostStudy) -> Iterator[str]:
+    """One line a check; a doubt is marked."""
+    for check in study.checks:
+        yield f"{'!' if check.doubt else ' '} {check.name}: {check.doubt.text if check.doubt else check.found}"
+    if study.no_load:
+        doubt = study.no_load.doubt
+        background = (
+            f"background {_value(study.no_load.background)} {_bounds(study.no_load.background)} {study.unit}"
+        )
+        text = doubt.text if doubt else "no factor has an effect where nothing is done"
+        yield f"{'!' if doubt else ' '} origin: {background}; {text}"
+
+
+def derived_table(found: Sequence[Derived], cores: Cores | None = None) -> Table:
+    """Derived quantities with both intervals."""
+    columns = (
+        Column("quantity"),
+        Column("at"),
+        Column("value"),
+        Column("delta method"),
+        Column("bootstrap"),
+    )
+    rows = []
+    for one in (*found, *((cores.busy,) if cores else ())):
+        scale = derived_scale(one.estimate)
+        low, high = one.bootstrap or (None, None)
+        rows.append(
+            (
+                Cell(one.name),
+                Cell(one.at),
+                Cell(f"{_scaled(one.estimate.estimate, scale, one.estimate)} {scale.unit}".rstrip()),
+                Cell(_pair(one.estimate.low, one.estimate.high, scale), one.estimate.missing or ""),
+                Cell(_pair(low, high, scale), one.no_bootstrap),
+            )
+        )
+    return Table("What follows, with 95 % intervals", columns, tuple(rows))
+
+
+def cores_sentence(cores: Cores) -> str:
+    """How many cores to buy, at which utilisation; with the ends of the interval where they differ."""
+    span = f" ({cores.least} to {cores.most} over the interval)" if cores.least != cores.most else ""
+    busy = with_interval(cores.busy.estimate, scale=Scale(1.0, "cores"))
+    return (
+        f"{cores.load_per_s:g}/s keep {busy} busy: {cores.needed} core{'' if cores.needed == 1 else 's'}{span}"
+        f" for at most {100 * cores.target_utilisation:g} % utilisation."
+    )
+
+
+def study_json(
+    study: CostStudy, derived: Sequence[Derived] = (), cores: Cores | None = None
+) -> dict[str, Any]:
+    """The model as values that JSON knows."""
+    variation = study.variation
+    return {
+        "outcome": study.outcome,
+        "unit": study.unit,
+        "trials": study.trials,
+        "left_out": study.left_out,
+        "method": study.model.method,
+        "residual_df": None if study.model.residual_df == float("inf") else study.model.residual_df,
+        "residual_sd": study.model.residual_sd,
+        "equation": {
+            "left": study.equation.left,
+            "expression": study.equation.expression,
+            "variables": {one.name: one.meaning for one in study.equation.variables},
+            "terms": [
+                {"product": one.product, **estimate_values(one.coefficient)} for one in study.equation.terms
+            ],
+        },
+        "coefficients": [
+            {
+                "name": one.name,
+                **estimate_values(one.estimate),
+                "standard_error": one.standard_error,
+                "t": one.t,
+            }
+            for one in study.coefficients
+        ],
+        "variation": {
+            "r_squared": variation.r_squared,
+            "r_squared_adjusted": variation.r_squared_adjusted,
+            "f": variation.f,
+            "p": variation.p,
+            "orthogonal": variation.orthogonal,
+            "sources": [
+                {
+                    "name": one.name,
+                    "df": one.df,
+                    "sum_of_squares": one.sum_of_squares,
+                    "share_ratio": one.share,
+                    "f": one.f,
+                    "p": one.p,
+                }
+                for one in (*variation.sources, *(variation.lack_of_fit or ()))
+            ],
+        },
+        "half_normal": study.half_normal
+        and {
+            "pse": study.half_normal.pse,
+            "me": study.half_normal.me,
+            "sme": study.half_normal.sme,
+            "effects": [
+                {"name": e.name, "effect": e.effect, "quantile": e.quantile, "stands_out": e.stands_out}
+                for e in study.half_normal.effects
+            ],
+        },
+        "checks": [
+            {"name": c.name, "found": c.found, "p": c.p, "doubt": c.doubt.text if c.doubt else None}
+            for c in study.checks
+        ],
+        "no_load": study.no_load
+        and {
+            "load": study.no_load.load,
+            "background": estimate_values(study.no_load.background),
+            "effects": {
+                name: {**estimate_values(one), "t": study.no_load.t[name]}
+                for name, one in study.no_load.effects.items()
+            },
+            "rejected": list(study.no_load.rejected),
+        },
+        "derived": [_derived(one) for one in derived],
+        "cores": cores
+        and {
+            "load_per_s": cores.load_per_s,
+            "target_utilisation_ratio": cores.target_utilisation,
+            "busy": _derived(cores.busy),
+            "needed": cores.needed,
+            "least": cores.least,
+            "most": cores.most,
+        },
+        "warnings": [
+            {"code": d.code, "text": d.text, "where": d.where}
+            for d in (
+                *study.doubts,
+                *(d for one in derived for d in one.doubts),
+                *(cores.busy.doubts if cores else ()),
+            )
+        ],
+    }
+
+
+def derived_scale(found: Estimate) -> Scale:
+    """A unit to show a derived quantity in."""
+    value = abs(found.estimate or 0.0)
+    if found.unit.startswith("s/"):
+        for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
+            if value >= factor:
+                return Scale(factor, unit + found.unit[1:])
+        return Scale(1e-9, "ns" + found.unit[1:])
+    return Scale(1.0, {"1": "", "1/s": "/s"}.get(found.unit, found.unit))
+
+
+def _derived(one: Derived) -> dict[str, Any]:
+    low, high = one.bootstrap or (None, None)
+    return {
+        "name": one.name,
+        "at": one.at,
+        **estimate_values(one.estimate),
+        "bootstrap_low": low,
+        "bootstrap_high": high,
+        "no_bootstrap": one.no_bootstrap or None,
+    }
+
+
+def _half(found: Estimate) -> float | None:
+    return (found.high - found.low) / 2 or None if found.low is not None and found.high is not None else None
+
+
+def _value(found: Estimate) -> str:
+    return "–" if found.estimate is None else digits(found.estimate, _half(found))
+
+
+def _scaled(value: float | None, scale: Scale, found: Estimate) -> str:
+    half = _half(found)
+    return "–" if value is None else digits(value / scale.factor, half and half / scale.factor)
+
+
+def _bounds(found: Estimate) -> str:
+    return _pair(found.low, found.high, Scale(1.0, ""))
+
+
+def _pair(low: float | None, high: float | None, scale: Scale) -> str:
+    if low is None or high is None:
+        return "none"
+    half = (high - low) / 2 / scale.factor or None
+    return f"{digits(low / scale.factor, half)} to {digits(high / scale.factor, half)}"
+
+
+def shown_share(share: float | None) -> str:
+    """A share of the variation as it is written."""
+    if share is None:
+        return "–"
+    return f"{100 * share:.1f} %" if share >= SHARE_LEAST else "< 0.05 %"
+
+
+def _chance(p: float | None) -> str:
+    if p is None:
+        return "–"
+    return "< 1e-6" if p < 1e-6 else f"{p:.2g}"

@@ -1,0 +1,29 @@
+"""Estimates as values that JSON knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iodyno.core.outcome import Estimate
+
+
+def estimate_values(found: Estimate) -> dict[str, Any]:
+    """An estimate with its interval, how it was made, and why it is missing."""
+    shown: dict[str, Any] = {
+        "estimate": number(found.estimate),
+        "low": number(found.low),
+        "high": number(found.high),
+        "n": found.n,
+        "unit": found.unit,
+        "method": found.method,
+    }
+    if found.assumptions:
+        shown["assumptions"] = list(found.assumptions)
+    if found.missing:
+        shown["missing"] = found.missing
+    return shown
+
+
+def number(value: float | None) -> float | None:
+    """To ten digits: more than any measurement carries, and half as long."""
+    return None if value is None else float(f"{value:.10g}")

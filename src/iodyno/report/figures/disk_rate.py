@@ -1,0 +1,23 @@
+"""How many operations a disk did, and what each cost, against the main factor."""
+
+from __future__ import annotations
+
+from iodyno.analysis.summary import CampaignSummary
+from iodyno.report.figures.panel import Figure, estimates, interval_note
+from iodyno.report.storage import COST, machines_of
+
+
+def figure(summary: CampaignSummary) -> Figure | None:
+    """Operations per second beside the CPU time of one; None for a load on a network."""
+    if not summary.on_disks:
+        return None
+    titles = {"iops": "all clients"}
+    panels = estimates(summary, titles, "Operations")
+    if not panels:
+        return None
+    costs = {f"{machine}.{COST}": machine for machine in machines_of(summary)}
+    panels += estimates(summary, costs, "CPU of an operation") if costs else ()
+    caption = (
+        f"{interval_note(summary, titles)} Background is subtracted. Rate: higher is better; cost: lower is."
+    )
+    return Figure("Operations per second, and what each costs", caption, panels)

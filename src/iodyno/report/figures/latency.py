@@ -1,0 +1,25 @@
+"""How long operations take, against the main factor: from when they were to begin, and from when they did."""
+
+from __future__ import annotations
+
+from iodyno.analysis.summary import CampaignSummary
+from iodyno.report.figures.panel import Figure, estimates, interval_note
+
+_RESPONSE = {"p50": "response, median", "p99": "response, 99th percentile"}
+_SERVICE = {"p50": "service, median", "p99": "service, 99th percentile"}
+
+
+def figure(summary: CampaignSummary) -> Figure | None:
+    """Quantiles of response time beside those of service time; None where no loop is open."""
+    response = {f"response_time_{name}_ns": title for name, title in _RESPONSE.items()}
+    panels = estimates(summary, response, "Response time")
+    if not panels:
+        return None
+    of = "" if summary.on_disks else "write_"
+    service = {f"{of}service_time_{name}_ns": title for name, title in _SERVICE.items()}
+    panels += estimates(summary, service, "Service time")
+    caption = (
+        f"{interval_note(summary, response)} Response time counts from when an operation was to begin, service time"
+        " from when it did: what waits for a connection is in the first and not in the second. Lower is better."
+    )
+    return Figure("How long operations take", caption, panels)

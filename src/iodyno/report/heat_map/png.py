@@ -1,0 +1,157 @@
+"""A picture as PNG, drawn by Pillow, which is imported when a PNG is asked for and not before.
+
+Pillow (licence MIT-CMU) brings letters; the rest would be thirty lines. The light ramp is used: a PNG does not know its page.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from iodyno.report.heat_map import colour
+from iodyno.report.heat_map.picture import Box, Cells, Overlay, Picture, Stroke, Toggle, Words
+
+if TYPE_CHECKING:
+    from PIL.ImageDraw import ImageDraw
+    from PIL.ImageFont import FreeTypeFont, ImageFont
+
+ZOOM = 2
+"""Pixels a unit of the drawing (chosen: sharp on a dense screen, 1800 pixels wide)."""
+_INK, _SOFT, _RULE, _BORDER, _BAR, _LINE = "#16191d", "#555d66", "#d3d8dd", "#8a929b", "#6b7580", "#005ea8"
+_SIZES = {"head": 18}
+_DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 2.5), (), (9, 3, 2, 3))
+
+
+def png(pictures: Sequence[Picture]) -> bytes:
+    """The PNG of pictures, one below the other."""
+    from PIL import Image, ImageDraw
+
+    width = round(max(picture.width for picture in pictures) * ZOOM)
+    image = Image.new("RGB", (width, round(sum(picture.height for picture in pictures) * ZOOM)), "#ffffff")
+    draw = ImageDraw.Draw(image)
+    top = 0.0
+    for picture in pictures:
+        for shape in picture.shapes:
+            if isinstance(shape, Box):
+                _box(draw, shape, top)
+            elif isinstance(shape, Words):
+                _words(draw, shape, top)
+            elif isinstance(shape, Stroke):
+                _stroke(draw, shape, top)
+            elif isinstance(shape, Cells):
+                _cells(draw, shape, top)
+            elif shape.shown:
+                _toggle(draw, shape, top)
+        top += picture.height
+    out = BytesIO()
+    image.save(out, "PNG", optimize=True)
+    return out.getvalue()
+
+
+@cache
+def _font(size: float) -> FreeTypeFont | ImageFont:
+    """DejaVu Sans where the machine has it, for its many letters; else what Pillow brings, which has the Latin ones."""
+    from PIL import ImageFont
+
+    try:
+        return ImageFont.truetype("DejaVuSans.ttf", round(size * ZOOM))
+    except OSError:
+        return ImageFont.load_default(round(size * ZOOM))
+
+
+def _at(x: float, y: float, top: float) -> tuple[int, int]:
+    return round(x * ZOOM), round((y + top) * ZOOM)
+
+
+def _fill(role: str) -> str | None:
+    if role[:1] in "hd" and role[1:].isdigit():
+        ramp = colour.LIGHT if role[0] == "h" else colour.difference_ramp()
+        return colour.css(ramp[int(role[1:])])
+    return {"bar": _BAR}.get(role)
+
+
+def _box(draw: ImageDraw, box: Box, top: float) -> None:
+    x, y = _at(box.x, box.y, top)
+    right, bottom = _at(box.x + box.width, box.y + box.height, top)
+    fill = _fill(box.role)
+    if fill is None:
+        draw.rectangle((x, y, right, bottom), fill="#ffffff", outline=_RULE)
+    else:
+        draw.rectangle((x, y, max(x, right - 1), max(y, bottom - 1)), fill=fill)
+
+
+def _words(draw: ImageDraw, words: Words, top: float) -> None:
+    anchor = {"start": "ls", "middle": "ms", "end": "rs"}[words.anchor]
+    ink = _INK if words.role in ("head", "axis") else _SOFT
+    bold = 1 if words.role == "head" else 0
+    draw.text(
+        _at(words.x, words.y, top),
+        words.text,
+        fill=ink,
+        font=_font(_SIZES.get(words.role, 13)),
+        anchor=anchor,
+        stroke_width=bold * ZOOM * 0.15,
+        stroke_fill=ink,
+    )
+
+
+def _stroke(draw: ImageDraw, stroke: Stroke, top: float) -> None:
+    points = [_at(x, y, top) for x, y in stroke.points]
+    if stroke.role == "strip":
+        draw.polygon(points, fill=_BAR)
+    else:
+        draw.line(points, fill=_RULE if stroke.role == "rule" else _BORDER, width=ZOOM)
+
+
+def _cells(draw: ImageDraw, plot: Cells, top: float) -> None:
+    ramp = colour.difference_ramp() if plot.difference else colour.LIGHT
+    wide, tall = plot.width / plot.columns, plot.height / plot.rows
+    for (column, row), level in plot.levels.items():
+        x, y = _at(plot.x + column * wide, plot.y + (plot.rows - 1 - row) * tall, top)
+        right, bottom = _at(plot.x + (column + 1) * wide, plot.y + (plot.rows - row) * tall, top)
+        draw.rectangle((x, y, max(x, right - 1), max(y, bottom - 1)), fill=colour.css(ramp[level]))
+    for overlay in plot.overlays:
+        if overlay.shown:
+            _overlay(draw, plot, overlay, top)
+
+
+def _overlay(draw: ImageDraw, plot: Cells, overlay: Overlay, top: float) -> None:
+    wide, tall = plot.width / plot.columns, plot.height / plot.rows
+    for run in overlay.runs:
+        points: list[tuple[float, float]] = []
+        for column, place in run:
+            y = plot.y + plot.height - place * tall
+            points += [(plot.x + column * wide, y), (plot.x + (column + 1) * wide, y)]
+        draw.line([_at(x, y, top) for x, y in points], fill="#ffffff", width=4 * ZOOM)
+        _dashed(draw, points, overlay.style, top)
+
+
+def _dashed(draw: ImageDraw, points: Sequence[tuple[float, float]], style: int, top: float) -> None:
+    """A line of horizontal and vertical pieces, dashed on along its whole length."""
+    pattern = _DASHES[style % len(_DASHES)]
+    width = ZOOM if style == 3 else 2 * ZOOM
+    if not pattern:
+        draw.line([_at(x, y, top) for x, y in points], fill=_LINE, width=width)
+        return
+    piece, left = 0, pattern[0]
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        length = abs(x1 - x0) + abs(y1 - y0)
+        done = 0.0
+        while length - done > 1e-9:
+            step = min(left, length - done)
+            if piece % 2 == 0:
+                a, b = done / length, (done + step) / length
+                ends = [(x0 + (x1 - x0) * part, y0 + (y1 - y0) * part) for part in (a, b)]
+                draw.line([_at(x, y, top) for x, y in ends], fill=_LINE, width=width)
+            done, left = done + step, left - step
+            if left <= 1e-9:
+                piece = (piece + 1) % len(pattern)
+                left = pattern[piece]
+
+
+def _toggle(draw: ImageDraw, toggle: Toggle, top: float) -> None:
+    _dashed(draw, [(toggle.x, toggle.y - 4), (toggle.x + 22, toggle.y - 4)], toggle.style, top)
+    draw.text(_at(toggle.x + 27, toggle.y, top), toggle.text, fill=_SOFT, font=_font(13), anchor="ls")

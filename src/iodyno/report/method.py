@@ -1,0 +1,97 @@
+"""How the numbers of a report were had, as names and values: design, windows, clocks, tiers, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iodyno.analysis.cpu_classes import TIER_NOTES
+from iodyno.analysis.summary import CampaignSummary
+from iodyno.core.factor import parameter_of
+from iodyno.core.script.parameters import workload_of_stored
+from iodyno.report.numbers import quantity
+from iodyno.report.observer import observer_note
+
+_CYCLES = {
+    "pmu": "tier pmu: hardware counters",
+    "tsc": "tier tsc: busy time x the rate of the time-stamp counter, reference cycles",
+}
+
+
+def method_rows(summary: CampaignSummary) -> list[tuple[str, str]]:
+    """What a reader must know to make the numbers again, or to doubt them."""
+    return [(name, text) for name, text in _rows(summary) if text]
+
+
+def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
+    finished = sum(trial.status == "finished" for trial in summary.trials)
+    kind = summary.design.replace("_", " ") or "not known"
+    order = f"; order of the trials drawn with seed {summary.seed}" if summary.seed is not None else ""
+    yield (
+        "Design",
+        f"{kind}, {len(summary.points)} points, {summary.planned} trials planned, {finished} finished{order}",
+    )
+    yield "Load", _of_disks(summary) if summary.on_disks else _pairs(summary.workload)
+    windows = [f"{_words(name)} {quantity(ns, 'ns')}" for name, ns in summary.windows.items() if ns]
+    yield "Windows of a trial", ", ".join(windows)
+    yield (
+        "Rate",
+        "operations that were complete in the measured window, over its length on each client's clock; of all clients the sum"
+        if summary.on_disks
+        else "goodput: payload that the receiving application got in the measured window, over its length on that host's clock",
+    )
+    why = f" ({summary.accounting.why})" if summary.accounting.why else ""
+    yield (
+        "CPU time",
+        f"{TIER_NOTES[summary.accounting.tier]}{why}; the idle machine's background is subtracted from costs",
+    )
+    yield "Cycles", _CYCLES.get(summary.tier, summary.tier)
+    yield (
+        "Times of operations",
+        "each operation is counted in a histogram with buckets at most 0.8 % wide, one for every interval; histograms are"
+        " added, quantiles are never averaged",
+    )
+    asked = [
+        found for point in summary.points for name in summary.asked if (found := point.outcomes.get(name))
+    ]
+    yield "Intervals (95 %)", _listed(found.method for found in asked if found.low is not None)
+    yield "They assume", _listed(text for found in asked for text in found.assumptions)
+    yield "The instrument", observer_note(summary)
+
+
+def _of_disks(summary: CampaignSummary) -> str:
+    """Kind, clients, and settings as people write them."""
+    workload = workload_of_stored(summary.workload)
+    clients = [str(name) for name in summary.workload.get("hosts") or ()]
+    settings = summary.workload.get("settings") or {}
+    told = [
+        str(summary.workload.get("kind")),
+        f"on {', '.join(clients[:4])}{' ...' if len(clients) > 4 else ''}",
+    ]
+    for name, level in settings.items():
+        parameter = parameter_of(workload, name)
+        told.append(f"{_words(name)} {parameter.show(level) if parameter else level}")
+    return ", ".join(told)
+
+
+def _listed(texts: Iterator[str]) -> str:
+    found = list(dict.fromkeys(texts))
+    more = f"; and {len(found) - 4} more" if len(found) > 4 else ""
+    return "; ".join(found[:4]) + more
+
+
+def _pairs(values: object) -> str:
+    if not isinstance(values, dict):
+        return ""
+    parts = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            parts += [
+                f"{_words(key)} {each}" for key, each in value.items() if not isinstance(each, (dict, list))
+            ]
+        elif value is not None and not isinstance(value, list):
+            parts.append(f"{_words(name)} {value}")
+    return ", ".join(parts)
+
+
+def _words(name: str) -> str:
+    return str(name).removesuffix("_ns").replace("_", " ")

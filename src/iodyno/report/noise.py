@@ -1,0 +1,95 @@
+"""What a noise ladder found: a table, sentences, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from iodyno.analysis.decisions.ladder import Ladder
+from iodyno.analysis.decisions.noise import Allocation, Component, Noise
+from iodyno.report.tables import Cell, Column, Table, outcome_name
+
+_TITLES = {"block": "blocks", "restart": "restarts", "trial": "trials", "interval": "intervals"}
+
+
+def noise_table(found: Ladder) -> Table:
+    """An outcome a row: standard deviation of each level in per cent of the mean, and the floors."""
+    columns = [Column("outcome"), *(Column(_TITLES[level], "sd between, % of the mean") for level in _TITLES)]
+    columns += [Column("one campaign", "smallest effect"), Column("two campaigns", "smallest effect")]
+    rows = []
+    for each in found.outcomes:
+        host, _, name = each.outcome.rpartition(".")
+        cells = [Cell(f"{host + ': ' if host else ''}{outcome_name(name)}", each.outcome)]
+        cells += [_component(each.component(level), each) for level in _TITLES]
+        cells += [Cell(_percent(each.floor_within)), Cell(_percent(each.floor_between))]
+        rows.append(tuple(cells))
+    return Table("Where the noise is", tuple(columns), tuple(rows))
+
+
+def noise_sentences(found: Ladder) -> Iterator[str]:
+    """What follows for each outcome."""
+    for each in found.outcomes:
+        if each.missing:
+            yield f"{each.outcome}: {each.missing}."
+            continue
+        most = max(each.components, key=lambda component: component.share)
+        text = f"{each.outcome}: {100 * most.share:.0f} % of the variance is between {_TITLES[most.level]}"
+        text += (
+            f". With {each.trials} trials a point, effects below {_percent(each.floor_within)} within one campaign and below "
+            f"{_percent(each.floor_between)} between two campaigns cannot be claimed"
+        )
+        where = [_where(one) for one in found.allocations.get(each.outcome, ())]
+        yield f"{text}. Repeat: {', '.join(where)}." if where else f"{text}."
+
+
+def noise_note(found: Ladder) -> str:
+    """How it was made."""
+    spec = found.spec
+    return (
+        f"{found.trials} trials: {spec.blocks} blocks of {spec.restarts} starts of the agents of {spec.trials} trials. "
+        "In brackets: 95 % (modified large-sample method). Smallest effect: seen with a chance of 80 %. Repeat: the "
+        "narrowest interval in a given time (Kalibera and Jones), by the time that each level took here."
+    )
+
+
+def noise_json(found: Ladder) -> dict[str, Any]:
+    """What JSON knows."""
+    return {
+        "blocks": found.spec.blocks,
+        "restarts": found.spec.restarts,
+        "trials": found.spec.trials,
+        "finished": found.trials,
+        "costs_s": found.costs_s,
+        "outcomes": {
+            each.outcome: {
+                **asdict(each),
+                "allocation": [asdict(one) for one in found.allocations.get(each.outcome, ())],
+            }
+            for each in found.outcomes
+        },
+        "note": noise_note(found),
+    }
+
+
+def _where(one: Allocation) -> str:
+    if one.count is None:
+        return f"{_TITLES[one.level]} as often as time allows ({_TITLES[one.within]} do not differ)"
+    many = _TITLES[one.level] if one.count != 1 else one.level
+    return f"{one.count} {many} a {one.within}"
+
+
+def _component(found: Component | None, each: Noise) -> Cell:
+    if found is None or each.missing:
+        return Cell("–", each.missing or "a quantile of all operations has no intervals")
+    high = _two(found.high) if found.high is not None else "?"
+    return Cell(f"{_two(found.sd_ratio)} [{_two(found.low)}, {high}]")
+
+
+def _two(ratio: float) -> str:
+    """Per cent to two digits, written out."""
+    return f"{float(f'{100 * ratio:.2g}'):g}"
+
+
+def _percent(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{_two(ratio)} %"

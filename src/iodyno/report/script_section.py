@@ -1,0 +1,136 @@
+"""What a script did, as tables and sentences: a row for every group, transaction and flowop, both ends in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iodyno.analysis.script import (
+    EndOfOperation,
+    FoundGroup,
+    FoundOperation,
+    FoundScript,
+    FoundTransaction,
+    Times,
+)
+from iodyno.report.numbers import quantity
+from iodyno.report.tables import Cell, Column, Table
+
+_TIMES = ("mean", "p50", "p99", "max")
+
+
+def script_tables(scripts: tuple[FoundScript, ...]) -> list[Table]:
+    """A table for each point."""
+    return [_table(script) for script in scripts]
+
+
+def script_sentences(scripts: tuple[FoundScript, ...]) -> list[str]:
+    """What the numbers of a script say that is easily overlooked: loss, failures, iterations that were missed."""
+    return [sentence for script in scripts for sentence in _sentences(script)]
+
+
+def _table(script: FoundScript) -> Table:
+    levels = ", ".join(f"{name} {level}" for name, level in script.labels.items())
+    title = f"Script{f', {levels}' if levels else ''}" + (
+        f" ({script.trials} trials)" if script.trials > 1 else ""
+    )
+    columns = (
+        Column(""),
+        Column("count", script.sender),
+        Column("bytes", script.sender),
+        Column("/s", script.sender, "over the time from the first to the last operation of the transaction"),
+        Column("bit/s", script.sender),
+        *(Column(name, script.sender, "time of one operation") for name in _TIMES),
+        Column("", script.receiver),
+        Column("count", script.receiver),
+        Column("bytes", script.receiver),
+        Column("bit/s", script.receiver),
+        Column("p99", script.receiver, "time of one operation"),
+        Column("lost"),
+        Column("failed"),
+    )
+    rows = tuple(tuple(Cell(text) for text in row) for group in script.groups for row in _group(group))
+    return Table(title, columns, rows)
+
+
+def _group(group: FoundGroup) -> Iterator[list[str]]:
+    strands = f"{group.strands} strand" + ("s" if group.strands != 1 else "")
+    moved = [quantity(group.sent_bytes, "B"), "", ""] if group.sent_bytes else ["", "", ""]
+    taken = (
+        [quantity(group.taken_bytes, "B"), quantity(group.bits_per_s, "bit/s")]
+        if group.sent_bytes
+        else ["", ""]
+    )
+    yield [f"{group.name}, {strands}", "", *moved, *[""] * 4, "taken in all", "", *taken, "", "", ""]
+    for transaction in group.transactions:
+        yield _transaction(transaction)
+        yield from map(_operation, transaction.operations)
+
+
+def _transaction(transaction: FoundTransaction) -> list[str]:
+    name = f"  transaction {transaction.number}, {quantity(transaction.span_ns, 'ns')}"
+    count = [str(transaction.iterations), "", quantity(transaction.rate_per_s, "1/s"), ""]
+    missed = f"{transaction.missed} missed" if transaction.missed else ""
+    return [name, *count, *_times(transaction.service), *[""] * 6, missed]
+
+
+def _operation(found: FoundOperation) -> list[str]:
+    mine, theirs = found.mine, found.theirs
+    lost = str(found.lost) if found.lost else ""
+    if found.loss_ratio is not None:
+        lost += f" ({quantity(found.loss_ratio, '1', 'loss_ratio')})"
+    failed = mine.failures + (theirs.failures if theirs else 0)
+    other = [""] * 5
+    if theirs is not None:
+        other = [
+            theirs.label,
+            str(theirs.operations),
+            _bytes(theirs),
+            _bits(theirs),
+            quantity(theirs.times.p99_ns, "ns"),
+        ]
+    return [
+        f"    {mine.label}",
+        str(mine.operations),
+        _bytes(mine),
+        quantity(mine.rate_per_s, "1/s"),
+        _bits(mine),
+        *_times(mine.times),
+        *other,
+        lost,
+        str(failed) if failed else "",
+    ]
+
+
+def _times(times: Times) -> list[str]:
+    return [quantity(ns, "ns") for ns in (times.mean_ns, times.p50_ns, times.p99_ns, times.max_ns)]
+
+
+def _bytes(end: EndOfOperation) -> str:
+    return quantity(end.bytes, "B") if end.bits_per_s is not None else ""
+
+
+def _bits(end: EndOfOperation) -> str:
+    return quantity(end.bits_per_s, "bit/s") if end.bits_per_s is not None else ""
+
+
+def _sentences(script: FoundScript) -> Iterator[str]:
+    for group in script.groups:
+        for transaction in group.transactions:
+            place = f"{group.name}, transaction {transaction.number}"
+            if transaction.response is not None and transaction.lateness is not None:
+                yield (
+                    f"{place}: {quantity(transaction.rate_per_s, '1/s')} iterations; response time from when they were"
+                    f" to begin: p50 {quantity(transaction.response.p50_ns, 'ns')},"
+                    f" p99 {quantity(transaction.response.p99_ns, 'ns')}; begun late by"
+                    f" {quantity(transaction.lateness.p50_ns, 'ns')} (p50), {transaction.missed} missed."
+                )
+            for found in transaction.operations:
+                for host, end in ((script.sender, found.mine), (script.receiver, found.theirs)):
+                    if end is not None and end.failures:
+                        reason = f", the first of them: {end.failure_reason}" if end.failure_reason else ""
+                        yield f"{place}: {end.failures} of {end.label} failed on {host}{reason}."
+                if found.loss_ratio is not None:
+                    yield (
+                        f"{place}: {found.lost} datagrams of {found.mine.label} were lost,"
+                        f" {quantity(found.loss_ratio, '1', 'loss_ratio')} of those sent."
+                    )

@@ -1,0 +1,18 @@
+"""A sentence of a report as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+About = Literal["decision", "search", "wall", "buffer", "fit", "cost", "change", "rate", "more"]
+"""What a sentence is about: what an experiment was made to find, then what every campaign has."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence, the single cases that it sums up, and what it is about."""
+
+    text: str
+    details: tuple[str, ...] = ()
+    about: About = "more"

@@ -1,0 +1,202 @@
+"""What a load on disks found, in tables and sentences: operations, times and cost of each; of all clients and of each.
+
+Nothing here speaks of goodput: what a disk does is counted where it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from iodyno.analysis.factors import FactorLevels
+from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.outcome import Estimate
+from iodyno.report.layout import Layout, layout_of, place_name, sections
+from iodyno.report.limiter import sentence as limiter_sentence
+from iodyno.report.limiter import short
+from iodyno.report.numbers import between, with_interval
+from iodyno.report.sentence import Sentence
+from iodyno.report.table import Cell, Column, Table
+
+TIMES = {"p50": "p50", "p99": "p99"}
+COST = "cpu_us_per_io"
+_EVEN = 0.98
+"""Part of the mean rate that the slowest client has where nobody is called slow (chosen: as far as trials differ)."""
+_MACHINES_MOST = 3
+"""Machines with columns of their own (chosen: as many as a table has room for); every outcome has all of them."""
+
+
+def storage_tables(summary: CampaignSummary) -> list[Table]:
+    """A row for each point, a table for each level of the section factor; then the clients, where there are several."""
+    layout = layout_of(summary)
+    factors = [*layout.rest, *([layout.along] if layout.along else [])]
+    times = _times(summary)
+    machines = machines_of(summary)
+    columns = [Column(factor.name.replace("_", " "), hint=factor.name) for factor in factors]
+    columns += [
+        Column("IO/s", hint="reads and writes completed per second, of all clients"),
+        Column("moved", hint="bytes read and written per second"),
+    ]
+    columns += [Column(title, hint=hint) for _, title, hint in times]
+    columns += [Column("us of CPU/IO", name, "background subtracted") for name in machines]
+    columns += [
+        Column("device busy", name, "share of the time with an operation in flight") for name in machines
+    ]
+    if _clients(summary) > 1:
+        columns.append(Column("fairness", hint="Jain's index of the clients' IO/s"))
+    columns.append(Column("Limiter", hint="what stops the rate from rising"))
+    names = ["iops", "bytes_per_s", *(name for name, _, _ in times)]
+    names += [f"{machine}.{COST}" for machine in machines]
+    names += [f"{machine}.device_busy_ratio" for machine in machines]
+    names += ["fairness"] if _clients(summary) > 1 else []
+    found = []
+    for level, points in sections(summary, layout):
+        rows = []
+        for point in points:
+            row = [Cell(point.labels.get(factor.name, "")) for factor in factors]
+            row += [_cell(point, name) for name in names]
+            row.append(Cell(short(point.limiter), limiter_sentence(point.limiter)))
+            rows.append(tuple(row))
+        found.append(Table(_title(summary, layout, level), tuple(columns), tuple(rows)))
+    return [*found, *_client_table(summary, layout)]
+
+
+def storage_sentences(
+    summary: CampaignSummary,
+    range_of: Callable[[str, str], Iterable[Sentence]],
+    along: Callable[[str, str], Iterable[Sentence]],
+) -> Iterator[Sentence]:
+    """What the campaign answers of a disk. `range_of` and `along` say of an outcome how far it ranges, and how it goes
+    along the main factor.
+    """
+    yield from range_of("iops", "The rate in operations per second is")
+    yield from along("iops", "the rate")
+    for name, _, hint in _times(summary):
+        if name.endswith("p99_ns"):
+            yield from range_of(name, f"The {hint} is")
+    for machine in machines_of(summary):
+        yield from range_of(f"{machine}.{COST}", f"On {machine}, an operation costs")
+    yield from map(Sentence, _slowest(summary))
+
+
+def machines_of(summary: CampaignSummary) -> list[str]:
+    """The first hosts that tell of a machine: the first client of each, and hosts that serve."""
+    return [
+        host.name
+        for host in summary.hosts
+        if any(_known(point.outcomes.get(f"{host.name}.cpu_busy_ratio")) for point in summary.points)
+    ][:_MACHINES_MOST]
+
+
+def _clients(summary: CampaignSummary) -> int:
+    return len(summary.workload.get("hosts") or ())
+
+
+def _times(summary: CampaignSummary) -> list[tuple[str, str, str]]:
+    """Outcome, head of its column, and words, of the times that any point has."""
+    found = []
+    if summary.programs:
+        # Flowops have rows of their own.
+        return [
+            ("service_time_p50_ns", "p50", "median service time of all flowops"),
+            ("service_time_p99_ns", "p99", "99th percentile of the service time of all flowops"),
+        ]
+    for kind in ("read", "write", "fsync"):
+        for quantile, head in TIMES.items():
+            words = {"p50": "median service time", "p99": "99th percentile of the service time"}[quantile]
+            found.append((f"{kind}_service_time_{quantile}_ns", f"{kind} {head}", f"{words} of a {kind}"))
+    for quantile, head in TIMES.items():
+        words = {"p50": "median response time", "p99": "99th percentile of the response time"}[quantile]
+        found.append(
+            (f"response_time_{quantile}_ns", f"response {head}", f"{words}, from when it was to begin")
+        )
+    return [entry for entry in found if any(_known(p.outcomes.get(entry[0])) for p in summary.points)]
+
+
+def _client_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
+    clients = [str(name) for name in summary.workload.get("hosts") or ()]
+    if len(clients) < 2:
+        return []
+    names = ("iops", "bytes_per_s", "service_time_p50_ns", "service_time_p99_ns")
+    heads = ("IO/s", "moved", "p50", "p99")
+    # Of many clients at many points only their spread is told, in the outcomes.
+    points = [p for p in summary.points if p.finished][: max(1, 40 // len(clients))]
+    rows = [
+        (
+            Cell(place_name(point, layout.factors) or point.id),
+            Cell(client),
+            *(_cell(point, f"{client}.{n}") for n in names),
+        )
+        for point in points
+        for client in clients
+        if _known(point.outcomes.get(f"{client}.iops"))
+    ]
+    columns = (Column("point"), Column("client"), *(Column(head) for head in heads))
+    return [Table("Each client", columns, tuple(rows))] if rows else []
+
+
+def _slowest(summary: CampaignSummary) -> Iterator[str]:
+    """Who was served worst, where clients differ by more than their intervals."""
+    clients = [str(name) for name in summary.workload.get("hosts") or ()]
+    if len(clients) < 2:
+        return
+    rates = {
+        client: [
+            e.estimate
+            for p in summary.points
+            if (e := p.outcomes.get(f"{client}.iops")) and e.estimate is not None
+        ]
+        for client in clients
+    }
+    means = {client: sum(each) / len(each) for client, each in rates.items() if each}
+    if len(means) < 2 or not sum(means.values()):
+        return
+    mean = sum(means.values()) / len(means)
+    name = min(means, key=lambda client: means[client])
+    fair = [e for p in summary.points if (e := p.outcomes.get("fairness")) and e.estimate is not None]
+    least = min(fair, key=lambda e: e.estimate or 0.0) if fair else None
+    index = f" Fairness (Jain's index) is {between(least)} at the least." if least else ""
+    if means[name] > _EVEN * mean:
+        yield f"All {len(means)} clients have the same rate to within {1 - means[name] / mean:.1%} of its mean.{index}"
+        return
+    yield f"Of {len(means)} clients {name} is the slowest, with {means[name] / mean:.1%} of the mean rate.{index}"
+
+
+def _title(summary: CampaignSummary, layout: Layout, level: object) -> str:
+    settings = summary.workload.get("settings") or {}
+    target = settings.get("target")
+    load = "File program" if summary.programs else "Disk load"
+    what = f"{load} {'in' if summary.programs else 'on'} {target}" if target else load
+    clients = _clients(summary)
+    what += f", {clients} clients" if clients > 1 else ""
+    if layout.section is None:
+        return what
+    labels = dict(zip(layout.section.levels, summary.factor_labels[layout.section.name], strict=True))
+    return f"{what}, {_name(layout.section)} = {labels[level]}"  # type: ignore[index]
+
+
+def _name(factor: FactorLevels) -> str:
+    return factor.name.replace("_", " ")
+
+
+def _cell(point: PointSummary, name: str) -> Cell:
+    found = point.outcomes.get(name)
+    if found is None:
+        return Cell("–")
+    if found.estimate is None:
+        return Cell("skipped" if point.skipped else "–", found.missing or "")
+    return Cell(with_interval(found, name.rpartition(".")[2]), f"{found.method}, n = {found.n}")
+
+
+def _known(found: Estimate | None) -> bool:
+    return found is not None and found.estimate is not None
+
+
+def tile_outcomes(summary: CampaignSummary) -> Sequence[tuple[str, str, str, int]]:
+    """The numbers of the first screen: outcome, its name alone, its name of several, and which end of the range it is."""
+    times = [name for name, _, _ in _times(summary) if name.endswith("p99_ns")]
+    costs = [f"{machine}.{COST}" for machine in machines_of(summary)][:1]
+    return [
+        ("iops", "Operations", "Most operations", 1),
+        *((name, "p99", "Longest p99", 1) for name in times[:1]),
+        *((name, "CPU of an operation", "Dearest operation", 1) for name in costs),
+    ]

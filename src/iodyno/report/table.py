@@ -1,0 +1,31 @@
+"""A table as a value: columns, rows of cells, a title."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """`group` stands above the columns of one host."""
+
+    title: str
+    group: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown, and what a pointer resting on it is told."""
+
+    text: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows under a title."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]

@@ -1,0 +1,353 @@
+// Of a report: the theme's button, and in each trial a range of time that all of its panels and its table show.
+// Data lie in the page as compressed JSON: `rows` (edges of rows in ns, and which of them are drawn), `trials` by name with t (ends
+// of intervals in ms), w (their windows), maps (cells of each interval: row as distance from the one before, count) and lines.
+"use strict";
+(() => {
+  const element = (name, attributes, parent, text) => {
+    const svg = name === "rect" || name === "path";
+    const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+    for (const key in attributes) made.setAttribute(key, attributes[key]);
+    if (text !== undefined) made.textContent = text;
+    if (parent) parent.append(made);
+    return made;
+  };
+  const digits = (value) => {
+    if (value === null || value === undefined || !isFinite(value)) return "–";
+    return value === 0 ? "0" : String(Number(value.toPrecision(3)));
+  };
+  const whole = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, " ");
+
+  const save = (name, blob) => {
+    const link = element("a", { download: name, href: URL.createObjectURL(blob) });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+
+  // ---- theme
+  const root = document.documentElement;
+  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const turn = element("button", { type: "button", class: "theme no-print" });
+  const name = () => { turn.textContent = dark() ? "Light" : "Dark"; turn.setAttribute("aria-label", dark() ? "show on light ground" : "show on dark ground"); };
+  turn.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; name(); });
+  name();
+  document.getElementById("contents").append(turn);
+
+  // ---- links into what is closed
+  const reveal = () => {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    if (target) target.scrollIntoView();
+  };
+  addEventListener("hashchange", reveal);
+  reveal();
+
+  // ---- what a pointer resting on a number is told
+  const hints = JSON.parse(document.getElementById("hints").textContent);
+  addEventListener("pointerover", (event) => {
+    const cell = event.target.closest && event.target.closest("[data-hint]");
+    if (cell && !cell.title) cell.title = hints[Number(cell.dataset.hint)];
+  });
+
+  // ---- tables lie compressed in the page; the script writes them out as they are
+  if (window.DecompressionStream) for (const link of document.querySelectorAll("a[data-plain]")) {
+    link.addEventListener("click", async (event) => {
+      event.preventDefault();
+      const bytes = Uint8Array.from(atob(link.href.slice(link.href.indexOf(",") + 1)), (letter) => letter.charCodeAt(0));
+      const plain = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).blob();
+      save(link.dataset.plain, plain);
+    });
+  }
+
+  // ---- on paper everything that matters is open
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = [...document.querySelectorAll("#answer .doubts:not([open]), #limiters > details:not([open])")];
+    const trials = document.querySelectorAll(".over-time > details");
+    if (trials.length <= 3) closed.push(...[...trials].filter((each) => !each.open));
+    for (const each of closed) each.open = true;
+  });
+  addEventListener("afterprint", () => { for (const each of closed) each.open = false; });
+
+  // ---- trials
+  const packed = document.getElementById("trial-data");
+  if (!packed || !window.DecompressionStream) return;
+  for (const each of document.querySelectorAll(".script-only")) each.hidden = false;
+  let read = null;
+  const data = () => {
+    read = read || (async () => {
+      const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+      const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+      return new Response(plain).json();
+    })();
+    return read;
+  };
+
+  class Trial {
+    constructor(place, found, rows) {
+      Object.assign(this, { place, found, rows });
+      this.ends = found.t;
+      this.last = this.ends.length - 2;
+      this.first = 0;
+      this.until = this.last;
+      this.counts = new Map();
+      this.svgs = [...place.querySelectorAll("svg[data-span]")].map((svg) => {
+        const [left, right, top, bottom, end] = svg.dataset.span.split(" ").map(Number);
+        const veils = [0, 1].map(() => element("rect", { class: "veil", y: top - 1, height: bottom - top + 2, width: 0 }, svg));
+        const pane = { svg, left, right, top, bottom, end, veils };
+        this.listen(pane);
+        return pane;
+      });
+      this.histograms = [...place.querySelectorAll("svg[data-histogram]")].map((svg) => {
+        const [left, right, top, bottom, decades] = svg.dataset.axis.split(" ").map(Number);
+        const path = svg.querySelector(".counts");
+        return { svg, path, still: path.getAttribute("d"), label: svg.getAttribute("aria-label"), map: Number(svg.dataset.histogram), left, right, top, bottom, decades };
+      });
+      const table = place.querySelector(".windows table");
+      this.heads = found.heads.map(([kind, of, factor, share]) => ({ kind, of, factor, share }));
+      this.body = element("tbody", { class: "chosen" }, table);
+      this.tools();
+    }
+
+    tools() {
+      const tools = this.place.querySelector(".chosen-range");
+      tools.hidden = false;
+      const group = element("div", { role: "group", "aria-label": "range of time" }, tools);
+      this.inputs = ["from", "to"].map((label, which) => {
+        const holder = element("label", {}, group, label + " ");
+        const input = element("input", { type: "range", min: 0, max: this.last, step: 1 }, holder);
+        input.addEventListener("input", () => {
+          const at = Number(input.value);
+          if (which) this.choose(Math.min(this.first, at), at); else this.choose(at, Math.max(this.until, at));
+        });
+        return input;
+      });
+      this.reset = element("button", { type: "button" }, group, "whole trial");
+      this.reset.addEventListener("click", () => this.choose(0, this.last));
+      this.save = element("button", { type: "button" }, group, "intervals as CSV");
+      this.save.addEventListener("click", () => this.download());
+      this.told = element("p", { class: "told", "aria-live": "polite" }, tools);
+      this.hint = element("p", { class: "quiet hover" }, tools, "");
+      this.place.tabIndex = -1;
+      this.place.addEventListener("keydown", (event) => {
+        if (event.key === "Escape" && (this.first > 0 || this.until < this.last)) this.choose(0, this.last);
+      });
+      this.say();
+    }
+
+    // Which interval lies under the pointer.
+    at(pane, event) {
+      const box = pane.svg.getBoundingClientRect();
+      const x = ((event.clientX - box.left) / box.width) * pane.svg.viewBox.baseVal.width;
+      const ms = 1e3 * pane.end * Math.min(1, Math.max(0, (x - pane.left) / (pane.right - pane.left)));
+      let index = 0;
+      while (index < this.last && this.ends[index + 1] <= ms) index++;
+      return index;
+    }
+
+    listen(pane) {
+      let begun = null;
+      pane.svg.addEventListener("pointerdown", (event) => {
+        if (event.button || event.pointerType === "touch") return;
+        begun = this.at(pane, event);
+        this.moved = false;
+        pane.svg.setPointerCapture(event.pointerId);
+        // So that Escape is heard here afterwards.
+        this.place.focus({ preventScroll: true });
+        event.preventDefault();
+      });
+      pane.svg.addEventListener("pointermove", (event) => {
+        const index = this.at(pane, event);
+        this.hover(pane, event, index);
+        if (begun === null) return;
+        this.moved = this.moved || index !== begun;
+        if (this.moved) this.choose(Math.min(begun, index), Math.max(begun, index));
+      });
+      pane.svg.addEventListener("pointerup", (event) => {
+        if (begun === null) return;
+        // A click takes one interval, and a second one on it the whole trial again.
+        const index = this.at(pane, event);
+        if (!this.moved) {
+          if (this.first === index && this.until === index) this.choose(0, this.last); else this.choose(index, index);
+        }
+        begun = null;
+      });
+      pane.svg.addEventListener("pointercancel", () => { begun = null; });
+    }
+
+    // What lies under the pointer, in words.
+    hover(pane, event, index) {
+      const span = `${digits(this.ends[index] / 1e3)} to ${digits(this.ends[index + 1] / 1e3)} s`;
+      const image = pane.svg.querySelector("image[data-map]");
+      if (!image) { this.hint.textContent = span; return; }
+      const number = Number(image.dataset.map), box = pane.svg.getBoundingClientRect();
+      const { edges, drawn } = this.rows[this.found.maps[number].rows];
+      const y = ((event.clientY - box.top) / box.height) * pane.svg.viewBox.baseVal.height;
+      const row = Math.min(drawn.length - 2, Math.max(0, Math.floor(((pane.bottom - y) / (pane.bottom - pane.top)) * (drawn.length - 1))));
+      const counts = this.column(number, index);
+      let here = 0, all = 0;
+      counts.forEach((count, fine) => { all += count; if (fine >= drawn[row] && fine < drawn[row + 1]) here += count; });
+      this.hint.textContent = `${span}, ${time(edges[drawn[row]])} to ${time(edges[drawn[row + 1]])}: ${whole(here)} of ${whole(all)} operations`
+        + (all ? ` (${digits((100 * here) / all)} %)` : "");
+    }
+
+    // Counts by fine row of one interval.
+    column(number, index) {
+      const key = number + ":" + index;
+      if (!this.counts.has(key)) {
+        const found = new Map(), flat = (this.found.maps[number].cells[index]) || [];
+        for (let i = 0, row = 0; i < flat.length; i += 2) { row += flat[i]; found.set(row, flat[i + 1]); }
+        this.counts.set(key, found);
+      }
+      return this.counts.get(key);
+    }
+
+    together(number, first, until) {
+      const sum = new Map();
+      for (let index = first; index <= until; index++) {
+        this.column(number, index).forEach((count, row) => sum.set(row, (sum.get(row) || 0) + count));
+      }
+      return sum;
+    }
+
+    // Spread over its row by the logarithm, so that the error is less than the row's width.
+    quantile(number, counts, share) {
+      const edges = this.rows[this.found.maps[number].rows].edges;
+      let all = 0;
+      counts.forEach((count) => { all += count; });
+      if (!all) return null;
+      const rank = Math.max(1, Math.ceil(share * all));
+      let seen = 0;
+      for (const [row, count] of [...counts].sort((a, b) => a[0] - b[0])) {
+        if (seen + count >= rank) {
+          const low = Math.max(edges[row], 0.5);
+          return low * Math.pow(edges[row + 1] / low, (rank - seen - 0.5) / count);
+        }
+        seen += count;
+      }
+      return null;
+    }
+
+    cells(first, until) {
+      const maps = this.found.maps.map((_, number) => this.together(number, first, until));
+      return this.heads.map((head) => {
+        if (head.kind === "mean") {
+          const line = this.found.lines[head.of];
+          let sum = 0, weight = 0;
+          for (let index = first; index <= until; index++) {
+            if (line[index] === null || line[index] === undefined) continue;
+            const long = this.ends[index + 1] - this.ends[index];
+            sum += line[index] * long;
+            weight += long;
+          }
+          return weight ? digits(sum / weight) : "–";
+        }
+        if (head.kind === "count") {
+          let all = 0;
+          maps[head.of].forEach((count) => { all += count; });
+          return whole(all);
+        }
+        const value = this.quantile(head.of, maps[head.of], head.share);
+        return value === null ? "–" : digits(value / head.factor);
+      });
+    }
+
+    row(title, first, until, parent) {
+      const row = element("tr", {}, parent);
+      element("th", { scope: "row" }, row, title);
+      for (const text of this.cells(first, until)) element("td", {}, row, text);
+    }
+
+    choose(first, until) {
+      if (first === this.first && until === this.until) return;
+      this.first = first;
+      this.until = until;
+      this.say();
+      if (this.frame) return;
+      this.frame = requestAnimationFrame(() => { this.frame = 0; this.show(); });
+    }
+
+    say() {
+      const [from, to] = [this.ends[this.first] / 1e3, this.ends[this.until + 1] / 1e3];
+      this.inputs[0].value = this.first;
+      this.inputs[1].value = this.until;
+      this.inputs[0].setAttribute("aria-valuetext", digits(from) + " s");
+      this.inputs[1].setAttribute("aria-valuetext", digits(to) + " s");
+      this.reset.disabled = !this.part;
+      this.told.textContent = this.part ? `${digits(from)} to ${digits(to)} s are shown, ${this.until - this.first + 1} of ${this.last + 1} intervals` : `the whole trial is shown, ${this.last + 1} intervals`;
+    }
+
+    get part() { return this.first > 0 || this.until < this.last; }
+
+    show() {
+      for (const pane of this.svgs) {
+        const scale = (pane.right - pane.left) / (1e3 * pane.end);
+        const from = pane.left + this.ends[this.first] * scale, to = Math.min(pane.right, pane.left + this.ends[this.until + 1] * scale);
+        const set = (veil, x, width) => { veil.setAttribute("x", x); veil.setAttribute("width", Math.max(0, width)); };
+        set(pane.veils[0], pane.left, this.part ? from - pane.left : 0);
+        set(pane.veils[1], to, this.part ? pane.right - to : 0);
+      }
+      for (const each of this.histograms) this.histogram(each);
+      this.body.replaceChildren();
+      if (!this.part) return;
+      this.row(this.told.textContent.replace(/ are shown.*/, ""), this.first, this.until, this.body);
+      this.body.lastChild.className = "sum";
+      if (this.until > this.first) {
+        for (let index = this.first; index <= Math.min(this.until, this.first + 99); index++) {
+          this.row(`${digits(this.ends[index] / 1e3)} to ${digits(this.ends[index + 1] / 1e3)} s`, index, index, this.body);
+        }
+      }
+    }
+
+    histogram(each) {
+      if (!this.part) {
+        each.path.setAttribute("d", each.still);
+        each.svg.setAttribute("aria-label", each.label);
+        return;
+      }
+      const { drawn } = this.rows[this.found.maps[each.map].rows], counts = this.together(each.map, this.first, this.until);
+      const wide = (each.right - each.left) / (drawn.length - 1), low = Math.log10(0.5), high = each.decades;
+      let path = "", all = 0;
+      for (let row = 0; row + 1 < drawn.length; row++) {
+        let count = 0;
+        for (let fine = drawn[row]; fine < drawn[row + 1]; fine++) count += counts.get(fine) || 0;
+        all += count;
+        if (!count) continue;
+        const y = each.bottom - ((Math.min(high, Math.log10(count)) - low) / (high - low)) * (each.bottom - each.top);
+        path += `M${(each.left + row * wide).toFixed(1)} ${each.bottom}V${y.toFixed(0)}h${wide.toFixed(1)}V${each.bottom}`;
+      }
+      each.path.setAttribute("d", path);
+      each.svg.setAttribute("aria-label", `${each.label.replace(/: .*/, "").replace("the measured window", "the chosen time")}: ${whole(all)} operations`);
+    }
+
+    download() {
+      const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
+      const [above, below] = [...this.place.querySelectorAll(".windows thead tr")].map((row) => [...row.children].slice(1));
+      const groups = above.flatMap((head) => Array(head.colSpan).fill(head.textContent));
+      const heads = below.map((head, place) => `${groups[place]}: ${[...head.childNodes].map((node) => node.textContent).filter(Boolean).join(", ")}`);
+      const lines = [["begin_s", "end_s", "window", ...heads].map(quoted).join(",")];
+      for (let index = this.first; index <= this.until; index++) {
+        const cells = this.cells(index, index).map((text) => text.replace(/ /g, "").replace("–", ""));
+        lines.push([this.ends[index] / 1e3, this.ends[index + 1] / 1e3, this.found.w[index], ...cells].join(","));
+      }
+      save(this.place.closest("details").id + ".csv", new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+    }
+  }
+
+  const time = (ns) => {
+    for (const [factor, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "us"]]) if (ns >= factor) return digits(ns / factor) + " " + unit;
+    return digits(ns) + " ns";
+  };
+
+  for (const each of document.querySelectorAll(".over-time > details")) {
+    const begin = async () => {
+      if (!each.open || each.dataset.begun || !each.querySelector(".chosen-range")) return;
+      each.dataset.begun = "1";
+      const name = each.id.replace("trial-", ""), found = await data(), mine = found.trials[name];
+      // Drawn and escaped when the page was made.
+      if (found.panels[name]) each.querySelector(".inside > .panels").innerHTML = found.panels[name];
+      if (mine && mine.t.length > 1) new Trial(each.querySelector(".inside"), mine, found.rows);
+    };
+    each.addEventListener("toggle", begin);
+    begin();
+  }
+})();

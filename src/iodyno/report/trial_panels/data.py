@@ -1,0 +1,160 @@
+"""What the script of a report needs of every trial, once and compressed: counts of operations by row and interval, values of
+lines by interval. Counts are exact; rows are as fine as a page of the right size can hold.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iodyno.analysis.operation_times import Column, OperationTimes, Rows, joined, rows_for
+from iodyno.analysis.trial_views import Line, Strip, TrialView
+from iodyno.report.trial_panels.strips import scale_for
+
+CELLS_MOST = 70_000
+"""Counts in the data of one page (chosen: with two to three bytes each they leave room for all else in 1.5 MB)."""
+INTERVALS_MOST = 6_000
+"""Intervals of all trials together that the page has one by one (chosen: fifty trials of two minutes)."""
+_ROWS_FINE = 2_000
+
+
+@dataclass(frozen=True)
+class Family:
+    """Rows of one operation, the same for both of its clocks and for all trials: those drawn, and those of the data."""
+
+    drawn: Rows
+    fine: Rows
+
+
+def families_of(each: Sequence[OperationTimes]) -> dict[tuple[bool, str], Family]:
+    """Rows for every operation of a campaign, as fine as the number of counts allows."""
+    groups: dict[tuple[bool, str], list[OperationTimes]] = {}
+    for times in each:
+        groups.setdefault((times.beside, times.operation), []).append(times)
+    found: dict[tuple[bool, str], Family] = {}
+    for key, mine in groups.items():
+        drawn = rows_for(mine)
+        if drawn is not None:
+            found[key] = Family(drawn, drawn.finer(_ROWS_FINE))
+    finest = {key: f.fine for key, f in found.items()}
+    seen = {
+        key: [finest[key].counts(column.times).keys() for times in groups[key] for column in times.columns]
+        for key in found
+    }
+    while sum(_cells(seen[key], finest[key], f.fine) for key, f in found.items()) > CELLS_MOST:
+        coarser = {key: Family(f.drawn, f.drawn.finer(f.fine.count - 1)) for key, f in found.items()}
+        if coarser == found:
+            break
+        found = coarser
+    return found
+
+
+def _cells(seen: Sequence[Collection[int]], finest: Rows, rows: Rows) -> int:
+    """Cells of all columns in `rows`, of those that are seen in the finest ones."""
+    row_of = [bisect_right(rows.edges, edge) for edge in finest.edges[:-1]]
+    return sum(len({row_of[row] for row in column}) for column in seen)
+
+
+def columns_most(trials: int) -> int:
+    """Columns that each of so many trials may have."""
+    return max(20, min(200, INTERVALS_MOST // max(1, trials)))
+
+
+def shortened(view: TrialView, most: int) -> TrialView:
+    """A view with neighbouring intervals joined to at most so many columns; counts stay exact."""
+    return TrialView(
+        view.name,
+        view.point,
+        view.end_s,
+        view.measured,
+        tuple(joined(times, most) for times in view.times),
+        view.strips,
+    )
+
+
+def packed(
+    views: Sequence[TrialView],
+    families: Mapping[tuple[bool, str], Family],
+    heads: Mapping[str, Sequence[Sequence[str | float]]],
+    panels: Mapping[str, str] | None = None,
+) -> str:
+    """The data of all trials, with the columns of their tables (kind, of what, factor, share) and with the `panels` of
+    those that the page does not hold otherwise.
+
+    JSON, compressed (zlib), in base64, which no symbol can break out of.
+    """
+    keys = list(families)
+    found = {
+        "rows": [
+            {"edges": list(f.fine.edges), "drawn": [f.fine.edges.index(edge) for edge in f.drawn.edges]}
+            for f in families.values()
+        ],
+        "trials": {view.name: _trial(view, keys, families, heads[view.name]) for view in views},
+        "panels": dict(panels or {}),
+    }
+    text = json.dumps(found, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _trial(
+    view: TrialView,
+    keys: Sequence[tuple[bool, str]],
+    families: Mapping[tuple[bool, str], Family],
+    heads: Sequence[Sequence[str | float]],
+) -> dict[str, Any]:
+    columns = axis_of(view)
+    return {
+        "t": [0, *(round(1e3 * column.end_s) for column in columns)],
+        "w": [column.window for column in columns],
+        "maps": [
+            {
+                "rows": keys.index((times.beside, times.operation)),
+                "cells": [
+                    _cells_of(column, families[times.beside, times.operation].fine)
+                    for column in times.columns
+                ],
+            }
+            for times in view.times
+        ],
+        "heads": heads,
+        "lines": [
+            _values(line, columns, strip) for strip in view.strips for line in strip.lines if line.values
+        ],
+    }
+
+
+def axis_of(view: TrialView) -> tuple[Column, ...]:
+    """The intervals of a view: those of its first map, else of its first line."""
+    if view.times:
+        return view.times[0].columns
+    return ()
+
+
+def _cells_of(column: Column, rows: Rows) -> list[int]:
+    """Row and count of each cell after the other; of rows how many further than the one before."""
+    found: list[int] = []
+    before = 0
+    for row, count in sorted(rows.counts(column.times).items()):
+        found += [row - before, count]
+        before = row
+    return found
+
+
+def _values(line: Line, columns: Sequence[Column], strip: Strip) -> list[float | None]:
+    """Mean of a line in each column, in the unit that its strip is shown in; None where it has no value."""
+    scale = scale_for(strip).factor
+    found: list[float | None] = []
+    for column in columns:
+        mine = [
+            value
+            for end, value in zip(line.seconds, line.values, strict=True)
+            # Hosts begin an interval some tens of microseconds apart.
+            if column.begin_s < end - 1e-3 <= column.end_s
+        ]
+        found.append(float(f"{sum(mine) / len(mine) / scale:.4g}") if mine else None)
+    return found

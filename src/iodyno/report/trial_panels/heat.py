@@ -1,0 +1,133 @@
+"""A heat map of a trial: time along, how long operations took upwards, how many there were in colour.
+
+The cells are a PNG of grey levels, some hundred bytes; the page has filters that make colours of them, one for paper and
+one for the dark, so that no script and no second picture is needed. Colours are
+those of every heat map of iodyno (`heat_map.colour`), so that one operation alone stands out from the ground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from itertools import pairwise
+from math import log
+
+from iodyno.analysis.operation_times import Column, OperationTimes, Rows
+from iodyno.report.heat_map import colour
+from iodyno.report.numbers import quantity
+from iodyno.report.trial_panels.frame import LEFT, RIGHT, Frame, Shared, time_ticks
+from iodyno.report.trial_panels.png import as_source, grey_png
+
+TOP, BOTTOM, HEIGHT = 28, 208, 232
+LEVELS = 40
+"""Grey levels in use (chosen: more than the eye tells apart, few enough to compress well)."""
+_PIXELS_MOST = 480
+_EVEN = 0.02
+"""Ends of intervals may miss a pixel's border by this share of the shortest one (chosen: less than can be seen)."""
+
+
+def name_of(times: OperationTimes) -> str:
+    """`write of client, response time`."""
+    beside = "bystander's " if times.beside else ""
+    return f"{beside}{times.operation} of {' and '.join(times.hosts)}, {times.clock} time"
+
+
+def rates(columns: Sequence[Column], rows: Rows) -> list[dict[int, float]]:
+    """Operations per second in each row of each column: columns of different length have comparable colours."""
+    return [
+        {row: count / column.span_s for row, count in rows.counts(column.times).items()} for column in columns
+    ]
+
+
+def picture(columns: Sequence[Column], rows: Rows) -> tuple[str, float, float]:
+    """The cells as an image's source, and the least and the greatest rate in them (1/s)."""
+    each = rates(columns, rows)
+    known = [rate for column in each for rate in column.values()]
+    low, high = min(known), max(known)
+    lines = [bytearray() for _ in range(rows.count)]
+    for column, width in zip(each, widths(columns), strict=True):
+        for row, line in enumerate(lines):
+            rate = column.get(row)
+            line.extend(bytes([level(rate, low, high) if rate else 0]) * width)
+    return as_source(grey_png([bytes(line) for line in reversed(lines)])), low, high
+
+
+def level(rate: float, low: float, high: float) -> int:
+    """Grey of a rate, 1 to 255 by its logarithm."""
+    share = log(rate / low) / log(high / low) if high > low else 1.0
+    return round(1 + 254 * round(share * LEVELS) / LEVELS)
+
+
+def widths(columns: Sequence[Column]) -> list[int]:
+    """Pixels of each column: as few in all as hold the lengths of the intervals."""
+    begin, span = columns[0].begin_s, columns[-1].end_s - columns[0].begin_s
+    ends = [column.end_s - begin for column in columns]
+    miss = _EVEN * min(column.span_s for column in columns)
+    pixels = len(columns)
+    while pixels < _PIXELS_MOST:
+        if all(abs(round(end / span * pixels) / pixels * span - end) <= miss for end in ends):
+            break
+        pixels += 1
+    borders = [0, *(round(end / span * pixels) for end in ends)]
+    return [max(1, after - before) for before, after in pairwise(borders)]
+
+
+def draw(times: OperationTimes, rows: Rows, frame: Frame, *, number: int | None = None, of: str = "") -> str:
+    """The SVG of a heat map. `number`: its place in the data for the script; `of`: what it is of, for those who hear it."""
+    columns = times.columns
+    source, low, high = picture(columns, rows)
+    title = name_of(times)
+    label = f"heat map, {of}{title}: {times.count} operations over {frame.end_s:.3g} s"
+    which = "" if number is None else f' data-map="{number}"'
+    first, last = frame.x(columns[0].begin_s), frame.x(min(columns[-1].end_s, frame.end_s))
+    parts = [
+        frame.opening(label, HEIGHT, TOP, BOTTOM),
+        f'<text x="4" y="15" class="axis">{escape(title)}</text>',
+        *_legend(low, high),
+        f'<rect class="ground" x="{LEFT}" y="{TOP}" width="{RIGHT - LEFT}" height="{BOTTOM - TOP}"/>',
+        f'<image class="cells"{which} x="{first}" y="{TOP}" width="{last - first:.1f}" height="{BOTTOM - TOP}" '
+        f'preserveAspectRatio="none" href="{source}"/>',
+    ]
+    ticks = time_ticks(rows, BOTTOM, TOP)
+    labels = "".join(
+        f'<text class="end" x="{LEFT - 6}" y="{at + 4.3:.0f}">{text}</text>' for at, text in ticks
+    )
+    return "".join(
+        [*parts, frame.shared.use(labels), frame.window(TOP, BOTTOM), frame.seconds(BOTTOM), "</svg>"]
+    )
+
+
+def _legend(low: float, high: float) -> list[str]:
+    """Colours from the least to the greatest rate of a row."""
+    if high <= low:
+        return [f'<text x="{RIGHT}" y="15" class="small end">{quantity(high, "1/s")} in each cell</text>']
+    text = quantity(high, "1/s")
+    right = RIGHT - 6.4 * len(text) - 6
+    return [
+        f'<text x="{RIGHT}" y="15" class="small end">{text}</text>',
+        f'<use href="#ramp" class="cells" x="{right - 64:.0f}" y="6"/>',
+        f'<text x="{right - 70:.0f}" y="15" class="small end">{quantity(low, "1/s")}</text>',
+    ]
+
+
+def definitions(shared: Shared) -> str:
+    """What every heat map of a page refers to, once: the filters that make colours of grey, the legend's ramp, and axes."""
+    filters = "".join(
+        f'<filter id="{name}" color-interpolation-filters="sRGB"><feComponentTransfer>'
+        + "".join(
+            f'<feFunc{channel} type="table" tableValues="{_table(ramp, place)}"/>'
+            for place, channel in enumerate("RGB")
+        )
+        + "</feComponentTransfer></filter>"
+        for name, ramp in (("on-paper", colour.LIGHT), ("on-dark", colour.DARK))
+    )
+    legend = as_source(grey_png([bytes(range(1, 256, 4))]))
+    return (
+        f'<svg class="shared" aria-hidden="true" width="0" height="0"><defs>{filters}'
+        f'<image id="ramp" width="64" height="10" preserveAspectRatio="none" href="{legend}"/>{shared.definitions()}</defs></svg>'
+    )
+
+
+def _table(ramp: Sequence[colour.Colour], channel: int) -> str:
+    """Values of a channel, 0 to 1, evenly spaced from level 0 to level 255."""
+    return " ".join(f"{step[channel] / 255:.3f}".lstrip("0") for step in ramp)

@@ -1,0 +1,240 @@
+"""The trials of a report: a heat map of every point, and for every trial its panels and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from markupsafe import Markup
+
+from iodyno.analysis.histogram import Histogram
+from iodyno.analysis.operation_times import OperationTimes, joined
+from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.trial_views import TrialStudy, TrialView
+from iodyno.report.layout import layout_of, place_name
+from iodyno.report.numbers import Scale, digits, quantity, scale_of
+from iodyno.report.trial_panels import heat, histogram, strips
+from iodyno.report.trial_panels.data import Family, axis_of, columns_most, families_of, packed, shortened
+from iodyno.report.trial_panels.frame import Frame, Shared
+
+TRIALS_MOST = 200
+"""Trials with panels in one page (chosen: beyond them nobody looks at each, and the page would be too large)."""
+STATIC_MOST_BYTES = 130_000
+"""Drawings of trials that a page holds as they are (chosen: what 1.5 MB leave beside flame graphs and tables); the others lie
+compressed in its data, and the script puts them where they belong."""
+_SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
+_WINDOWS = {"warm_up": "warm-up", "measured": "measured", "drain": "drain"}
+Families = Mapping[tuple[bool, str], Family]
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column of a trial's table under a `group`. `kind`: `count`, a quantile of `of`, or the mean of a line; `factor` of its
+    unit.
+    """
+
+    group: str
+    title: str
+    unit: str
+    kind: str
+    of: int
+    factor: float = 1.0
+    share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Panels:
+    """What a trial shows when it is opened."""
+
+    maps: tuple[Markup, ...] = ()
+    histograms: tuple[Markup, ...] = ()
+    strips: tuple[Markup, ...] = ()
+    heads: tuple[Head, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    packed: bool = False
+
+    @property
+    def drawn(self) -> Markup:
+        """All drawings, each in a box of its own."""
+        every = (*self.maps, *self.histograms, *self.strips)
+        return Markup("").join(Markup("<div>{}</div>").format(drawing) for drawing in every)
+
+    @property
+    def groups(self) -> tuple[tuple[str, int], ...]:
+        """Heads above the heads, and how many columns each has."""
+        return tuple((name, len(list(heads))) for name, heads in groupby(head.group for head in self.heads))
+
+
+@dataclass(frozen=True)
+class PointMap:
+    """A point's heat maps, all of its trials together: the first operation by each of its clocks, then the others."""
+
+    id: str
+    place: str
+    told: str
+    main: tuple[Markup, ...]
+    others: tuple[Markup, ...]
+    trials: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All of it, with the data for the script; `ranges` says what the rows of each operation hold."""
+
+    panels: Mapping[str, Panels] = field(default_factory=dict)
+    points: tuple[PointMap, ...] = ()
+    ranges: tuple[str, ...] = ()
+    without: int = 0
+    data: str = ""
+    shared: Markup = field(default_factory=Markup)
+
+
+def trials_section(summary: CampaignSummary, study: TrialStudy) -> Trials | None:
+    """Panels of every trial; None when none has records."""
+    if not study:
+        return None
+    chosen = [study.views[t.name] for t in summary.trials if t.name in study.views][:TRIALS_MOST]
+    most = columns_most(len(chosen))
+    views = [shortened(view, most) for view in chosen]
+    families = families_of([times for view in study.views.values() for times in view.times])
+    shared = Shared()
+    panels = {view.name: _panels(view, families, shared) for view in views}
+    heads: dict[str, list[list[str | float]]] = {
+        name: [[head.kind, head.of, head.factor, head.share] for head in each.heads]
+        for name, each in panels.items()
+    }
+    points = tuple(_points(summary, study, families, shared))
+    room = STATIC_MOST_BYTES
+    packed_panels: dict[str, str] = {}
+    for name, each in panels.items():
+        room -= len(each.drawn)
+        if room < 0:
+            packed_panels[name] = str(each.drawn)
+            panels[name] = replace(each, packed=True)
+    return Trials(
+        panels=panels,
+        points=points,
+        ranges=tuple(_range(key, family) for key, family in families.items()),
+        without=len(study.views) - len(views),
+        data=packed(views, families, heads, packed_panels),
+        shared=Markup(heat.definitions(shared)),
+    )
+
+
+def _range(key: tuple[bool, str], family: Family) -> str:
+    beside, operation = key
+    edges = family.drawn.edges
+    low, high = quantity(edges[0], "ns"), quantity(edges[-1], "ns")
+    whose = "the bystander's " if beside else ""
+    return f"{whose}{operation} from {low} at the bottom to {high} at the top, a row {_wide(family)} high"
+
+
+def _wide(family: Family) -> str:
+    """How much longer the top of a row is than its bottom."""
+    return f"{100 * (2 ** (1 / family.drawn.an_octave) - 1):.0f} %"
+
+
+def _panels(view: TrialView, families: Families, shared: Shared) -> Panels:
+    frame = Frame(view.end_s, view.measured, shared)
+    maps = [(number, each, families[each.beside, each.operation]) for number, each in enumerate(view.times)]
+    heads = tuple(_heads(view))
+    return Panels(
+        maps=tuple(Markup(heat.draw(each, f.drawn, frame, number=number)) for number, each, f in maps),
+        histograms=tuple(Markup(histogram.draw(each, f.drawn, number, shared)) for number, each, f in maps),
+        strips=tuple(Markup(strips.draw(strip, frame)) for strip in view.strips),
+        heads=heads,
+        rows=tuple(_rows(view, heads)),
+    )
+
+
+def _heads(view: TrialView) -> list[Head]:
+    heads = []
+    for number, times in enumerate(view.times):
+        name = f"{'bystander ' if times.beside else ''}{times.operation}, {times.clock}"
+        every = [column.times for column in times.columns if column.times.count]
+        scale = scale_of(max(h.quantile(0.5) or 0.0 for h in every), "ns") if every else Scale(1.0, "ns")
+        group = f"{name} time, {scale.unit}"
+        heads.append(Head(group, "n", "", "count", number))
+        heads += [Head(group, label, "", "quantile", number, scale.factor, share) for label, share in _SHARES]
+    place = 0
+    for strip in view.strips:
+        scale = strips.scale_for(strip)
+        for name, line in zip(strip.labels, strip.lines, strict=True):
+            if not line.values:
+                continue
+            # Quantiles are exact over a window; their means over intervals are none.
+            if strip.kind != "log":
+                title = strip.title if len(strip.lines) == 1 else f"{strip.title}: {name}"
+                heads.append(Head("mean", title, scale.unit, "mean", place))
+            place += 1
+    return heads
+
+
+def _rows(view: TrialView, heads: Sequence[Head]) -> list[tuple[str, ...]]:
+    """A row for each window of the trial: exact counts and quantiles of it, means of lines over its intervals."""
+    columns = axis_of(view)
+    lines = [(strip, line) for strip in view.strips for line in strip.lines if line.values]
+    found = []
+    for window in dict.fromkeys(column.window for column in columns):
+        mine = [column for column in columns if column.window == window]
+        cells = [f"{_WINDOWS.get(window, window)}, {mine[0].begin_s:.2f} to {mine[-1].end_s:.2f} s"]
+        merged = [times.within(window) for times in view.times]
+        for head in heads:
+            if head.kind == "mean":
+                strip, line = lines[head.of]
+                values = [v for v, w in zip(line.values, line.windows, strict=True) if w == window]
+                factor = strips.scale_for(strip).factor
+                cells.append(digits(sum(values) / len(values) / factor) if values else "–")
+            else:
+                cells.append(_of_times(merged[head.of], head))
+        found.append(tuple(cells))
+    return found
+
+
+def _of_times(times: Histogram, head: Head) -> str:
+    if head.kind == "count":
+        return f"{times.count:,}".replace(",", " ")
+    value = times.quantile(head.share)
+    return "–" if value is None else digits(value / head.factor)
+
+
+def _points(
+    summary: CampaignSummary, study: TrialStudy, families: Families, shared: Shared
+) -> Iterator[PointMap]:
+    factors = layout_of(summary).factors
+    most = columns_most(len(study.points))
+    for point in summary.points:
+        each = study.points.get(point.id)
+        if not each:
+            continue
+        names = tuple(t.name for t in summary.trials if t.point == point.id and t.name in study.views)
+        end_s = max(times.columns[-1].end_s for times in each)
+        frame = Frame(end_s, study.views[names[0]].measured, shared)
+        place = place_name(point, factors)
+        maps = []
+        for times in each:
+            rows = families[times.beside, times.operation].drawn
+            drawn = heat.draw(joined(times, most), rows, frame, of=f"{place or 'the only point'}, ")
+            maps.append((times.operation == each[0].operation and not times.beside, Markup(drawn)))
+        yield PointMap(
+            id=point.id,
+            place=place,
+            told=_told(each),
+            main=tuple(drawn for main, drawn in maps if main),
+            others=tuple(drawn for main, drawn in maps if not main),
+            trials=names,
+        )
+
+
+def _told(each: Sequence[OperationTimes]) -> str:
+    """The first operation's median and 99th percentile in the measured window, by each clock."""
+    parts = []
+    for times in each:
+        if times.operation != each[0].operation or times.beside != each[0].beside:
+            continue
+        within = times.within("measured")
+        p50, p99 = within.quantile(0.5), within.quantile(0.99)
+        if p50 is not None and p99 is not None:
+            parts.append(f"{times.clock} time p50 {quantity(p50, 'ns')}, p99 {quantity(p99, 'ns')}")
+    return "; ".join(parts)

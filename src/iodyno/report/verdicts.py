@@ -1,0 +1,165 @@
+"""Verdicts on comparisons, and changes over a history: tables, sentences, JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from iodyno.analysis.decisions.change_points import History
+from iodyno.analysis.decisions.sides import PairVerdicts, Series
+from iodyno.analysis.decisions.verdicts import Verdict
+from iodyno.core.outcome import Estimate
+from iodyno.report.numbers import digits, scale_of, with_interval
+from iodyno.report.tables import Cell, Column, Table, outcome_name
+
+_CONTROLS = {
+    "holm": "Corrected for {n} comparisons (Holm: at most 5 % chance that any claim is wrong)",
+    "bh": "Corrected for {n} comparisons (Benjamini-Hochberg: at most 5 % of the claims are wrong)",
+    "none": "Not corrected: of {n} comparisons, each has its own 5 % chance of a wrong claim",
+}
+
+
+def verdict_table(found: PairVerdicts) -> Table:
+    """A row for each outcome: both sides, their ratio, the verdict, and what more is needed."""
+    rows = []
+    for verdict in found.verdicts:
+        first = found.pair.first.outcomes.get(verdict.outcome)
+        second = found.pair.second.outcomes.get(verdict.outcome)
+        if first is None or second is None:
+            continue
+        host, _, outcome = verdict.outcome.rpartition(".")
+        scale = scale_of(max(abs(e.estimate or 0.0) for e in (first, second)), first.unit, verdict.outcome)
+        name = f"{host + ': ' if host else ''}{outcome_name(outcome)}"
+
+        def shown(estimate: Estimate, name: str = verdict.outcome, scale: Any = scale) -> Cell:
+            return Cell(with_interval(estimate, name, scale, unit=False), estimate.missing or estimate.method)
+
+        rows.append(
+            (
+                Cell(name + (f", {scale.unit}" if scale.unit else ""), verdict.outcome),
+                shown(first),
+                shown(second),
+                Cell(_ratio(verdict), verdict.method),
+                Cell(verdict.answer, verdict.reason),
+                Cell(_more(verdict)),
+            )
+        )
+    columns = [Column(text) for text in ("outcome", "A", "B", "ratio B/A", "verdict", "more is needed")]
+    return Table(found.pair.title, tuple(columns), tuple(rows))
+
+
+def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> str:
+    """How many of which, and what the words mean."""
+    verdicts = [verdict for pair in found for verdict in pair.verdicts]
+    counted: Counter[str] = Counter(verdict.answer for verdict in verdicts)
+    order = ("worse", "better", "higher", "lower", "same", "undecided")
+    said = ", ".join(f"{counted[word]} {word}" for word in order if counted[word])
+    known = sum(verdict.p_value is not None for verdict in verdicts)
+    raised = [verdict.least for verdict in verdicts if verdict.least > least * (1 + 1e-9)]
+    edge = f"{100 * least:.3g} %" + (
+        f" (up to {100 * max(raised):.3g} %, the floor of the noise, for {len(raised)} of them)"
+        if raised
+        else ""
+    )
+    return (
+        f"B against A: {said or 'nothing was compared'}. Better, worse, higher and lower: by more than {edge}. Same: by less "
+        f"either way. {_CONTROLS[control].format(n=known)}. Brackets: 95 % of one comparison. "
+        "More is needed: trials a side for an answer with a chance of 80 %, if this is the truth."
+    )
+
+
+def verdict_values(found: PairVerdicts) -> dict[str, Any]:
+    """By outcome, what JSON knows."""
+    return {
+        verdict.outcome: {**asdict(verdict), "trials": list(verdict.trials)} for verdict in found.verdicts
+    }
+
+
+def history_lines(series: Sequence[Series], names: Sequence[str]) -> list[str]:
+    """A line for each change, and one for what did not change or could not be judged."""
+    lines = []
+    for each in series:
+        where = f" at {each.title}" if each.title else ""
+        for change in each.history.changes:
+            percent = 100 * (change.ratio - 1)
+            lines.append(
+                f"{each.outcome}{where}: {percent:+.3g} % with {names[change.at]} (p = {change.p_value:.2g})"
+            )
+    steady = sum(not each.history.changes and not each.history.missing for each in series)
+    if steady:
+        lines.append(f"{steady} of {len(series)} histories show no change.")
+    missing = Counter(each.history.missing for each in series if each.history.missing)
+    lines += [
+        f"{count} of {len(series)} histories cannot be judged: {reason}." for reason, count in missing.items()
+    ]
+    return lines
+
+
+def history_table(series: Series, names: Sequence[str], unit: str) -> Table:
+    """A campaign a row: its mean, its trials, and whether it brought a change."""
+    means = [sum(values) / len(values) if values else None for values in series.values]
+    scale = scale_of(
+        max((abs(mean) for mean in means if mean is not None), default=0.0), unit, series.outcome
+    )
+    changes: Mapping[int, float] = {change.at: change.ratio for change in series.history.changes}
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(str(len(values))),
+            Cell("–" if mean is None else f"{digits(mean / scale.factor)} {scale.unit}".rstrip()),
+            Cell(f"{100 * (changes[place] - 1):+.3g} %" if place in changes else ""),
+        )
+        for place, (name, values, mean) in enumerate(zip(names, series.values, means, strict=True))
+    )
+    title = series.outcome + (f" at {series.title}" if series.title else "")
+    return Table(title, tuple(Column(text) for text in ("campaign", "trials", "mean", "change")), rows)
+
+
+def history_note(series: Sequence[Series]) -> str:
+    """How changes were told from chance."""
+    unit = "campaigns" if any(each.history.permuted == "campaigns" for each in series) else "trials"
+    text = (
+        f"Largest t over all places between two campaigns, against 4999 permutations of the {unit}; a history without a "
+        "change shows one in 5 % of cases."
+    )
+    if unit == "trials":
+        text += (
+            " Fewer than 8 campaigns: what campaigns differ by of themselves, with nothing changed, is not known and"
+            " shows as a change."
+        )
+    return text
+
+
+def history_values(each: Series) -> dict[str, Any]:
+    """What JSON knows of one history."""
+    found: History = each.history
+    return {
+        "outcome": each.outcome,
+        "point": each.title,
+        "trials": [list(values) for values in each.values],
+        "changes": [asdict(change) for change in found.changes],
+        "permuted": found.permuted,
+        "missing": found.missing,
+    }
+
+
+def _ratio(verdict: Verdict) -> str:
+    if verdict.ratio is None:
+        return "–"
+    if verdict.low is None or verdict.high is None:
+        return f"{verdict.ratio:.4g}"
+    # Enough digits to see a per cent, and what the interval carries.
+    half = max((verdict.high - verdict.low) / 2, 1e-4)
+    return f"{digits(verdict.ratio, half)} [{digits(verdict.low, half)}, {digits(verdict.high, half)}]"
+
+
+def _more(verdict: Verdict) -> str:
+    if verdict.reason:
+        return verdict.reason
+    if verdict.answer != "undecided":
+        return ""
+    if not verdict.more_trials:
+        return "more trials than are sensible"
+    return f"about {float(f'{verdict.more_trials:.2g}'):.0f} trials each"

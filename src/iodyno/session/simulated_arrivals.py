@@ -1,0 +1,87 @@
+"""Open loops of a simulated agent: a queue whose truth is known, simulated arrival by arrival.
+
+Every connection is one server of exponential service time, arrivals are Poisson, and the queue is served in the order of
+arrival: Kendall's M/M/c. It is walked through in virtual time (Kiefer and Wolfowitz 1955); nothing here knows a formula
+for its response times.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """One arrival in ns since the start: when it was due, begun and complete, and how late the generator was."""
+
+    due: float
+    begun: float
+    done: float
+    late: float
+
+
+class OpenLoop:
+    """The operations of a sender with arrivals, for its whole load."""
+
+    def __init__(
+        self, job: Mapping[str, Any], service_ns: float, lateness_ns: float, seed: str, load_ns: int
+    ) -> None:
+        draw = random.Random(seed)
+        arrivals = job["arrivals"]
+        mean_ns = arrivals["period_ns"] / arrivals["operations"]
+        free = [0.0] * job["connections"]
+        at, self._operations = 0.0, list[_Operation]()
+        self._load_ns = load_ns
+        while True:
+            at += draw.expovariate(1 / mean_ns)
+            if at > load_ns:
+                break
+            in_time = max(at, heapq.heappop(free))
+            begun = in_time + lateness_ns
+            done = begun + draw.expovariate(1 / service_ns)
+            heapq.heappush(free, done)
+            self._operations.append(_Operation(at, begun, done, lateness_ns))
+
+    def interval(self, begin: int, end: int, bucket: Callable[[int], int]) -> tuple[int, dict[str, Any]]:
+        """What ended in an interval: operations, and the histograms of a record."""
+        done = [each for each in self._operations if begin < each.done <= end]
+        begun = [each for each in self._operations if begin < each.begun <= min(end, self._load_ns)]
+        waits = [each.begun - each.late - each.due for each in begun]
+        values = {
+            "service_time": [each.done - each.begun for each in done],
+            "response_time": [each.done - each.due for each in done],
+            "lateness": [each.late for each in begun],
+            "waiting": [wait for wait in waits if wait > 0],
+        }
+        return len(done), {kind: _histogram(found, bucket) for kind, found in values.items()}
+
+    def values(self, begin: int, end: int) -> list[list[Any]]:
+        """The reading `arrivals` of an interval."""
+        due = sum(begin < each.due <= end for each in self._operations)
+        begun = sum(begin < each.begun <= min(end, self._load_ns) for each in self._operations)
+        waiting = [each.due for each in self._operations if each.due <= end < each.begun]
+        over = end >= self._load_ns
+        return [
+            ["arrivals.due", "", due],
+            ["arrivals.begun", "", begun],
+            ["arrivals.missed", "", len(waiting) if over else 0],
+            ["arrivals.backlog", "", 0 if over else len(waiting)],
+            ["arrivals.oldest_wait_ns", "", int(end - min(waiting, default=end))],
+            ["arrivals.spun_ns", "", 0],
+        ]
+
+
+def _histogram(values: Sequence[float], bucket: Callable[[int], int]) -> dict[str, Any]:
+    whole = [int(value) for value in values]
+    cells = sorted(Counter(map(bucket, whole)).items())
+    return {
+        "count": len(whole),
+        "sum_ns": sum(whole),
+        "buckets": [index for index, _ in cells],
+        "counts": [count for _, count in cells],
+    }

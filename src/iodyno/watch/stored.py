@@ -1,0 +1,179 @@
+"""The trials of a campaign that are stored: which there are, and their samples, as if they had just come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from iodyno.campaign.feed import SENSORS
+from iodyno.core.errors import StoreError
+from iodyno.store.manifest import read_json, read_manifest
+from iodyno.store.schema import CAMPAIGN, MANIFEST, PARTIAL, TRIALS, part_file
+from iodyno.watch.facts import BYSTANDER_PREFIX, CLOCKS, Cutter, Sample
+
+_OPERATION = {"send": "write", "receive": "read"}
+_CLASSES = "classes"
+_NOTHING = {"count": 0, "sum_ns": 0, "buckets": [], "counts": []}
+
+
+def header(folder: Path) -> dict[str, Any]:
+    """What `campaign.json` says. Raises StoreError when the folder is not that of a campaign."""
+    if not (folder / CAMPAIGN).is_file():
+        raise StoreError(
+            f"is not the folder of a campaign: {CAMPAIGN} is not there"
+            if folder.is_dir()
+            else "there is no such folder",
+            where=str(folder),
+            advice="`iodyno run` names the folder of a campaign on its last line",
+        )
+    return read_json(folder / CAMPAIGN)
+
+
+def trial_names(folder: Path) -> list[str]:
+    """Names of the stored trials, in the order of the design."""
+    parent = folder / TRIALS
+    found = parent.iterdir() if parent.is_dir() else ()
+    return sorted(
+        each.name for each in found if not each.name.startswith(PARTIAL) and (each / MANIFEST).is_file()
+    )
+
+
+def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What is shown of a stored trial without its rows."""
+    reason = manifest.get("reason") or {}
+    began = datetime.fromisoformat(manifest["started_wall"]).timestamp()
+    windows = manifest["windows"]
+    length_ns = sum(windows.get(f"{name}_ns", 0) for name in ("warm_up", "measured", "drain"))
+    return {
+        "trial": manifest["trial"],
+        "order": manifest["order"],
+        "attempt": manifest["attempt"],
+        "point": manifest["point"],
+        "levels": manifest["levels"],
+        "status": manifest["status"],
+        "reason": reason.get("what"),
+        "proof": manifest.get("purpose") == "proof",
+        "start_s": began + _until_load_s(manifest),
+        "length_s": length_ns / 1e9,
+        "doubts": [doubt["text"] for doubt in manifest.get("doubts", ())],
+    }
+
+
+def read_description(folder: Path, name: str) -> dict[str, Any]:
+    """Of the trial `name` of the campaign in `folder`. Raises StoreError."""
+    try:
+        return describe(read_manifest(folder / TRIALS / name))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"is no manifest of a trial: {error}", where=str(folder / TRIALS / name)) from error
+
+
+def sharing(campaign: Mapping[str, Any]) -> frozenset[str]:
+    """Hosts that are on the same machine as one before them, by what `campaign.json` says of their boots."""
+    machines: dict[str, str] = {}
+    seconds = []
+    for host, facts in sorted((campaign.get("hosts") or {}).items()):
+        boot = ((facts.get("hello") or {}).get("host") or {}).get("boot_id")
+        if boot and machines.setdefault(boot, host) != host:
+            seconds.append(host)
+    return frozenset(seconds)
+
+
+def read_samples(folder: Path, name: str, seconds: frozenset[str] = frozenset()) -> list[Sample]:
+    """Every sample of a stored trial, by interval and host; `seconds` as `Cutter` has it.
+
+    Raises StoreError when it cannot be read.
+    """
+    # Imported here: slow, and not needed to watch a campaign that runs.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place = folder / TRIALS / name
+    manifest = read_manifest(place)
+    try:
+        records = pq.read_table(place / part_file("records")).to_pylist()
+        histograms = pq.read_table(place / part_file("histograms")).to_pylist()
+        fed = [("sensor", "in", sorted(SENSORS))]
+        series = pq.read_table(place / part_file("series"), filters=fed).to_pylist()
+        sensors = pq.read_table(place / part_file("sensors"), filters=fed).to_pylist()
+        # Not in a trial that was stored before loads had classes.
+        path = place / part_file(_CLASSES)
+        classes = pq.read_table(path).to_pylist() if path.is_file() else []
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(
+            f"cannot be read: {error}", where=str(place), advice="`iodyno report` says which trials are whole"
+        ) from error
+    beside = (manifest.get("bystander") or {}).get("hosts", {})
+    hosts = {
+        name: {"role": facts["role"], "cpus": facts["cpus"]} for name, facts in manifest["hosts"].items()
+    }
+    # Those of the bystander read no sensors.
+    hosts |= {BYSTANDER_PREFIX + name: {"role": facts["role"], "cpus": []} for name, facts in beside.items()}
+    times, readings, of_classes = _by_place(histograms), _readings(series, sensors), _by_place(classes)
+    cutter, samples = Cutter(seconds), []
+    for row in sorted(records, key=lambda row: (row["index"], row["host"])):
+        key = (row["host"], row["index"])
+        line = _line(row, hosts[row["host"]], times.get(key, ()), of_classes.get(key, ()))
+        line["record"]["sensors"] = list(readings.get(key, {}).values())
+        samples.append(cutter.cut(name, line))
+    return samples
+
+
+def _until_load_s(manifest: Mapping[str, Any]) -> float:
+    """How long after the beginning of the attempt its load began: by the clock fit that was made in between."""
+    for facts in manifest.get("hosts", {}).values():
+        result, clock = facts.get("result") or {}, (facts.get("clock") or {}).get("before")
+        if clock and result.get("start_ns") is not None:
+            return max(0.0, float(result["start_ns"] - clock["offset_ns"] - clock["at_ns"]) / 1e9)
+    return 0.0
+
+
+def _line(
+    row: Mapping[str, Any],
+    place: Mapping[str, Any],
+    histograms: Iterable[Mapping[str, Any]],
+    classes: Iterable[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """A line of a feed, made again from rows, without its readings."""
+    load: dict[str, Any] = {name: row[name] for name in ("bytes", "operations", "connections_active")}
+    operation = _OPERATION.get(place["role"], "none")
+    named = {histogram["operation"]: histogram for histogram in histograms}
+    for name, histogram in named.items():
+        if name in CLOCKS:
+            load[name] = histogram
+        elif name != "batch" and "." not in name:
+            operation, load["service_time"] = name, histogram
+    record = {key: row[key] for key in ("index", "window", "begin_ns", "end_ns")}
+    record["load"] = {"service_time": _NOTHING, **load}
+    record["classes"] = [
+        {**each, "name": each["class"], "service_time": named.get(f"io.{each['class']}", _NOTHING)}
+        for each in classes
+    ]
+    return {"host": row["host"], **place, "operation": operation, "record": record}
+
+
+def _by_place(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], list[Mapping[str, Any]]]:
+    found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["host"], row["index"]), []).append(row)
+    return found
+
+
+def _readings(
+    series: Iterable[Mapping[str, Any]], sensors: Iterable[Mapping[str, Any]]
+) -> dict[tuple[str, int], dict[str, dict[str, Any]]]:
+    found: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
+    for row in sensors:
+        reading = {
+            "sensor": row["sensor"],
+            "cost_ns": row["cost_ns"],
+            "missing": row["missing"],
+            "values": [],
+        }
+        found.setdefault((row["host"], row["index"]), {})[row["sensor"]] = reading
+    for row in series:
+        place = found.get((row["host"], row["index"]), {})
+        if row["sensor"] in place:
+            place[row["sensor"]]["values"].append((row["metric"], row["label"], row["value"]))
+    return found

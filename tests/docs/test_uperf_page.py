@@ -1,0 +1,47 @@
+"""The tables of docs/uperf.md are those of the code."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from iodyno.core.script.flowops import FLOWOPS, OPTIONS
+from iodyno.core.script.values import PROTOCOLS
+
+PAGE = Path(__file__).parents[2] / "docs" / "uperf.md"
+BEGIN = "## Every flowop\n"
+
+
+def tables() -> str:
+    flowops = "".join(
+        f"| `{f.name}` | `{f.mirror}` | {f.meaning} | {f.help}{f' {_sentence(f.note)}' if f.note else ''} |\n"
+        for f in FLOWOPS.values()
+    )
+    options = "".join(
+        f"| `{o.name}` | {o.kind} | {o.meaning} | {o.help}{f' {_sentence(o.note)}' if o.note else ''} |\n"
+        for o in OPTIONS.values()
+        if not o.name.startswith("sctp_")
+    )
+    sctp = ", ".join(f"`{name}`" for name in OPTIONS if name.startswith("sctp_"))
+    protocols = "".join(f"| `{name}` | {text} |\n" for name, text in PROTOCOLS.items())
+    return (
+        f"{BEGIN}\n| flowop | the other end | against uperf | meaning |\n| --- | --- | --- | --- |\n{flowops}\n"
+        "## Every option\n\n`same`: as in uperf; `other`: with the difference that is named; `ignored`: taken, without a meaning;"
+        " `unsupported`:\na trial with it fails, with the reason.\n\n"
+        f"| option | holds | against uperf | meaning |\n| --- | --- | --- | --- |\n{options}\n"
+        f"Of SCTP, in kernels that have it: {sctp}. They are read; the agent opens SCTP with the kernel's own settings.\n\n"
+        f"## Every protocol\n\n| protocol | what it is |\n| --- | --- |\n{protocols}"
+    )
+
+
+def _sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}."
+
+
+def test_the_tables_of_the_page_are_those_of_the_code() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    head, _, _ = page.partition(BEGIN)
+    if os.environ.get("IODYNO_UPDATE"):
+        PAGE.write_text(head + tables(), encoding="utf-8")
+        return
+    assert page == head + tables()

@@ -1,0 +1,88 @@
+"""`iodyno trace block` on a real device: every operation that is made is told, and `iodyno heatmap` reads it."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iodyno.core.errors import AccessError
+from iodyno.core.grid import Grid
+from iodyno.session.block_trace import trace_block
+from iodyno.session.reduce import reduce
+
+pytestmark = pytest.mark.root
+COUNT, BLOCK = 300, 4096
+
+
+@pytest.fixture
+def disk_file() -> Iterator[Path]:
+    """On a disk, past the page cache: what is in memory has no device."""
+    path = Path("/var/tmp") / f"iodyno-trace-test-{os.getpid()}"
+    try:
+        path.write_bytes(bytes(COUNT * BLOCK))
+        descriptor = os.open(path, os.O_RDWR | os.O_DIRECT)
+        os.fsync(descriptor)
+        os.close(descriptor)
+    except OSError as error:
+        pytest.skip(f"no direct reads and writes in /var/tmp: {error}")
+    yield path
+    path.unlink()
+
+
+def traced(command: list[str]) -> subprocess.Popen[bytes]:
+    program = Path(sys.executable).with_name("iodyno")
+    return subprocess.Popen([program, *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def read_all(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    block = mmap.mmap(-1, BLOCK)
+    for number in range(COUNT):
+        assert os.preadv(descriptor, [block], number * BLOCK) == BLOCK
+    os.close(descriptor)
+
+
+def test_every_operation_is_told_and_drawn(disk_file: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "block.trace"
+    try:
+        with (tmp_path / "probe").open("wb") as probe:
+            trace_block(probe, seconds=0.01)
+    except AccessError as error:
+        pytest.skip(error.what)
+    process = traced(["trace", "block", "-o", str(trace), "--json"])
+    until = time.monotonic() + 20
+    while not (trace.exists() and trace.stat().st_size) and time.monotonic() < until:
+        time.sleep(0.01)
+    read_all(disk_file)
+    # What is complete is in the ring; the command's end empties it.
+    process.send_signal(signal.SIGINT)
+    out, complaint = process.communicate(timeout=20)
+    assert process.returncode == 0, complaint
+    told = json.loads(out)
+    assert told["no_room"] == 0
+    head, *lines = trace.read_text().splitlines()
+    assert head.split()[:4] == ["STIME(us)", "TIME(us)", "DELTA(us)", "DTIME(us)"]
+    assert len(lines) == told["operations"]
+    fields = [line.split() for line in lines]
+    mine = [one for one in fields if one[5] == str(os.getpid()) and one[6] == "R" and one[8] == str(BLOCK)]
+    assert len(mine) == COUNT
+    for begin, end, took, at_device, *_ in mine:
+        assert 0 <= int(at_device) <= int(took) <= int(end) - int(begin) + 1
+    grid: Grid = reduce([trace])
+    assert grid.events == len(lines) and grid.unreadable == 0
+    assert grid.in_cells() + sum(grid.under) + sum(grid.over) == len(lines)
+
+
+def test_a_device_that_is_not_there_is_one_error() -> None:
+    process = traced(["trace", "block", "--device", "nodisk", "--seconds", "1"])
+    _, complaint = process.communicate(timeout=20)
+    assert process.returncode == 2 and b"found 'nodisk', allowed:" in complaint

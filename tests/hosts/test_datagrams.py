@@ -1,0 +1,161 @@
+"""Loads of datagrams between real namespaces, and what can happen to them: loss, strangers, a path that is too small or
+gone. What was sent is what came and what was lost, and nobody waits for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import MS, Notes, experiment, namespaces_of, run
+
+from iodyno.analysis.datagrams import check, loss_ratio
+from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.core.errors import PreflightError
+from iodyno.core.experiment import Windows
+from iodyno.core.factor import Factor
+from iodyno.core.warnings import WarningCode
+
+pytestmark = pytest.mark.root
+WINDOWS = Windows(100 * MS, 600 * MS, 50 * MS, 100 * MS)
+
+
+def asked(kind: str, flows: int, **settings: Any) -> Any:
+    """One trial over UDP between two namespaces."""
+    found = experiment(
+        "netns", factors=(Factor("connections", (flows,)),), windows=WINDOWS, transport="udp", **settings
+    )
+    return replace(found, workload=replace(found.workload, kind=kind))
+
+
+def counted(trial: Trial, host: str, name: str) -> int:
+    """A counter over all windows of the trial."""
+    readings = trial.hosts[host].readings["datagram"].values()
+    return sum(reading.values.get((f"datagram.{name}", ""), 0) for reading in readings)
+
+
+def carried_out(wanted: Any, tmp_path: Path, meanwhile: Callable[[], None] | None = None) -> Any:
+    """Runs it; `meanwhile` is done once the load is on."""
+    notes = Notes()
+
+    async def scenario() -> Any:
+        task = asyncio.create_task(run(wanted, tmp_path / "campaigns", notes=notes))
+        while meanwhile and notes.records < 4 and not task.done():
+            await asyncio.sleep(0.02)
+        if meanwhile:
+            meanwhile()
+        return await task
+
+    outcome = asyncio.run(scenario())
+    assert not namespaces_of(os.getpid())
+    return outcome
+
+
+def only_trial(outcome: Any) -> Trial:
+    assert outcome.finished == 1, outcome
+    (trial,) = [trial for trial in read_dataset(outcome.folder).trials if trial.finished]
+    return trial
+
+
+def inside(end: str, *command: str) -> None:
+    """Runs a command in the namespace of one end."""
+    (name,) = [name for name in namespaces_of(os.getpid()) if name.endswith(f"-{end}")]
+    subprocess.run(["ip", "netns", "exec", name, *command], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("server", ["recvfrom", "recvmmsg", "epoll", "segments"])
+def test_sixty_four_flows_are_answered_by_one_socket(server: str, tmp_path: Path) -> None:
+    wanted = asked("request_response", 64, size=512, answer=1024, driver="epoll", server=server)
+    trial = only_trial(carried_out(wanted, tmp_path))
+    client = trial.hosts["client"]
+    assert client.manifest["result"]["connections_carrying"] == 64
+    sent, received, lost = (counted(trial, "client", name) for name in ("sent", "received", "lost"))
+    assert sent == received + lost and received > 64
+    assert counted(trial, "server", "received") <= sent
+    assert loss_ratio(trial).value is not None
+    assert (trial.hosts["server"].growth("server", "server.requests") or 0) > 0
+    assert bool(trial.hosts["server"].batches) == (server in ("recvmmsg", "segments"))
+
+
+@pytest.mark.parametrize("interface", ["read_write", "batch"])
+def test_what_a_narrow_path_drops_is_counted(interface: str, tmp_path: Path) -> None:
+    wanted = asked("stream", 2, size=1000, interface=interface, link_rate=20_000_000, link_queue=20_000)
+    trial = only_trial(carried_out(wanted, tmp_path))
+    sent = counted(trial, "client", "sent")
+    came, lost = (counted(trial, "server", name) for name in ("received", "lost"))
+    # A send faster than 20 Mbit/s by far: a queue of 20 packets cannot hold it.
+    assert lost > 0 and came > 0
+    results = {name: host.manifest["result"] for name, host in trial.hosts.items()}
+    assert results["server"]["operations"] + lost == results["client"]["operations"]
+    assert (came, sent) == (results["server"]["operations"], results["client"]["operations"])
+    assert WarningCode.DATAGRAMS_LOST in {doubt.code for doubt in check(trial)}
+
+
+def test_requests_without_an_answer_are_sent_again_or_lost(tmp_path: Path) -> None:
+    wanted = asked(
+        "request_response", 8, size=1000, answer=1000, driver="epoll", answer_timeout=20 * MS, retries=1
+    )
+
+    def drop() -> None:
+        inside("server", "tc", "qdisc", "replace", "dev", "veth0", "root", "tbf", "rate", "1mbit", "burst",
+               "2000", "limit", "4000")  # fmt: skip
+
+    trial = only_trial(carried_out(wanted, tmp_path, drop))
+    sent, received, lost = (counted(trial, "client", name) for name in ("sent", "received", "lost"))
+    retries = counted(trial, "client", "retries")
+    assert retries > 0
+    assert sent == received + lost + retries
+
+
+def test_strangers_are_ignored_and_counted(tmp_path: Path) -> None:
+    knock = """
+import socket
+stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for line in open("/proc/net/udp").readlines()[1:]:
+    address, port = line.split()[1].split(":")
+    for length in (0, 5, 24, 900):
+        stranger.sendto(bytes(length), (socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)))
+"""
+
+    def strangers() -> None:
+        inside("server", sys.executable, "-c", knock)
+
+    wanted = asked("request_response", 4, driver="epoll")
+    # Long enough for a stranger to find the way in on a busy machine.
+    wanted = replace(wanted, windows=replace(WINDOWS, measured_ns=4_000 * MS))
+    trial = only_trial(carried_out(wanted, tmp_path, strangers))
+    assert counted(trial, "server", "foreign") == 4
+    assert counted(trial, "client", "received") > 0
+
+
+def test_a_datagram_that_the_path_does_not_take_whole_is_said(tmp_path: Path) -> None:
+    trial = only_trial(carried_out(asked("stream", 1, size=4000), tmp_path))
+    (doubt,) = [doubt for doubt in check(trial) if doubt.code == WarningCode.FRAGMENTS]
+    assert "messages of 4000 bytes" in doubt.text and "1472 bytes" in doubt.text
+    with pytest.raises(PreflightError, match="cannot be cut by the kernel: the path takes 1472 at most"):
+        carried_out(asked("stream", 1, size=4000, interface="segments"), tmp_path)
+    assert not namespaces_of(os.getpid())
+
+
+def test_an_interface_deleted_mid_trial_fails_it_soon(tmp_path: Path) -> None:
+    wanted = asked("request_response", 4, driver="epoll")
+    wanted = replace(wanted, windows=replace(WINDOWS, measured_ns=20_000 * MS))
+    deleted: list[float] = []
+
+    def delete() -> None:
+        inside("client", "ip", "link", "delete", "veth0")
+        deleted.append(time.monotonic())
+
+    outcome = carried_out(wanted, tmp_path, delete)
+    # Long before the load was to stop, on a busy machine, too.
+    assert time.monotonic() - deleted[0] < 15
+    (failed,) = outcome.failed
+    assert any(why in str(failed.reason) for why in ("all connections ended", "stalled: no byte moved"))

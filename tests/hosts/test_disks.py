@@ -1,0 +1,204 @@
+"""Loads on disks as they are typed, on a small file: real agents, real namespaces, agents that are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import Notes, own_agent, processes_of, run
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import analyse
+from iodyno.core.errors import PreflightError
+from iodyno.core.experiment import Experiment
+from iodyno.core.warnings import WarningCode
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.targets import layout
+
+MIB = 1 << 20
+
+
+def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
+
+
+def asked(
+    hosts: Mapping[str, Any], factors: Mapping[str, Any], measured: str = "500ms", **settings: Any
+) -> Experiment:
+    keys = {
+        "name": "disks",
+        "hosts": hosts,
+        "workload": {"kind": "disk", "on": "client", "working_set": "8MiB", **settings},
+        "factors": factors,
+        "design": {"replicates": 1},
+        "windows": {"warm_up": "100ms", "measured": measured, "drain": "0s", "interval": "100ms"},
+        "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
+    }
+    return parse_experiment(experiment_text(keys), environment={})
+
+
+def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> None:
+    words = ("disk", "--target", "work.dat", "--size", "8MiB", "--seconds", "0.5", "--no-profile", "--json")
+    shown = iodyno(*words, "--read", "70%", "--depth", "4", "--direct", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    found = json.loads(shown.stdout)
+    outcomes = found["points"][0]["outcomes"]
+    reads, writes = (outcomes[f"{kind}_bytes_per_s"]["estimate"] for kind in ("read", "write"))
+    assert 0.6 < reads / (reads + writes) < 0.8
+    assert outcomes["iops"]["estimate"] == pytest.approx((reads + writes) / 4096, rel=0.01)
+    assert outcomes["client.cpu_us_per_io"]["estimate"] > 0
+    assert (
+        outcomes["read_service_time_p50_ns"]["estimate"] <= outcomes["read_service_time_p99_ns"]["estimate"]
+    )
+    header = json.loads((tmp_path / found["campaign"] / "campaign.json").read_text())
+    (target,) = header["targets"].values()
+    assert target["action"] == "made" and target["path"] == str(tmp_path / "work.dat")
+    stamp = layout.stamp_of(str(tmp_path / "work.dat"))
+    assert stamp is not None and (stamp.size_bytes, stamp.state, stamp.pristine) == (
+        8 * MIB,
+        "complete",
+        False,
+    )
+    shown = iodyno(*words, "--rate", "500/s", "--arrivals", "poisson", "--remove-target", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    found = json.loads(shown.stdout)
+    (trial,) = read_dataset(tmp_path / found["campaign"]).trials
+    if trial.status == "void":  # a busy machine cannot keep the rate, and says so
+        assert "the generator fell behind" in str(trial.reason)
+    else:
+        assert found["points"][0]["outcomes"]["response_time_p50_ns"]["estimate"] > 0
+    header = json.loads((tmp_path / found["campaign"] / "campaign.json").read_text())
+    assert next(iter(header["targets"].values()))["action"] == "reused"
+    assert not (tmp_path / "work.dat").exists()
+
+
+def test_cached_and_uncached_are_made_and_proved(tmp_path: Path) -> None:
+    target = str(tmp_path / "work.dat")
+    hosts = {"client": {"access": "local"}}
+    # Each block is read at most once in the uncached trial: the file is not gone through in that time.
+    experiment = asked(
+        hosts,
+        {"cached": ["yes", "no"]},
+        target=target,
+        working_set="64MiB",
+        pattern="sequential",
+        rate="500/s",
+    )
+    folder = asyncio.run(run(experiment, tmp_path)).folder
+    dataset = read_dataset(folder)
+    for trial in dataset.trials:
+        (client,) = trial.clients.values()
+        (account,) = client.manifest["result"]["disk"]["targets"]
+        resident = account["resident_before_bytes"]
+        assert resident == (64 * MIB if trial.levels["cached"] == "yes" else 0), account["resident_missing"]
+        assert trial.status == "finished", trial.reason
+    by_level = {t.levels["cached"]: analyse(dataset).points for t in dataset.trials}
+    assert set(by_level) == {"yes", "no"}
+    # A file that is read again and again is in the page cache, however it began: that is no uncached test.
+    again = asked(hosts, {"cached": ["no"]}, target=target, measured="300ms", working_set="1MiB")
+    dataset = read_dataset(asyncio.run(run(again, tmp_path)).folder)
+    (trial,) = dataset.trials
+    if (client := trial.clients["client"]).readings.get("disks") and trial.manifest["targets"]["client"][
+        "device"
+    ]:
+        assert trial.status == "void" and "came from the page cache" in str(trial.reason), client.name
+
+
+@pytest.mark.root
+def test_eighteen_clients_start_together(tmp_path: Path) -> None:
+    hosts = {"client": {"access": "netns", "count": 18}}
+    notes = Notes()
+    experiment = asked(hosts, {"block": ["4KiB"]}, target=str(tmp_path / "{host}.dat"), working_set="1MiB")
+    outcome = asyncio.run(run(experiment, tmp_path, notes=notes))
+    assert not outcome.failed
+    dataset = read_dataset(outcome.folder)
+    (trial,) = dataset.trials
+    assert len(trial.clients) == 18 and list(trial.hosts) == ["client-1"]
+    start = trial.manifest["start"]
+    assert len(start["offset_ns"]) == 18 and start["skew_ns"] is not None
+    point = analyse(dataset).points[0]
+    each = [point.outcomes[f"{client}.iops"].estimate or 0.0 for client in trial.clients]
+    fairness, iops = (point.outcomes[name].estimate or 0.0 for name in ("fairness", "iops"))
+    assert min(each) > 0 and sum(each) == pytest.approx(iops, rel=0.01)
+    assert 1 / 18 <= fairness <= 1
+    assert len({host["job"]["disk"]["targets"][0]["path"] for host in trial.manifest["hosts"].values()}) == 18
+    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    assert f"iodyno-{os.getpid()}-" not in left
+
+
+@pytest.mark.parametrize("policy", ["fail", "go_on"])
+def test_a_client_that_is_killed_fails_the_trial_or_is_an_event(tmp_path: Path, policy: str) -> None:
+    program = own_agent(tmp_path)
+    hosts = {"client": {"access": "local", "count": 2}}
+    experiment = asked(
+        hosts,
+        {"block": ["4KiB"]},
+        measured="1500ms",
+        target=str(tmp_path / "work.dat"),
+        on_client_loss=policy,
+    )
+
+    class Killer(Notes):
+        """Kills one agent when the load has run for three records."""
+
+        killed = 0
+
+        def on_record(self, host: str, record: Any) -> None:
+            super().on_record(host, record)
+            if record["window"] == "measured" and record["index"] == 3 and not self.killed:
+                self.killed = processes_of(program.path)[-1]
+                os.kill(self.killed, signal.SIGKILL)
+
+    killer = Killer()
+    outcome = asyncio.run(run(experiment, tmp_path, notes=killer, program=program))
+    assert killer.killed
+    (trial,) = read_dataset(outcome.folder).trials
+    if policy == "fail":
+        assert len(outcome.failed) == 1 and trial.status == "failed"
+        assert "the agent is gone" in str(trial.reason)
+    else:
+        assert trial.status == "finished" and len(trial.manifest["losses"]) == 1
+        assert WarningCode.CLIENT_LOST in {doubt.code for doubt in trial.doubts}
+        lost = trial.manifest["losses"][0]["host"]
+        assert trial.manifest["hosts"][lost]["result"] is None
+    assert not processes_of(program.path)
+
+
+def test_what_the_agent_finds_wrong_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(bytes(4096))
+    hosts = {"client": {"access": "local"}}
+    with pytest.raises(PreflightError, match="fewer than the 8388608 of the working set"):
+        asyncio.run(run(asked(hosts, {"block": ["4KiB"]}, target=str(tmp_path / "short")), tmp_path))
+    uneven = asked(hosts, {"block": [1000]}, target=str(tmp_path / "work.dat"), direct="on")
+    with pytest.raises(PreflightError, match="no whole sectors of 512"):
+        asyncio.run(run(uneven, tmp_path))
+    deep = asked(hosts, {"depth": [8]}, target=str(tmp_path / "work.dat"), interface="pread")
+    with pytest.raises(PreflightError, match="depth 8 with interface pread"):
+        asyncio.run(run(deep, tmp_path))
+
+
+def test_ctrl_c_during_a_layout_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()"]
+    words = ["disk", "--target", "work.dat", "--size", "8GiB", "--seconds", "1"]
+    process = subprocess.Popen(
+        [*command, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    target = tmp_path / "work.dat"
+    end = time.monotonic() + 60
+    while not target.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert target.exists()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert not target.exists()

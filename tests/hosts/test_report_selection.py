@@ -1,0 +1,244 @@
+"""A range of time in a report: chosen with pointer or keys in one panel, shown by all of them; and who reads without either."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from made_campaign import Layout, Truth, make_campaign
+from playwright.sync_api import Browser, Page
+
+from iodyno.report import write_report
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of two trials, seven intervals of a second each."""
+    folder = make_campaign(
+        tmp_path_factory.mktemp("selection") / "c",
+        [({"connections": count, "size": 65536}, Truth(times_spread=0.7)) for count in (4, 8)],
+        factors=[{"name": "connections", "levels": [4, 8], "together": {}}],
+        layout=Layout(replicates=1, intervals=6),
+    )
+    return write_report(folder)
+
+
+@pytest.fixture
+def shown(browser: Browser, report: Path) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, accept_downloads=True)
+    shown = context.new_page()
+    trouble: list[str] = []
+    shown.on("console", lambda message: trouble.append(message.text))
+    shown.on("pageerror", lambda error: trouble.append(str(error)))
+    shown.goto(report.as_uri())
+    yield shown
+    assert trouble == []
+    context.close()
+
+
+def opened(shown: Page) -> None:
+    shown.locator("#trials details summary").first.click()
+    shown.locator("#trials details").first.locator(".chosen-range button").first.wait_for()
+
+
+def state(shown: Page) -> dict[str, object]:
+    """What the panels and the table of the first trial show."""
+    return shown.evaluate(
+        """() => { const t = document.querySelector('#trials details');
+        return {
+          veils: [...t.querySelectorAll('svg[data-span]')].map(svg =>
+            [...svg.querySelectorAll('.veil')].map(v => Math.round(+v.getAttribute('width') || 0)).join()),
+          rows: [...t.querySelectorAll('tbody.chosen tr')].map(r => [...r.children].map(c => c.textContent)),
+          still: [...t.querySelectorAll('tbody:not(.chosen) tr')].map(r => [...r.children].map(c => c.textContent)),
+          counts: [...t.querySelectorAll('.counts')].map(p => p.getAttribute('d')),
+          told: t.querySelector('.told').textContent }; }"""
+    )
+
+
+def test_drawing_over_one_panel_filters_all_others(shown: Page) -> None:
+    opened(shown)
+    whole = state(shown)
+    assert whole["rows"] == []
+    panel = shown.locator("#trials details svg[data-span]").first
+    panel.scroll_into_view_if_needed()
+    box = panel.bounding_box()
+    assert box is not None
+
+    def at(second: float) -> float:
+        # The axis lies from 64 to 548 of 560 units, and 7 seconds on it.
+        return box["x"] + box["width"] * (64 + (548 - 64) * second / 7) / 560
+
+    y = box["y"] + box["height"] / 2
+    shown.mouse.move(at(2.5), y)
+    shown.mouse.down()
+    shown.mouse.move(at(4.5), y, steps=3)
+    shown.mouse.up()
+    shown.wait_for_selector("tbody.chosen tr")
+    part = state(shown)
+    assert part["told"] == "2 to 5 s are shown, 3 of 7 intervals"
+    # 484 units: two seconds before, two after, the same in every panel.
+    assert set(part["veils"]) == {"138,138"}  # type: ignore[call-overload]
+    rows = part["rows"]
+    assert [row[0] for row in rows] == ["2 to 5 s", "2 to 3 s", "3 to 4 s", "4 to 5 s"]  # type: ignore[attr-defined]
+    counts = [int(row[1].replace(" ", "")) for row in rows]  # type: ignore[attr-defined]
+    assert counts[0] == sum(counts[1:])
+    assert all(a != b for a, b in zip(part["counts"], whole["counts"], strict=True))  # type: ignore[call-overload]
+    # The pointer is told what lies under it.
+    assert re.fullmatch(
+        r"4 to 5 s, .* to .*: [\d ]+ of [\d ]+ operations \(.* %\)",
+        shown.locator(".hover").first.inner_text(),
+    )
+    shown.keyboard.press("Escape")
+    shown.wait_for_selector("tbody.chosen tr", state="detached")
+    again = state(shown)
+    assert again == whole
+
+
+def test_keys_choose_too_and_the_whole_window_is_what_python_counted(shown: Page) -> None:
+    opened(shown)
+    trial = shown.locator("#trials details").first
+    first, last = trial.get_by_role("slider", name="from"), trial.get_by_role("slider", name="to")
+    assert (first.get_attribute("aria-valuetext"), last.get_attribute("aria-valuetext")) == ("0 s", "7 s")
+    first.focus()
+    shown.keyboard.press("ArrowRight")
+    shown.wait_for_selector("tbody.chosen tr")
+    found = state(shown)
+    assert first.get_attribute("aria-valuetext") == "1 s"
+    # From 1 s on is the measured window: its counts are the same, its quantiles to within a row of the data.
+    still, chosen = found["still"][1], found["rows"][0]  # type: ignore[index]
+    assert still[0] == "measured, 1.00 to 7.00 s"
+    assert chosen[1] == still[1]
+    for by_script, exact in zip(chosen[2:5], still[2:5], strict=True):
+        assert float(by_script) == pytest.approx(float(exact), rel=0.2)
+    # Means of lines are the same numbers.
+    assert chosen[-4:] == pytest.approx(still[-4:]) or [float(c) for c in chosen[-4:]] == pytest.approx(
+        [float(s) for s in still[-4:]], rel=0.01
+    )
+    # Ends do not pass each other.
+    shown.keyboard.press("End")
+    assert last.get_attribute("aria-valuetext") == "7 s"
+    trial.get_by_role("button", name="whole trial").click()
+    shown.wait_for_selector("tbody.chosen tr", state="detached")
+    assert trial.get_by_role("button", name="whole trial").is_disabled()
+
+
+def test_intervals_are_saved_as_csv(shown: Page) -> None:
+    opened(shown)
+    with shown.expect_download() as saved:
+        shown.locator("#trials details").first.get_by_role("button", name="intervals as CSV").click()
+    assert saved.value.suggested_filename == "trial-00000-1.csv"
+    lines = Path(saved.value.path()).read_text().splitlines()
+    assert lines[0].startswith(
+        'begin_s,end_s,window,"write, service time, us: n","write, service time, us: p50",'
+    )
+    assert [line.split(",")[:3] for line in lines[1:3]] == [["0", "1", "warm_up"], ["1", "2", "measured"]]
+    assert len(lines) == 8
+
+
+def test_tables_are_saved_as_they_are(shown: Page) -> None:
+    for name, first in (("JSON", '{"name"'), ("CSV", "point,")):
+        with shown.expect_download() as saved:
+            shown.locator("#downloads").get_by_role("link", name=name).click()
+        assert saved.value.suggested_filename == f"made.{name.lower()}"
+        assert Path(saved.value.path()).read_text().startswith(first)
+
+
+def test_the_theme_turns_and_stays_readable(shown: Page) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert shown.evaluate(paper) == "rgb(255, 255, 255)"
+    shown.get_by_role("button", name="show on dark ground").click()
+    assert shown.evaluate(paper) == "rgb(20, 23, 27)"
+    assert "on-dark" in shown.evaluate("getComputedStyle(document.querySelector('image.cells')).filter")
+    shown.get_by_role("button", name="show on light ground").click()
+    assert shown.evaluate(paper) == "rgb(255, 255, 255)"
+    assert "on-paper" in shown.evaluate("getComputedStyle(document.querySelector('image.cells')).filter")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_has_a_contrast_of_four_and_a_half(browser: Browser, report: Path, scheme: str) -> None:
+    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+    shown = context.new_page()
+    shown.goto(report.as_uri())
+    shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    shown.wait_for_selector(".chosen-range button")
+    # WCAG 2.2, 1.4.3; of a text in a drawing the colour is its fill, and the ground that of the nearest box that has one.
+    found = shown.evaluate(
+        """() => {
+        const rgb = text => text.match(/[\\d.]+/g).map(Number);
+        const light = c => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+          .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+        const ground = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor);
+          if (c.length < 4 || c[3] > 0) return c; } return rgb(getComputedStyle(document.body).backgroundColor); };
+        const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        const low = {};
+        while (walker.nextNode()) { const text = walker.currentNode, e = text.parentElement;
+          if (!text.textContent.trim() || !e.getClientRects().length || e.closest('script, style, title, :disabled')) continue;
+          const style = getComputedStyle(e), ink = rgb(e instanceof SVGElement ? style.fill : style.color);
+          const [a, b] = [light(ink), light(ground(e))].sort((x, y) => y - x), contrast = (a + 0.05) / (b + 0.05);
+          if (contrast < 4.5) low[e.tagName + '.' + (e.getAttribute('class') || '')] = [contrast, text.textContent.slice(0, 40)];
+        } return low; }"""
+    )
+    # Names of the lines of a figure have the colour of the line: large marks stand beside them.
+    assert {where: seen for where, seen in found.items() if where != "text.name"} == {}
+    context.close()
+
+
+@pytest.mark.parametrize("width", [320, 2000])
+def test_nothing_scrolls_sideways_but_tables(browser: Browser, report: Path, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    shown = context.new_page()
+    shown.goto(report.as_uri())
+    for _ in range(2):
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+        shown.wait_for_selector(".chosen-range button")
+    context.close()
+
+
+def test_names_and_roles_for_those_who_hear_the_page(shown: Page) -> None:
+    shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    shown.wait_for_selector(".chosen-range button")
+    found = shown.evaluate(
+        """() => { const all = s => [...document.querySelectorAll(s)], ids = all('[id]').map(e => e.id);
+        return {
+          nameless: all('svg:not([aria-hidden]), nav, [role=region], [role=group]')
+            .filter(e => !e.getAttribute('aria-label')).length,
+          pictures: all('svg:not([aria-hidden])').filter(e => e.getAttribute('role') !== 'img').length,
+          unlabelled: all('input').filter(e => !e.labels.length && !e.getAttribute('aria-label')).length,
+          mute: all('button, a, summary').filter(e => !e.textContent.trim() && !e.getAttribute('aria-label')).length,
+          twice: ids.filter((id, i) => ids.indexOf(id) !== i),
+          dead: all('a[href^="#"], use').map(e => e.getAttribute('href').slice(1)).filter(id => !document.getElementById(id)),
+          headings: all('h1, h2, h3, h4').map(e => +e.tagName[1]),
+          scrolling: all('.scroll').filter(e => e.scrollWidth > e.clientWidth && e.tabIndex < 0).length }; }"""
+    )
+    headings = found.pop("headings")
+    assert found == {
+        "nameless": 0,
+        "pictures": 0,
+        "unlabelled": 0,
+        "mute": 0,
+        "twice": [],
+        "dead": [],
+        "scrolling": 0,
+    }
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(headings))
+
+
+def test_only_this_script_may_run(report: Path) -> None:
+    text = report.read_text()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+    assert f" script-src {allowed};" in policy[1]
+    assert policy[1].startswith("default-src 'none';")
+    assert "unsafe-eval" not in policy[1]
+    assert not re.search(r"\son\w+=", re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL))

@@ -1,0 +1,286 @@
+"""Servers of datagrams on packet rings and AF_XDP, and the client in the kernel, between two real namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import MS, experiment, gone_within, own_agent
+
+from iodyno.campaign.rig import Rig
+from iodyno.campaign.trial import Account, carry_out
+from iodyno.core.errors import TrialError
+from iodyno.core.experiment import Experiment, Windows, WorkloadSpec
+from iodyno.hosts.access import AgentProgram
+
+pytestmark = pytest.mark.root
+
+SERVERS = ("packet_v2", "packet_v3", "xdp")
+CLIENTS = ("epoll", "reflector")
+SHORT = Windows(100 * MS, 1000 * MS, 50 * MS, 250 * MS)
+LONG = Windows(0, 20_000 * MS, 50 * MS, 250 * MS)
+# A machine that others use may leave a client without a CPU for a while; no request is lost by that.
+PATIENT = 5000 * MS
+
+
+def asked(**settings: Any) -> Experiment:
+    found = experiment("netns")
+    settings = {"transport": "udp", "connections": 16, "size": 512, "answer": 1024, **settings}
+    workload = WorkloadSpec("request_response", "client", "server", settings)
+    made: Experiment = replace(found, workload=workload)
+    return made
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[AgentProgram]:
+    made = own_agent(tmp_path)
+    yield made
+    assert gone_within(3, made.path), "agents are left"
+
+
+class Counted:
+    """What the two ends counted, over all records."""
+
+    def __init__(self) -> None:
+        self.operations = {"client": 0, "server": 0}
+        self.measured = {"client": 0, "server": 0}
+        self.span_ns = 0
+        self.metrics: dict[tuple[str, str], int] = {}
+
+    def take(self, host: str, record: dict[str, Any]) -> None:
+        self.operations[host] += record["load"]["operations"]
+        if record["window"] == "measured":
+            self.measured[host] += record["load"]["operations"]
+            self.span_ns += record["end_ns"] - record["begin_ns"] if host == "client" else 0
+        for reading in record["sensors"]:
+            for metric, _, value in reading["values"]:
+                if metric.startswith(("datagram.", "server.")):
+                    key = (host, metric)
+                    self.metrics[key] = self.metrics.get(key, 0) + value
+
+    def of(self, host: str, metric: str) -> int:
+        return self.metrics[host, metric]
+
+
+async def trial(rig: Rig, windows: Windows = SHORT, **settings: Any) -> Counted:
+    counted = Counted()
+    levels = rig.experiment.settings({"answer_timeout": PATIENT, **settings})
+    await carry_out(rig, "t", levels, windows, Account(), counted.take)
+    return counted
+
+
+def between(program: AgentProgram, scenario: Callable[[Rig], Awaitable[None]], **settings: Any) -> None:
+    async def whole() -> None:
+        async with Rig(asked(**settings), program) as rig:
+            await scenario(rig)
+
+    asyncio.run(whole())
+
+
+def inside(rig: Rig, host: str, script: str) -> subprocess.Popen[str]:
+    """Python in the namespace of a host."""
+    namespace = rig.hosts.accesses[host].reached.path["namespace"]
+    command = ["ip", "netns", "exec", namespace, "python3", "-c", script]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_request_is_answered(client: str, program: AgentProgram) -> None:
+    async def scenario(rig: Rig) -> None:
+        for server in SERVERS:
+            for answer in (1024, 8192):
+                counted = await trial(rig, client=client, server=server, answer=answer)
+                assert counted.operations["client"] > 100, (server, answer)
+                # What the last answers were to when the client stopped, the server has counted and nobody else.
+                assert 0 <= counted.operations["server"] - counted.operations["client"] <= 32
+                assert counted.of("client", "datagram.lost") == 0
+                assert (
+                    counted.of("client", "datagram.duplicates")
+                    == counted.of("server", "datagram.foreign")
+                    == 0
+                )
+                assert counted.of("server", "server.requests") == counted.operations["server"]
+                assert counted.of("server", "server.wakeups") <= counted.of("server", "server.polls")
+
+    between(program, scenario)
+
+
+def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
+    """X = N / T: never more, whatever the machine does; and just that on one that is not too busy."""
+    flows, timeout_ms = 16, 20
+    rounds = SHORT.measured_ns / (timeout_ms * MS)
+
+    async def scenario(rig: Rig) -> None:
+        ratios = []
+        for block_packets in (16, 64, 16, 64, 16, 64):
+            settings = {
+                "server": "packet_v3",
+                "block_packets": block_packets,
+                "block_timeout": timeout_ms * MS,
+            }
+            counted = await trial(rig, client="reflector", connections=flows, **settings)
+            law = flows * counted.span_ns / (timeout_ms * MS)
+            ratios.append(counted.measured["client"] / law)
+            # A round that the window cuts counts whole or not at all.
+            assert ratios[-1] <= 1.01 + 1 / rounds, (block_packets, ratios)
+            if ratios[-1] >= 0.99 - 1 / rounds:
+                return
+        pytest.fail(f"the law is not kept once in {len(ratios)}: {ratios}")
+
+    between(program, scenario)
+
+
+def test_blocks_that_follow_the_load_leave_the_cliff(program: AgentProgram) -> None:
+    """At first no block gets full, and 64 requests wait for 200 ms: 320/s by law."""
+
+    async def scenario(rig: Rig) -> None:
+        settings = {"server": "packet_v3", "block_packets": 64, "block_timeout": 200 * MS}
+        for adaptive in (False, True):
+            counted = await trial(rig, client="reflector", connections=64, adaptive=adaptive, **settings)
+            law = 64 * counted.span_ns / (200 * MS)
+            if adaptive:
+                assert counted.measured["client"] > 3 * law
+            else:
+                assert counted.measured["client"] <= 1.3 * law
+            assert counted.of("client", "datagram.lost") == 0
+
+    between(program, scenario)
+
+
+ECHO = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("0.0.0.0", 9999)); print("up", flush=True)
+while True:
+    d, a = s.recvfrom(2048); s.sendto(d, a)
+"""
+ASK = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); n = 0
+for i in range(50):
+    s.sendto(b"%d" % i, ("198.18.0.2", 9999)); n += s.recv(100) == b"%d" % i
+print(n)
+"""
+LISTEN = """
+import socket, time
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)); s.bind(("veth0", 0)); s.settimeout(5)
+n = 0; end = time.time() + 5
+while n < 50 and time.time() < end:
+    d = s.recv(2048); n += len(d) == 42 + 512
+print(n)
+"""
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_other_traffic_of_the_device_goes_on(server: str, program: AgentProgram) -> None:
+    """Other ports, and whoever looks at packets."""
+
+    async def scenario(rig: Rig) -> None:
+        echo = inside(rig, "server", ECHO)
+        try:
+            assert echo.stdout is not None and echo.stdout.readline() == "up\n"
+            running = asyncio.create_task(
+                trial(rig, replace(LONG, measured_ns=4000 * MS), client="epoll", server=server)
+            )
+            await asyncio.sleep(1.5)
+            others = [inside(rig, "client", ASK)]
+            if server != "xdp":
+                # What XDP takes, it takes in front of everything.
+                others.append(inside(rig, "server", LISTEN))
+            for other in others:
+                assert (await asyncio.to_thread(other.communicate, timeout=20))[0] == "50\n"
+            assert (await running).operations["client"] > 100
+        finally:
+            echo.kill()
+            echo.communicate()
+
+    between(program, scenario)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_what_does_not_show_the_token_is_counted_and_ignored(server: str, program: AgentProgram) -> None:
+    async def scenario(rig: Rig) -> None:
+        running = asyncio.create_task(
+            trial(rig, replace(LONG, measured_ns=3000 * MS), client="epoll", server=server)
+        )
+        await asyncio.sleep(1.5)
+        namespace = rig.hosts.accesses["server"].reached.path["namespace"]
+        shown = subprocess.run(
+            ["ip", "netns", "exec", namespace, "cat", "/proc/net/udp"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        (port,) = {int(line.split()[1].partition(":")[2], 16) for line in shown.splitlines()[1:]}
+        script = f"import socket; s = socket.socket(2, 2); [s.sendto(b'x' * 512, ('198.18.0.2', {port})) for i in range(20)]"
+        spoof = inside(rig, "client", script)
+        spoof.communicate(timeout=20)
+        assert spoof.returncode == 0
+        counted = await running
+        assert counted.of("server", "datagram.foreign") == 20
+        assert counted.of("client", "datagram.lost") == counted.of("client", "datagram.foreign") == 0
+
+    between(program, scenario)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_device_that_goes_ends_the_trial_with_one_error(
+    client: str, server: str, program: AgentProgram
+) -> None:
+    async def scenario(rig: Rig) -> None:
+        running = asyncio.create_task(trial(rig, LONG, client=client, server=server, answer_timeout=100 * MS))
+        await asyncio.sleep(1.5)
+        namespace = rig.hosts.accesses["server"].reached.path["namespace"]
+        subprocess.run(["ip", "-n", namespace, "link", "delete", "veth0"], check=True)
+        with pytest.raises(TrialError):
+            await asyncio.wait_for(running, 15)
+
+    between(program, scenario)
+
+
+def test_a_program_leaves_with_its_agent_however_that_ends(program: AgentProgram) -> None:
+    """SIGKILL: the links of the programs belong to the process."""
+
+    async def scenario(rig: Rig) -> None:
+        def attached(host: str) -> bool:
+            namespace = rig.hosts.accesses[host].reached.path["namespace"]
+            shown = ["ip", "-n", namespace, "-details", "link", "show", "veth0"]
+            return "xdp" in subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+
+        running = asyncio.create_task(trial(rig, LONG, client="reflector", server="xdp"))
+        await asyncio.sleep(1.5)
+        assert attached("client") and attached("server")
+        for session in rig.sessions.values():
+            await session.kill()
+        with pytest.raises(TrialError):
+            await asyncio.wait_for(running, 15)
+        for _ in range(50):
+            if not attached("client") and not attached("server"):
+                return
+            await asyncio.sleep(0.1)
+        pytest.fail("a program is still attached")
+
+    between(program, scenario)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"server": "packet_v2", "size": 4096}, "do not fit into one frame"),
+        ({"server": "packet_v2", "adaptive": True}, "only a ring of blocks"),
+        ({"server": "packet_v3", "block_timeout": 1_500_000}, "whole milliseconds"),
+        ({"client": "reflector", "outstanding": 2}, "outstanding"),
+        ({"server": "xdp", "reader_think": 1000}, "neither pauses"),
+    ],
+)
+def test_what_cannot_be_says_why(settings: dict[str, Any], reason: str, program: AgentProgram) -> None:
+    async def scenario(rig: Rig) -> None:
+        with pytest.raises(TrialError, match=reason):
+            await trial(rig, **{"client": "epoll", **settings})
+
+    between(program, scenario)

@@ -1,0 +1,66 @@
+"""`iodyno rr` and `iodyno search` between two hosts of this machine, with real traffic."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+
+
+def iodyno(*words: str, cwd: Path) -> dict[str, Any]:
+    shown = subprocess.run(
+        [Path(sys.executable).with_name("iodyno"), *words, "--no-profile", "--json"],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stderr
+    found: dict[str, Any] = json.loads(shown.stdout)
+    return found
+
+
+def test_requests_are_measured_without_a_file(tmp_path: Path) -> None:
+    words = ("--transport", "udp", "--flows", "8", "--request", "512B", "--response", "1024B")
+    found = iodyno("rr", *words, "--server", "recvmmsg", "--seconds", "0.5", cwd=tmp_path)
+    outcomes = found["points"][0]["outcomes"]
+    assert outcomes["operations_per_s"]["estimate"] > 0
+    assert outcomes["loss_ratio"]["estimate"] is not None
+    assert "offered_operations_per_s" not in outcomes, "a closed loop offers no rate"
+
+
+def test_an_open_loop_holds_its_rate(tmp_path: Path) -> None:
+    words = ("--rate", "500/s", "--arrivals", "constant", "--flows", "8", "--seconds", "3")
+    outcomes = iodyno("rr", *words, cwd=tmp_path)["points"][0]["outcomes"]
+    assert outcomes["offered_operations_per_s"]["estimate"] == pytest.approx(500, rel=0.02)
+    assert outcomes["response_time_p99_ns"]["estimate"] > 0, outcomes["response_time_p99_ns"]["missing"]
+
+
+def test_a_goal_that_every_rate_meets_lies_above_the_search(tmp_path: Path) -> None:
+    words = ("--goal", "p50 <= 9s", "--low", "100", "--high", "1000", "--seconds", "0.2", "--within", "60")
+    found = iodyno("search", *words, cwd=tmp_path)
+    (one,) = found["found"]
+    assert (one["ended"], one["warning"]) == ("edge", "")
+    assert one["estimate"] > 900 and one["trials"] == sum(tried["trials"] for tried in found["tried"])
+
+
+def test_the_search_stays_within_its_time_and_what_it_tried(tmp_path: Path) -> None:
+    words = ("--goal", "p99 <= 2us", "--low", "100", "--high", "100000", "--seconds", "0.2", "--within", "5")
+    found = iodyno("search", *words, cwd=tmp_path)
+    (one,) = found["found"]
+    assert one["ended"] in ("time", "edge")
+    assert one["estimate"] < 1000, "no answer takes two microseconds, at whatever rate"
+    folder = Path(found["campaign"])
+    again = subprocess.run(
+        [Path(sys.executable).with_name("iodyno"), "report", folder, "--json"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert json.loads(again.stdout)["search"]["found"][0]["trials"] == one["trials"]

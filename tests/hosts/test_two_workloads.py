@@ -1,0 +1,68 @@
+"""A second workload beside the first one, on real traffic: both are counted, each on its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXPERIMENT = """
+name: beside
+question: What does bulk transmit take from requests beside?
+hosts: {client: {access: netns}, server: {access: netns}}
+workload: {kind: stream, sender: client, receiver: server, size: 64KiB}
+bystander:
+  {kind: request_response, sender: SENDER, receiver: RECEIVER, size: 64, answer: 1000, connections: 2, rate: 500}
+factors: {connections: [1, 4]}
+design: {replicates: 1, seed: 1}
+windows: {warm_up: 200ms, measured: 1s, drain: 100ms, interval: 200ms}
+limits: {background: 1}
+outcomes: [goodput_bits_per_s, bystander.operations_per_s, bystander.response_time_p50_ns]
+"""
+
+
+def run(folder: Path, sender: str, receiver: str) -> tuple[Path, Any]:
+    """The campaign, and what `report --json` says of it."""
+    file = folder / "beside.yaml"
+    file.write_text(EXPERIMENT.replace("SENDER", sender).replace("RECEIVER", receiver), encoding="utf-8")
+    base = [sys.executable, "-c", "from iodyno.cli.main import main; main()"]
+    ran = subprocess.run(
+        [*base, "run", str(file), "--into", str(folder / "campaigns"), "--json"],
+        capture_output=True, text=True, timeout=120, cwd=folder,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    (campaign,) = (folder / "campaigns").iterdir()
+    shown = subprocess.run(
+        [*base, "report", str(campaign), "--json"], capture_output=True, text=True, timeout=60
+    )
+    return campaign, json.loads(shown.stdout)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("sender", "receiver"), [("client", "server"), ("server", "client")])
+def test_both_workloads_are_counted_each_on_its_own(sender: str, receiver: str, tmp_path: Path) -> None:
+    campaign, report = run(tmp_path, sender, receiver)
+    for point in report["points"]:
+        outcomes = point["outcomes"]
+        assert outcomes["goodput_bits_per_s"]["estimate"] > 0
+        # 500 arrivals, evenly spread; a busy machine may make some of them late.
+        assert 350 < outcomes["bystander.operations_per_s"]["estimate"] < 650
+        assert outcomes["bystander.response_time_p50_ns"]["estimate"] > 0
+        # What the answers carry, not what the stream does.
+        assert outcomes["bystander.goodput_bits_per_s"]["estimate"] < 650 * 8 * 1064
+    manifest = json.loads(next((campaign / "trials").glob("*/manifest.json")).read_text(encoding="utf-8"))
+    beside = manifest["bystander"]
+    assert {host: facts["role"] for host, facts in beside["hosts"].items()} == {
+        sender: "send",
+        receiver: "receive",
+    }
+    assert beside["settings"]["answer"] == 1000
+    assert manifest["hosts"]["client"]["job"]["workload"] == "stream"
+    # Agents of its own, with a token of its own, read no sensor of the host.
+    tokens = {facts["job"]["token"] for facts in beside["hosts"].values()}
+    assert len(tokens) == 1 and manifest["hosts"]["client"]["job"]["token"] not in tokens
+    assert "cpu_times" not in beside["hosts"][sender]["job"]["sensors"]

@@ -1,0 +1,209 @@
+"""Profiles of uperf on real traffic: every shape runs, and what uperf gets wrong is right."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import Notes, run
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.script import FoundScript, scripts_of
+from iodyno.core.experiment import Limits
+from iodyno.core.script.wire import strands_of
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.formats.uperf import experiment_keys, parse_profile, values_of
+
+SHAPES = sorted((Path(__file__).parents[1] / "fixtures" / "uperf").glob("*.xml"))
+KERNEL_LACKS = ("sctp", "vsock")
+"""Protocols of shapes that this kernel, or this agent, may not have: they must be refused with their name."""
+
+pytestmark = pytest.mark.root
+
+
+def scaled_down(text: str) -> str:
+    """The shape with few strands, short durations and few iterations."""
+    text = re.sub(r'(nthreads|nprocs)="\d+"', r'\1="2"', text)
+    text = re.sub(r'(<transaction duration=")[^"]*', r"\g<1>150ms", text)
+    return re.sub(r'(<transaction iterations=")\d{2,}', r"\g<1>3", text)
+
+
+def carried_out(text: str, into: Path, **variables: str) -> tuple[FoundScript | None, dict[str, Any]]:
+    """What the profile did in one short trial between two namespaces, and the trial's manifest."""
+    profile = parse_profile(text)
+    levels = values_of(profile, {"h": "x"}, variables)
+    keys = {**experiment_keys(profile, levels), "profile": False}
+    experiment = parse_experiment(experiment_text(keys), environment={})
+    limits = Limits(retries=0, background_ns=100_000_000, background_ratio=1.0)
+    notes = Notes()
+    outcome = asyncio.run(run(replace(experiment, limits=limits, sensors=("cpu_times",)), into, notes=notes))
+    found = scripts_of(read_dataset(outcome.folder))
+    return (found[0] if found else None), notes.manifests[-1]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.stem)
+def test_every_shape_runs_or_is_refused_by_name(shape: Path, tmp_path: Path) -> None:
+    text = scaled_down(shape.read_text())
+    (tmp_path / "files").mkdir()
+    for number in range(3):
+        (tmp_path / "files" / str(number)).write_bytes(bytes(100_000))
+    used = parse_profile(text).script.variables()
+    known = {
+        "nthr": "2",
+        "iter": "3",
+        "proto": "tcp",
+        "conn": "2",
+        "cc": "reno",
+        "dir": str(tmp_path / "files"),
+    }
+    variables = {v.name: known[v.name] for v in used if v.name in known}
+    found, manifest = carried_out(text, tmp_path, **variables)
+    lacking = [protocol for protocol in KERNEL_LACKS if f"protocol={protocol}" in text]
+    if manifest["status"] == "failed" and lacking:
+        said = json.dumps(manifest["reason"]).lower()
+        assert any(word in said for word in lacking), said
+        return
+    assert manifest["status"] == "finished", manifest["reason"]
+    assert found is not None
+    script = parse_profile(text).script.bound({**variables, "nthr": 2, "iter": 3, "conn": 2})
+    assert sum(group.strands for group in found.groups) == strands_of(script)
+    for group, asked in zip(found.groups, script.groups, strict=True):
+        for transaction, wanted in zip(group.transactions, asked.transactions, strict=True):
+            if wanted.iterations is not None:
+                assert transaction.iterations == wanted.iterations * group.strands
+            for operation in transaction.operations:
+                theirs = operation.theirs
+                assert theirs is not None
+                datagrams = "udp" in text
+                # Over a stream both ends make as many; of datagrams some may be lost. What one end was ahead of the other
+                # when the time was over is followed, and does not count there.
+                if datagrams:
+                    continue
+                if theirs.operations == operation.mine.operations:
+                    assert theirs.bytes == operation.mine.bytes
+                else:
+                    assert levelled(manifest, group.name, transaction.number)
+
+
+LOOP = """<profile name="loop"><group nthreads="2">
+<transaction><flowop type="connect" options="remotehost=$h protocol=PROTO"/></transaction>
+<transaction TIMES>FLOWOPS</transaction>
+<transaction><flowop type="disconnect"/></transaction>
+</group></profile>"""
+
+
+def loop(flowops: str, times: str, protocol: str = "tcp") -> str:
+    return LOOP.replace("FLOWOPS", flowops).replace("TIMES", times).replace("PROTO", protocol)
+
+
+def test_durations_are_exact_and_rates_are_over_their_own_time(tmp_path: Path) -> None:
+    """uperf ends at whole seconds, and divides by all that the command took."""
+    found, _ = carried_out(
+        loop('<flowop type="write" options="size=8k count=10"/>', 'duration="350ms"'), tmp_path
+    )
+    assert found is not None
+    (group,) = found.groups
+    moving = group.transactions[1]
+    # Not before its time; after it, one iteration of each strand is completed, on however busy a machine.
+    assert 0.9 * 350e6 <= moving.span_ns < 1e9
+    write = moving.operations[0].mine
+    assert write.operations == 10 * moving.iterations
+    assert write.bytes == 8192 * write.operations
+    assert write.bits_per_s == pytest.approx(write.bytes * 8e9 / moving.span_ns)
+    assert group.taken_bytes == group.sent_bytes == write.bytes
+    assert group.bits_per_s is not None
+    assert group.bits_per_s == pytest.approx(write.bits_per_s, rel=0.5)
+
+
+def test_a_rate_is_kept_evenly_and_its_pauses_are_no_latency(tmp_path: Path) -> None:
+    """uperf makes half of a second's iterations at once, and shows its own pauses as the time of a read."""
+    pair = '<flowop type="write" options="size=64"/><flowop type="read" options="size=64"/>'
+    found, _ = carried_out(loop(pair, 'duration="1s" rate="100"'), tmp_path)
+    assert found is not None
+    paced = found.groups[0].transactions[1]
+    # Two strands, 100 a second each; one at either edge of the second may fall on either side.
+    assert abs(paced.iterations + paced.missed - 200) <= 4
+    read = paced.operations[1].mine
+    assert paced.response is not None
+    assert read.times.p50_ns is not None
+    # A burst of 50 each half second would wait for milliseconds in the mean: half an interval is 5 ms.
+    assert read.times.p50_ns < 5e6
+
+
+def test_what_arrived_is_told_from_what_was_sent(tmp_path: Path) -> None:
+    """uperf's result of UDP is what was sent."""
+    text = loop('<flowop type="write" options="size=8k"/>', 'duration="300ms"', "udp").replace(
+        "protocol=udp", "protocol=udp wndsz=8k"
+    )
+    found, manifest = carried_out(text, tmp_path)
+    assert manifest["status"] == "finished", manifest["reason"]
+    assert found is not None
+    (group,) = found.groups
+    operation = group.transactions[1].operations[0]
+    assert operation.theirs is not None
+    assert group.taken_bytes == operation.theirs.bytes
+    assert operation.theirs.operations <= operation.mine.operations
+    if operation.theirs.operations < operation.mine.operations:
+        assert operation.lost > 0
+
+
+def test_cpu_time_is_not_zero(tmp_path: Path) -> None:
+    _, manifest = carried_out(loop('<flowop type="write" options="size=64"/>', 'duration="300ms"'), tmp_path)
+    assert all(host["result"]["agent_cpu_ns"] > 0 for host in manifest["hosts"].values())
+
+
+def iodyno(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd, env=environment)
+
+
+def test_a_failure_is_no_success(tmp_path: Path) -> None:
+    """uperf ends with 0."""
+    profile = tmp_path / "p.xml"
+    profile.write_text(loop('<flowop type="read" options="size=1 timeout=200ms conn=7"/>', 'iterations="1"'))
+    unopened = iodyno("run", "p.xml", cwd=tmp_path, h="x")
+    assert unopened.returncode != 0
+    assert "conn=7" in unopened.stderr
+    profile.write_text(loop('<flowop type="write" options="size=1"/>', 'iterations="1"', "sctp"))
+    refused = iodyno("run", "p.xml", cwd=tmp_path, h="x")
+    assert refused.returncode != 0 or "sctp" not in refused.stderr
+    assert "Traceback" not in refused.stderr + unopened.stderr
+
+
+def test_as_typed(tmp_path: Path) -> None:
+    (tmp_path / "named-anything").write_text(
+        '<?xml version=1.0?>\n<profile name="Typed"><group nthreads="$nthr"><transaction iterations="1">'
+        '<flowop type="connect" options="remotehost=$H protocol=$proto"/></transaction>'
+        '<transaction duration="300ms"><flowop type=write options="size=64k"/>'
+        '<transaction iterations="1"><flowop type=disconnect /></transaction></group></profile>'
+    )
+    ran = iodyno("run", "named-anything", cwd=tmp_path, h="Server.Example", nthr="2", proto="tcp")
+    assert ran.returncode == 0, ran.stderr
+    assert "remotehost $H (Server.Example): the host server" in ran.stderr
+    assert "is not closed" in ran.stderr
+    assert "group 1, 2 strands" in ran.stdout
+    folder = tmp_path / ran.stdout.splitlines()[-1]
+    page = (folder / "report.html").read_text()
+    assert "Server.Example" in page
+    assert "disconnect" in page
+    again = iodyno("check", str(folder / "experiment.yaml"), cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+
+
+def levelled(manifest: dict[str, Any], group: str, transaction: int) -> bool:
+    """Whether both ends have made as many iterations of a transaction, those that do not count among them."""
+    made = []
+    for host in manifest["hosts"].values():
+        mine = next(each for each in host["result"]["script"]["groups"] if each["name"] == group)
+        account = mine["transactions"][transaction - 1]
+        made.append(account["iterations"] + account["levelling_iterations"])
+    return len(set(made)) == 1

@@ -1,0 +1,159 @@
+"""Every level of `volume`, really made: what is written through it is read through it, and nothing of it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import mmap
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iodyno.core.errors import AccessError
+from iodyno.core.volume import OVER_NETWORK, SERVER, VOLUMES
+from iodyno.paths.volumes import table
+from iodyno.paths.volumes.volume import NOTES, Place, remove_leftovers
+
+pytestmark = pytest.mark.root
+SIZE = 16 << 20
+BLOCK = 4096
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """On a disk: what is in memory takes no direct reads and writes."""
+    made = Path("/var/tmp") / f"iodyno-test-{os.getpid()}"
+    made.mkdir(exist_ok=True)
+    yield made
+    left = list(made.iterdir())
+    made.rmdir() if not left else None
+    assert not left
+
+
+def machine() -> dict[str, str]:
+    """All that a volume makes outside of its folder."""
+    commands = {"namespaces": "ip netns", "loop": "losetup -a", "mounts": "mount", "links": "ip -o link"}
+    found = {
+        name: subprocess.run(command.split(), capture_output=True, text=True, check=True).stdout
+        for name, command in commands.items()
+    }
+    zram = sorted(path.name for path in Path("/sys/block").glob("zram*"))
+    notes = sorted(path.name for path in NOTES.glob("*.json")) if NOTES.is_dir() else []
+    return found | {"zram": " ".join(zram), "notes": " ".join(notes)}
+
+
+@pytest.mark.parametrize("level", list(VOLUMES))
+def test_what_is_written_is_read_and_nothing_is_left(level: str, folder: Path) -> None:
+    if why := table.unavailable(level):
+        pytest.skip(why)
+    before = machine()
+
+    async def scenario() -> None:
+        volume = await table.make(level, Place(folder, SIZE))
+        try:
+            descriptor = os.open(volume.target, os.O_RDWR | os.O_DIRECT)
+            written, read = mmap.mmap(-1, BLOCK), mmap.mmap(-1, BLOCK)
+            written.write(os.urandom(BLOCK))
+            assert os.lseek(descriptor, 0, os.SEEK_END) >= SIZE
+            for place in (0, SIZE - BLOCK):
+                assert os.pwritev(descriptor, [written], place) == BLOCK
+                assert os.preadv(descriptor, [read], place) == BLOCK
+                assert bytes(read) == bytes(written)
+            os.close(descriptor)
+            assert volume.gone() is None
+            assert volume.facts()["level"] == level and volume.device == str(volume.target).startswith(
+                "/dev/"
+            )
+            assert (SERVER in volume.roles) == (level in OVER_NETWORK)
+            assert all(Path(f"/proc/{pid}").exists() for pids in volume.roles.values() for pid in pids)
+        finally:
+            await volume.close()
+            await volume.close()
+
+    asyncio.run(scenario())
+    assert machine() == before
+
+
+@pytest.mark.parametrize("level", ["loop", "nbd"])
+def test_a_lab_that_is_killed_leaves_what_the_next_one_removes(level: str, folder: Path) -> None:
+    if why := table.unavailable(level):
+        pytest.skip(why)
+    before = machine()
+    program = textwrap.dedent(
+        f"""
+        import asyncio, os, pathlib, signal
+        from iodyno.paths.volumes import table
+        from iodyno.paths.volumes.volume import Place
+        async def main():
+            await table.make({level!r}, Place(pathlib.Path({str(folder)!r}), {SIZE}))
+            os.kill(os.getpid(), signal.SIGKILL)
+        asyncio.run(main())
+        """
+    )
+    killed = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert killed.returncode == -9, killed.stderr
+    assert machine() != before
+    assert len(remove_leftovers()) == 1
+    assert machine() == before
+
+
+def test_what_does_not_fit_is_refused_before_it_is_written(folder: Path) -> None:
+    with pytest.raises(AccessError, match="does not fit"):
+        asyncio.run(table.make("file", Place(folder, 1 << 60)))
+
+
+def test_a_server_that_ends_is_noticed(folder: Path) -> None:
+    if why := table.unavailable("nbd"):
+        pytest.skip(why)
+
+    async def scenario() -> None:
+        volume = await table.make("nbd", Place(folder, SIZE))
+        try:
+            (server,) = volume.processes[SERVER]
+            server.kill()
+            await server.wait()
+            assert "process of the server of nbd has ended" in (volume.gone() or "")
+        finally:
+            await volume.close()
+
+    asyncio.run(scenario())
+
+
+def iodyno(*words: str) -> str:
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_roles_of_a_network_volume_add_up(tmp_path: Path, folder: Path) -> None:
+    if why := table.unavailable("nbd"):
+        pytest.skip(why)
+    asked = tmp_path / "volume.yaml"
+    asked.write_text(
+        f"""
+name: volume
+hosts: {{client: {{access: netns}}}}
+workload: {{kind: disk, on: client, working_set: 16MiB, volume_folder: {folder}, direct: on, workers: 2}}
+factors: {{volume: [loop, nbd]}}
+design: {{replicates: 1}}
+windows: {{warm_up: 100ms, measured: 600ms, interval: 100ms}}
+profile: off
+""",
+        encoding="utf-8",
+    )
+    run = iodyno("run", str(asked), "--into", str(tmp_path / "into"))
+    shown = json.loads(iodyno("report", run.strip().splitlines()[-1], "--json"))
+    points = {point["levels"]["volume"]: point["outcomes"] for point in shown["points"]}
+    roles = ("generator", "client_daemon", "server", "rest")
+    found = {role: points["nbd"][f"client.cpu_{role}_us_per_io"]["estimate"] for role in roles}
+    total = points["nbd"]["client.cpu_us_per_io"]["estimate"]
+    # Threads' times come at their switches and at the tick, classes at each event: ticks of 4 ms in 600.
+    assert sum(found.values()) == pytest.approx(total, rel=0.1)
+    assert min(found["client_daemon"], found["server"]) > 1
+    assert points["loop"]["client.cpu_server_us_per_io"]["estimate"] is None

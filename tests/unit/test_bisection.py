@@ -1,0 +1,72 @@
+"""Probabilistic bisection against walls that are known."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iodyno.core.search import Tried, parse_goal
+from iodyno.designs.bisection import CONFIRMATIONS, Standing, standing
+
+
+def search(
+    wall: float, source: random.Random, *, softness: float = 0.0, wrong: float = 0.0
+) -> tuple[Standing, int]:
+    """Searches a wall until nothing is left to try. `softness`: width of the wall in the logarithm; `wrong`: share of
+    trials that tell the opposite."""
+    tried: list[Tried] = []
+    for _ in range(120):
+        now = standing(tried, 100, 10_000_000, 0.05)
+        if now.next_level is None:
+            break
+        distance = math.log(wall / now.next_level)
+        met = distance > 0 if not softness else source.random() < 1 / (1 + math.exp(-distance / softness))
+        tried.append(Tried(now.next_level, met != (source.random() < wrong)))
+    return standing(tried, 100, 10_000_000, 0.05), len(tried)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(min_value=150, max_value=9_000_000), st.integers(0, 1000))
+def test_a_hard_wall_is_found_within_the_precision(wall: float, seed: int) -> None:
+    found, trials = search(wall, random.Random(seed))
+    assert found.low <= wall * 1.01 and wall <= found.high * 1.01
+    assert found.high - found.low <= 0.06 * found.estimate
+    assert found.confirmed is not None and found.confirmed <= wall
+    assert trials <= 80
+
+
+def test_its_interval_holds_the_wall_when_trials_err() -> None:
+    source, inside = random.Random(7), 0
+    for _ in range(40):
+        wall = math.exp(source.uniform(math.log(1e3), math.log(1e6)))
+        found, _ = search(wall, source, softness=0.01, wrong=0.05)
+        inside += found.low * 0.98 <= wall <= found.high * 1.02
+    assert inside >= 34, f"{inside} of 40 intervals hold the wall"
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_a_wall_outside_is_at_the_edge(met: bool) -> None:
+    tried: list[Tried] = []
+    while (now := standing(tried, 100, 1000, 0.05)).next_level is not None:
+        tried.append(Tried(now.next_level, met))
+        assert len(tried) < 100
+    assert now.at_edge
+
+
+def test_the_lower_end_is_confirmed_by_trials_in_a_row() -> None:
+    found, _ = search(5000, random.Random(1))
+    assert found.confirmed is not None and 4500 <= found.confirmed <= 5000
+    assert CONFIRMATIONS == 3
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "p99", "p99 < 1ms", "p99 = 1ms", "p98 <= 1ms", "loss = 1", "loss <= x", "p99 <= 1", 5, "x" * 200],
+)
+def test_a_wrong_goal_is_refused_with_what_is_allowed(written: object) -> None:
+    with pytest.raises(ValueError, match=r"allowed|unit"):
+        parse_goal(written)

@@ -1,0 +1,104 @@
+"""Traces of blkparse and iosnoop become operations to replay."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.replay import checked_timing, replay_of
+from iodyno.formats.block_traces import TracedOperation, parse_trace
+
+BLKPARSE = """  8,0    1        1     0.000000000  4162  Q   R 2048 + 8 [fio]
+  8,0    1        2     0.000100000  4162  D   R 2048 + 8 [fio]
+  8,0    1        3     0.000300000     0  C   R 2048 + 8 [0]
+  8,0    0        4     0.000250001  4162  D  WS 4096 + 16 [fio]
+  8,0    0        5     0.000400000  4162  D  FN [kworker]
+  8,0    0        6     0.000500000  4162  D   D 0 + 64 [fstrim]
+CPU0 (8,0):
+ Reads Queued:           1,        4KiB
+"""
+SNOOP = """Tracing block I/O. Ctrl-C to end.
+STARTs          ENDs            COMM         PID    TYPE DEV      BLOCK        BYTES     LATms
+5982800.302061  5982800.302679  supervise    1809   W    202,1    17039600     4096       0.62
+5982800.302423  5982800.302842  dd           1809   RA   202,1    17039608     8192       0.42
+"""
+SOLARIS = """STIME(us)    UID   PID D     BLOCK   SIZE       COMM PATHNAME
+1000         0  1337 W    3904  4096  sched <none>
+1250         0  1337 R    16    512  cat /etc/x y
+"""
+
+
+def test_what_went_to_the_device_is_replayed() -> None:
+    assert parse_trace(BLKPARSE) == [
+        TracedOperation(0, "read", 2048 * 512, 4096),
+        TracedOperation(150_001, "write", 4096 * 512, 8192),
+        TracedOperation(300_000, "fsync", 0, 0),
+    ]
+    queued = "\n".join(line for line in BLKPARSE.splitlines() if " Q " in line)
+    assert parse_trace(queued) == [TracedOperation(0, "read", 2048 * 512, 4096)]
+
+
+def test_iosnoop_is_read_by_its_names() -> None:
+    first, second = parse_trace(SNOOP)
+    assert (first.kind, first.offset_bytes, first.length_bytes) == ("write", 17039600 * 512, 4096)
+    assert (second.kind, second.length_bytes) == ("read", 8192)
+    # Seconds since boot as a float are exact to a microsecond or so.
+    assert second.at_ns == pytest.approx(362_000, abs=2000)
+    assert parse_trace(SOLARIS)[1] == TracedOperation(250_000, "read", 16 * 512, 512)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no text of blkparse"),
+        ("COMM PID TYPE DEV BLOCK BYTES LATms\nx 1 R 8,0 1 512 1\n", "has no column STARTs"),
+        (SNOOP + "junk\n", "t:5: found 'junk', needed: a line with STARTs"),
+        (BLKPARSE.replace(" D ", " X ").replace(" Q ", " X "), "has no read and no write"),
+        ("8,0 1 1 0.0 1 D R 1 + 99999999 [x]\n", "allowed: up to 1 GiB"),
+    ],
+)
+def test_a_trace_that_cannot_be_replayed_is_one_error(text: str, said: str) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        parse_trace(text, file="t")
+    assert said in str(caught.value)
+
+
+def test_timing_is_kept_scaled_or_left_out() -> None:
+    operations = parse_trace(BLKPARSE)
+    assert replay_of(operations, {})["at_ns"] == [0, 150_001, 300_000]
+    assert replay_of(operations, {"timing": "faster(2)"})["at_ns"] == [0, 75_000, 150_000]
+    assert replay_of(operations, {"timing": "slower(2)"})["at_ns"] == [0, 300_002, 600_000]
+    assert replay_of(operations, {"timing": "none"})["at_ns"] == []
+    assert checked_timing("faster( 1.5 )") == "faster(1.5)"
+    with pytest.raises(ValueError, match="allowed: original"):
+        checked_timing("faster(0)")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 64)), min_size=1, max_size=20),
+    st.integers(64, 4096),
+)
+@settings(max_examples=100, deadline=None)
+def test_wrapped_offsets_lie_in_the_working_set(places: list[tuple[int, int]], sectors: int) -> None:
+    size = sectors * 512
+    operations = [TracedOperation(0, "read", sector * 512, count * 512) for sector, count in places]
+    told = replay_of(operations, {"working_set": size, "beyond": "wrapped"})
+    for offset, length in zip(told["offsets_bytes"], told["lengths_bytes"], strict=True):
+        assert offset >= 0
+        assert offset % 512 == 0
+        assert offset + length <= size
+    if any((sector + count) * 512 > size for sector, count in places):
+        with pytest.raises(ValueError, match="the trace reaches to"):
+            replay_of(operations, {"working_set": size})
+
+
+@given(st.text(max_size=300))
+@settings(max_examples=100, deadline=None)
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for head in ("", SNOOP, "8,0 1 1 0.0 1 D R 1 + 8 [x]\n"):
+        try:
+            parse_trace(head + text, file="t")
+        except ExperimentError as error:
+            assert error.where.startswith("t")

@@ -1,0 +1,60 @@
+"""The law of a server on blocks, on trials with known counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iodyno.analysis import blocks
+from iodyno.analysis.closed_loop import round_trip_mean
+from iodyno.analysis.dataset import HostData, Record, Trial
+
+SECOND = 10**9
+RING = {"version": 3, "block_packets": 64, "block_timeout_ns": 10_000_000}
+
+
+def trial(operations: int, asks: dict[str, Any] | None = None, **ring: Any) -> Trial:
+    """One second of 64 flows."""
+    record = Record(1, "measured", 0, SECOND, operations * 512, operations, 64, 0)
+    job = {"workload": "request_response", "connections": 64, "outstanding": 1, "arrivals": None}
+    manifests = {"client": {"job": job | (asks or {})}, "server": {"job": job | {"ring": RING | ring}}}
+    hosts = {
+        "client": HostData("client", "send", (0,), manifests["client"], [record]),
+        "server": HostData("server", "receive", (1,), manifests["server"], [record]),
+    }
+    return Trial("t", 0, 1, 0, 0, "p01", {}, {}, "finished", None, "", {}, (), hosts)
+
+
+@pytest.mark.parametrize(("operations", "broken"), [(6400, False), (6300, False), (5000, True), (7000, True)])
+def test_blocks_that_never_get_full_are_held_against_their_law(operations: int, broken: bool) -> None:
+    found = trial(operations)
+    assert blocks.law_ratio(found).value == pytest.approx(operations / 6400)
+    doubts = list(blocks.check(found))
+    assert bool(doubts) is broken
+    assert all("6,400/s by law" in doubt.text for doubt in doubts)
+
+
+@pytest.mark.parametrize(
+    ("asks", "ring"),
+    [
+        ({}, {"block_packets": 63}),
+        ({"outstanding": 2}, {}),
+        ({}, {"version": 2}),
+        ({}, {"adaptive": True}),
+        ({"arrivals": {"law": "poisson"}}, {}),
+        ({"think_ns": 1000}, {}),
+    ],
+)
+def test_where_blocks_get_full_or_the_loop_is_open_there_is_no_law(asks: Any, ring: Any) -> None:
+    found = trial(300_000, asks, **ring)
+    ratio = blocks.law_ratio(found)
+    assert ratio.value is None and ratio.missing
+    assert not list(blocks.check(found))
+
+
+def test_the_mean_round_trip_is_that_of_littles_law() -> None:
+    assert round_trip_mean(trial(6400)).value == pytest.approx(10_000_000)
+    assert round_trip_mean(trial(6400, {"outstanding": 4})).value == pytest.approx(40_000_000)
+    assert round_trip_mean(trial(0)).missing
+    assert round_trip_mean(trial(6400, {"arrivals": {"law": "poisson"}})).value is None

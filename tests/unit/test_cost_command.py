@@ -1,0 +1,320 @@
+"""`iodyno model cost` on data of one's own: units, formulas, and one clear error for everything that cannot be."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iodyno.analysis.cost_model.coding import FactorScale
+from iodyno.analysis.cost_model.data import read_csv
+from iodyno.analysis.cost_model.fit import fit, prepare
+from iodyno.analysis.cost_model.study import study
+from iodyno.analysis.cost_model.terms import name_of, parse_formula
+from iodyno.analysis.cost_model.variation import lenth_pse
+from iodyno.cli.main import run
+from iodyno.core.errors import ExperimentError, IodynoError
+
+FACTORS = (
+    FactorScale("read", "number", (0.0, 100.0), "%"),
+    FactorScale("server.mtu", "size", (1500.0, 9000.0)),
+    FactorScale("protocol", "word", ("tcp", "udp", "unix")),
+)
+
+
+def cost_of(size_kib: float, udp: bool, read: float) -> float:
+    return 2000 + 150 * size_kib + (-400 if udp else 400) - 3 * read + 20 * size_kib * (-1 if udp else 1)
+
+
+def table(replicates: int = 3, sizes: tuple[int, ...] = (1, 8), noise: float = 20.0) -> list[str]:
+    source = np.random.default_rng(1)
+    lines = ["order,block,size,protocol,read [%],cost [ns/operation]"]
+    for replicate in range(replicates):
+        for size, protocol, read in product(sizes, ("tcp", "udp"), (0, 100)):
+            value = cost_of(size, protocol == "udp", read) + source.normal(0, noise)
+            lines.append(f"{len(lines)},{replicate},{size}KiB,{protocol},{read},{value:.3f}")
+    return lines
+
+
+def written(folder: Path, lines: list[str]) -> Path:
+    path = folder / "trials.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(["model", "cost", *arguments])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_the_equation_and_what_follows_from_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, table())
+    code, out, _ = shown(
+        capsys, "--csv", str(path), "--at", "size=4KiB,protocol=udp,read=50%", "--ratio", "protocol=tcp/udp",
+        "--cores", "--load", "100k/s", "--target-utilisation", "70%", "--json",
+    )  # fmt: skip
+    assert code == 0
+    found = json.loads(out)
+    by_name = {one["name"]: one for one in found["derived"]}
+    true = cost_of(4, True, 50)
+    cost = by_name["CPU per operation"]
+    assert cost["low"] < true * 1e-9 < cost["high"] and cost["unit"] == "s/operation"
+    assert cost["bootstrap_low"] < true * 1e-9 < cost["bootstrap_high"]
+    ratio = by_name["ratio protocol tcp / udp"]
+    assert ratio["low"] < cost_of(4, False, 50) / true < ratio["high"]
+    # 100 000 operations of 1.97 us keep 0.197 cores busy.
+    assert found["cores"]["needed"] == 1
+    assert found["cores"]["busy"]["estimate"] == pytest.approx(true * 1e-9 * 100_000, rel=0.03)
+    assert found["equation"]["variables"]["protocol_udp"] == "protocol: +1 for udp, -1 for tcp"
+    code, out, _ = shown(capsys, "--csv", str(path), "--at", "size=4KiB", "--ratio", "protocol")
+    assert code == 0
+    assert "cost = " in out and "size_KiB is size in KiB, 1KiB to 8KiB" in out
+    assert "Checks (! is a doubt)" in out and "blocks as fixed effects" in out
+
+
+def test_a_mix_of_words_is_the_mean_of_them(tmp_path: Path) -> None:
+    model = fit(read_csv(written(tmp_path, table()))).model
+    alone = [model.predict({"protocol": word, "size": "2KiB"}).estimate or 0.0 for word in ("tcp", "udp")]
+    mixed = model.predict({"protocol": "tcp:70%+udp:30%", "size": "2KiB"}).estimate
+    assert mixed == pytest.approx(0.7 * alone[0] + 0.3 * alone[1])
+    even = model.predict({"size": "2KiB"}).estimate
+    assert even == pytest.approx(sum(alone) / 2)
+
+
+def test_trials_without_an_outcome_are_left_out_and_counted(tmp_path: Path) -> None:
+    lines = table()
+    lines[3] = lines[3].rpartition(",")[0] + ","
+    lines[5] = lines[5].rpartition(",")[0] + ",NA"
+    data = read_csv(written(tmp_path, lines))
+    assert data.left_out == 2 and len(data.values) == 22
+
+
+def test_one_replicate_says_what_it_can_and_cannot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, table(1))
+    code, out, _ = shown(capsys, "--csv", str(path))
+    assert code == 0
+    assert "! lack of fit: one replicate: what the model leaves out cannot be told from the spread" in out
+    # As many terms as trials: numbers without intervals, and Lenth's limits still.
+    code, out, _ = shown(capsys, "--csv", str(path), "--formula", "size*protocol*read", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert all(
+        one["low"] is None and "replicate the points" in one["missing"] for one in found["coefficients"]
+    )
+    assert [e["name"] for e in found["half_normal"]["effects"] if e["stands_out"]] != []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda lines: [lines[0], *(f"{line.rpartition(',')[0]},5" for line in lines[1:])], "all 24 values of cost are equal"),
+        (lambda lines: lines[:1], "found no trials"),
+        (lambda lines: lines[:3], "a model needs at least 3"),
+        (lambda lines: [*lines[:4], lines[4] + ",7", *lines[5:]], "trials.csv:5: found 7 cells, the first line has 6"),
+        (lambda lines: [*lines[:2], lines[2].replace("1KiB", "1ms"), *lines[3:]], "units are mixed in column size"),
+        (lambda lines: [*lines[:2], lines[2].replace("1KiB", "1"), *lines[3:]], "units are mixed in column size"),
+        (lambda lines: [*lines[:2], lines[2].replace("1KiB", ""), *lines[3:]], "trials.csv:3: the level of size is missing"),
+        (lambda lines: [*lines[:2], lines[2].replace("1KiB", "big"), *lines[3:]], "units are mixed in column size"),
+        (lambda lines: [*lines[:2], lines[2].rpartition(",")[0] + ",fast", *lines[3:]], "found 'fast' in column cost"),
+        (lambda lines: [*lines[:2], lines[2].rpartition(",")[0] + ",inf", *lines[3:]], "allowed: a finite number"),
+        (lambda lines: [lines[0].replace("read [%]", "size"), *lines[1:]], "'size' stand there twice"),
+        (lambda lines: [line.replace("udp", "tcp").replace("8KiB", "1KiB").replace(",100,", ",0,") for line in lines],
+         "no factor has two levels"),
+    ],
+)  # fmt: skip
+def test_bad_data_have_one_clear_error(
+    change: object, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, change(table()))  # type: ignore[operator]
+    code, out, err = shown(capsys, "--csv", str(path))
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("iodyno: error:") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--formula", "cost ~ sizes"], "there is no factor sizes"),
+        (["--formula", "cost ~ size +"], "the formula is not understood"),
+        (["--formula", "cost ~ size + log(size)"], "size is coded in two ways"),
+        (["--formula", "cost ~ log(protocol)"], "the levels of protocol are words"),
+        (["--formula", "cost ~ I(protocol**2)"], "squares and cubes of numeric factors"),
+        (["--formula", "cost ~ I(size**2) + size"], "cannot tell these terms apart: size^2 = intercept"),
+        (["--formula", "cost ~ 0 + size + protocol"], "without an intercept"),
+        (["--formula", "cost ~ 1"], "the formula has no term"),
+        (["--formula", "time ~ size", "--outcome", "cost"], "found 'time' in --formula and 'cost' in --outcome"),
+        (["--outcome", "time"], "there is no column 'time'"),
+        (["--at", "size=64KiB"], "size=64KiB is outside of the range 1KiB to 8KiB"),
+        (["--at", "size=4"], "size=4B is outside of the range"),
+        (["--at", "read=50"], "found '50', allowed: a number with its unit, such as 50%"),
+        (["--at", "protocol=sctp"], "found 'sctp', allowed: one of tcp, udp"),
+        (["--at", "protocol=tcp:70%+udp:20%"], "the shares add up to 90%, allowed: 100%"),
+        (["--at", "mtu=9000"], "has no factor mtu"),
+        (["--at", "size"], "allowed: NAME=LEVEL"),
+        (["--at", "size=1KiB,size=8KiB"], "size stands there twice"),
+        (["--ratio", "protocol=tcp"], "--ratio: found 'protocol=tcp'"),
+        (["--per", "size"], "cost is per operation already"),
+        (["--cores"], "--load: --cores needs a load and how busy a core may be"),
+        (["--cores", "--load", "1k/s"], "--target-utilisation: --cores needs"),
+        (["--cores", "--load", "1k/s", "--target-utilisation", "100%"], "found a target utilisation of 100 %"),
+        (["--cores", "--load", "1k/s", "--target-utilisation", "0.7"], "allowed: a share in per cent"),
+        (["--cores", "--load", "fast", "--target-utilisation", "70%"], "allowed: a rate per second"),
+        (["--load", "1k/s"], "a load and a target are for --cores"),
+        (["--unit", "furlongs", "--cores", "--load", "1k/s", "--target-utilisation", "70%"], "it is no cost of CPU"),
+    ],
+)  # fmt: skip
+def test_bad_questions_have_one_clear_error(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, table())
+    code, out, err = shown(capsys, "--csv", str(path), *arguments)
+    assert (code, out) == (2, ""), err
+    assert says in err
+    assert err.count("iodyno: error:") == 1
+
+
+def test_missing_cells_are_named(tmp_path: Path) -> None:
+    lines = [line for line in table() if not ("8KiB" in line and "udp" in line)]
+    data = read_csv(written(tmp_path, lines))
+    with pytest.raises(
+        ExperimentError, match=r"size:protocol = .* \(not measured: size=8KiB, protocol=udp\)"
+    ) as error:
+        fit(data, "cost ~ size*protocol")
+    assert "a formula without them: size + protocol" in str(error.value)
+    found = study(fit(data))
+    aliases = found.checks[0]
+    assert aliases.doubt is not None and "size:protocol = " in aliases.doubt.text, (
+        "the default says what it left out"
+    )
+
+
+def test_more_terms_than_trials_are_refused(tmp_path: Path) -> None:
+    data = read_csv(written(tmp_path, table(1)[:6]))
+    with pytest.raises(ExperimentError, match=r"cannot tell these terms apart"):
+        fit(data, "cost ~ size*protocol*read")
+
+
+def test_neither_and_both_sources_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, table())
+    assert "found neither a campaign nor --csv" in shown(capsys)[2]
+    assert "found a campaign and --csv" in shown(capsys, str(tmp_path), "--csv", str(path))[2]
+    assert shown(capsys, str(tmp_path))[0] == 6
+    assert shown(capsys, "--csv", str(tmp_path / "none.csv"))[0] == 6
+
+
+def test_a_ratio_to_what_may_be_nothing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["a,b,cost [ns/operation]"]
+    source = np.random.default_rng(2)
+    lines += [f"{a},{b},{a + source.normal():.4f}" for _ in range(4) for a in (0, 10) for b in (1, 2)]
+    _, _, err = shown(capsys, "--csv", str(written(tmp_path, lines)), "--ratio", "a")
+    assert "its interval spans 0: no ratio to it has a bound" in err
+
+
+def test_a_curved_factor_is_doubted_and_its_square_takes_the_doubt_away(tmp_path: Path) -> None:
+    source = np.random.default_rng(3)
+    lines = ["x,y,cost"]
+    lines += [
+        f"{x},{y},{5 + x * x + y + source.normal(0, 0.3):.4f}"
+        for _ in range(3)
+        for x in (0, 1, 2, 3)
+        for y in (0, 1)
+    ]
+    data = read_csv(written(tmp_path, lines))
+    curved = study(fit(data))
+    texts = " ".join(doubt.text for doubt in curved.doubts)
+    assert "no straight line in x" in texts and "try log(x), I(x**2) or C(x)" in texts
+    squared = study(fit(data, "cost ~ x + I(x**2) + y"))
+    assert not squared.doubts
+    named = study(fit(data, "cost ~ C(x) + y"))
+    assert not named.doubts and named.model.predict({"x": "2"}).estimate == pytest.approx(9.5, abs=0.4)
+
+
+def test_shares_of_an_orthogonal_design_add_up(tmp_path: Path) -> None:
+    found = study(fit(read_csv(written(tmp_path, table()))))
+    assert found.variation.orthogonal
+    *parts, _total = found.variation.sources
+    assert sum(one.share or 0.0 for one in parts) == pytest.approx(1)
+    assert found.variation.r_squared == pytest.approx(1 - (parts[-1].share or 0.0))
+
+
+def test_lenths_pseudo_standard_error_leaves_large_effects_out() -> None:
+    """By hand: the median .30 gives .45; below 2.5 times that are 13, whose median .15 gives .225."""
+    sizes = [0.13, 0.15, 0.3, 0.15, 0.4, 0.03, 0.38, 0.4, 0.05, 0.43, 0.13, 0.13, 0.38, 2.15, 3.1]
+    assert lenth_pse(np.array(sizes)) == pytest.approx(0.225)
+
+
+def test_formulas_name_their_terms() -> None:
+    found = parse_formula("cost ~ (read + server.mtu + protocol)**2 - read:protocol", FACTORS)
+    assert found.outcome == "cost"
+    assert [name_of(term) for term in found.terms] == [
+        "read", "server.mtu", "protocol", "read:server.mtu", "server.mtu:protocol",
+    ]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="readserver.mtu protocol+*:()-~0123/^|,'\"#[]{}\\é\n", max_size=40))
+def test_no_formula_breaks_anything(text: str) -> None:
+    try:
+        found = parse_formula(text, FACTORS)
+    except ExperimentError as error:
+        assert error.where
+        return
+    assert found.terms
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="ab01,;.KiBms%\n\"'- [] ", max_size=80))
+def test_no_file_breaks_anything(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("csv") / "any.csv"
+    path.write_text(text, encoding="utf-8")
+    try:
+        data = read_csv(path)
+        made = study(fit(data))
+    except IodynoError:
+        return
+    assert np.all(np.isfinite(made.model.coefficients))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from(["x", "y", "z"]), st.floats(-1e3, 1e3)),
+        min_size=8,
+        max_size=30,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_no_number_is_ever_no_number(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str, float]]
+) -> None:
+    lines = ["n,word,value [ns/operation]", *(f"{n},{word},{value!r}" for n, word, value in rows)]
+    path = tmp_path_factory.mktemp("csv") / "rows.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    try:
+        made = study(fit(read_csv(path)))
+    except ExperimentError:
+        return
+    from iodyno.report.cost_model import study_json
+
+    json.dumps(study_json(made), allow_nan=False)
+
+
+def test_a_prepared_model_drops_blocks_that_are_a_term(tmp_path: Path) -> None:
+    lines = table(2)
+    lines = [
+        lines[0],
+        *(line.replace(f",{line.split(',')[1]},", f",{line.split(',')[3]},", 1) for line in lines[1:]),
+    ]
+    data = read_csv(written(tmp_path, lines))
+    assert set(data.blocks) == {"tcp", "udp"}
+    assert prepare(data).blocks == 0, "the protocol is the block: its effect cannot be had apart"

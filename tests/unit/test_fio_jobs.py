@@ -1,0 +1,272 @@
+"""Job files of fio become loads on disks: what is carried out, what is named, what is refused with its line."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.workload import DISK
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.formats.fio import Job, is_job_file, jobs_of, numbers, parse_sections
+from iodyno.formats.fio.experiment import experiment_keys
+from iodyno.formats.fio.options import ALIASES, CARRIED, REFUSED, WITHOUT_EFFECT
+
+JOB = """; a job
+[global]
+ioengine=libaio   ; asynchronous
+direct=1
+size=64m
+runtime=10
+time_based
+directory=/srv
+
+[first]
+rw=randrw
+rwmixread=70
+bs=8k
+iodepth=16
+
+[second]
+stonewall
+rw=write
+bs=1m
+fdatasync=16
+"""
+
+
+def jobs(text: str | bytes, **more: Any) -> list[Job]:
+    return jobs_of(parse_sections(text, file="j.fio", environment={"DIR": "/env"}, aliases=ALIASES), **more)
+
+
+def one(lines: str, **more: Any) -> dict[str, Any]:
+    base = "filename=/srv/x\nsize=1m\nrw=randread\n"
+    return dict(jobs(f"[j]\n{base}{lines}", **more)[0].settings)
+
+
+def notes(lines: str) -> str:
+    return "\n".join(jobs(f"[j]\nfilename=/srv/x\nsize=1m\nrw=randread\n{lines}")[0].notes)
+
+
+def mistake(text: str | bytes, **more: Any) -> str:
+    with pytest.raises(ExperimentError) as caught:
+        experiment_keys(
+            parse_sections(text, file="j.fio", environment={}, aliases=ALIASES), file="j.fio", **more
+        )
+    return str(caught.value)
+
+
+def test_global_keys_are_those_of_the_jobs_after_them() -> None:
+    first, second = jobs(JOB)
+    assert first.settings == {
+        "interface": "aio", "target": "/srv/first.0.0", "working_set": "64MiB", "pattern": "random", "read": "70%",
+        "block": "8KiB", "depth": 16, "direct": "on",
+    }  # fmt: skip
+    assert second.settings["sync"] == "fdatasync"
+    assert second.settings["sync_every"] == 16
+    assert (first.measured_ns, second.alone_after) == (10 * 10**9, True)
+
+
+def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
+    keys, _ = experiment_keys(parse_sections(JOB, file="j.fio", aliases=ALIASES), file="j.fio", repeat=3)
+    experiment = parse_experiment(experiment_text(keys))
+    factor = experiment.factors["variant"] if isinstance(experiment.factors, dict) else experiment.factors[0]
+    assert factor.levels == ("first", "second")
+    assert factor.together["block"] == (8192, 1 << 20)
+    assert experiment.workload.settings["interface"] == "aio"
+    assert experiment.design.replicates == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("rw=read", {"pattern": "sequential", "read": "100%"}),
+        ("rw=write", {"pattern": "sequential", "read": "0%"}),
+        ("readwrite=rw\nrwmixwrite=20", {"pattern": "sequential", "read": "80%"}),
+        ("rw=read:4k", {"pattern": "strided", "stride": "8KiB"}),
+        ("percentage_random=30", {"pattern": "sequential", "random": "30%"}),
+        ("random_distribution=zipf:1.2", {"pattern": "zipf", "theta": "1.2"}),
+        ("random_distribution=zoned:80/20:20/80", {"pattern": "hot_spot", "hot_operations": "80%", "hot_space": "20%"}),
+        ("blocksize=16k", {"block": "16KiB"}),
+        ("bs=4k,8k", {"block": "4KiB"}),
+        ("bs=4k,8k\nrw=randwrite", {"block": "8KiB"}),
+        ("bssplit=4k/10:64k/50:32k/", {"block": "mix(4KiB: 1000, 64KiB: 5000, 32KiB: 4000)"}),
+        ("bsrange=4k-16k", {"block": "uniform(4KiB, 16KiB)"}),
+        ("bs=(2k*4)", {"block": "8KiB"}),
+        ("ioengine=io_uring\niodepth=32\nfixedbufs\nregisterfiles\nsqthread_poll",
+         {"interface": "io_uring", "depth": 32, "registered": "on", "sqpoll": "on"}),
+        ("ioengine=pvsync2\nhipri", {"interface": "preadv2", "hipri": "on"}),
+        ("ioengine=mmap", {"interface": "mmap"}),
+        ("ioengine=null", {"target": "null"}),
+        ("buffered=0", {"direct": "on"}),
+        ("sync=dsync", {"sync": "o_dsync"}),
+        ("sync=1", {"sync": "o_sync"}),
+        ("fsync=8", {"sync": "fsync", "sync_every": 8}),
+        ("rate_iops=4000\nrate_process=poisson", {"rate": "4000/s", "arrivals": "poisson"}),
+        ("rate=8m\nbs=8k", {"rate": "1024/s", "arrivals": "constant"}),
+        ("rw=randrw\nrate_iops=600,400", {"rate": "1000/s"}),
+        ("rate_iops=100\nnumjobs=4", {"rate": "400/s", "workers": 4, "sequence": "each"}),
+        ("numjobs=4\noffset_increment=1m", {"workers": 4, "sequence": "split", "working_set": "4MiB"}),
+        ("offset=1m", {"offset": "1MiB"}),
+        ("verify=crc32c", {"verify": "read"}),
+        ("zero_buffers", {"content": "zero"}),
+        ("buffer_compress_percentage=40", {"content": "compressible(40%)"}),
+        ("kb_base=1000\nbs=4kib", {"block": "4KiB"}),
+    ],
+)  # fmt: skip
+def test_an_option_means_what_it_means_in_fio(lines: str, expected: dict[str, Any]) -> None:
+    told = one(lines)
+    assert {key: told.get(key) for key in expected} == expected
+    for name, value in told.items():
+        parameter = DISK.parameter(name)
+        assert parameter is not None, name
+        parameter.parse(value == "on" if parameter.kind == "switch" else value)
+
+
+def test_what_is_without_effect_is_named() -> None:
+    said = notes(
+        "group_reporting\nwrite_lat_log=x\nexec_prerun=rm -rf /\nstartdelay=5\nnumjobs=2\nioengine=sync"
+    )
+    for words in (
+        "group_reporting is without effect",
+        "write_lat_log is without effect",
+        "exec_prerun is without effect",
+        "startdelay",
+        "without the lseek",
+        "there is no runtime",
+    ):
+        assert words in said
+
+
+def test_a_target_directory_stands_for_those_of_the_file() -> None:
+    assert one("", target="/t")["target"] == "/t/x"
+    assert one("filename=data", target="/t")["target"] == "/t/data"
+    assert one("filename=/dev/loop7")["target"] == "/dev/loop7"
+
+
+def test_the_environment_and_words_are_put_in(tmp_path: Path) -> None:
+    assert one("filename=${DIR}/$jobname")["target"] == "/env/j"
+    assert "${NONE} is not in the environment" in mistake("[j]\nfilename=${NONE}\nsize=1m\n")
+    (tmp_path / "base.fio").write_text("bs=16k\nsize=1m\nrw=write\n")
+    text = "[global]\ninclude base.fio\n[j]\nfilename=/x\n"
+    read = parse_sections(text, file=str(tmp_path / "j.fio"), aliases=ALIASES)
+    assert jobs_of(read)[0].settings["block"] == "16KiB"
+    (tmp_path / "base.fio").write_text("include base.fio\n")
+    with pytest.raises(ExperimentError, match="within each other"):
+        parse_sections(text, file=str(tmp_path / "j.fio"))
+
+
+@pytest.mark.parametrize("engine", ["filecreate", "filestat", "filedelete"])
+def test_engines_of_whole_files_become_file_programs(engine: str) -> None:
+    text = f"[meta]\nioengine={engine}\ndirectory=/srv\nnrfiles=100\nnumjobs=2\nfilesize=4k\nruntime=5\n"
+    keys, said = experiment_keys(parse_sections(text, aliases=ALIASES), file="j.fio")
+    experiment = parse_experiment(experiment_text(keys))
+    assert experiment.workload.kind == "files"
+    assert experiment.workload.program is not None
+    assert "a file program of 200 files and 2 threads" in "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rw=read\n", "j.fio:1: found 'rw=read' before the first section"),
+        ("[]\n", "needed: a name in brackets"),
+        ("[global]\nrw=read\n", "found no job"),
+        ("", "the file is empty"),
+        ("[j]\nfilename=/x\nsize=1m\niodeph=4\n", "j.fio:4: [j] iodeph: is no option that is known here; did you mean iodepth?"),
+        ("[j]\nfilename=/x\nsize=1m\nlatency_target=5ms\n", "j.fio:4: [j] latency_target: is not carried out: it searches a depth"),  # noqa: E501
+        ("[j]\nfilename=/x\nsize=1m\nrw=trim\n", "found 'trim', which discards blocks"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=reed\n", "did you mean"),
+        ("[j]\nfilename=/x\nsize=1m\nioengine=rbd\n", "j.fio:4: [j] ioengine: found 'rbd', allowed: psync,"),
+        ("[j]\nfilename=/x\nsize=1q\n", "j.fio:3: [j] size: found '1q', allowed: a size"),
+        ("[j]\nfilename=/x\nrw=read\n", "has no size, needed: size=1g"),
+        ("[j]\nfilename=/x:/y\nsize=1m\n", "several targets, which are not carried"),
+        ("[j]\nfilename=/x\nsize=1m\nthinktime=100\n", "pauses are not carried"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=randrw\nbs=4k,8k\n", "other sizes for reads than for writes"),
+        ("[j]\nfilename=/x\nsize=1m\nsync=1\nfsync=4\n", "found o_sync and fsync, allowed: one of them"),
+        ("[a]\nfilename=/x\nsize=1m\n[b]\nfilename=/y\nsize=1m\n", "j.fio:4: the jobs [a] and [b] run at the same time"),
+        ("[a]\nfilename=/x\nsize=1m\nrate_iops=5\n[b]\nstonewall\nfilename=/x\nsize=1m\n", "[a] has rate and [b] has none"),
+        ("[a]\nfilename=/x\nsize=1m\n[b]\nstonewall\nfilename=/x\nsize=1m\n", "the 2 jobs are all alike"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_error_with_its_line(text: str, said: str) -> None:
+    assert said in mistake(text)
+
+
+def test_no_option_is_in_two_tables() -> None:
+    tables = (set(CARRIED), set(WITHOUT_EFFECT), set(REFUSED))
+    for i, table in enumerate(tables):
+        for other in tables[i + 1 :]:
+            assert not table & other
+    assert set(ALIASES.values()) <= set().union(*tables) | {"bwavgtime"}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("4k", 4096),
+        ("1.5m", 3 << 19),
+        ("0x10", 16),
+        ("(1k + 2) * 2", None),
+        ("(1k+2)", 1026),
+        ("((8k-4k)/2)", 2048),
+    ],
+)
+def test_sizes_may_be_computed(written: str, value: int | None) -> None:
+    if value is None:
+        with pytest.raises(ValueError, match="allowed"):
+            numbers.size(written + ")")
+    else:
+        assert numbers.size(written) == value
+
+
+def test_a_job_file_is_known_by_its_name_or_first_section(tmp_path: Path) -> None:
+    for name, text, answer in (
+        ("a.fio", "", True),
+        ("b", "# x\n[global]\n", True),
+        ("c", "[a, b]\n", False),
+        ("d.yaml", "[global]\n", False),
+    ):
+        (tmp_path / name).write_text(text)
+        assert is_job_file(tmp_path / name) is answer
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None)
+def test_a_mutated_job_file_is_read_or_refused_with_one_error(seed: int) -> None:
+    drawn = random.Random(seed)
+    text = bytearray(JOB.encode())
+    names = [*CARRIED, *WITHOUT_EFFECT, *REFUSED]
+    for _ in range(drawn.randint(1, 5)):
+        at = drawn.randrange(len(text))
+        value = drawn.choice(
+            [
+                "",
+                "0",
+                "1",
+                "-1",
+                "4k",
+                "1:2",
+                "5-3",
+                "a",
+                "50%",
+                "99999999999999999999999",
+                "(1+",
+                "1,2,3",
+                "zipf:9",
+            ]
+        )
+        piece = drawn.choice([b"[", b"]", b"=", b"\xff", b"$", f"\n{drawn.choice(names)}={value}\n".encode()])
+        text[at : at + drawn.randint(0, 4)] = piece
+    try:
+        keys, _ = experiment_keys(
+            parse_sections(bytes(text), file="j.fio", environment={}, aliases=ALIASES), file="j.fio"
+        )
+        parse_experiment(experiment_text(keys), file="j.fio")
+    except ExperimentError as error:
+        assert error.where.startswith("j.fio")

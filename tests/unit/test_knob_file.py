@@ -1,0 +1,181 @@
+"""Knobs in an experiment file: what may be written, what it means, what is said about mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iodyno import designs
+from iodyno.core.errors import ExperimentError
+from iodyno.core.factor import parameter_of
+from iodyno.core.knob import KNOBS, asked_of
+from iodyno.formats.experiment_file import experiment_schema, parse_experiment
+from iodyno.formats.yaml_document import read as read_yaml
+from iodyno.hosts.guard import Seen
+from iodyno.hosts.knobs import TURNED
+from iodyno.hosts.knobs.host import refused
+from iodyno.hosts.knobs.knob import Place, State, cpus_of, mask_of
+from iodyno.hosts.knobs.settings_table import tables
+
+BASE = """
+name: knobs
+hosts: {client: {access: local}, server: {access: local}}
+workload: {kind: stream, sender: client, receiver: server}
+"""
+
+
+def test_every_knob_has_a_description_and_a_way_to_be_turned() -> None:
+    assert set(TURNED) == set(KNOBS)
+    for name, knob in TURNED.items():
+        assert knob.name == name
+
+
+def test_knobs_are_settings_and_factors_of_each_host() -> None:
+    asked = parse_experiment(
+        BASE
+        + """
+knobs: {all: {gro: on}, server: {blanking: 50us, rps: off}}
+factors:
+  all.mtu: [1500, 9000]
+  client.gso_max_size: {levels: [4KiB, 64KiB], together: {server.tso: [off, on]}}
+  variant: {levels: [one, two], together: {all.sg: [on, off], connections: [1, 8]}}
+"""
+    )
+    design = designs.plan(asked)
+    assert len(design.points) == 8
+    settings = asked.settings(design.points[-1].levels)
+    assert asked_of("client", settings) == {"gro": True, "mtu": 9000, "gso_max_size": 65536, "sg": False}
+    assert asked_of("server", settings) == {
+        **{"gro": True, "mtu": 9000, "tso": True, "sg": False},
+        **{"blanking": 50_000, "rps": "off"},
+    }
+    assert settings["connections"] == 8
+    shown = parameter_of(asked.workload.workload, "client.gso_max_size")
+    assert shown is not None and shown.show(65536) == "64KiB"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("knobs: {sever: {mtu: 9000}}", "did you mean server?"),
+        ("knobs: {server: {mtuu: 9000}}", "did you mean mtu?"),
+        ("knobs: {server: {mtu: 9}}", "found 9, allowed: 68 to 65536"),
+        ("knobs: {server: {rps: upwards}}", "allowed: off, own, others, all"),
+        ("knobs: {server: {blanking: 50}}", "unit is missing"),
+        ("knobs: {server: 9000}", "allowed: knobs with one level each"),
+        ("knobs: on", "allowed: hosts, or all, with their knobs"),
+        ("factors: {srver.mtu: [1500]}", "did you mean server?"),
+        ("factors: {server.mtuu: [1500]}", "did you mean mtu?"),
+        ("factors: {variant: [one, two]}", "together with what each of them stands for"),
+        (
+            "knobs: {all: {mtu: 9000}}\nfactors: {server.mtu: [1500]}",
+            "server.mtu is set by knobs: all.mtu already",
+        ),
+        ("knobs: {all: {mtu: 9000}, server: {mtu: 1500}}", "server.mtu is set by knobs: all.mtu already"),
+        (
+            "factors: {server.mtu: [1500], all.mtu: [9000]}",
+            "server.mtu is set by the factor server.mtu already",
+        ),
+    ],
+)
+def test_mistakes_are_named_with_what_is_allowed(text: str, said: str) -> None:
+    with pytest.raises(ExperimentError) as wrong:
+        parse_experiment(f"{BASE}\n{text}\n")
+    assert said in str(wrong.value)
+
+
+def test_a_host_may_not_be_called_all() -> None:
+    with pytest.raises(ExperimentError, match="which means every host"):
+        parse_experiment(BASE.replace("client", "all"))
+
+
+def test_the_published_schema_takes_what_the_reader_takes() -> None:
+    good = """
+knobs: {all: {gro: on}, server: {blanking: 50us}}
+factors: {all.mtu: [1500, 9000], variant: {levels: [a, b], together: {all.tso: [on, off]}}}
+"""
+    for text, fits in (
+        (good, True),
+        ("factors: {all.mtuu: [1]}", False),
+        ("factors: {variant: {levels: [a]}}", False),
+    ):
+        plain: Any = read_yaml(BASE + text, {})[0].plain()
+        validator = jsonschema.Draft202012Validator(experiment_schema())
+        assert validator.is_valid(plain) == fits, text
+
+
+# ---- how knobs read what a host says ----
+
+PLACE = Place("eth0", cpus=(1,), machine_cpus=(0, 1), initial_namespace=True)
+
+
+def test_an_offload_is_on_when_it_is_active_and_goes_back_to_what_was_requested() -> None:
+    said = (
+        '[{"ifname": "eth0",'
+        ' "tx-tcp-segmentation": {"active": false, "fixed": false, "requested": true},'
+        ' "tx-tcp6-segmentation": {"active": true, "fixed": true, "requested": true},'
+        ' "scatter-gather": {"active": true, "fixed": null, "requested": null},'
+        ' "generic-receive-offload": {"active": true, "fixed": true, "requested": true}}]'
+    )
+    tso = TURNED["tso"].state(PLACE, [Seen(said)])
+    assert tso.level is False and tso.before == {"tx-tcp-segmentation": True}
+    gro = TURNED["gro"].state(PLACE, [Seen(said)])
+    assert gro.level is None and "fixed at on" in (gro.unsupported or "")
+    assert "no gso" not in str(TURNED["gso"].state(PLACE, [Seen(said)]))
+    broken = TURNED["tso"].state(PLACE, [Seen(None, "there is no command `ethtool` on this host")])
+    assert "no command `ethtool`" in (broken.unsupported or "")
+
+
+def test_tables_of_ethtool_are_read_with_what_is_missing_left_out() -> None:
+    text = (
+        "Channel parameters for eth0:\nPre-set maximums:\nRX:\t\tn/a\nTX:\t\tn/a\nCombined:\t8\n"
+        "Current hardware settings:\nRX:\t\tn/a\nTX:\t\tn/a\nCombined:\t4\n"
+    )
+    assert tables(text) == ({"Combined": 8}, {"Combined": 4})
+    queues = TURNED["queues"].state(PLACE, [Seen(text)])
+    assert (queues.level, queues.high, queues.before) == (4, 8, {"combined": 4})
+    assert TURNED["queues"].undo(PLACE, queues) == [{"run": ["ethtool", "-L", "eth0", "combined", "4"]}]
+    assert "the host allows 1 to 8" in (refused("queues", queues, 16) or "")
+
+
+def test_values_of_the_machine_are_refused_in_a_namespace() -> None:
+    inside = Place("veth0", initial_namespace=False)
+    state = TURNED["busy_poll"].state(inside, [Seen(None, "No such file or directory")])
+    assert "one value for the whole machine" in (state.unsupported or "")
+    outside = TURNED["busy_poll"].state(PLACE, [Seen("50\n")])
+    assert outside.level == 50_000
+    assert TURNED["busy_poll"].steps(PLACE, outside, 25_000) == [
+        {"write": {"file": "/proc/sys/net/core/busy_poll", "text": "25"}}
+    ]
+    with pytest.raises(ValueError, match="whole steps of 1000 ns"):
+        TURNED["busy_poll"].steps(PLACE, outside, 25_500)
+
+
+def test_one_number_of_several_keeps_the_others() -> None:
+    knob = TURNED["tcp_rmem_max"]
+    state = knob.state(PLACE, [Seen("4096\t131072\t6291456\n")])
+    assert state.level == 6_291_456
+    (step,) = knob.steps(PLACE, state, 262_144)
+    assert step["write"]["text"] == "4096 131072 262144"
+    (undo,) = knob.undo(PLACE, state)
+    assert undo["write"]["text"].split() == ["4096", "131072", "6291456"]
+
+
+def test_a_qdisc_that_could_not_be_brought_back_is_left_alone() -> None:
+    knob = TURNED["qdisc"]
+    foreign = knob.state(PLACE, [Seen('[{"kind": "fq", "handle": "8001:", "root": true, "options": {}}]')])
+    assert "could not be brought back" in (foreign.unsupported or "")
+    own = knob.state(
+        PLACE, [Seen('[{"kind": "pfifo", "handle": "8001:", "root": true, "options": {"limit": 20}}]')]
+    )
+    assert own.level == "pfifo-20"
+    with pytest.raises(ValueError, match="allowed: default, pfifo-PACKETS, bfifo-BYTES"):
+        knob.steps(PLACE, State(before="default"), "fq")
+
+
+def test_masks_of_many_cpus_are_written_as_sysfs_has_them() -> None:
+    for cpus in ((), (0,), (1, 31), (32, 70)):
+        assert cpus_of(mask_of(cpus)) == cpus
+    assert mask_of((0, 32)) == "00000001,00000001"

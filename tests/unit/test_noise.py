@@ -1,0 +1,175 @@
+"""The noise ladder: known components come back, floors are what a test sees, and a ladder of simulated hosts."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iodyno.analysis.decisions.noise import Component, Noise, Tree, allocation, noise
+from iodyno.cli.main import run
+from iodyno.core.noise import LEVELS
+
+SD = {"block": 3.0, "restart": 2.0, "trial": 1.5, "interval": 4.0}
+"""In per cent of the mean, as the mean is 100."""
+
+
+def tree(
+    source: np.random.Generator, sd: dict[str, float] = SD, counts: tuple[int, ...] = (4, 3, 4, 6)
+) -> list[Tree]:
+    def below(level: int, value: float) -> Tree:
+        if level == len(counts):
+            return value
+        step = sd[LEVELS[level]]
+        return [below(level + 1, value + source.normal(0, step)) for _ in range(counts[level])]
+
+    made = below(0, 100.0)
+    assert isinstance(made, list)
+    return made
+
+
+def test_known_components_come_back_and_intervals_hold_them() -> None:
+    """200 ladders: three standard errors of 95 % are 4.6 %."""
+    source = np.random.default_rng(1)
+    held, squares = dict.fromkeys(LEVELS, 0), dict.fromkeys(LEVELS, 0.0)
+    for _ in range(200):
+        found = noise("x", tree(source))
+        assert found.mean is not None
+        for each in found.components:
+            truth = SD[each.level] / found.mean
+            held[each.level] += each.low <= truth and (each.high is None or truth <= each.high)
+            squares[each.level] += (100 * each.sd_ratio) ** 2 / 200
+    for level in LEVELS:
+        assert held[level] / 200 >= 0.95 - 0.046
+        assert math.sqrt(squares[level]) == pytest.approx(SD[level], rel=0.15)
+
+
+def test_balanced_components_are_those_of_the_analysis_of_variance() -> None:
+    """An independent oracle: expected mean squares of one-way analysis of variance, by scipy."""
+    from scipy.stats import f_oneway
+
+    groups = [[10.1, 10.4, 9.9], [11.2, 11.0, 11.5], [9.2, 9.5, 9.4]]
+    found = noise("x", groups, ("trial", "interval"))
+    within = float(np.mean([np.var(group, ddof=1) for group in groups]))
+    between = (f_oneway(*groups).statistic * within - within) / 3
+    trial, interval = found.component("trial"), found.component("interval")
+    assert trial is not None and interval is not None and found.mean is not None
+    assert trial.sd_ratio * found.mean == pytest.approx(math.sqrt(between))
+    assert interval.sd_ratio * found.mean == pytest.approx(math.sqrt(within))
+    assert trial.share + interval.share == pytest.approx(1)
+
+
+def test_an_effect_at_the_floor_is_seen_in_four_of_five_cases() -> None:
+    """Trials alone vary; 2000 comparisons of 5 trials a side, three standard errors are 2.7 %."""
+    from scipy.stats import ttest_ind
+
+    source = np.random.default_rng(2)
+    sd = {"block": 0.0, "restart": 0.0, "trial": 2.0, "interval": 0.0}
+    found = noise("x", tree(source, sd, (30, 3, 20, 1)), trials=5)
+    assert found.floor_within is not None and found.floor_between is not None
+    assert found.floor_between == pytest.approx(found.floor_within, rel=0.05)
+    a = source.normal(100, 2, (2000, 5))
+    b = source.normal(100 * (1 + found.floor_within), 2, (2000, 5))
+    seen = float((ttest_ind(b, a, axis=1).pvalue <= 0.05).mean())
+    assert seen == pytest.approx(0.8, abs=0.04)
+
+
+def test_what_differs_between_restarts_shows_between_two_campaigns() -> None:
+    found = noise("x", tree(np.random.default_rng(3)), trials=100)
+    assert found.floor_within is not None and found.floor_between is not None
+    # A hundred trials do not average away what a start of the agents brings.
+    assert found.floor_between > 5 * found.floor_within
+
+
+def test_where_to_repeat_is_that_of_the_paper() -> None:
+    """Costs 10, 30 and 300 s, variances 1, 0.25 and 0.04: 4 intervals a trial, 8 trials a restart."""
+    levels = ("restart", "trial", "interval")
+    parts = tuple(Component(level, sd, 0, 0, 0, 9) for level, sd in zip(levels, (0.2, 0.5, 1.0), strict=True))
+    found = allocation(Noise("x", 1.0, parts, 3, None, None), (300, 30, 10), levels)
+    assert [(each.level, each.within, each.count) for each in found] == [
+        ("interval", "trial", 4),
+        ("trial", "restart", 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ([], "no trial has a value"),
+        ([[1.0, 1.0], [1.0]], "the same value"),
+        ([[0.0, 0.0], [0.0]], "its mean is 0"),
+    ],
+)
+def test_why_there_are_no_components(made: list[list[float]], said: str) -> None:
+    found = noise("x", made, ("restart", "trial"))
+    assert said in found.missing and found.floor_within is None and not found.components
+
+
+def test_unequal_numbers_and_levels_without_repeats() -> None:
+    found = noise("x", [[[1.0, 1.1], [1.2]], [[1.05]]], ("block", "restart", "trial"))
+    assert [each.freedom for each in found.components] == [1, 1, 1]
+    alone = noise("x", [[[1.0, 1.1, 1.3]]], ("block", "restart", "trial"))
+    block, trial = alone.component("block"), alone.component("trial")
+    assert block is not None and block.high is None and trial is not None and trial.high is not None
+    json.dumps([each.sd_ratio for each in (*found.components, *alone.components)], allow_nan=False)
+
+
+EXPERIMENT = """name: quiet
+hosts:
+  client: {access: simulated, truth: {noise_between_trials: 0.1, exact: false}}
+  server: {access: simulated, truth: {noise_between_trials: 0.1, exact: false}}
+workload: {kind: stream, sender: client, receiver: server}
+factors: {size: [1KiB, 64KiB], connections: [1, 8]}
+windows: {warm_up: 100ms, measured: 500ms, drain: 50ms, interval: 100ms}
+limits: {background_window: 100ms}
+outcomes: [goodput_bits_per_s, client.cpu_ns_per_kib, write_service_time_p99_ns]
+"""
+
+
+def test_a_ladder_of_simulated_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The truth: 10 % between trials, 1 % within; restarts and blocks add nothing."""
+    file = tmp_path / "quiet.yaml"
+    file.write_text(EXPERIMENT)
+    words = [
+        "noise",
+        str(file),
+        "--point",
+        "size=64KiB",
+        "--blocks",
+        "2",
+        "--restarts",
+        "2",
+        "--into",
+        str(tmp_path),
+        "--json",
+    ]
+    assert run(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["finished"] == 16 and (found["blocks"], found["restarts"], found["trials"]) == (2, 2, 4)
+    cost = {each["level"]: each for each in found["outcomes"]["client.cpu_ns_per_kib"]["components"]}
+    assert cost["trial"]["low"] < 0.1 < cost["trial"]["high"] and cost["interval"]["sd_ratio"] < 0.03
+    assert cost["restart"]["low"] == 0 and cost["block"]["low"] == 0
+    # A quantile of all operations has no value in an interval.
+    p99 = [each["level"] for each in found["outcomes"]["write_service_time_p99_ns"]["components"]]
+    assert p99 in (["block", "restart", "trial"], [])
+    ladder = found["campaign"]
+    header = json.loads((Path(ladder) / "campaign.json").read_text())
+    assert header["finished"] and {trial["block"] for trial in header["design"]["trials"]} == set(range(4))
+    assert run(["noise", ladder]) == 0
+    out = capsys.readouterr().out
+    assert "Where the noise is" in out and "between trials" in out and "cannot be claimed" in out
+    # Against a copy, with its floor: 10 % of noise leaves little to claim.
+    copy = shutil.copytree(ladder, tmp_path / "copy")
+    assert run(["compare", ladder, str(copy), "--noise", ladder]) == 0
+    assert "the floor of the noise" in capsys.readouterr().out
+    for words, code, said in (
+        (["noise", str(file), "--point", "speed=1"], 2, "allowed: levels of size, connections"),
+        (["noise", str(file), "--point", "size=2KiB"], 2, "'2KiB' is no level of size, allowed: 1KiB, 64KiB"),
+        (["noise", str(file), "--point", "size=1XB"], 2, "unknown unit"),
+    ):
+        assert run(words) == code
+        assert said in capsys.readouterr().err

@@ -1,0 +1,200 @@
+"""Panels of trials: what a picture shows is what was counted; what the script gets is all of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_campaign import Layout, Truth, make_campaign
+from made_times import histogram, times
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.operation_times import Column, OperationTimes, rows_for
+from iodyno.analysis.summary import analyse
+from iodyno.analysis.trial_views import Line, Strip, TrialStudy, study_trials
+from iodyno.report.heat_map import colour
+from iodyno.report.trial_panels import heat, strips
+from iodyno.report.trial_panels.data import CELLS_MOST, columns_most, families_of, packed
+from iodyno.report.trial_panels.frame import Frame, Shared
+from iodyno.report.trial_panels.png import grey_png
+from iodyno.report.trial_panels.section import trials_section
+
+
+def pixels(png: bytes) -> list[bytes]:
+    """Lines of a PNG of one byte a pixel, as any decoder would have them; checks of the chunks' sums."""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    place, chunks = 8, {}
+    while place < len(png):
+        (length,) = struct.unpack(">I", png[place : place + 4])
+        kind, body = png[place + 4 : place + 8], png[place + 8 : place + 8 + length]
+        assert struct.unpack(">I", png[place + 8 + length : place + 12 + length])[0] == zlib.crc32(
+            kind + body
+        )
+        chunks[kind] = body
+        place += 12 + length
+    width, height, depth, colour = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
+    assert (depth, colour) == (8, 0)
+    raw = zlib.decompress(chunks[b"IDAT"])
+    assert len(raw) == height * (width + 1)
+    return [raw[line * (width + 1) + 1 : (line + 1) * (width + 1)] for line in range(height)]
+
+
+@given(
+    st.integers(1, 9).flatmap(lambda n: st.lists(st.binary(min_size=n, max_size=n), min_size=1, max_size=9))
+)
+def test_a_png_has_the_levels_that_went_in(lines: list[bytes]) -> None:
+    assert pixels(grey_png(lines)) == lines
+
+
+@given(st.lists(st.lists(st.integers(0, 10**10), max_size=20), min_size=1, max_size=8).filter(any))
+def test_a_pixel_is_coloured_where_there_are_operations_and_nowhere_else(columns: list[list[int]]) -> None:
+    found = times(columns)
+    rows = rows_for([found])
+    assert rows is not None
+    source, low, high = heat.picture(found.columns, rows)
+    lines = pixels(base64.b64decode(source.partition(",")[2]))
+    shown = {(c, len(lines) - 1 - r) for r, line in enumerate(lines) for c, level in enumerate(line) if level}
+    # Intervals of one length are a pixel each.
+    assert len(lines[0]) == len(columns)
+    assert shown == {(c, r) for c, column in enumerate(found.columns) for r in rows.counts(column.times)}
+    assert 0 < low <= high
+
+
+@given(st.lists(st.floats(0.05, 3.0), min_size=1, max_size=20))
+def test_columns_are_as_wide_as_their_intervals_are_long(spans: list[float]) -> None:
+    ends = [sum(spans[: place + 1]) for place in range(len(spans))]
+    columns = [
+        Column(end - span, end, "measured", histogram([1])) for end, span in zip(ends, spans, strict=True)
+    ]
+    widths = heat.widths(columns)
+    assert all(width >= 1 for width in widths)
+    pixel = sum(spans) / sum(widths)
+    # A border is half a pixel off at the most; an interval shorter than a pixel has one.
+    assert all(abs(width * pixel - span) <= 1.5 * pixel for width, span in zip(widths, spans, strict=True))
+
+
+def test_longer_intervals_are_not_brighter() -> None:
+    """As many operations a second in a long interval as in a short one: one colour."""
+    short, long = histogram([1000] * 10), histogram([1000] * 30)
+    found = OperationTimes(
+        "write", "service", ("client",), (Column(0, 1, "measured", short), Column(1, 4, "measured", long))
+    )
+    rows = rows_for([found])
+    assert rows is not None
+    _, low, high = heat.picture(found.columns, rows)
+    assert low == high == 10
+
+
+def test_the_filters_hold_the_ramps_of_every_heat_map() -> None:
+    text = heat.definitions(Shared())
+    for name, ramp in (("on-paper", colour.LIGHT), ("on-dark", colour.DARK)):
+        part = text[text.index(f'id="{name}"') :].partition("</filter>")[0]
+        for place, channel in enumerate("RGB"):
+            values = re.search(f'<feFunc{channel} type="table" tableValues="([^"]*)"', part)
+            assert values is not None
+            assert [round(255 * float(value)) for value in values[1].split()] == [
+                step[place] for step in ramp
+            ]
+
+
+def test_names_are_text_and_never_markup() -> None:
+    nasty = '<script>alert("x")</script>&\''
+    found = OperationTimes(nasty, "service", (nasty,), times([[5, 70]]).columns)
+    rows = rows_for([found])
+    assert rows is not None
+    line = Line(nasty, (1.0,), (3.0,), ("measured",))
+    frame = Frame(1.0, (0.0, 1.0))
+    for svg in (heat.draw(found, rows, frame), strips.draw(Strip(nasty, "CPU", (line, line)), frame)):
+        assert "<script>" not in svg
+        assert "&lt;script&gt;" in svg
+        assert re.search(r'aria-label="[^"<>]*"', svg)
+
+
+def study(folder: Path, trials: int = 2, spread: float = 0.5) -> tuple[TrialStudy, object]:
+    points = [({"connections": 4, "size": 65536}, Truth(times_spread=spread))]
+    factors = [{"name": "connections", "levels": [4], "together": {}}]
+    layout = Layout(replicates=trials, intervals=6)
+    dataset = read_dataset(make_campaign(folder / "c", points, factors=factors, layout=layout))
+    summary = analyse(dataset)
+    return study_trials(dataset, summary), summary
+
+
+def test_the_data_for_the_script_are_all_counts(tmp_path: Path) -> None:
+    found, _ = study(tmp_path)
+    views = list(found.views.values())
+    families = families_of([times for view in views for times in view.times])
+    text = packed(views, families, {view.name: [] for view in views})
+    data = json.loads(zlib.decompress(base64.b64decode(text)))
+    for view in views:
+        mine = data["trials"][view.name]
+        assert mine["t"] == [1000 * second for second in range(8)]
+        assert mine["w"] == ["warm_up"] + ["measured"] * 6
+        for times_, drawn in zip(view.times, mine["maps"], strict=True):
+            edges = data["rows"][drawn["rows"]]["edges"]
+            for column, flat in zip(times_.columns, drawn["cells"], strict=True):
+                row, counted = 0, 0
+                for step, count in zip(flat[::2], flat[1::2], strict=True):
+                    row += step
+                    assert 0 <= row < len(edges) - 1
+                    counted += count
+                assert counted == column.times.count
+    drawn = data["rows"][0]["drawn"]
+    assert [data["rows"][0]["edges"][place] for place in drawn] == list(families[False, "write"].drawn.edges)
+
+
+def test_data_stay_within_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iodyno.report.trial_panels.data.CELLS_MOST", 40)
+    wide = times([list(range(1000, 9000, 13))] * 3)
+    (family,) = families_of([wide]).values()
+    assert family.fine.count == family.drawn.count
+    monkeypatch.setattr("iodyno.report.trial_panels.data.CELLS_MOST", CELLS_MOST)
+    (family,) = families_of([wide]).values()
+    assert family.fine.count > family.drawn.count
+    assert [columns_most(trials) for trials in (0, 1, 50, 1000)] == [200, 200, 120, 20]
+
+
+def test_a_point_has_the_operations_of_all_its_trials(tmp_path: Path) -> None:
+    found, summary = study(tmp_path, trials=3)
+    (point,) = found.points.values()
+    for times_ in point:
+        same = [one for view in found.views.values() for one in view.times if one.key == times_.key]
+        assert times_.count == sum(one.count for one in same)
+    section = trials_section(summary, found)  # type: ignore[arg-type]
+    assert section is not None
+    assert [point.trials for point in section.points] == [("00000-1", "00001-1", "00002-1")]
+    assert len(section.panels["00000-1"].maps) == 2
+
+
+def test_a_table_row_is_exact_for_its_window(tmp_path: Path) -> None:
+    found, summary = study(tmp_path, trials=1)
+    section = trials_section(summary, found)  # type: ignore[arg-type]
+    assert section is not None
+    panels = section.panels["00000-1"]
+    view = found.views["00000-1"]
+    heads = [f"{head.group}: {head.title}" for head in panels.heads]
+    measured = dict(zip(heads, panels.rows[1][1:], strict=True))
+    within = view.times[0].within("measured")
+    assert measured["write, service time, us: n"] == f"{within.count:,}".replace(",", " ")
+    p99 = panels.heads[heads.index("write, service time, us: p99")]
+    assert float(measured["write, service time, us: p99"]) == pytest.approx(
+        within.quantile(0.99) / p99.factor, rel=0.005
+    )  # type: ignore[operator]
+    assert float(measured["mean: goodput"]) == pytest.approx(8, rel=0.2)
+
+
+def test_pieces_that_are_alike_stand_in_a_page_once() -> None:
+    shared = Shared()
+    uses = [shared.use("<path/>", 90), shared.use("<path/>", 20), shared.use("<text>1</text>")]
+    assert uses == ['<use href="#axis-0" y="90"/>', '<use href="#axis-0" y="20"/>', '<use href="#axis-1"/>']
+    assert shared.definitions().count("<g ") == 2
+
+
+def test_without_records_there_is_no_section() -> None:
+    assert trials_section(None, TrialStudy()) is None  # type: ignore[arg-type]

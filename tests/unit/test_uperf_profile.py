@@ -1,0 +1,309 @@
+"""Profiles of uperf are read as uperf reads them, and what is wrong with one is said once, with its line."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iodyno.core.errors import ExperimentError
+from iodyno.core.script.values import Uniform, Variable
+from iodyno.formats.uperf import is_profile, parse_profile, read_profile
+from iodyno.formats.uperf.tags import NoTagError, tags
+
+STREAM = """<?xml version="1.0"?>
+<profile name="stream">
+  <group nthreads="4">
+    <transaction iterations="1">
+      <flowop type="connect" options="remotehost=$h protocol=tcp
+              wndsz=50k tcp_nodelay"/>
+    </transaction>
+    <transaction duration="30s">
+      <flowop type="write" options="count=10 size=8k"/>
+    </transaction>
+    <transaction iterations="1">
+      <flowop type="disconnect" />
+    </transaction>
+  </group>
+</profile>
+"""
+
+
+def wrapped(flowops: str, transaction: str = 'iterations="1"', group: str = 'nthreads="1"') -> str:
+    return f'<profile name="p">\n<group {group}>\n<transaction {transaction}>\n{flowops}\n</transaction>\n</group>\n</profile>'
+
+
+def options_of(options: str, kind: str = "write") -> dict[str, object]:
+    script = parse_profile(wrapped(f'<flowop type="{kind}" options="{options}"/>')).script
+    return dict(script.groups[0].transactions[0].flowops[0].options)
+
+
+def mistakes(text: str | bytes) -> str:
+    with pytest.raises(ExperimentError) as caught:
+        parse_profile(text)
+    return str(caught.value)
+
+
+def test_a_profile_becomes_groups_transactions_and_flowops() -> None:
+    group = parse_profile(STREAM).script.groups[0]
+    connect, write, disconnect = group.transactions
+    assert group.strands == 4
+    assert not group.processes
+    assert connect.iterations == 1
+    assert connect.flowops[0].options == {
+        "remotehost": Variable("h", "host", 5),
+        "protocol": "tcp",
+        "wndsz": 51200,
+        "tcp_nodelay": 1,
+    }
+    assert (write.duration_ns, write.iterations) == (30 * 10**9, None)
+    assert write.flowops[0].options == {"count": 10, "size": 8192}
+    assert [flowop.kind for flowop in disconnect.flowops] == ["disconnect"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STREAM.rstrip("\n"),
+        STREAM.replace("\n", "").replace("              ", " ").replace("  ", ""),
+        STREAM.replace("\n", "\r\n"),
+        STREAM.replace('version="1.0"', "version=1.0"),
+        STREAM.replace('type="write"', "type=write").replace('type="disconnect"', "type=disconnect"),
+        STREAM.replace('"', "'"),
+        STREAM.replace("<flowop", "<FlowOp").replace('type="', 'Type="').replace("<profile", "<PROFILE"),
+        STREAM.replace("<group", "<!-- a comment with <tags> -- and more -->\n<group"),
+        STREAM.replace('type="write" options', 'type = "write"   options'),
+        STREAM.replace('size=8k"/>', 'size=8K"></flowop>'),
+        STREAM.replace('<flowop type="disconnect" />', '<flowop type="disconnect">'),
+        "\ufeff" + STREAM,
+        # As in profiles that Kubernetes tools write: the transaction is not closed.
+        STREAM.replace("</transaction>", "", 2).replace("</transaction>", "</transaction>", 1),
+    ],
+)
+def test_what_uperf_takes_means_the_same_however_it_is_written(text: str) -> None:
+    def plain(profile: str) -> list[object]:
+        groups = parse_profile(profile).script.groups
+        return [
+            (
+                t.iterations,
+                t.duration_ns,
+                [(f.kind, {k: str(v).split(", line")[0] for k, v in f.options.items()}) for f in t.flowops],
+            )
+            for group in groups
+            for t in group.transactions
+        ]
+
+    assert plain(text) == plain(STREAM)
+
+
+def test_what_is_not_closed_is_said() -> None:
+    profile = parse_profile(STREAM.replace("</transaction>", "", 1))
+    assert [note for note in profile.notes if "is not closed" in note and ":4:" in note]
+
+
+@pytest.mark.parametrize(
+    ("written", "bytes_"),
+    [
+        ("8k", 8192),
+        ("8K", 8192),
+        ("64", 64),
+        ("64b", 64),
+        ("1m", 1 << 20),
+        ("1.5k", 1536),
+        ("8KB", 8192),
+        ("1g", 1 << 30),
+    ],
+)
+def test_sizes_are_powers_of_1024(written: str, bytes_: int) -> None:
+    assert options_of(f"size={written}")["size"] == bytes_
+
+
+@pytest.mark.parametrize(
+    ("written", "ns"),
+    [("30", 30e9), ("30s", 30e9), ("250ms", 250e6), ("7us", 7000), ("9ns", 9), ("1.5s", 1.5e9)],
+)
+def test_durations_are_exact_and_seconds_without_a_unit(written: str, ns: float) -> None:
+    assert options_of(f"duration={written}", "think")["duration"] == ns
+    script = parse_profile(wrapped('<flowop type="nop"/>', f'duration="{written}"')).script
+    assert script.groups[0].transactions[0].duration_ns == ns
+
+
+def test_minutes_are_milliseconds_as_in_uperf_and_that_is_said() -> None:
+    profile = parse_profile(wrapped('<flowop type="nop"/>', 'duration="2m"'))
+    assert profile.script.groups[0].transactions[0].duration_ns == 2_000_000
+    assert "milliseconds" in profile.notes[0]
+
+
+def test_random_sizes_hold_blanks() -> None:
+    assert options_of("size=rand(1, 4k) count=3") == {"size": Uniform(1, 4096), "count": 3}
+
+
+def test_upper_case_survives_where_it_means_something() -> None:
+    options = options_of("remotehost=$HOST protocol=TCP", "connect")
+    assert options["remotehost"] == Variable("HOST", "host", 4)
+    assert options["protocol"] == "tcp"
+    assert options_of("dir=/Data/Files size=8k", "sendfile")["dir"] == "/Data/Files"
+    assert options_of("remotehost=Server.Example protocol=tcp", "connect")["remotehost"] == "Server.Example"
+
+
+def test_a_transaction_runs_once_unless_it_says_otherwise() -> None:
+    assert parse_profile(wrapped('<flowop type="nop"/>', "")).script.groups[0].transactions[0].iterations == 1
+
+
+def test_the_last_of_two_numbers_of_strands_counts_as_in_uperf() -> None:
+    profile = parse_profile(wrapped('<flowop type="nop"/>', group='nthreads="2" nprocs="3"'))
+    assert (profile.script.groups[0].strands, profile.script.groups[0].processes) == (3, True)
+    assert any("both given" in note for note in profile.notes)
+
+
+def test_what_has_another_meaning_is_said_with_all_its_lines() -> None:
+    profile = parse_profile(wrapped('<flowop type="write" options="size=1 count=2"/>\n' * 2))
+    assert [note for note in profile.notes if note.startswith("profile.xml:4, 5: count:")]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (wrapped('<flowop type="wriet"/>'), 4, "did you mean write?"),
+        (wrapped('<flowop type="write" options="size=1 siez=2"/>'), 4, "did you mean size?"),
+        (wrapped('<flowop type="write" options="size=1\n\ncuont=2"/>'), 6, "did you mean count?"),
+        (wrapped('<flowop type="write" options="size=8q"/>'), 4, "unknown unit 'q'"),
+        (wrapped('<flowop type="write" options="size"/>'), 4, "size=VALUE"),
+        (wrapped('<flowop type="connect" options="tcp_nodelay=1 protocol=tcp"/>'), 4, "tcp_nodelay alone"),
+        (wrapped('<flowop type="connect" options="protocol=tpc"/>'), 4, "did you mean tcp?"),
+        (wrapped('<flowop type="write"/>'), 4, "size is missing"),
+        (wrapped('<flowop type="think"/>'), 4, "duration is missing"),
+        (wrapped('<flowop type="write" options="size=rand(9,2)"/>'), 4, "smaller size first"),
+        (wrapped('<flowop type="nop"/>', 'iteration="3"'), 3, "did you mean iterations?"),
+        (wrapped('<flowop type="nop"/>', group='nthreads="0"'), 2, "allowed: 1 to"),
+        (wrapped('<flowop type="nop"/>', group='nthreads="-1"'), 2, "nthreads"),
+        (wrapped("<loop/>"), 4, "unknown tag"),
+        (wrapped("text"), 4, "between the tags"),
+        ('<profile name="x">\n<flowop type="nop"/>\n</profile>', 2, "outside of a <transaction>"),
+        ('<profile name="x">\n<group nthreads="1">\n', 3, "the file ends within the <group> of line 2"),
+        ('<profile>\n<!-- never ends\n', 2, "does not end"),
+        (wrapped('<flowop type="nop" type="nop"/>'), 4, "twice"),
+        (wrapped('<flowop type="nop" options="conn=$"/>'), 4, "variable"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_said_with_its_line_and_what_is_allowed(text: str, line: int, said: str) -> None:
+    message = mistakes(text)
+    assert f"profile.xml:{line}:" in message
+    assert said in message
+
+
+def test_all_mistakes_are_said_at_once() -> None:
+    message = mistakes(wrapped('<flowop type="wriet"/>\n<flowop type="read" options="siez=1"/>'))
+    assert "profile.xml:4:" in message
+    assert "profile.xml:5:" in message
+
+
+LAUGHS = '<!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>\n<profile name="&b;"></profile>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LAUGHS,
+        '<profile name="&lol9;"/>',
+        '<!DOCTYPE p SYSTEM "file:///etc/passwd"><profile/>',
+        "<profile" + "<group>" * 100_000,
+        "<a>" * 200_000,
+        '<profile name="' + "a" * (10 << 20) + '"/>',
+        wrapped('<flowop type="write" options="' + "size=1 " * 100_000 + '"/>'),
+        wrapped('<flowop type="write" options="' + "$" * 500_000 + '"/>'),
+        wrapped('<flowop type="nop"/>' * 40_000),
+        "<" * 500_000,
+        "<!--" * 100_000,
+        "<?" * 100_000,
+        "<profile " + "a=b " * 200_000 + ">",
+        "<profile " + " " * 1_000_000,
+        "<profile name='" + "&#65;" * 100_000 + "&#0;'/>",
+        b"\xff\xfe<\x00p\x00",
+        b"<profile>\x00</profile>",
+        b"<profile name='\xc3\x28'/>",
+    ],
+    ids=range(18),
+)
+def test_hostile_files_are_one_short_error(text: str | bytes) -> None:
+    # Work that grows with the square of such a file would run into the time limit of a test.
+    message = mistakes(text)
+    assert len(message) < 20_000
+
+
+def test_a_file_that_is_no_profile_or_not_there_is_one_error(tmp_path) -> None:
+    for path in (tmp_path, tmp_path / "absent.xml"):
+        with pytest.raises(ExperimentError):
+            read_profile(path)
+    profile = tmp_path / "named.yaml"
+    profile.write_text("\n  <?xml version=1.0?>\n" + STREAM)
+    assert is_profile(profile)
+    other = tmp_path / "named.xml"
+    other.write_text("name: x\n")
+    assert not is_profile(other)
+    assert not is_profile(tmp_path / "absent")
+
+
+@given(
+    st.lists(st.sampled_from([*"<>/=\"' -!?&;$()[]abg1", "\n", "<profile>", "<group ", "flowop", "-->"])).map(
+        "".join
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_read_or_refused_in_words(text: str) -> None:
+    try:
+        parse_profile(text)
+    except ExperimentError as problem:
+        assert str(problem)
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_damaged_profile_is_read_or_refused_in_words(data: st.DataObject) -> None:
+    text = STREAM
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text)))
+        length = data.draw(st.integers(0, 12))
+        put = data.draw(
+            st.sampled_from(["", "<", ">", '"', "/", "=", "$", "&", "\n", "size=", "<group", "</", "\x00"])
+        )
+        text = text[:at] + put + text[at + length :]
+    try:
+        parse_profile(text)
+    except ExperimentError as problem:
+        assert str(problem)
+
+
+_NAMES = st.sampled_from(["profile", "group", "transaction", "flowop", "a"])
+_TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_characters="\x00", exclude_categories=("Cs", "Cc")), max_size=20
+)
+
+
+@st.composite
+def elements(draw: st.DrawFn, depth: int = 0) -> ElementTree.Element:
+    element = ElementTree.Element(
+        draw(_NAMES), draw(st.dictionaries(st.sampled_from("xyz"), _TEXTS, max_size=2))
+    )
+    if depth < 3:
+        element.extend(draw(st.lists(elements(depth + 1), max_size=3)))
+    return element
+
+
+@given(elements())
+@settings(max_examples=200, deadline=None)
+def test_tags_are_those_that_an_xml_parser_sees(element: ElementTree.Element) -> None:
+    """The oracle is expat, on files that are XML."""
+    text = ElementTree.tostring(element, encoding="unicode")
+    seen = [(node.tag, dict(node.attrib)) for node in ElementTree.fromstring(text).iter()]
+    assert [(tag.name, dict(tag.attributes)) for tag in tags(text) if not tag.closes] == seen
+
+
+def test_tags_carry_the_lines_of_their_attributes() -> None:
+    (tag,) = tags('<flowop\n  type="read"\n\n  options="size=1"/>')
+    assert (tag.line, dict(tag.lines)) == (1, {"type": 2, "options": 4})
+    with pytest.raises(NoTagError) as caught:
+        list(tags("<a/>\n\n<b c=>"))
+    assert caught.value.line == 3

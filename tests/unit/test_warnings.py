@@ -1,0 +1,14 @@
+"""Every doubt can be shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from iodyno.core.warnings import WarningCode
+from iodyno.report.doubts import TITLES
+
+
+@pytest.mark.parametrize("code", list(WarningCode))
+def test_every_code_has_a_heading_of_its_own(code: WarningCode) -> None:
+    assert TITLES[code]
+    assert [other for other, title in TITLES.items() if title == TITLES[code]] == [code]

@@ -211,6 +211,15 @@ def test_neither_and_both_sources_are_refused(tmp_path: Path, capsys: pytest.Cap
     assert shown(capsys, "--csv", str(tmp_path / "none.csv"))[0] == 6
 
 
+def test_a_table_in_the_place_of_a_campaign_is_read_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, table())
+    named = shown(capsys, "--csv", str(path))
+    assert shown(capsys, str(path)) == named
+    assert named[0] == 0
+
+
 def test_a_ratio_to_what_may_be_nothing_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,7 +49,8 @@ class Truth:
 
     CPU of a host per KiB delivered = `per_kib_ns` + `per_message_ns` * 1024 / size + `per_connection_ns` *
     connections, times `receiver_ratio` at the receiver. Goodput is `goodput_bits_per_s`, or what the CPUs of
-    the costlier host can carry when that is less. The load's time is split by `LOAD_SHARES`, the background's by
+    the costlier host can carry when that is less (where noise makes a trial dearer than a full CPU can pay, its cost is
+    cut off there). The load's time is split by `LOAD_SHARES`, the background's by
     `BACKGROUND_SHARES`. An open loop is a queue with a server of `open_service_ns` (mean of an exponential law) on each
     connection, fed by a generator that is always `open_lateness_ns` late. `exact`: no ticks, no samples; `bpf`: whether
     the host tells exact classes. Of a disk: `disk_read_ns` and `disk_write_ns` of service time, `disk_iops` at most,

@@ -37,7 +37,7 @@ class Asked:
 @click.command(name="cost")
 @click.argument("campaign", type=click.Path(path_type=Path), required=False)
 @click.option("--csv", "own", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Your own data: a line of names, then a line a trial.")  # fmt: skip
+              help="Your own data: a line of names, then a line a trial; a FILE in the campaign's place is taken as that.")  # fmt: skip
 @click.option(
     "--outcome",
     help="What is modelled (default: the CPU per operation that the experiment names first, else the sender's; the last"
@@ -153,6 +153,8 @@ def _data(
             advice="one of them",
         )
     wanted = outcome or left or None
+    # A file in a campaign's place can only be a table.
+    own = campaign if campaign is not None and campaign.is_file() else own
     if own is not None:
         from iodyno.analysis.cost_model.data import read_csv
 

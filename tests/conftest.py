@@ -7,9 +7,11 @@ import os
 import hypothesis
 import pytest
 
+# How long an example takes, and drawing it, is the machine's mood: neither is what a property is about.
+PATIENT = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 # The examples of properties are the same in every run, so that a run tells of the change it tests; `make fuzz` draws others.
-hypothesis.settings.register_profile("same", derandomize=True)
-hypothesis.settings.register_profile("drawn", print_blob=True)
+hypothesis.settings.register_profile("same", PATIENT, derandomize=True)
+hypothesis.settings.register_profile("drawn", PATIENT, print_blob=True)
 hypothesis.settings.load_profile("drawn" if os.environ.get("IODYNO_FUZZ") else "same")
 
 

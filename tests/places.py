@@ -25,6 +25,10 @@ from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
 
 MS = 1_000_000
+SOON_S = 9.0
+"""Within which an agent is gone whose lab is: less than the 10 s after which it would give up a lab that is silent."""
+HUNG_S = 600
+"""What takes longer hangs; no statement about how long it should take, which depends on who else uses the machine."""
 PROGRAM = AgentProgram(Path("/nowhere"), "0" * 64, "0123456789abcdef")
 """For simulated hosts, which start no agent."""
 
@@ -285,7 +289,7 @@ def data_link(first: SshPlace, second: SshPlace) -> Iterator[tuple[str, str]]:
 
 
 def _wait_for_port(namespace: str, address: str) -> None:
-    for _ in range(100):
+    for _ in range(600):
         listed = subprocess.run(
             ["ip", "netns", "exec", namespace, "cat", "/proc/net/tcp"], capture_output=True, text=True
         )

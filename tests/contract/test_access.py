@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, data_link, experiment, gone_within, namespaces_of, own_agent, processes_of, ssh_place
+from places import (
+    MS,
+    SOON_S,
+    data_link,
+    experiment,
+    gone_within,
+    namespaces_of,
+    own_agent,
+    processes_of,
+    ssh_place,
+)
 
 from iodyno.campaign.rig import Rig
 from iodyno.campaign.trial import Account, carry_out, recover
@@ -125,7 +135,7 @@ def test_agents_start_and_exchange_and_leave_nothing(way: Way) -> None:
             assert await load(rig, way, SHORT, account) > 1_000_000
             assert account.start is not None and account.start["skew_ns"] is not None
             assert await load(rig, way, SHORT) > 1_000_000, "a session carries one trial after the other"
-        assert gone_within(2, *way.agents)
+        assert gone_within(SOON_S, *way.agents)
 
     asyncio.run(scenario())
     assert not namespaces_of(os.getpid())
@@ -147,7 +157,7 @@ def test_an_aborted_trial_leaves_agents_that_take_another(way: Way) -> None:
             await asyncio.wait([task])
             began = time.monotonic()
             await abort_one()
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 30, "long before the end of the load"
             assert await load(rig, way, SHORT) > 0
             assert set(processes_of(*way.agents)) == before, "nothing was started anew"
 
@@ -165,12 +175,12 @@ def test_a_killed_agent_is_named_and_started_anew(way: Way) -> None:
 
             began = time.monotonic()
             failure = await fails(rig, way, kill)
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < 50, "long before the end of the load"
             assert failure.code == "agent_lost"
             assert failure.where.startswith(("host client", "host server"))
             await recover(rig, failure)
             assert await load(rig, way, SHORT) > 0
-        assert gone_within(2, *way.agents)
+        assert gone_within(SOON_S, *way.agents)
 
     asyncio.run(scenario())
 
@@ -181,9 +191,9 @@ def test_a_cut_ends_the_trial_and_the_agents(way: Way) -> None:
             began = time.monotonic()
             failure = await fails(rig, way, lambda: way.cut(rig))
             assert way.cut_says in failure.what, failure
-            assert time.monotonic() - began < 20
+            assert time.monotonic() - began < 50, "long before the end of the load"
         # An agent behind a cut link hears nothing any more, and ends by its own timer.
-        assert gone_within(15, *way.agents)
+        assert gone_within(60, *way.agents)
 
     asyncio.run(scenario())
     assert not namespaces_of(os.getpid())
@@ -221,4 +231,4 @@ def test_an_agent_of_another_build_is_refused(way: Way) -> None:
     assert way.program.build_hash in refused.value.what
     assert "0000111122223333" in refused.value.what
     assert "make build" in refused.value.advice
-    assert gone_within(2, *way.agents)
+    assert gone_within(SOON_S, *way.agents)

@@ -37,7 +37,7 @@ def test_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
         else:
             continue
         ran = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
         )
         assert ran.returncode == 0, f"{page.name}, block\n{body}\n{ran.stdout}{ran.stderr}"
 

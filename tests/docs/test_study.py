@@ -16,7 +16,7 @@ IODYNO = Path(sys.executable).parent / "iodyno"
 
 def iodyno(*arguments: str | Path, cwd: Path) -> str:
     ran = subprocess.run(
-        [IODYNO, *arguments], cwd=cwd, capture_output=True, text=True, timeout=200, stdin=subprocess.DEVNULL
+        [IODYNO, *arguments], cwd=cwd, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from places import HUNG_S
 
 from iodyno.core.errors import AccessError
 from iodyno.core.grid import Grid
@@ -59,22 +60,22 @@ def test_every_operation_is_told_and_drawn(disk_file: Path, tmp_path: Path) -> N
     except AccessError as error:
         pytest.skip(error.what)
     process = traced(["trace", "block", "-o", str(trace), "--json"])
-    until = time.monotonic() + 20
+    until = time.monotonic() + HUNG_S
     while not (trace.exists() and trace.stat().st_size) and time.monotonic() < until:
         time.sleep(0.01)
     read_all(disk_file)
     # What is complete is in the ring; the command's end empties it.
     process.send_signal(signal.SIGINT)
-    out, complaint = process.communicate(timeout=20)
+    out, complaint = process.communicate(timeout=HUNG_S)
     assert process.returncode == 0, complaint
     told = json.loads(out)
-    assert told["no_room"] == 0
     head, *lines = trace.read_text().splitlines()
     assert head.split()[:4] == ["STIME(us)", "TIME(us)", "DELTA(us)", "DTIME(us)"]
     assert len(lines) == told["operations"]
     fields = [line.split() for line in lines]
     mine = [one for one in fields if one[5] == str(os.getpid()) and one[6] == "R" and one[8] == str(BLOCK)]
-    assert len(mine) == COUNT
+    # Each once; a machine that is busy with other blocks, too, may have had no room for some, and counts them.
+    assert COUNT - told["no_room"] <= len(mine) <= COUNT
     for begin, end, took, at_device, *_ in mine:
         assert 0 <= int(at_device) <= int(took) <= int(end) - int(begin) + 1
     grid: Grid = reduce([trace])
@@ -84,5 +85,5 @@ def test_every_operation_is_told_and_drawn(disk_file: Path, tmp_path: Path) -> N
 
 def test_a_device_that_is_not_there_is_one_error() -> None:
     process = traced(["trace", "block", "--device", "nodisk", "--seconds", "1"])
-    _, complaint = process.communicate(timeout=20)
+    _, complaint = process.communicate(timeout=HUNG_S)
     assert process.returncode == 2 and b"found 'nodisk', allowed:" in complaint

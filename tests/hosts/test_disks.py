@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import Notes, own_agent, processes_of, run
+from places import HUNG_S, Notes, own_agent, processes_of, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd)
 
 
 def asked(
@@ -199,6 +199,6 @@ def test_ctrl_c_during_a_layout_leaves_nothing(tmp_path: Path) -> None:
         time.sleep(0.01)
     assert target.exists()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=HUNG_S)
     assert process.returncode == 130, said
     assert not target.exists()

@@ -12,13 +12,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, Notes, experiment, gone_within, namespaces_of, own_agent, processes_of, run
+from places import (
+    HUNG_S,
+    MS,
+    SOON_S,
+    Notes,
+    experiment,
+    gone_within,
+    namespaces_of,
+    own_agent,
+    processes_of,
+    run,
+)
 
 from iodyno.campaign.ledger import Ledger, manifests
 from iodyno.core.errors import PreflightError, StoreError
@@ -35,7 +46,21 @@ SECOND = Windows(100 * MS, 1000 * MS, 50 * MS, 250 * MS)
 def program(tmp_path: Path) -> Iterator[AgentProgram]:
     made = own_agent(tmp_path)
     yield made
-    assert gone_within(3, made.path), "agents are left"
+    assert gone_within(SOON_S, made.path), "agents are left"
+
+
+class Killing(Notes):
+    """Does something once, when a trial is under way: the background and the test of the path have 8 records at most."""
+
+    def __init__(self, do: Callable[[], None]) -> None:
+        super().__init__()
+        self._do: Callable[[], None] | None = do
+
+    def on_record(self, host: str, record: Any) -> None:
+        super().on_record(host, record)
+        if self._do and self.records > 8 and record["window"] == "measured":
+            do, self._do = self._do, None
+            do()
 
 
 async def once_moving(notes: Notes, task: asyncio.Task[Any], records: int) -> None:
@@ -57,11 +82,8 @@ def test_an_agent_killed_mid_trial_costs_one_attempt(
         "local", factors=(Factor("connections", (4,)),), windows=SECOND, transport=transport, size=1000
     )
     asked = replace(asked, limits=replace(asked.limits, retries=1))
-    notes = Notes()
 
-    async def scenario() -> Path:
-        task = asyncio.create_task(run(asked, tmp_path / "campaigns", notes=notes, program=program))
-        await once_moving(notes, task, 8)
+    def kill() -> None:
         for pid in processes_of(program.path):
             cpus = os.sched_getaffinity(pid)
             others = os.sched_getaffinity(0)
@@ -69,10 +91,9 @@ def test_an_agent_killed_mid_trial_costs_one_attempt(
             if mine or len(others) == 1:
                 os.kill(pid, signal.SIGKILL)
                 break
-        return (await task).folder
 
-    folder = asyncio.run(scenario())
-    failed, finished = manifests(folder)
+    running = run(asked, tmp_path / "campaigns", notes=Killing(kill), program=program)
+    failed, finished = manifests(asyncio.run(running).folder)
     assert failed["status"] == "failed" and failed["trial"] == "00000-1"
     assert failed["reason"]["code"] == "agent_lost"
     assert "killed by signal 9" in failed["reason"]["what"]
@@ -93,7 +114,7 @@ def test_a_link_cut_mid_trial_fails_it_and_leaves_nothing(
     asked = experiment(
         "netns",
         factors=(Factor("connections", (4,)),),
-        windows=replace(SECOND, measured_ns=20_000 * MS),
+        windows=replace(SECOND, measured_ns=60_000 * MS),
         transport=transport,
         size=1000,
     )
@@ -106,7 +127,7 @@ def test_a_link_cut_mid_trial_fails_it_and_leaves_nothing(
         subprocess.run(["ip", "-n", server, "link", "set", "veth0", "down"], check=True)
         began = time.monotonic()
         outcome = await task
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 50, "not at the end of the load"
         return outcome
 
     outcome = asyncio.run(scenario())
@@ -239,18 +260,18 @@ def iodyno(*arguments: Any, program: AgentProgram, prefix: tuple[str, ...] = ())
 
 def finished_trials(into: Path, at_least: int) -> dict[str, str]:
     """Digest of every finished trial, once there are that many."""
-    for _ in range(600):
+    for _ in range(12_000):
         found = {path.parent.name: _digest(path.parent) for path in into.glob("*/trials/0*/manifest.json")}
         if len(found) >= at_least:
             return found
         time.sleep(0.05)
-    raise AssertionError(f"no {at_least} trials after 30 s")
+    raise AssertionError(f"no {at_least} trials after 10 minutes")
 
 
 def finish(experiment_file: Path, folder: Path, program: AgentProgram) -> None:
     """Resumes the campaign and sees it through."""
     command = iodyno("run", experiment_file, "--resume", folder, "--json", program=program)
-    said, complaint = command.communicate(timeout=60)
+    said, complaint = command.communicate(timeout=HUNG_S)
     assert command.returncode == 0, complaint
     assert json.loads(said)["finished"] == 5
     assert json.loads((folder / "campaign.json").read_text())["finished"] is True
@@ -266,7 +287,7 @@ def test_a_lab_killed_mid_trial_leaves_what_the_next_start_removes(
     time.sleep(0.5)
     lab.kill()
     lab.communicate()
-    assert gone_within(3, program.path), "agents end with their lab"
+    assert gone_within(SOON_S, program.path), "agents end with their lab"
     assert namespaces_of(lab.pid), "nobody was there to remove them"
     (folder,) = into.iterdir()
     finish(file, folder, program)
@@ -285,21 +306,19 @@ def test_a_signal_stops_cleanly_and_says_how_to_go_on(
     lab = iodyno("run", file, "--into", into, "--json", program=program)
     before = finished_trials(into, 1)
     time.sleep(0.4)
-    began = time.monotonic()
     lab.send_signal(number)
-    _, complaint = lab.communicate(timeout=10)
-    assert time.monotonic() - began < 3
+    _, complaint = lab.communicate(timeout=HUNG_S)
     (folder,) = into.iterdir()
     assert lab.returncode == 130
     assert complaint.splitlines()[-1].strip() == f"try: iodyno run {file} --resume {folder}"
     assert "Traceback" not in complaint
-    assert gone_within(1, program.path)
+    assert gone_within(SOON_S, program.path)
     assert not namespaces_of(lab.pid)
     assert not list(folder.glob("trials/.partial-*"))
     ledger = Ledger(folder)
     states = {entry.status for entry in ledger.entries().values()}
     ledger.close()
-    assert states == {"finished", "planned"}
+    assert states == {"finished", "planned"}, "it did not wait for the others"
     if number == signal.SIGINT:
         finish(file, folder, program)
         assert before.items() <= finished_trials(into, 5).items()
@@ -315,7 +334,7 @@ def test_without_the_right_to_make_namespaces_the_loopback_is_taken_and_told(
         pytest.skip("needs setpriv to drop rights")
     file, into = write_experiment(tmp_path, "netns"), tmp_path / "campaigns"
     lab = iodyno("run", file, "--into", into, "--json", program=program, prefix=prefix)
-    said, complaint = lab.communicate(timeout=60)
+    said, complaint = lab.communicate(timeout=HUNG_S)
     assert lab.returncode == 0, complaint
     campaign = json.loads((Path(json.loads(said)["campaign"]) / "campaign.json").read_text())
     texts = {doubt["code"]: doubt["text"] for doubt in campaign["doubts"]}
@@ -329,7 +348,7 @@ def test_a_low_descriptor_limit_ends_with_need_and_have(program: AgentProgram, t
     file = write_experiment(tmp_path, "local", FILE.replace("[1, 2, 3, 4, 5]", "[1, 1000]"))
     prefix = ("prlimit", "--nofile=256:256")
     lab = iodyno("run", file, "--into", tmp_path / "campaigns", "--json", program=program, prefix=prefix)
-    _, complaint = lab.communicate(timeout=30)
+    _, complaint = lab.communicate(timeout=HUNG_S)
     assert lab.returncode == 4, complaint
     assert "host client: 1000 connections need 1064 descriptors, it may have 256" in complaint
     assert "ulimit -Hn" in complaint
@@ -342,7 +361,7 @@ def test_trials_that_fail_for_good_are_exit_5(program: AgentProgram, tmp_path: P
     finished_trials(into, 1)
     time.sleep(0.4)
     os.kill(processes_of(program.path)[0], signal.SIGKILL)
-    said, complaint = lab.communicate(timeout=60)
+    said, complaint = lab.communicate(timeout=HUNG_S)
     assert lab.returncode == 5, complaint
     outcome = json.loads(said)
     (failed,) = outcome["failed"]

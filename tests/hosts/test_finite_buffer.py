@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import HUNG_S
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.finite_buffer import FiniteBuffer
@@ -36,7 +37,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "port.yaml").write_text(EXPERIMENT, encoding="utf-8")
     words = ["run", "port.yaml", "--into", "campaigns"]
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=folder)
     assert ran.returncode == 0, ran.stderr
     (found,) = (folder / "campaigns").iterdir()
     return found

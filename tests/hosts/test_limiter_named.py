@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from places import Notes, experiment, namespaces_of, run
+from places import HUNG_S, Notes, experiment, namespaces_of, run
 
 from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.limiter.verdict import of_point, of_trial
@@ -120,7 +120,7 @@ def test_the_receive_window_is_proved(tmp_path: Path) -> None:
     ]
     shown = subprocess.run(
         [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words, "--link-delay", "3ms", "--prove", "--json"],
-        capture_output=True, text=True, timeout=200, cwd=tmp_path,
+        capture_output=True, text=True, timeout=HUNG_S, cwd=tmp_path,
     )  # fmt: skip
     assert shown.returncode == 0, shown.stderr
     found = json.loads(shown.stdout)["points"][0]["limiter"]

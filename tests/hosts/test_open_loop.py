@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import HUNG_S
 
 EXPERIMENT = """
 name: open
@@ -26,7 +27,7 @@ def points(folder: Path, settings: str, factors: str) -> list[dict[str, dict[str
     file.write_text(EXPERIMENT.format(settings=settings, factors=factors), encoding="utf-8")
     words = ["run", str(file), "--into", str(folder / "campaigns"), "--json"]
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=folder)
     assert ran.returncode == 0, ran.stderr
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse

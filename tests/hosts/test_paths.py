@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, Notes, experiment, gone_within, namespaces_of, own_agent, processes_of, run
+from places import MS, SOON_S, Notes, experiment, gone_within, namespaces_of, own_agent, processes_of, run
 
 from iodyno.campaign.ledger import manifests
 from iodyno.campaign.rig import Rig
@@ -40,7 +40,7 @@ SECOND = Windows(100 * MS, 1000 * MS, 100 * MS, 500 * MS)
 def program(tmp_path: Path) -> Iterator[AgentProgram]:
     made = own_agent(tmp_path)
     yield made
-    assert gone_within(3, made.path), "agents are left"
+    assert gone_within(SOON_S, made.path), "agents are left"
 
 
 _KERNELS = {"sandbox": "runsc", "guest": "qemu-system"}
@@ -76,7 +76,7 @@ def test_a_level_carries_data_again_and_again_and_leaves_nothing(level: str, pro
 
     asyncio.run(scenario())
     assert not namespaces_of(os.getpid())
-    assert gone_within(3, program.path)
+    assert gone_within(SOON_S, program.path)
     assert not children_named("qemu", os.getpid()) + children_named("runsc", os.getpid())
 
 
@@ -182,7 +182,7 @@ def test_a_path_that_is_taken_away_fails_one_trial(level: str, program: AgentPro
             began = time.monotonic()
             with pytest.raises(TrialError) as failed:
                 await task
-            assert time.monotonic() - began < 25
+            assert time.monotonic() - began < 50, "before the end of the load"
             assert failed.value.what
             if level == "loopback":
                 subprocess.run(["ip", "-n", end.namespace, "link", "set", "lo", "up"], check=True)
@@ -213,15 +213,19 @@ def test_a_lab_that_is_killed_leaves_no_process(program: AgentProgram, tmp_path:
         for line in lab.stdout:
             if b"measuring the background" in line:
                 break
-        time.sleep(2)
-        kernels = {level: children_named(name, lab.pid) for level, name in _KERNELS.items()}
+        kernels, end = {}, time.monotonic() + 60
+        while time.monotonic() < end:
+            kernels = {level: children_named(name, lab.pid) for level, name in _KERNELS.items()}
+            if {level for level, found in kernels.items() if found} == set(levels) & set(_KERNELS):
+                break
+            time.sleep(0.1)
         assert {level for level, found in kernels.items() if found} == set(levels) & set(_KERNELS)
         sandboxes = [pid for found in kernels.values() for pid in found]
     finally:
         lab.kill()
         lab.communicate()
-    assert gone_within(5, program.path)
-    end = time.monotonic() + 5
+    assert gone_within(SOON_S, program.path)
+    end = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in sandboxes) and time.monotonic() < end:
         time.sleep(0.05)
     assert not [pid for pid in sandboxes if Path(f"/proc/{pid}").exists()]

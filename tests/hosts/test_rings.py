@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, experiment, gone_within, own_agent
+from places import HUNG_S, MS, SOON_S, experiment, gone_within, own_agent
 
 from iodyno.campaign.rig import Rig
 from iodyno.campaign.trial import Account, carry_out
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.root
 SERVERS = ("packet_v2", "packet_v3", "xdp")
 CLIENTS = ("epoll", "reflector")
 SHORT = Windows(100 * MS, 1000 * MS, 50 * MS, 250 * MS)
-LONG = Windows(0, 20_000 * MS, 50 * MS, 250 * MS)
+LONG = Windows(0, 120_000 * MS, 50 * MS, 250 * MS)
 # A machine that others use may leave a client without a CPU for a while; no request is lost by that.
 PATIENT = 5000 * MS
 
@@ -40,13 +40,14 @@ def asked(**settings: Any) -> Experiment:
 def program(tmp_path: Path) -> Iterator[AgentProgram]:
     made = own_agent(tmp_path)
     yield made
-    assert gone_within(3, made.path), "agents are left"
+    assert gone_within(SOON_S, made.path), "agents are left"
 
 
 class Counted:
     """What the two ends counted, over all records."""
 
     def __init__(self) -> None:
+        self.begun = asyncio.Event()
         self.operations = {"client": 0, "server": 0}
         self.measured = {"client": 0, "server": 0}
         self.span_ns = 0
@@ -54,6 +55,8 @@ class Counted:
 
     def take(self, host: str, record: dict[str, Any]) -> None:
         self.operations[host] += record["load"]["operations"]
+        if record["load"]["operations"]:
+            self.begun.set()
         if record["window"] == "measured":
             self.measured[host] += record["load"]["operations"]
             self.span_ns += record["end_ns"] - record["begin_ns"] if host == "client" else 0
@@ -67,8 +70,10 @@ class Counted:
         return self.metrics[host, metric]
 
 
-async def trial(rig: Rig, windows: Windows = SHORT, **settings: Any) -> Counted:
-    counted = Counted()
+async def trial(
+    rig: Rig, windows: Windows = SHORT, counted: Counted | None = None, **settings: Any
+) -> Counted:
+    counted = counted or Counted()
     levels = rig.experiment.settings({"answer_timeout": PATIENT, **settings})
     await carry_out(rig, "t", levels, windows, Account(), counted.take)
     return counted
@@ -80,6 +85,22 @@ def between(program: AgentProgram, scenario: Callable[[Rig], Awaitable[None]], *
             await scenario(rig)
 
     asyncio.run(whole())
+
+
+async def under_way(rig: Rig, **settings: Any) -> tuple[asyncio.Task[Counted], Counted]:
+    """A long trial, once operations have been counted."""
+    counted = Counted()
+    running = asyncio.create_task(trial(rig, LONG, counted, **settings))
+    begun = asyncio.create_task(counted.begun.wait())
+    await asyncio.wait([running, begun], return_when=asyncio.FIRST_COMPLETED)
+    assert not running.done(), running.exception()
+    return running, counted
+
+
+async def ended(running: asyncio.Task[Counted]) -> None:
+    """Ends it before its time."""
+    running.cancel()
+    await asyncio.wait([running])
 
 
 def inside(rig: Rig, host: str, script: str) -> subprocess.Popen[str]:
@@ -160,15 +181,15 @@ while True:
 """
 ASK = """
 import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); n = 0
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60); n = 0
 for i in range(50):
     s.sendto(b"%d" % i, ("198.18.0.2", 9999)); n += s.recv(100) == b"%d" % i
 print(n)
 """
 LISTEN = """
 import socket, time
-s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)); s.bind(("veth0", 0)); s.settimeout(5)
-n = 0; end = time.time() + 5
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)); s.bind(("veth0", 0)); s.settimeout(60)
+n = 0; end = time.time() + 60
 while n < 50 and time.time() < end:
     d = s.recv(2048); n += len(d) == 42 + 512
 print(n)
@@ -183,17 +204,17 @@ def test_other_traffic_of_the_device_goes_on(server: str, program: AgentProgram)
         echo = inside(rig, "server", ECHO)
         try:
             assert echo.stdout is not None and echo.stdout.readline() == "up\n"
-            running = asyncio.create_task(
-                trial(rig, replace(LONG, measured_ns=4000 * MS), client="epoll", server=server)
-            )
-            await asyncio.sleep(1.5)
+            running, counted = await under_way(rig, client="epoll", server=server)
             others = [inside(rig, "client", ASK)]
             if server != "xdp":
                 # What XDP takes, it takes in front of everything.
                 others.append(inside(rig, "server", LISTEN))
             for other in others:
-                assert (await asyncio.to_thread(other.communicate, timeout=20))[0] == "50\n"
-            assert (await running).operations["client"] > 100
+                assert (await asyncio.to_thread(other.communicate, timeout=HUNG_S))[0] == "50\n"
+            while counted.operations["client"] <= 100 and not running.done():
+                await asyncio.sleep(0.05)
+            assert not running.done(), running.exception()
+            await ended(running)
         finally:
             echo.kill()
             echo.communicate()
@@ -204,10 +225,7 @@ def test_other_traffic_of_the_device_goes_on(server: str, program: AgentProgram)
 @pytest.mark.parametrize("server", SERVERS)
 def test_what_does_not_show_the_token_is_counted_and_ignored(server: str, program: AgentProgram) -> None:
     async def scenario(rig: Rig) -> None:
-        running = asyncio.create_task(
-            trial(rig, replace(LONG, measured_ns=3000 * MS), client="epoll", server=server)
-        )
-        await asyncio.sleep(1.5)
+        running, counted = await under_way(rig, client="epoll", server=server)
         namespace = rig.hosts.accesses["server"].reached.path["namespace"]
         shown = subprocess.run(
             ["ip", "netns", "exec", namespace, "cat", "/proc/net/udp"],
@@ -218,9 +236,12 @@ def test_what_does_not_show_the_token_is_counted_and_ignored(server: str, progra
         (port,) = {int(line.split()[1].partition(":")[2], 16) for line in shown.splitlines()[1:]}
         script = f"import socket; s = socket.socket(2, 2); [s.sendto(b'x' * 512, ('198.18.0.2', {port})) for i in range(20)]"
         spoof = inside(rig, "client", script)
-        spoof.communicate(timeout=20)
+        spoof.communicate(timeout=HUNG_S)
         assert spoof.returncode == 0
-        counted = await running
+        while counted.metrics.get(("server", "datagram.foreign"), 0) < 20 and not running.done():
+            await asyncio.sleep(0.05)
+        assert not running.done(), running.exception()
+        await ended(running)
         assert counted.of("server", "datagram.foreign") == 20
         assert counted.of("client", "datagram.lost") == counted.of("client", "datagram.foreign") == 0
 
@@ -233,12 +254,11 @@ def test_a_device_that_goes_ends_the_trial_with_one_error(
     client: str, server: str, program: AgentProgram
 ) -> None:
     async def scenario(rig: Rig) -> None:
-        running = asyncio.create_task(trial(rig, LONG, client=client, server=server, answer_timeout=100 * MS))
-        await asyncio.sleep(1.5)
+        running, _ = await under_way(rig, client=client, server=server, answer_timeout=100 * MS)
         namespace = rig.hosts.accesses["server"].reached.path["namespace"]
         subprocess.run(["ip", "-n", namespace, "link", "delete", "veth0"], check=True)
         with pytest.raises(TrialError):
-            await asyncio.wait_for(running, 15)
+            await asyncio.wait_for(running, 100)
 
     between(program, scenario)
 
@@ -252,14 +272,13 @@ def test_a_program_leaves_with_its_agent_however_that_ends(program: AgentProgram
             shown = ["ip", "-n", namespace, "-details", "link", "show", "veth0"]
             return "xdp" in subprocess.run(shown, capture_output=True, text=True, check=True).stdout
 
-        running = asyncio.create_task(trial(rig, LONG, client="reflector", server="xdp"))
-        await asyncio.sleep(1.5)
+        running, _ = await under_way(rig, client="reflector", server="xdp")
         assert attached("client") and attached("server")
         for session in rig.sessions.values():
             await session.kill()
         with pytest.raises(TrialError):
-            await asyncio.wait_for(running, 15)
-        for _ in range(50):
+            await asyncio.wait_for(running, 100)
+        for _ in range(600):
             if not attached("client") and not attached("server"):
                 return
             await asyncio.sleep(0.1)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import SshPlace, gone_within, own_agent, ssh_place
+from places import SOON_S, SshPlace, gone_within, own_agent, ssh_place
 
 from iodyno.core.errors import AccessError
 from iodyno.core.warnings import WarningCode
@@ -56,7 +56,7 @@ def test_the_agent_is_copied_once_and_again_when_damaged(place: SshPlace, progra
     asyncio.run(greet(access, program))
     assert access.reached.notes == [f"agent copied to {cached}"]
     assert [entry.name for entry in cached.parent.iterdir()] == [cached.name], "no half-written file is left"
-    assert gone_within(2, cached)
+    assert gone_within(SOON_S, cached)
 
 
 def test_output_of_a_start_up_file_is_reported_and_does_no_harm(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import data_link, ssh_place
+from places import HUNG_S, data_link, ssh_place
 
 STUDIES = Path(__file__).parents[2] / "studies"
 IODYNO = Path(sys.executable).parent / "iodyno"
@@ -30,7 +30,7 @@ def campaign_of(study: str, changes: dict[str, str], folder: Path) -> list[dict[
     path.write_text(f"{text}\n{SHORT}", encoding="utf-8")
     ran = subprocess.run(
         [IODYNO, "run", path, "--quick", "--json"],
-        cwd=folder, capture_output=True, text=True, timeout=200, stdin=subprocess.DEVNULL,
+        cwd=folder, capture_output=True, text=True, timeout=HUNG_S, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     outcome = json.loads(ran.stdout)

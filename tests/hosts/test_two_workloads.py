@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import HUNG_S
 
 EXPERIMENT = """
 name: beside
@@ -32,12 +33,12 @@ def run(folder: Path, sender: str, receiver: str) -> tuple[Path, Any]:
     base = [sys.executable, "-c", "from iodyno.cli.main import main; main()"]
     ran = subprocess.run(
         [*base, "run", str(file), "--into", str(folder / "campaigns"), "--json"],
-        capture_output=True, text=True, timeout=120, cwd=folder,
+        capture_output=True, text=True, timeout=HUNG_S, cwd=folder,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     (campaign,) = (folder / "campaigns").iterdir()
     shown = subprocess.run(
-        [*base, "report", str(campaign), "--json"], capture_output=True, text=True, timeout=60
+        [*base, "report", str(campaign), "--json"], capture_output=True, text=True, timeout=HUNG_S
     )
     return campaign, json.loads(shown.stdout)
 

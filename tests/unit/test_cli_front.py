@@ -27,7 +27,7 @@ HEAVY = ("pydantic", "ruamel", "numpy", "scipy", "polars", "pyarrow", "duckdb", 
 
 def iodyno(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)  # type: ignore[call-overload, no-any-return]
 
 
 def test_help_imports_nothing_heavy_and_lists_commands_in_the_order_of_work() -> None:
@@ -107,7 +107,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", "schema"]
-    shown = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    shown = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=600)
     os.close(write)
     assert shown.stderr == ""
     assert shown.returncode == front.PIPE_CLOSED

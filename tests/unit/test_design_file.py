@@ -64,7 +64,11 @@ KINDS = st.sampled_from(
 
 
 @given(design=KINDS, replicates=st.integers(1, 3), seed=st.integers(0, 2**40))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_a_plan_that_was_written_is_read_back_trial_by_trial(
     made: Path, design: dict[str, object], replicates: int, seed: int
 ) -> None:
@@ -79,7 +83,11 @@ def test_a_plan_that_was_written_is_read_back_trial_by_trial(
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_coded_and_natural_levels_are_the_same_design(made: Path, data: st.DataObject) -> None:
     ends = {
         "size": ("1KiB", "64KiB"), "nagle": ("on", "off"), "connections": ("1", "8"),
@@ -135,7 +143,11 @@ def test_what_is_no_design_is_refused(made: Path, text: str) -> None:
 
 
 @given(st.text(alphabet='size,nagle\n";1-+.0eonf\t', max_size=60))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_any_text_is_a_design_or_one_error(made: Path, text: str) -> None:
     (made.parent / "design.csv").write_text(text)
     try:

@@ -117,7 +117,7 @@ quick:
 
 def run(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", "explore", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=folder)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=folder)
 
 
 def test_a_known_truth_is_found_in_stages_and_an_exploration_goes_on_where_it_was(tmp_path: Path) -> None:

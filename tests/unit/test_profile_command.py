@@ -120,7 +120,7 @@ def test_pprof_reads_the_same_shares(campaign: Path, tmp_path: Path) -> None:
     exported(campaign, "pprof", tmp_path)
     assert GO is not None
     command = [GO, "tool", "pprof", "-top", "-sample_index=samples", "-nodecount=50", str(tmp_path / "out")]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=tmp_path)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=tmp_path)
     if "no such tool" in ran.stderr or "cannot find package" in ran.stderr:
         pytest.skip(f"this go has no pprof: {ran.stderr.strip()[:200]}")
     assert ran.returncode == 0, ran.stderr

@@ -96,7 +96,11 @@ bad = st.sampled_from(["", "# note", "nan 1", "1 nan", "5", "1 -2", "1 2 3", "x 
     st.sampled_from(["linear", "log"]),
     st.integers(1, 60),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_counts_are_those_of_a_naive_program(tmp_path, lines, garbage, time_unit, value_unit, scale, rows):
     path = tmp_path / "trace.txt"
     mixed = [*lines[:1], *garbage, *lines[1:]]

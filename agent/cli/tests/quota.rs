@@ -48,9 +48,10 @@ fn arm(agent: &mut Agent) {
     agent.send(&Command::Arm { start_ns: now.plus(Nanos(80_000_000)) });
 }
 
-fn number(group: &Path, file: &str, key: &str) -> u64 {
-    let text = fs::read_to_string(group.join(file)).unwrap();
-    text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok()).unwrap()
+/// `None`: the group is gone.
+fn number(group: &Path, file: &str, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(group.join(file)).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
 }
 
 #[test]
@@ -63,19 +64,17 @@ fn the_kernel_throttles_an_agent_with_a_quota_and_the_group_is_gone_afterwards()
     let inside = fs::read_to_string(group.join("cgroup.procs")).unwrap();
     assert_eq!(inside.trim(), agent.process.id().to_string());
     arm(&mut agent);
-    let mut records = 0;
+    let mut throttled = 0;
     let result = agent.until(|m| match m {
         Message::Record(_) => {
-            records += 1;
-            // Read while the load is on: the group goes with it.
-            if records == 6 {
-                assert!(number(&group, "cpu.stat", "nr_throttled ") > 5);
-            }
+            // Read while the load is on: the group goes with it, on a busy machine before all records were taken.
+            throttled = throttled.max(number(&group, "cpu.stat", "nr_throttled ").unwrap_or(0));
             None
         }
         Message::Result(result) => Some(result.clone()),
         _ => None,
     });
+    assert!(throttled > 5, "throttled in {throttled} periods");
     // 20 % of the load's 0.7 s is 140 ms. Twice that, because the agent's own thread runs in real time, which
     // a quota does not hold, and because a slice that was begun is run to the next tick.
     assert!(result.agent_cpu_ns < Nanos(280_000_000), "{result:?}");

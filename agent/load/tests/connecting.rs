@@ -116,7 +116,8 @@ fn a_stop_ends_both_ends_soon() {
         let begun = Instant::now();
         cancel.cancel();
         let (sent, received) = (sending.join().totals, receiving.join().totals);
-        assert!(begun.elapsed() < Duration::from_secs(5), "{driver:?}: {:?}", begun.elapsed());
+        // Long before the load's end.
+        assert!(begun.elapsed() < Duration::from_secs(30), "{driver:?}: {:?}", begun.elapsed());
         assert_eq!(sent.connections_lost + received.connections_lost, 0);
     }
 }

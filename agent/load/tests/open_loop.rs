@@ -32,6 +32,17 @@ fn all(snapshot: &Snapshot) -> Histogram {
     snapshot.since(&Snapshot::default())
 }
 
+/// What was due and is not begun is due to the stop: it lies within the wait of the oldest of them, which says how far
+/// the generator was behind then, on however busy a machine; a connection may hold one more that it has claimed.
+fn check_missed(finished: &Finished, per_second: u64, connections: u32) {
+    let open = open(finished);
+    let within = per_second * open.oldest_wait_ns.0 / Nanos::SECOND.0;
+    // Poisson arrivals: five standard deviations.
+    let most = within + 5 * within.isqrt() + u64::from(connections) + 1;
+    assert!(open.missed <= most, "{} of {} missed, {most} were due then", open.missed, open.due);
+    assert!(open.begun > 0);
+}
+
 /// What holds in every open loop that has come to its end.
 fn check_accounts(finished: &Finished, burst: u64) {
     let open = open(finished);
@@ -70,8 +81,7 @@ fn every_arrival_is_begun_and_the_rate_is_kept_over_tcp() {
                 let due = open(&sent).due;
                 // 1000 in half a second. Poisson: five standard deviations.
                 assert!(due.abs_diff(1_000) <= tolerance + u64::from(own) * 4, "{driver:?} {law:?}: {due}");
-                // Those that were due in the last instants may be missed on a busy machine.
-                assert!(open(&sent).begun >= due - due / 5, "{driver:?}: {} of {due}", open(&sent).begun);
+                check_missed(&sent, 2_000, connections);
             }
         }
     }
@@ -100,7 +110,7 @@ fn what_finds_no_connection_free_waits_and_is_counted_from_its_arrival() {
         check_accounts(&sent, 1);
         let open = open(&sent);
         assert!(open.due.abs_diff(1_000) <= 1);
-        // 250 could be answered, and not many fewer were unless this machine is very busy.
+        // 250 could be answered; fewer were where this machine is busy.
         assert!(open.begun <= 252, "{}", open.begun);
         assert_eq!(open.missed, open.due - open.begun);
         // The first found the connection free; all others waited for it.
@@ -108,10 +118,12 @@ fn what_finds_no_connection_free_waits_and_is_counted_from_its_arrival() {
         // Arrival k begins at 2 ms x k at the earliest and was due at 0.5 ms x k: the mean wait is that of the middle.
         let waiting = all(&open.waiting);
         let mean = waiting.sum_ns / waiting.count;
-        assert!(mean >= (open.begun / 2 - 2) * (2 * MS - MS / 2), "{mean}");
-        // Service time knows nothing of it: that is the omission that response time avoids.
+        assert!(mean >= (open.begun / 2).saturating_sub(2) * (2 * MS - MS / 2), "{mean}");
+        // Service time knows nothing of it: one at a time is served, so that together they take the time of the load. That
+        // is the omission that response time avoids.
         let service = all(&sent.totals.service_time);
-        assert!(service.sum_ns / service.count < mean / 10);
+        let elapsed = sent.stopped_ns.unwrap().minus(sent.first_operation_ns.unwrap()).0;
+        assert!(service.sum_ns <= elapsed, "{} of {elapsed} ns", service.sum_ns);
         assert!(all(&open.response_time).sum_ns > waiting.sum_ns);
         // 3 of 4 were never begun, and the oldest of them had waited for as long as it was to at the stop.
         assert!(open.oldest_wait_ns.0 > 300 * MS, "{:?}", open.oldest_wait_ns);
@@ -127,10 +139,17 @@ fn an_arrival_makes_all_operations_of_its_burst_on_one_connection() {
         check_accounts(&sent, 4);
         let operations = sent.totals.operations;
         assert!(open(&sent).due.abs_diff(100) <= 1);
-        // The last arrivals may lie too close to the stop for all four.
-        assert!((360..=4 * open(&sent).begun).contains(&operations), "{driver:?}: {operations}");
-        // Bursts of 4 with a pause after each operation: pauses are no response time.
-        assert!(sent.totals.think_ns.0 >= 300 * MS / 10, "{:?}", sent.totals.think_ns);
+        // The stop may cut the burst of each connection short.
+        let begun = open(&sent).begun;
+        let least = 4 * begun.saturating_sub(5);
+        assert!(
+            begun > 0 && (least..=4 * begun).contains(&operations),
+            "{driver:?}: {operations} of {begun}"
+        );
+        check_missed(&sent, 200, 5);
+        // Three pauses at the least in each of the whole bursts: pauses are no response time.
+        let pauses = 3 * begun.saturating_sub(5);
+        assert!(sent.totals.think_ns.0 >= pauses * MS / 10, "{:?} of {begun}", sent.totals.think_ns);
     }
 }
 
@@ -156,7 +175,8 @@ fn arrivals_of_a_transport_that_does_nothing_are_all_begun() {
         check_accounts(&sent, 1);
         let due = open(&sent).due;
         assert!(due.abs_diff(3_000) < 500, "{due}");
-        assert!(open(&sent).missed <= due / 5);
+        // Four times the rate in the quarter of the time that it is on.
+        check_missed(&sent, 40_000, 2);
     }
 }
 
@@ -169,14 +189,15 @@ fn more_arrivals_than_anybody_can_begin_are_counted_and_end_on_time() {
         check_accounts(&sent, 1);
         assert!(open(&sent).due.abs_diff(1_500_000) < 10_000, "{}", open(&sent).due);
         assert!(open(&sent).missed > 0);
-        // The load, the lead before it, and what a busy machine takes.
-        assert!(clock::monotonic().minus(before) < Nanos(3_000 * MS));
+        // It ends: those that were not begun are counted, not caught up with.
+        assert!(clock::monotonic().minus(before) < Nanos(30_000 * MS));
     }
 }
 
 #[test]
 fn a_peer_that_goes_while_a_connection_waits_for_its_arrival_is_noticed() {
-    let (sender, receiver) = asking(Driver::Epoll, 3, arrivals(Law::Constant {}, 1), 5_000);
+    let rare = Arrivals { period_ns: Nanos(60 * Nanos::SECOND.0), ..arrivals(Law::Constant {}, 1).unwrap() };
+    let (sender, receiver) = asking(Driver::Epoll, 3, Some(rare), 120_000);
     let cancel = Cancel::default();
     let (sending, receiving) = pair::prepare(&sender, &receiver, &cancel).unwrap();
     let start = clock::monotonic().plus(Nanos(30 * MS));
@@ -187,5 +208,5 @@ fn a_peer_that_goes_while_a_connection_waits_for_its_arrival_is_noticed() {
     // Long before the first arrival.
     let sent = sending.join();
     assert_eq!(sent.totals.connections_lost, 3);
-    assert!(sent.stopped_ns.unwrap() < start.plus(Nanos(900 * MS)), "{:?}", sent.stopped_ns);
+    assert!(sent.stopped_ns.unwrap() < start.plus(Nanos(50_000 * MS)), "{:?}", sent.stopped_ns);
 }

@@ -82,8 +82,9 @@ fn a_duration_ends_both_ends_level_whoever_writes() {
             [&near, &far].into_iter().for_each(check_consistent);
             let (led, followed) = (transaction(&near, 1), transaction(&far, 1));
             let lasted = led.end_ns.unwrap().0 - led.begin_ns.unwrap().0;
-            // Exact but for the last iteration, on a machine that may be busy with something else.
-            assert!((199 * MS..2_000 * MS).contains(&lasted), "{protocol:?} {call:?}: {lasted}");
+            // Never before its time. After it each strand completes an iteration, which takes as long as it takes; the
+            // strands may begin apart where the machine is busy.
+            assert!((199 * MS..30_000 * MS).contains(&lasted), "{protocol:?} {call:?}: {lasted}");
             let (sent, taken) = (operation(&near, 1, 0), operation(&far, 1, 0));
             if protocol == Protocol::Udp && call == Call::Write {
                 assert_eq!(sent.operations, taken.operations + taken.lost);

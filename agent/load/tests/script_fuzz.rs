@@ -106,8 +106,8 @@ proptest! {
     fn it_ends_in_time_and_its_account_adds_up((near, far) in pair()) {
         let begun = Instant::now();
         let (near, far) = run_within(&near, &far, LOAD_MS);
-        // The windows, what is given up after them, and a busy machine.
-        prop_assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        // The windows, what is given up after them, and a busy machine: what takes longer hangs.
+        prop_assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
         for finished in [near, far] {
             let account = finished.script.unwrap();
             check_consistent(&account);

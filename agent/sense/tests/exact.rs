@@ -101,15 +101,25 @@ fn the_classes_of_every_cpu_sum_to_the_wall_time() {
     let Some(_turn) = turn() else { return };
     let cpus = affinity::allowed().unwrap();
     let mut panel = panel(&cpus, 0);
-    panel.baseline();
+    // A reading visits one CPU after the other, and may be held up on its way: the account of a CPU may be off by the time
+    // that the readings at both of its ends took, and by no more.
+    let taken = |mut read: Box<dyn FnMut() + '_>| {
+        let begin = clock::monotonic();
+        read();
+        clock::monotonic().minus(begin).0
+    };
+    let mut before = taken(Box::new(|| panel.baseline()));
     for _ in 0..5 {
         thread::sleep(Duration::from_millis(200));
-        let reading = panel.read().remove(0);
+        let mut reading = None;
+        let after = taken(Box::new(|| reading = Some(panel.read().remove(0))));
+        let reading = reading.unwrap();
         for cpu in &cpus {
             let (whole, span) = (classes(&reading, &format!("cpu={cpu}")), reading.span_ns.0);
-            // A reading visits one CPU after the other, and may be held up on its way.
-            assert!(whole.abs_diff(span) < span / 1000 + MILLISECOND, "CPU {cpu}: {whole} of {span} ns");
+            let allowed = span / 1000 + before + after;
+            assert!(whole.abs_diff(span) <= allowed, "CPU {cpu}: {whole} of {span} ns, {allowed} allowed");
         }
+        before = after;
     }
 }
 
@@ -147,18 +157,22 @@ fn a_load_of_known_duty_cycle_is_the_agents_time() {
 #[test]
 fn another_process_is_not_the_agent() {
     let Some(_turn) = turn() else { return };
-    let spin = "import os, sys, time\nos.sched_setaffinity(0, {int(sys.argv[1])})\n\
-        while time.process_time() < 0.3: pass";
+    // 300 ms by its own clock, from when it is on that CPU alone: before, it may have run elsewhere.
+    let spin =
+        "import os, sys, time\nos.sched_setaffinity(0, {int(sys.argv[1])})\nbegin = time.process_time()\n\
+        while time.process_time() < begin + 0.3: pass";
     let mut panel = panel(&[cpu()], 0);
+    let (stolen, own) = (stolen(), clock::process_cpu());
     panel.baseline();
     let status = Command::new("python3").args(["-c", spin, &cpu().to_string()]).status().unwrap();
     let reading = panel.read().remove(0);
+    let (own, stolen) = (clock::process_cpu().minus(own).0, self::stolen() - stolen);
     assert!(status.success());
     let (app, other) = (sum(&reading, "exact.app_ns", ""), sum(&reading, "exact.other_ns", ""));
     let on_top = interrupts(&reading, "");
-    // Before it restricts itself, it may have run elsewhere for some 20 ms.
-    assert!(other + on_top >= 250 * MILLISECOND, "other {other} ns, interrupts {on_top} ns");
-    assert!(app < 30 * MILLISECOND, "{app} ns: starting and waiting for a process takes a few");
+    assert!(other + on_top >= 297 * MILLISECOND, "other {other} ns, interrupts {on_top} ns");
+    // Starting a process and waiting for it takes some time of this one, by its own clock.
+    assert!(app <= own + own / 100 + stolen + TICK, "{app} of {own} ns, {stolen} ns stolen");
 }
 
 #[test]
@@ -197,19 +211,22 @@ fn two_agents_on_one_machine_do_not_see_each_others_cpus_and_agree_where_they_sh
     let shared = cpu();
     let mut wide = panel(&affinity::allowed().unwrap(), 0);
     let mut narrow = panel(&[shared], 0);
+    let first = clock::monotonic();
     wide.baseline();
     narrow.baseline();
+    let begun = clock::monotonic();
     thread::sleep(Duration::from_millis(500));
+    let ended = clock::monotonic();
     let (narrow, wide) = (narrow.read().remove(0), wide.read().remove(0));
+    // The windows are apart by the time of the readings at both of their ends.
+    let apart = begun.minus(first).0 + clock::monotonic().minus(ended).0;
     assert_eq!(sum(&narrow, "exact.idle_ns", ""), sum(&narrow, "exact.idle_ns", &format!("cpu={shared}")));
     for metric in ["exact.app_ns", "exact.other_ns", "exact.idle_ns", "exact.hardirq_ns"] {
         let label = format!("cpu={shared}");
         let (one, other) = (sum(&narrow, metric, &label), sum(&wide, metric, &label));
-        // The windows are apart by the time of a reading; each sees the programs of the other.
-        assert!(
-            one.abs_diff(other) < wide.span_ns.0 / 100 + 2 * MILLISECOND,
-            "{metric}: {one} and {other} ns"
-        );
+        // Each sees the programs of the other.
+        let allowed = wide.span_ns.0 / 100 + MILLISECOND + apart;
+        assert!(one.abs_diff(other) < allowed, "{metric}: {one} and {other} ns, {allowed} allowed");
     }
 }
 
@@ -219,24 +236,43 @@ fn the_cost_of_the_observer_is_measured_in_the_warm_up() {
     if iodyno_sys::process::effective_user() != 0 {
         return skip("BPF run statistics need root");
     }
+    for _ in 0..5 {
+        if observed_in_the_warm_up() {
+            return;
+        }
+    }
+    skip("the rates of a short slice have not been looked at: this thread was kept from its CPU in each of five");
+}
+
+/// A trial whose warm-up has the slice. `false`: this thread was off its CPU for so long that the slice, which is short,
+/// may have seen nothing of it; its rates were not looked at.
+fn observed_in_the_warm_up() -> bool {
     let mut panel = panel(&affinity::allowed().unwrap(), 300);
+    let stolen = stolen();
     panel.baseline();
     // Loopback raises a soft interrupt for each datagram.
     let to = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let from = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     from.connect(to.local_addr().unwrap()).unwrap();
     let begin = clock::monotonic();
-    let mut sent: u64 = 0;
-    while clock::monotonic().minus(begin) < Nanos(400 * MILLISECOND) {
+    let (mut last, mut longest_gap, mut sent) = (begin, Nanos(0), 0_u64);
+    while last.minus(begin) < Nanos(400 * MILLISECOND) {
         from.send(b"x").unwrap();
         sent += 1;
         thread::sleep(Duration::from_micros(50));
+        let now = clock::monotonic();
+        (last, longest_gap) = (now, longest_gap.max(now.minus(last)));
     }
     let reading = panel.read().remove(0);
+    let stolen = self::stolen() - stolen;
     let (events, observer) = (sum(&reading, "exact.events", ""), sum(&reading, "exact.observer_ns", ""));
+    assert!(events > 0 && observer >= 10 * events, "{observer} ns of {events} events: {reading:?}");
+    // What the hypervisor took, it may have taken from within an event.
+    assert!(observer <= 5_000 * events + stolen + TICK, "{observer} ns of {events} events: {reading:?}");
+    if longest_gap > Nanos(5 * MILLISECOND) {
+        return false;
+    }
     assert!(events >= 2 * sent, "{events} events of {sent} datagrams");
-    let each = observer / events;
-    assert!((10..5_000).contains(&each), "{each} ns per event: {reading:?}");
     assert!(sum(&reading, "exact.softirq_count", "vector=NET_RX") * 11 / 10 >= sent);
     // On a machine that others load an event may take so long that the counters are left out after the slice.
     let (packets, packets_per_s) =
@@ -246,6 +282,7 @@ fn the_cost_of_the_observer_is_measured_in_the_warm_up() {
     assert!(packets >= sent || packets_per_s * 10 > sent_per_s, "{packets} packets of {sent}: {reading:?}");
     let calls_per_s = sum(&reading, "syscalls.rate_per_s", "");
     assert!(calls_per_s * 10 > sent_per_s, "two calls for each of {sent} datagrams: {reading:?}");
+    true
 }
 
 /// Sends bursts of 1.5 ms at every tick of 4 ms, which a tick at 250 Hz sees always or never, to 200 receivers, so
@@ -294,21 +331,28 @@ fn an_independent_meter_agrees_on_a_load_that_is_locked_to_the_timer() {
     let mut panel = panel(&[cpu], 0);
     clock::sleep_until(begin).unwrap();
     panel.baseline();
-    let late = clock::monotonic().minus(begin);
+    let late = clock::monotonic().minus(begin).0;
     clock::sleep_until(end).unwrap();
     let reading = panel.read().remove(0);
+    let overtime = clock::monotonic().minus(end).0;
     assert!(load.wait().unwrap().success());
     let Some(metered) = meter.finish() else {
         return skip("bpftrace was not ready in time");
     };
-    assert!(late < Nanos(50 * MILLISECOND), "woke {} ns late", late.0);
+    // The panel's window is that of the meter but for what this thread came late at both of its ends.
+    if late + overtime > 50 * MILLISECOND {
+        return skip(&format!("no window in common on this busy machine: {late} and {overtime} ns late"));
+    }
+    if metered.softirq_ns < 100 * MILLISECOND {
+        return skip(&format!("others had the CPU of the load, by the meter: {metered:?}"));
+    }
     let label = format!("cpu={cpu}");
     let softirq = sum(&reading, "exact.softirq_ns", &label);
     let hardirq = sum(&reading, "exact.hardirq_ns", &label);
-    assert!(softirq > 100 * MILLISECOND, "the load is mostly soft interrupts: {softirq} ns");
     // 1 % or 0.1 points of the CPU; besides, what one meter does at the edges of an interrupt falls into the
     // interrupt for the other: some 500 ns each.
-    let allowed = |of: u64, times: u64| (of / 100).max(reading.span_ns.0 / 1000) + 500 * times;
+    let apart = late + overtime;
+    let allowed = |of: u64, times: u64| (of / 100).max(reading.span_ns.0 / 1000) + 500 * times + apart;
     let times = sum(&reading, "exact.softirq_count", &label);
     assert!(softirq.abs_diff(metered.softirq_ns) <= allowed(softirq, times), "{softirq} and {metered:?}");
     assert!(

@@ -219,8 +219,10 @@ fn an_open_loop_counts_from_the_instants_that_were_planned() {
         let open = done.totals.open_loop.expect("an open loop");
         assert_eq!(open.due, 400, "{interface:?}");
         assert_eq!(open.begun + open.missed, open.due);
-        // A busy machine may be late with the last of them, not with one in ten.
-        assert!(open.begun >= 360, "{interface:?}: {} begun", open.begun);
+        // Those that were not begun at the stop lie within the wait of the oldest of them, however busy the machine is; each
+        // operation that may be under way can have claimed one more.
+        let within = 1_000 * open.oldest_wait_ns.0 / (1_000 * MS) + 1;
+        assert!(open.begun > 0 && open.missed <= within + 8, "{interface:?}: {} missed", open.missed);
         let read = class(&done.totals.classes, "read");
         assert_eq!(read.operations, open.begun);
         assert_eq!(open.response_time.count(), open.begun);
@@ -253,7 +255,8 @@ fn a_trace_is_replayed_in_its_order_and_at_its_times() {
         let done = carry_out(&job(disk, 10_000)).unwrap();
         assert!(done.account.complete, "{interface:?}");
         let span = clock::monotonic().minus(begun);
-        assert!(span >= Nanos(60 * MS) && span < Nanos(5_000 * MS), "{span:?}");
+        // It ends with the trace, and not with its window of 10 s.
+        assert!(span >= Nanos(60 * MS) && span < Nanos(9_000 * MS), "{span:?}");
         let counts: Vec<_> =
             done.totals.classes.iter().map(|class| (class.name.as_str(), class.operations)).collect();
         assert_eq!(counts, [("read", 1), ("write", 2), ("fsync", 1)], "{interface:?}");

@@ -75,11 +75,18 @@ fn errors_that_are_allowed_are_counted() {
     let job = Job {
         ..job(
             Disk { read_ratio_ppm: 1_000_000, errors_allowed: u64::MAX, ..mixed(file, DiskInterface::Pread) },
-            300,
+            60_000,
         )
     };
     let running = block::prepare(&job, &Cancel::default()).unwrap().arm(clock::monotonic());
+    while running.read().operations == 0 {
+        std::thread::yield_now();
+    }
     std::fs::File::options().write(true).open(folder.path("file")).unwrap().set_len(512 << 10).unwrap();
+    while running.read().classes.iter().all(|class| class.errors == 0) {
+        std::thread::yield_now();
+    }
+    running.stop();
     let done = running.join();
     assert!(done.failure.is_none());
     let read = done.totals.classes.iter().find(|class| class.name == "read").unwrap();
@@ -100,7 +107,7 @@ fn a_full_disk_is_one_error() {
     };
     let inside = format!("/proc/{}/root{}", child.id(), folder.0.display());
     let is_there = || std::fs::read_to_string(format!("/proc/{}/mounts", child.id())).unwrap_or_default();
-    let until = clock::monotonic().plus(Nanos(5_000 * MS));
+    let until = clock::monotonic().plus(Nanos(60_000 * MS));
     let here = folder.0.to_str().unwrap().to_owned();
     while !is_there().contains(&here) && clock::monotonic() < until {
         std::thread::sleep(std::time::Duration::from_millis(2));

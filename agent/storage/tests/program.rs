@@ -176,7 +176,7 @@ fn a_program_ends_with_its_first_thread_or_with_its_last() {
         (Quit::AllDone, FileEnd::AllDone, 13..=13),
     ] {
         let scratch = Scratch::new();
-        let pause = FileFlowop { unit_ns: 20_000_000, ..flowop(FileCall::Delay) };
+        let pause = FileFlowop { unit_ns: 10_000_000, ..flowop(FileCall::Delay) };
         let fast = thread(vec![on(FileCall::DeleteFile, "few")], 1);
         let slow = thread(vec![on(FileCall::DeleteFile, "more"), pause], 1);
         let program = FileProgram {

@@ -49,7 +49,7 @@ fn take(
 ) -> (Vec<Vec<u8>>, Vec<Taken>) {
     let (mut frames, mut looks) = (Vec::new(), Vec::new());
     let begun = Instant::now();
-    while !done(frames.len()) && begun.elapsed() < Duration::from_secs(5) {
+    while !done(frames.len()) && begun.elapsed() < Duration::from_secs(60) {
         let taken = receiver.take(64, |frame| frames.push(frame[frame.len() - payload..].to_vec()));
         if taken.packets > 0 {
             looks.push(taken);

@@ -24,6 +24,7 @@ from bench import (
     mva,
     network,
     own_cost,
+    personalities,
     profile,
     report_page,
     servers,
@@ -58,11 +59,12 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "coverage": coverage.run,
     "storage": storage.run,
     "storage_rates": storage.rates,
+    "personalities": personalities.run,
     "watch": watch.run,
     "report": report_page.first_paint,
 }
 """Every comparison, by name; a new one is one file and one line."""
-LONG = frozenset({"limiter", "network"})
+LONG = frozenset({"limiter", "network", "personalities"})
 """Comparisons that run only when they are named: a quarter of an hour, and more."""
 
 
@@ -87,6 +89,7 @@ def main() -> None:
         "--cells", nargs="+", default=[], metavar="CELL", help=f"of network: {', '.join(network.cells())}"
     )
     parser.add_argument("--peer", metavar="PATH", help="trace2heatmap.pl, for heatmap")
+    parser.add_argument("--folder", metavar="PATH", help="workloads of Filebench, for personalities")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in BENCHES]:
@@ -95,6 +98,7 @@ def main() -> None:
         **BENCHES,
         "network": partial(network.run, chosen=arguments.cells),
         "heatmap": partial(heatmap.run, peer=arguments.peer),
+        "personalities": partial(personalities.run, folder=arguments.folder),
     }
     found: dict[str, Rows] = {}
     for name in arguments.names or [name for name in BENCHES if name not in LONG]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,79 +48,99 @@ class Done:
         return self.cpu_s * 1e9 / max(1, self.bytes)
 
 
+_ALONE: Mapping[str, Any] = {
+    "trial": "bench",
+    "token": "0f" * 16,
+    "role": "alone",
+    "transport": "tcp",
+    "driver": "threads",
+    "connections": 1,
+    "message_bytes": 1,
+    "sensors": [],
+}
+"""A job of an agent that has no other end."""
+
+
 def by_agent(disk: Mapping[str, Any], seconds: float, arrivals: Mapping[str, Any] | None = None) -> Done:
     """Carries a storage job out. Raises RuntimeError with the agent's error."""
-    job: dict[str, Any] = {
-        "trial": "bench",
-        "token": "0f" * 16,
-        "role": "alone",
-        "workload": "disk",
-        "transport": "tcp",
-        "driver": "threads",
-        "connections": 1,
-        "message_bytes": 1,
-        "disk": disk,
-        "arrivals": arrivals,
-        "sensors": ["arrivals"] if arrivals else [],
-        "windows": {
-            "warm_up_ns": int(_WARM_UP_S * 1e9),
-            "measured_ns": int(seconds * 1e9),
-            # The load is still on when its CPU time is read: an ended thread has taken its account with it.
-            "drain_ns": 300_000_000,
-            "interval_ns": int(seconds * 1e9),
-        },
+    windows = {
+        "warm_up_ns": int(_WARM_UP_S * 1e9),
+        "measured_ns": int(seconds * 1e9),
+        # The load is still on when its CPU time is read: an ended thread has taken its account with it.
+        "drain_ns": 300_000_000,
+        "interval_ns": int(seconds * 1e9),
     }
+    sensors = ["arrivals"] if arrivals else []
+    job = {"workload": "disk", "disk": disk, "arrivals": arrivals, "sensors": sensors, "windows": windows}
+    measured: dict[str, Any] = {}
+    begun = cpu = 0.0
+    with closing(_conversation(job)) as conversation:
+        for pid, message in conversation:
+            if message["type"] == "record" and message["window"] == "warm_up":
+                begun = _cpu_s(pid)
+            elif message["type"] == "record" and message["window"] == "measured":
+                cpu, measured = _cpu_s(pid) - begun, message
+            elif message["type"] == "result":
+                return _done(measured, message, cpu)
+    raise RuntimeError("the agent ended without a result")
+
+
+def carried_out(parts: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Carries out a job without another end, measured from its start; its result. Raises RuntimeError with the agent's
+    error.
+    """
+    span_ns = int(seconds * 1e9)
+    windows = {"warm_up_ns": 0, "measured_ns": span_ns, "drain_ns": 0, "interval_ns": span_ns}
+    with closing(_conversation({**parts, "windows": windows})) as conversation:
+        for _, message in conversation:
+            if message["type"] == "result":
+                return message
+    raise RuntimeError("the agent ended without a result")
+
+
+def _conversation(job: Mapping[str, Any]) -> Generator[tuple[int, dict[str, Any]]]:
+    """What an agent says while it carries the job out, with its process. Raises RuntimeError with its error."""
     process = subprocess.Popen(
         [str(program_path()), "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     )
+    assert process.stdin is not None
     try:
-        return _talk(process, job, seconds)
+        sequence = iter(range(10_000))
+        process.stdin.write(wire.encode(next(sequence), {"type": "prepare", "job": {**_ALONE, **job}}))
+        for message in _messages(process):
+            if message["type"] == "error":
+                raise RuntimeError(f"{message['where']}: {message['what']}; {message['try']}")
+            answer: dict[str, Any] | None = None
+            if message["type"] == "ready":
+                answer = {"type": "arm", "start_ns": time.monotonic_ns() + _LEAD_NS}
+            elif message["type"] == "heartbeat":
+                answer = {"type": "heartbeat"}
+            if answer:
+                process.stdin.write(wire.encode(next(sequence), answer))
+            yield process.pid, message
     finally:
         process.kill()
         process.wait()
 
 
-def _talk(process: subprocess.Popen[bytes], job: Mapping[str, Any], seconds: float) -> Done:
-    assert process.stdin is not None
-    sequence = iter(range(1_000))
-
-    def send(**message: Any) -> None:
-        assert process.stdin is not None
-        process.stdin.write(wire.encode(next(sequence), message))
-
-    send(type="prepare", job=job)
-    measured: dict[str, Any] = {}
-    begun = cpu = 0.0
-    for message in _messages(process):
-        if message["type"] == "error":
-            raise RuntimeError(f"{message['where']}: {message['what']}; {message['try']}")
-        if message["type"] == "ready":
-            send(type="arm", start_ns=time.monotonic_ns() + _LEAD_NS)
-        elif message["type"] == "heartbeat":
-            send(type="heartbeat")
-        elif message["type"] == "record" and message["window"] == "warm_up":
-            begun = _cpu_s(process.pid)
-        elif message["type"] == "record" and message["window"] == "measured":
-            cpu, measured = _cpu_s(process.pid) - begun, message
-        elif message["type"] == "result":
-            load = measured["load"]
-            values = {
-                name: value
-                for reading in measured["sensors"]
-                if reading["sensor"] == "arrivals"
-                for name, _, value in reading["values"]
-            }
-            return Done(
-                load["operations"],
-                load["bytes"],
-                (measured["end_ns"] - measured["begin_ns"]) / 1e9,
-                cpu,
-                message["disk"],
-                load["lateness"],
-                values.get("arrivals.due", 0),
-                values.get("arrivals.begun", 0),
-            )
-    raise RuntimeError("the agent ended without a result")
+def _done(measured: Mapping[str, Any], result: Mapping[str, Any], cpu_s: float) -> Done:
+    load = measured["load"]
+    values = {
+        name: value
+        for reading in measured["sensors"]
+        if reading["sensor"] == "arrivals"
+        for name, _, value in reading["values"]
+    }
+    return Done(
+        load["operations"],
+        load["bytes"],
+        (measured["end_ns"] - measured["begin_ns"]) / 1e9,
+        cpu_s,
+        result["disk"],
+        load["lateness"],
+        values.get("arrivals.due", 0),
+        values.get("arrivals.begun", 0),
+    )
 
 
 def _messages(process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:

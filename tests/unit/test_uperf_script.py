@@ -339,3 +339,32 @@ def test_any_script_is_converted_without_loss(script: Script) -> None:
         f.options["remotehost"] == "server" for g in bound.groups for f in g.flowops() if f.kind in OPENING
     )
     assert all(not isinstance(g.strands, Variable) for g in bound.groups)
+
+
+CONNECTED = """<profile name="p"><group nthreads="1">
+<transaction iterations="1"><flowop type="connect" options="remotehost=$h protocol=%s"/></transaction>
+<transaction duration="1s">
+<flowop type="%s" options="size=%s"/></transaction></group></profile>"""
+
+
+def test_a_datagram_that_udp_cannot_carry_is_refused_with_its_line_before_a_host_is_opened() -> None:
+    with pytest.raises(ExperimentError, match=r"profile.xml:4: write: size: found 65536 .* allowed: 1 to 65507"):
+        experiment_keys(parse_profile(CONNECTED % ("udp", "write", "64k")), {})
+    with pytest.raises(ExperimentError, match="found 66000"):
+        converted(parse_profile(CONNECTED % ("udp", "read", "rand(1,66000)")), {}, plain=False)
+    for protocol, size in (("tcp", "64k"), ("udp", "65507")):
+        assert experiment_keys(parse_profile(CONNECTED % (protocol, "write", size)), {})
+
+
+def test_a_flowop_on_a_connection_that_nothing_opens_is_refused_before_a_host_is_opened() -> None:
+    text = (CONNECTED % ("tcp", "write", "64")).replace('protocol=tcp"', 'protocol=tcp conn=2"')
+    with pytest.raises(ExperimentError, match="which nothing before it opens"):
+        experiment_keys(parse_profile(text), {})
+
+
+def test_unix_sockets_have_both_hosts_in_one_namespace_and_that_is_said() -> None:
+    profile = parse_profile((CONNECTED % ("$proto", "write", "64")))
+    assert experiment_keys(profile, {"proto": "unix"})["workload"]["path"] == "loopback"
+    assert "path" not in experiment_keys(profile, {"proto": "tcp"})["workload"]
+    assert any("one network namespace" in note for note in host_notes(profile, {"proto": "unix"}, None))
+    assert "path: loopback" in converted(profile, {"proto": "unix"}, plain=False).text

@@ -143,17 +143,36 @@ def _bytes(trial: Trial) -> Iterator[Doubt]:
         text = f"received {received} bytes, more than the {sent} that were sent"
         yield Doubt(WarningCode.PHYSICS, text, trial.name)
     device = data_device(receiver, "net.rx_bytes")
-    if device is None:
+    if device is None or _beside_devices(receiver):
         return
     wire = receiver.growth("net_devices", "net.rx_bytes", device) or 0
+    if _script(receiver):
+        # An end of a script counts all that it moved, to the other end and from it.
+        wire += receiver.growth("net_devices", "net.tx_bytes", device) or 0
     ready = receiver.manifest.get("ready") or {}
     buffer = (ready.get("socket") or {}).get("receive_buffer_bytes") or _BUFFER_MAX
     # What lay in receive buffers when the window began was on the wire before it.
     held = buffer * int(ready.get("connections") or 0) + 0.01 * receiver.measured_bytes
     if wire + held < receiver.measured_bytes:
         name = device.removeprefix("dev=")
-        text = f"{name} received {wire} bytes, fewer than the {receiver.measured_bytes} delivered"
+        way = "carried" if _script(receiver) else "received"
+        text = f"{name} {way} {wire} bytes, fewer than the {receiver.measured_bytes} delivered"
         yield Doubt(WarningCode.PHYSICS, text, trial.name)
+
+
+def _script(host: HostData) -> Mapping[str, Any]:
+    """The script that the host followed, in which either end may write; empty: it followed none."""
+    return (host.manifest.get("job") or {}).get("script") or {}
+
+
+def _beside_devices(host: HostData) -> bool:
+    """Whether a script has connections whose bytes no device carries."""
+    return any(
+        operation.get("protocol") in ("unix", "vsock")
+        for group in _script(host).get("groups", ())
+        for transaction in group["transactions"]
+        for operation in transaction["operations"]
+    )
 
 
 def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Doubt]:

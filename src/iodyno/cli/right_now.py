@@ -137,6 +137,7 @@ def show(folder: Path, *, as_json: bool) -> None:
     dataset = read_dataset(folder)
     summary = analyse(dataset)
     point = summary.points[0]
+    void = {trial.name: str(trial.reason) for trial in dataset.trials if trial.status == "void"}
     if as_json:
         outcomes = {name: _as_json(point.outcomes[name]) for name in summary.asked}
         warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.doubts]
@@ -144,12 +145,16 @@ def show(folder: Path, *, as_json: bool) -> None:
             "levels": dict(point.levels),
             "outcomes": outcomes,
             "limiter": finding_json(point.limiter),
+            "void": void,
             "warnings": warnings,
         }
         click.echo(json.dumps({"campaign": str(folder), "points": [found]}, indent=2))
+        _refuse_nothing(folder, void, point.finished)
         return
     levels = ", ".join(f"{name} {text}" for name, text in point.labels.items())
     click.echo(f"{levels}, {summary.windows['measured_ns'] / 1e9:g} s x {point.finished}")
+    for name, why in void.items():
+        click.echo(f"  trial {name} is void: {why}")
     rows = [(name, *shown(point.outcomes[name])) for name in summary.asked]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for name, value, interval in rows:
@@ -163,6 +168,19 @@ def show(folder: Path, *, as_json: bool) -> None:
         if doubt.text not in said:
             click.echo(f"doubt: {doubt.where + ': ' if doubt.where else ''}{doubt.text}", err=True)
     click.echo(str(folder))
+    _refuse_nothing(folder, void, point.finished)
+
+
+def _refuse_nothing(folder: Path, void: Mapping[str, str], finished: int) -> None:
+    """Raises TrialError where every trial that was made is void: there is no number to go by."""
+    if finished or not void:
+        return
+    name, why = next(iter(void.items()))
+    raise TrialError(
+        f"no trial counts: {why}",
+        where=str(folder / "trials" / name),
+        advice="ask for a lower rate, or give the sender CPUs to itself",
+    )
 
 
 def shown(estimate: Estimate) -> tuple[str, str]:

@@ -26,6 +26,9 @@ _OUTCOMES = (
     "write_service_time_p99_ns",
     "write_service_time_p999_ns",
 )
+_OPEN_FLOWS = 64
+"""Flows of an open loop where none are asked for. chosen: with one, an arrival waits whenever a request is under way,
+which caps the rate at that of a closed loop; 64 carry 20 000 requests a second with answers of up to 3 ms (Little)."""
 _OPEN_ONLY = {
     "offered_operations_per_s",
     "missed_arrivals_ratio",
@@ -36,7 +39,7 @@ _OPEN_ONLY = {
 
 @click.command(name="rr")
 @level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
-@level(REQUEST_RESPONSE, "--flows", "connections", "1")
+@level(REQUEST_RESPONSE, "--flows", "connections")
 @level(REQUEST_RESPONSE, "--request", "size", "64")
 @level(REQUEST_RESPONSE, "--response", "answer", "64")
 @right_now.seconds
@@ -72,7 +75,7 @@ def command(
 
     Each flow sends a request and waits for the whole answer, then sends the next (a closed loop). With --rate, requests are
     due at their own times whether or not answers have come (an open loop), and the response time counts from when a
-    request was due. Prints rate, times and cost with their 95 % intervals, and names what limits the rate.
+    request was due. Without --flows there is 1 flow, and 64 with --rate. Prints rate, times and cost with their 95 % intervals, and names what limits the rate.
 
     \b
     Examples:
@@ -100,6 +103,7 @@ def experiment_of(
     profile: bool = True,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
+    levels = {"connections": str(_OPEN_FLOWS if "rate" in levels else 1), **levels}
     workload = CONNECT_REQUEST_RESPONSE if connect else REQUEST_RESPONSE
     factors = {name: [levels[name]] for name in ("connections", "size")}
     settings = {name: value for name, value in levels.items() if name not in factors}

@@ -18,7 +18,15 @@ from iodyno.core.script.flowops import OPENING, OPTIONS
 from iodyno.core.script.parameters import RESERVED, workload_of
 from iodyno.core.script.values import Flowop, Group, OptionKind, Script, Transaction, Uniform, Value, Variable
 from iodyno.core.workload import REQUEST_RESPONSE, SCRIPT, STREAM, Level
-from iodyno.formats.uperf.experiment import RECEIVER, SENDER, Keys, head, windows_keys
+from iodyno.formats.uperf.experiment import (
+    RECEIVER,
+    SENDER,
+    Keys,
+    head,
+    needs_one_namespace,
+    refuse_what_cannot_run,
+    windows_keys,
+)
 from iodyno.formats.uperf.profile import Profile
 from iodyno.formats.uperf.writing import written
 
@@ -49,6 +57,8 @@ def converted(
             note = f"it is the workload {own['workload']['kind']} of iodyno"
             return Conversion(_text(profile, {**head(profile, to=to), **own}), (note,))
         reason = own
+    bound = profile.script.bound(levels)
+    refuse_what_cannot_run(profile, bound)
     script, factors = parametrised(profile.script, levels)
     workload = workload_of(script)
     shown = {}
@@ -61,11 +71,12 @@ def converted(
             "kind": SCRIPT.name,
             "sender": SENDER,
             "receiver": RECEIVER,
+            **({"path": "loopback"} if to is None and needs_one_namespace(bound) else {}),
             "profile": written(script),
         },
         **({"factors": shown} if shown else {}),
         "design": {"replicates": 3},
-        "windows": windows_keys(profile.script.bound(levels)),
+        "windows": windows_keys(bound),
     }
     return Conversion(_text(profile, keys), (f"it stays a script: {reason}",))
 

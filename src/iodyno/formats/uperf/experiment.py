@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.script.flowops import OPENING
+from iodyno.core.script.flowops import OPENING, takes_messages
 from iodyno.core.script.parameters import workload_of
-from iodyno.core.script.values import Group, Script, Variable
+from iodyno.core.script.values import Flowop, Group, Script, Uniform, Variable
+from iodyno.core.script.wire import script_json
 from iodyno.core.workload import SCRIPT, Level
+from iodyno.formats.mistakes import Mistake, error
 from iodyno.formats.uperf.profile import Profile
 
 SENDER, RECEIVER = "client", "server"
@@ -19,6 +21,8 @@ LIMIT_NS = 10 * 60 * 10**9
 _ONCE_NS = 15 * 10**9
 """Time for what is done a few times, such as to connect (chosen: above the 10 s that a connection may take)."""
 _FEW = 100
+_MAX_DATAGRAM_BYTES = 65_507
+"""What UDP over IPv4 can carry: 65 535 less the two headers (RFC 768, RFC 791)."""
 
 Keys = dict[str, Any]
 
@@ -45,6 +49,10 @@ def experiment_keys(
     """The keys of an experiment file that runs the profile with these values of its variables."""
     workload = workload_of(profile.script)
     settings = {p.name: p.show(levels[p.name]) for p in workload.parameters if p.name in levels}
+    bound = profile.script.bound(levels)
+    refuse_what_cannot_run(profile, bound)
+    if to is None and needs_one_namespace(bound):
+        settings["path"] = "loopback"
     return {
         **head(profile, to=to),
         "workload": {
@@ -55,9 +63,38 @@ def experiment_keys(
             "profile": profile.text,
         },
         "design": {"replicates": repeat},
-        "windows": windows_keys(profile.script.bound(levels), limit_ns),
+        "windows": windows_keys(bound, limit_ns),
         "profile": sampled,
     }
+
+
+def refuse_what_cannot_run(profile: Profile, bound: Script) -> None:
+    """Raises ExperimentError, with every mistake, for what no trial can do, before a host is opened for it."""
+    mistakes = []
+    for group in bound.groups:
+        datagrams = {f.connection for f in group.flowops() if _protocol(f) == "udp"}
+        for flowop in group.flowops():
+            size = flowop.options.get("size")
+            greatest = size.high_bytes if isinstance(size, Uniform) else size
+            if not takes_messages(flowop.kind) or flowop.connection not in datagrams:
+                continue
+            if isinstance(greatest, int) and greatest > _MAX_DATAGRAM_BYTES:
+                text = f"size: found {greatest} bytes over udp, allowed: 1 to {_MAX_DATAGRAM_BYTES}, one datagram"
+                mistakes.append(Mistake(flowop.line, flowop.kind, text))
+    if mistakes:
+        raise error(profile.file, mistakes)
+    for role in ("send", "receive"):
+        script_json(bound, role)
+
+
+def needs_one_namespace(script: Script) -> bool:
+    """Whether the two ends share sockets of the Unix domain, whose names belong to a network namespace."""
+    return any(_protocol(flowop) == "unix" for group in script.groups for flowop in group.flowops())
+
+
+def _protocol(flowop: Flowop) -> str | None:
+    """What a connection that the flowop opens travels on; None: it opens none."""
+    return str(flowop.options.get("protocol", "tcp")) if flowop.kind in OPENING else None
 
 
 def head(profile: Profile, *, to: str | None) -> Keys:
@@ -121,8 +158,11 @@ def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) ->
             elif host is not None:
                 named[str(host)] = str(host)
     where = "a network namespace of this machine" if to is None else to.partition(":")[2]
+    alone = to is None and needs_one_namespace(profile.script.bound(levels))
     foreign = [text for text, value in named.items() if value not in (SENDER, RECEIVER)]
     notes = []
+    if alone:
+        notes.append("protocol unix: both hosts are in one network namespace, and what is TCP or UDP takes its loopback device")
     if foreign:
         more = "; --to ssh:USER@HOST names another one" if to is None else ""
         notes.append(f"remotehost {', '.join(foreign)}: the host {RECEIVER}, {where}{more}")

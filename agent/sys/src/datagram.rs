@@ -151,6 +151,17 @@ impl Peer {
     fn blank() -> Self {
         Peer { form: Address::blank(), length: size_of::<Address>() as libc::socklen_t }
     }
+
+    /// That of an address as the kernel has written it; of what is longer, the beginning.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+        let mut peer = Peer::blank();
+        let length = bytes.len().min(size_of::<Address>());
+        let place: *mut u8 = std::ptr::from_mut(&mut peer.form).cast();
+        // SAFETY: the form has at least `length` bytes, and every bit pattern is valid in it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, length) };
+        peer.length = length as libc::socklen_t;
+        peer
+    }
 }
 
 /// Sends one datagram to `peer` without waiting.
@@ -374,7 +385,7 @@ impl Incoming {
     }
 }
 
-/// Datagrams of one length to be handed to a socket.
+/// Datagrams to be handed to a socket, of one length unless each is told its own.
 pub struct Outgoing {
     calls: Calls,
     memory: Mapping,
@@ -427,6 +438,26 @@ impl Outgoing {
         }
     }
 
+    /// How long one of them is. Not for [`Calls::Segments`], which are all alike.
+    ///
+    /// # Panics
+    /// Where that is more than there is room for.
+    #[inline]
+    pub fn set_length(&mut self, at: usize, bytes: usize) {
+        assert!(bytes <= self.bytes);
+        self.vectors[at].iov_len = bytes;
+    }
+
+    /// What the kernel is told of one of them.
+    pub(crate) fn header(&self, at: usize) -> *const libc::msghdr {
+        &self.entries[at].msg_hdr
+    }
+
+    /// All of the memory.
+    pub(crate) fn whole(&self) -> (NonNull<u8>, usize) {
+        (self.memory.start(), self.memory.length())
+    }
+
     /// Whom one of them is for; without, to whom the socket is connected.
     #[inline]
     pub fn address(&mut self, at: usize, peer: &Peer) {
@@ -453,18 +484,15 @@ impl Outgoing {
         let header = &self.entries[from].msg_hdr;
         match self.calls {
             Calls::Plain | Calls::Segments => {
-                let messages = if self.calls == Calls::Segments {
-                    (to - from).min(MOST_SEGMENTS).min((MOST_SEGMENTED_BYTES / self.bytes).max(1))
-                } else {
-                    1
-                };
+                let joins = self.calls == Calls::Segments;
+                let messages = (to - from).min(MOST_SEGMENTS).min((MOST_SEGMENTED_BYTES / self.bytes).max(1));
+                let bytes = if joins { messages * self.bytes } else { self.vectors[from].iov_len };
                 let place = self.vectors[from].iov_base;
                 let (name, length) = (header.msg_name.cast_const().cast(), header.msg_namelen);
-                // SAFETY: `messages` datagrams lie one after the other from `place` on within the mapping; the
+                // SAFETY: one datagram, or `messages` one after the other, lie from `place` on within the mapping; the
                 // address is null with length 0, or one of `peers` with its length.
-                let sent =
-                    count(unsafe { libc::sendto(fd, place, messages * self.bytes, flag, name, length) })?;
-                Ok(sent / self.bytes)
+                let sent = count(unsafe { libc::sendto(fd, place, bytes, flag, name, length) })?;
+                Ok(if joins { sent / self.bytes } else { 1 })
             }
             Calls::Message => {
                 // SAFETY: every pointer of the header leads to memory of `self` of the length beside it.

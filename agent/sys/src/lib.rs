@@ -13,6 +13,7 @@ pub mod buffer;
 pub mod clock;
 pub mod control_group;
 pub mod datagram;
+pub mod datagram_ring;
 pub mod directory;
 pub mod endpoint;
 pub mod epoll;

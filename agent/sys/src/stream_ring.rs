@@ -127,11 +127,11 @@ pub fn available() -> Result<(), String> {
     }
 }
 
-fn build(sockets: usize) -> io::Result<IoUring> {
-    let requests = u32::try_from(2 * sockets.max(8)).unwrap_or(u32::MAX);
-    let entries = requests.min(MOST_SUBMITTED).next_power_of_two();
-    // A send without a copy completes twice, and a multishot receive as often as there are buffers.
-    let completions = (2 * requests.min(1 << 16) + u32::from(BUFFERS)).next_power_of_two();
+/// A ring for so many requests and completions at a time; with fewer entries than requests, they take turns.
+pub(crate) fn build(requests: usize, completions: usize) -> io::Result<IoUring> {
+    let at_most = |count: usize, most: u32| u32::try_from(count).unwrap_or(most).clamp(8, most);
+    let entries = at_most(requests, MOST_SUBMITTED).next_power_of_two();
+    let completions = at_most(completions, 1 << 18).next_power_of_two();
     let modern = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
@@ -157,7 +157,9 @@ impl StreamRing {
     pub fn new(sockets: &[BorrowedFd<'_>], source_bytes: usize, scratch_bytes: usize) -> io::Result<Self> {
         let source = SendSource::new(source_bytes)?;
         let scratch = ReceiveScratch::new(scratch_bytes)?;
-        let ring = build(sockets.len())?;
+        let requests = 2 * sockets.len().max(8);
+        // A send without a copy completes twice, and a multishot receive as often as there are buffers.
+        let ring = build(requests, 2 * requests.min(1 << 16) + usize::from(BUFFERS))?;
         let numbers: Vec<i32> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
         ring.submitter().register_files(&numbers)?;
         let part = libc::iovec {

@@ -82,7 +82,7 @@ def tell_trial(
     return name
 
 
-def until(ready: Callable[[], Any], seconds: float = 30.0) -> None:
+def until(ready: Callable[[], Any], seconds: float = 60.0) -> None:
     """Waits until it is true."""
     end = time.monotonic() + seconds
     while not ready():

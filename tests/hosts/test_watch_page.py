@@ -86,7 +86,7 @@ def told(feed: Feed, index: int, *hosts: str) -> None:
 
 def when(page: Page, expression: str) -> None:
     """Waits until it is true. The page's policy forbids the text to be evaluated inside, as wait_for_function does it."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not page.evaluate(expression):
         assert time.monotonic() < end, f"never: {expression}"
         time.sleep(0.02)

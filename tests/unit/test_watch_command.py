@@ -185,7 +185,7 @@ def test_a_page_beside_a_run_comes_and_goes_with_it(
         unfinished(folder)
         feed = Feed(folder)
         feed.event("begin", name="made", trials=4, pid=1)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while "page: http://127.0.0.1:" not in said:
             assert time.monotonic() < end
             time.sleep(0.02)

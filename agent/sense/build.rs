@@ -4,5 +4,8 @@ include!("../bpf_compile.rs");
 
 fn main() {
     // `refused` is for the tests alone.
-    compile_all(&["block", "cpu", "refused"], "the sensor cpu_exact and the block trace are");
+    compile_all(
+        &["block", "block_times", "cpu", "refused"],
+        "the sensors cpu_exact and block_times and the block trace are",
+    );
 }

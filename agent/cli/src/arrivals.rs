@@ -84,6 +84,7 @@ pub fn reading(before: &Totals, now: &Totals, read_ns: Nanos, span_ns: Nanos) ->
             value(OLDEST, open.oldest_wait_ns.0),
             grown(SPUN, |open| open.spun_ns.0),
         ],
+        times: Vec::new(),
         missing: None,
     })
 }

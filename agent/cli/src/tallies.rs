@@ -145,6 +145,7 @@ pub fn readings(job: &Job, before: &Totals, now: &Totals, read_ns: Nanos, span_n
                 .zip(entry.counters)
                 .map(|(metric, of)| Value(metric.name.to_owned(), String::new(), of(now) - of(before)))
                 .collect(),
+            times: Vec::new(),
             missing: None,
         })
         .collect()

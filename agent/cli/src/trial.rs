@@ -55,6 +55,7 @@ pub fn carry_out(
         cpus: job.cpus.clone(),
         warm_up: job.windows.warm_up_ns,
         timers: profiler.timers(),
+        storage: job.storage || job.disk.is_some() || job.files.is_some(),
         watched: job.watched.iter().map(|one| (one.role.clone(), one.process_ids.clone())).collect(),
     };
     let own = |name: &str| name == arrivals::NAME || tallies::has(name);

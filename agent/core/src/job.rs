@@ -235,6 +235,9 @@ pub struct Job {
     /// Sensors to read; absent: every one that is available.
     #[serde(default)]
     pub sensors: Option<Vec<String>>,
+    /// Whether the trial's load is on files or devices, of this host or of another: what the block layer does is read then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub storage: bool,
     /// CPU time that this end's own code takes before each write or answer: an application that computes.
     #[serde(default)]
     pub compute_ns: Nanos,
@@ -364,6 +367,7 @@ impl Default for Job {
             },
             cpus: Vec::new(),
             sensors: None,
+            storage: false,
             compute_ns: Nanos(0),
             think_ns: Nanos(0),
             serialised: false,

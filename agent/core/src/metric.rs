@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::histogram::Histogram;
 use crate::units::Nanos;
 
 /// How values of a metric combine.
@@ -36,6 +37,18 @@ pub struct Metric {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Value(pub String, pub String, pub u64);
 
+/// Times that were counted in the interval: metric, label, histogram. The label says what they are of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Times {
+    /// Name, such as `block.service_time_ns`.
+    pub metric: String,
+    /// What they are of, such as `dev=sda,operation=read,size=4KiB`.
+    pub label: String,
+    /// Counts by bucket.
+    pub times: Histogram,
+}
+
 /// What one sensor said at the end of an interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -50,6 +63,9 @@ pub struct Reading {
     pub cost_ns: Nanos,
     /// Values; counters that were reset since the last reading are left out and named in `missing`.
     pub values: Vec<Value>,
+    /// Times that it counted; most sensors count none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<Times>,
     /// Why something is missing, where it is: a sensor that could not be read has no values and says why.
     #[serde(default)]
     pub missing: Option<String>,

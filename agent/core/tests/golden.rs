@@ -235,6 +235,7 @@ fn record() -> Record {
             span_ns: Nanos(1_000_000_000),
             cost_ns: Nanos(20_000),
             values: vec![Value("cpu.idle_ns".to_owned(), "cpu=0".to_owned(), 250_000_000)],
+            times: Vec::new(),
             missing: None,
         }],
     }

@@ -5,6 +5,8 @@ mod events;
 mod kernel;
 #[cfg(not(has_bpf))]
 mod no_programs;
+#[cfg(has_bpf)]
+pub(crate) mod times;
 
 pub use events::{BlockEvent, BlockOperation};
 #[cfg(has_bpf)]

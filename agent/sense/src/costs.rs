@@ -20,6 +20,7 @@ pub fn costs() -> Vec<(&'static str, Nanos)> {
     let subject = Subject {
         sockets: flows.iter().map(AsRawFd::as_raw_fd).collect(),
         thread_ids: this_thread().into_iter().collect(),
+        storage: true,
         ..Subject::default()
     };
     let Ok(mut panel) = Panel::new(&Roots::default(), &subject, None) else { return Vec::new() };

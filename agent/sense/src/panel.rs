@@ -5,7 +5,7 @@ use iodyno_core::units::Nanos;
 use iodyno_sys::clock;
 
 use crate::sensor::{Roots, SenseError, Sensor, Subject};
-use crate::sensors::{find, SENSORS};
+use crate::sensors::{find, OF_STORAGE, SENSORS};
 
 /// The sensors of a trial.
 pub struct Panel {
@@ -30,8 +30,13 @@ impl Panel {
     pub fn new(roots: &Roots, subject: &Subject, wanted: Option<&[String]>) -> Result<Panel, SenseError> {
         let entries = match wanted {
             Some(names) => names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?,
-            None => SENSORS.iter().collect(),
+            None => {
+                let has = |name| subject.storage || !OF_STORAGE.contains(name);
+                SENSORS.iter().filter(|entry| has(&entry.name)).collect()
+            }
         };
+        // What is named is read, whatever the load is on.
+        let subject = &Subject { storage: subject.storage || wanted.is_some(), ..subject.clone() };
         let mut places: Vec<Place> = Vec::with_capacity(entries.len());
         for entry in entries {
             let sensor = (entry.open)(roots, subject).map_err(|error| error.to_string());
@@ -69,9 +74,13 @@ impl Place {
             Err(reason) => Err(reason.clone()),
         };
         let span_ns = self.last.map_or(Nanos(0), |last| read_ns.minus(last));
+        let mut times = Vec::new();
         let missing = match outcome {
             Ok(missing) => {
                 self.last = Some(read_ns);
+                if let Ok(sensor) = &mut self.sensor {
+                    times = sensor.times();
+                }
                 missing
             }
             Err(reason) => {
@@ -80,6 +89,6 @@ impl Place {
             }
         };
         let cost_ns = clock::thread_cpu().minus(cpu_before);
-        Reading { sensor: self.name.to_owned(), read_ns, span_ns, cost_ns, values, missing }
+        Reading { sensor: self.name.to_owned(), read_ns, span_ns, cost_ns, values, times, missing }
     }
 }

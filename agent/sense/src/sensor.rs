@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-use iodyno_core::metric::{Kind, Metric, Value};
+use iodyno_core::metric::{Kind, Metric, Times, Value};
 use iodyno_core::units::Nanos;
 
 /// Reads one source of counters.
@@ -15,6 +15,11 @@ pub trait Sensor: Send {
     /// # Errors
     /// When nothing of the source could be read; what was already put into `out` is then void.
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError>;
+
+    /// Times that were counted up to the last reading since the one before, and are given once.
+    fn times(&mut self) -> Vec<Times> {
+        Vec::new()
+    }
 }
 
 /// Where the kernel's file trees are; tests point them to recorded ones.
@@ -49,6 +54,8 @@ pub struct Subject {
     /// Timers that sample everything on a CPU anyway, by CPU: descriptors of performance events, which must stay open
     /// as long as the panel is read.
     pub timers: Vec<(u32, RawFd)>,
+    /// Whether the load is on files or devices.
+    pub storage: bool,
     /// Processes of others whose CPU time is to be known, by role.
     pub watched: Vec<(String, Vec<u32>)>,
 }

@@ -6,6 +6,7 @@ use iodyno_core::metric::Metric;
 use crate::facts;
 use crate::sensor::{Entry, Roots, SenseError, Subject};
 
+mod block_times;
 mod cgroup_cpu;
 mod context_switches;
 mod cpu_exact;
@@ -25,12 +26,13 @@ mod softnet;
 mod tcp_info;
 mod tcp_ip;
 mod threads;
+mod writeback;
 
 /// Every sensor, in the order in which they are read.
 ///
 /// Those whose growth is divided by the load's come first, so that they are read closest to when the load
 /// was counted.
-pub(crate) static SENSORS: [Entry; 19] = [
+pub(crate) static SENSORS: [Entry; 21] = [
     cpu_exact::ENTRY,
     cpu_times::ENTRY,
     cycles::ENTRY,
@@ -48,9 +50,14 @@ pub(crate) static SENSORS: [Entry; 19] = [
     qdisc::ENTRY,
     pressure::ENTRY,
     reclaim::ENTRY,
+    writeback::ENTRY,
     disks::ENTRY,
+    block_times::ENTRY,
     roles::ENTRY,
 ];
+
+/// Those that have something to say of loads on files and devices only; of another load they are read when they are named.
+pub(crate) const OF_STORAGE: [&str; 1] = [block_times::ENTRY.name];
 
 /// Every sensor with its metrics, for the reference.
 #[must_use]

@@ -27,7 +27,7 @@ _METRICS = (
     *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
     *("arrivals.%", "datagram.%", "server.%"),
     *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),
-    *("connect.%", "zerocopy.%", "stream.%", "disk.%"),
+    *("connect.%", "zerocopy.%", "stream.%", "disk.%", "block.%", "writeback.%"),
 )
 _MORE = (
     "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
@@ -83,7 +83,8 @@ class HostData:
     """What one host of a trial reported. `readings`: by sensor, then by index of the record; `histograms`: service times;
     `more_histograms`: what else was counted so, by name (`response_time`, `lateness`, `waiting`, `batch`, `io.CLASS` and
     `response.CLASS`). `classes`: counts by class of operation, by index of the record, where the load has classes.
-    `machine`: what it shares CPUs with; hosts of one machine have one.
+    `machine`: what it shares CPUs with; hosts of one machine have one. `sensed_times`: histograms that sensors counted, by
+    metric and label.
 
     `derived` keeps what many outcomes are made from, so that it is worked out once.
     """
@@ -98,6 +99,7 @@ class HostData:
     more_histograms: dict[str, dict[int, Histogram]] = field(default_factory=dict)
     classes: dict[str, dict[int, ClassCounts]] = field(default_factory=dict)
     machine: str = ""
+    sensed_times: dict[tuple[str, str], dict[int, Histogram]] = field(default_factory=dict)
     derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -447,6 +449,11 @@ def _fill(connection: Any, prefix: str, trials: Mapping[str, Trial]) -> None:
         "histograms", "operation, count, sum_ns, buckets, counts"
     ):
         end = end_of(trial, host)
+        metric, sensed, label = operation.partition("[")
+        if sensed:
+            counted = end.sensed_times.setdefault((metric, label.removesuffix("]")), {})
+            counted[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
+            continue
         kept = (
             end.histograms if operation in _SERVICE_TIMES else end.more_histograms.setdefault(operation, {})
         )

@@ -1,7 +1,7 @@
 """What the instrument itself takes of a host's CPUs while it measures.
 
 Three parts, all of which lie in the cost that is measured: the programs in the kernel (events x their measured time
-each) with the timer's interrupts for samples, both as sensor `cpu_exact` says; the readings of the sensors; and the
+each) with the timer's interrupts for samples, as the sensors `cpu_exact` and `block_times` say; the readings of the sensors; and the
 reader of the call stacks. Where call stacks are taken without `cpu_exact`, what the kernel takes for a sample is not
 known and left out. Symbols are looked up after the measured window and are not in it.
 """
@@ -12,6 +12,9 @@ from iodyno.analysis.cpu_classes import CPU_EXACT
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 
+_PROGRAMS = ((CPU_EXACT, "exact.observer_ns"), ("block_times", "block.observer_ns"))
+"""Sensors with programs in the kernel, and what these took."""
+
 
 def cost_ratio(trial: Trial, name: str) -> Measured:
     """CPU time that the instrument took on a host, as a share of one CPU."""
@@ -20,14 +23,17 @@ def cost_ratio(trial: Trial, name: str) -> Measured:
     parts = []
     for record in host.measured:
         found = [by_index[record.index] for by_index in host.readings.values() if record.index in by_index]
-        exact = host.readings.get(CPU_EXACT, {}).get(record.index)
         kernel_ns = sum(
-            value for (metric, _), value in (exact.values if exact else {}).items() if metric == "exact.observer_ns"
-        )  # fmt: skip
+            value
+            for sensor, metric in _PROGRAMS
+            if (reading := host.readings.get(sensor, {}).get(record.index)) is not None
+            for (name, _), value in reading.values.items()
+            if name == metric
+        )
         taken = kernel_ns + sum(reading.cost_ns for reading in found) + sampler * record.span_ns
         parts.append((float(taken), float(record.span_ns)))
     counted = ["readings of the sensors"]
-    counted += ["programs in the kernel"] if any(host.labels(CPU_EXACT, "exact.observer_ns")) else []
+    counted += ["programs in the kernel"] if any(host.labels(*each) for each in _PROGRAMS) else []
     counted += ["call stacks"] if sampler else []
     return total_ratio(parts, note=f"of one CPU: {', '.join(counted)}")
 

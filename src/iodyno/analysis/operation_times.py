@@ -15,6 +15,7 @@ from typing import Literal
 
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of, bucket_of, merge
+from iodyno.analysis.storage import block_times
 
 Clock = Literal["service", "response"]
 """From the first attempt to the end of an operation; from when it was to begin to its end."""
@@ -74,6 +75,7 @@ def times_of(trial: Trial) -> tuple[OperationTimes, ...]:
     """Every operation of a trial by every clock that it has, hosts merged interval by interval; without empty ones."""
     # Of hosts of one machine `hosts` has the first only, `clients` all.
     found = list(_of_hosts((trial.clients or trial.hosts).values(), beside=False))
+    found += _of_devices(trial)
     if trial.bystander is not None:
         found += _of_hosts(trial.bystander.hosts.values(), beside=True)
     return tuple(each for each in found if each.count)
@@ -103,6 +105,17 @@ def _of_hosts(hosts: Iterable[HostData], *, beside: bool) -> Iterable[OperationT
         by_host = [(host, found) for host, found in each if found and host.records]
         if by_host:
             yield _merged_hosts(operation, clock, by_host, beside)
+
+
+def _of_devices(trial: Trial) -> Iterable[OperationTimes]:
+    """What the block device under the target took for reads and writes, on each machine that tells."""
+    for kind in ("read", "write"):
+        parts = [
+            (host, block_times.times_of(trial, host, operations=(kind,))) for host in trial.hosts.values()
+        ]
+        told = [(host, found) for host, found in parts if found and host.records]
+        if told:
+            yield _merged_hosts(f"{kind} at the device", "service", told, beside=False)
 
 
 def _merged_hosts(

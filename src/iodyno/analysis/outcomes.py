@@ -21,7 +21,7 @@ from iodyno.analysis.cost import CostBasis, Unit
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
-from iodyno.analysis.storage import cache, classes, devices, fairness, roles
+from iodyno.analysis.storage import block_times, cache, classes, devices, fairness, memory, roles
 from iodyno.core.disk_outcomes import NAMES_OF_DISKS
 from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
 from iodyno.core.volume import ROLES
@@ -128,6 +128,15 @@ OF_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
 }
 
 
+_KINDS = {"": ("read", "write"), "read_": ("read",), "write_": ("write",)}
+
+
+def _device_time(
+    measure_one: Callable[..., Measured], metric: str, operations: tuple[str, ...]
+) -> Callable[[Trial, str, CostBasis], Measured]:
+    return lambda trial, host, _: measure_one(trial, host, metric, operations)
+
+
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 
 OF_DISK_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
@@ -184,6 +193,33 @@ OF_DISK_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
     "device_depth": lambda trial, host, _: devices.depth(trial, host),
     "device_read_bytes_per_s": lambda trial, host, _: devices.per_second(trial, host, "disk.read_bytes"),
     "device_write_bytes_per_s": lambda trial, host, _: devices.per_second(trial, host, "disk.write_bytes"),
+    "device_operations_per_s": lambda trial, host, _: block_times.per_second(trial, host, "block.operations"),
+    "device_errors_per_s": lambda trial, host, _: block_times.per_second(trial, host, "block.errors"),
+    "device_slow_operations_per_s": lambda trial, host, _: block_times.per_second(
+        trial, host, "block.slow_operations"
+    ),
+    "device_merged_ratio": lambda trial, host, _: devices.merged_ratio(trial, host),
+    **{
+        f"device_{kind}service_time_mean_ns": _device_time(block_times.mean, block_times.SERVICE, operations)
+        for kind, operations in _KINDS.items()
+    },
+    **{
+        f"device_{kind}service_time_{n}_ns": _device_time(
+            partial(block_times.quantile, q=q), block_times.SERVICE, operations
+        )
+        for kind, operations in _KINDS.items()
+        for n, q in _QUANTILES.items()
+    },
+    "device_queue_time_mean_ns": _device_time(block_times.mean, block_times.QUEUE, _KINDS[""]),
+    "device_queue_time_p99_ns": _device_time(
+        partial(block_times.quantile, q=0.99), block_times.QUEUE, _KINDS[""]
+    ),
+    "cpu_block_softirq_us_per_io": lambda trial, host, _: roles.of_block_interrupts(trial, host),
+    "cpu_irq_us_per_io": roles.of_hard_interrupts,
+    "dirtied_bytes_per_s": lambda trial, host, _: memory.per_second(trial, host, "writeback.dirtied_bytes"),
+    "written_back_bytes_per_s": lambda trial, host, _: memory.per_second(
+        trial, host, "writeback.written_bytes"
+    ),
 }
 """Outcomes of a host in such a trial: of a client, and of the machine that it is on."""
 

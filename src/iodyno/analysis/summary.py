@@ -24,7 +24,7 @@ from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL, measure
 from iodyno.analysis.script import FoundScript, scripts_of
 from iodyno.analysis.steady_state import steady_state
-from iodyno.analysis.storage import cache
+from iodyno.analysis.storage import block_times, cache
 from iodyno.analysis.wall import Wall, walls_of
 from iodyno.core.decision import Standing
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
@@ -382,6 +382,7 @@ def _trial_doubts(
         found += [unsteady] if unsteady else []
         found += physics.check_trial(trial, hello, basis.accounting)
         found += cache.unproved(trial)
+        found += block_times.lost(trial)
     return found
 
 

@@ -76,11 +76,13 @@ def job_of(
         # An agent in a sandbox or a guest numbers its CPUs by itself, and has all that it sees.
         "cpus": [] if host in rig.observers and role != "idle" else list(rig.cpus[host]),
         "sensors": rig.sensors_of(host),
+        # A host that is only looked at may be the one that serves the files.
+        **({"storage": True} if workload.hosts else {}),
         "compute_ns": settings.get({"send": "compute", "receive": "server_compute"}.get(end, ""), 0),
         "think_ns": settings.get({"send": "think", "receive": "reader_think"}.get(end, ""), 0),
         "serialised": settings.get("serialised", False) if end == "send" else False,
         "cpu_quota_percent": settings.get(
-            {"send": "sender_quota", "receive": "receiver_quota"}.get(role, "")
+            {"send": "sender_quota", "receive": "receiver_quota", "alone": "quota"}.get(role, "")
         ),
         "profile_hz": rig.experiment.profile_hz
         if role != "idle" and (role != "alone" or rig.leads(host))

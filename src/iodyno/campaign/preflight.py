@@ -31,7 +31,7 @@ _DEFAULT_BUFFER_BYTES = 128 << 10  # tcp_rmem's default; the sender's is smaller
 _COARSE_STEP_NS = 1_000
 _TEST_WINDOWS = Windows(warm_up_ns=0, measured_ns=100_000_000, drain_ns=10_000_000, interval_ns=100_000_000)
 
-_SLOW = ("think", "reader_think", "compute", "sender_quota", "receiver_quota")
+_SLOW = ("think", "reader_think", "compute", "sender_quota", "receiver_quota", "quota", "device_limit")
 
 
 class NoDataError(PreflightError):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iodyno.campaign import alone, meeting, observed
+from iodyno.campaign import alone, held_device, meeting, observed
 from iodyno.campaign.job import job_of, with_port
 from iodyno.campaign.rig import Rig, together
 from iodyno.campaign.scripted import load_settings
@@ -87,6 +87,7 @@ async def carry_out(
             listens_at = places.enter_context(meeting.place(flow.rig, flow.settings))
             if listens_at is not None:
                 flow.account.hosts[flow.rig.experiment.workload.receiver]["job"]["address"] = listens_at
+        places.enter_context(held_device.throttled(rig, account, settings))
         async with (
             rig.knobs.turned(settings, account),
             rig.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,

@@ -142,6 +142,67 @@ _EVERY = (
         for name in ("read", "write")
     ),
     OutcomeKind(
+        "device_operations_per_s", "1/s", "Operations of every kind that ended at the device per second.", per_host=True
+    ),
+    OutcomeKind(
+        "device_errors_per_s", "1/s", "Operations at the device that failed per second.", per_host=True, better="lower"
+    ),
+    OutcomeKind(
+        "device_slow_operations_per_s",
+        "1/s",
+        "Operations at the device per second that took more than 20 ms, from when they were made to their end.",
+        per_host=True,
+        better="lower",
+    ),
+    OutcomeKind(
+        "device_merged_ratio",
+        "1",
+        "Share of the reads and writes for the device that became part of one that waited in its queue.",
+        per_host=True,
+    ),
+    *(
+        OutcomeKind(
+            f"device_{kind}service_time_{name}_ns",
+            "ns",
+            f"{what} time from when {whose} is handed to the device to its completion, as the kernel counts it.",
+            per_host=True,
+            better="lower",
+        )
+        for kind, whose in (("", "a read or write"), ("read_", "a read"), ("write_", "a write"))
+        for name, what in (("mean", "Mean"), *_QUANTILES)
+    ),
+    *(
+        OutcomeKind(
+            f"device_queue_time_{name}_ns",
+            "ns",
+            f"{what} time from when a read or write is made in the kernel to when it is handed to the device.",
+            per_host=True,
+            better="lower",
+        )
+        for name, what in (("mean", "Mean"), ("p99", "99th percentile"))
+    ),
+    OutcomeKind(
+        "cpu_block_softirq_us_per_io",
+        "us/IO",
+        "The part of cpu_us_per_io in soft interrupts of the block layer.",
+        per_host=True,
+        better="lower",
+    ),
+    OutcomeKind(
+        "cpu_irq_us_per_io",
+        "us/IO",
+        "The part of cpu_us_per_io in hard interrupts, less the background there.",
+        per_host=True,
+        better="lower",
+    ),
+    *(
+        OutcomeKind(f"{name}_bytes_per_s", "B/s", f"{what} per second, of the whole machine.", per_host=True)
+        for name, what in (
+            ("dirtied", "Bytes of files that became dirty in the page cache"),
+            ("written_back", "Bytes written back from it"),
+        )
+    ),
+    OutcomeKind(
         "read_from_cache_ratio",
         "1",
         "Share of the bytes read that the device did not give: they came from the page cache.",

@@ -171,6 +171,13 @@ PARAMETERS = (
     Parameter("off_time", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
     Parameter("burst", "count", "Operations that begin together at an arrival.", high=10**6, default=1),
     *replay.PARAMETERS,
+    Parameter(
+        "device_limit",
+        "rate",
+        "Reads, and writes, per second to which the device under the target is throttled for the load, by a control group.",
+        high=10**9,
+    ),
+    Parameter("quota", "count", "CPU time of the agent of each host, in percent of one CPU.", high=100_000),
     Parameter("clients", "count", "Hosts that take part, from the first on; left out: all.", high=1000),
     Parameter(
         "on_client_loss",

@@ -36,6 +36,7 @@ class WarningCode(StrEnum):
     CLIENT_LOST = "client_lost"
     READ_FROM_CACHE = "read_from_cache"
     DISK_ERRORS = "disk_errors"
+    BLOCK_TIMES_LOST = "block_times_lost"
     # about numbers
     NOT_STEADY = "not_steady"
     SPLIT_UNRELIABLE = "split_unreliable"

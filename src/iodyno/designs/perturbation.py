@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from iodyno.core.design import Design, PlannedTrial, Point, ProofPlan
@@ -27,6 +27,8 @@ WINDOWS = Windows(warm_up_ns=500_000_000, measured_ns=1_500_000_000, interval_ns
 
 _CPU_SHARE = 0.7
 """Chosen: trials that differ by 5 % then leave the elasticity known to 0.2 after six pairs."""
+_DEVICE_SHARE = 0.7
+"""As for CPU time."""
 _BUFFER_LEAST = 2048
 _AUTOMATIC = "the kernel sizes that buffer by itself: set {setting} to have it tested"
 
@@ -35,12 +37,15 @@ _AUTOMATIC = "the kernel sizes that buffer by itself: set {setting} to have it t
 class Suspicion:
     """What may limit at a point: limiters, the likeliest first.
 
-    `cpus`: the CPU time that the agent of each host could have there, in CPUs: what it took and what idled.
+    `cpus`: the CPU time that the agent of each host could have there, in CPUs: what it took and what idled. `devices`: the
+    operations per second that the device under each host's target could do there: what it did over the share of time in
+    which it was busy.
     """
 
     point: Point
     limiters: tuple[str, ...]
     cpus: Mapping[str, float]
+    devices: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,13 @@ class _Case:
     settings: Mapping[str, Level]
     sends: bool
     cpus: float | None
+    alone: bool = False
+    device_per_s: float | None = None
+
+    @property
+    def quota(self) -> str:
+        """The setting that gives the agent of this end less CPU time."""
+        return "quota" if self.alone else "sender_quota" if self.sends else "receiver_quota"
 
     def number(self, *names: str) -> tuple[str, int] | None:
         """The first of the settings that is set to a number above 0, as the name to set and the number."""
@@ -98,7 +110,7 @@ def _application(case: _Case) -> tuple[Perturbation, ...] | str:
 def _cpu(case: _Case) -> tuple[Perturbation, ...] | str:
     if case.cpus is None:
         return "it is not known how much CPU time the agent could have"
-    setting = "sender_quota" if case.sends else "receiver_quota"
+    setting = case.quota
     if case.number(setting) is not None:
         return "the agent has a CPU quota already: its CPU time cannot be told from that"
     percent = max(1, round(100 * _CPU_SHARE * case.cpus))
@@ -106,7 +118,7 @@ def _cpu(case: _Case) -> tuple[Perturbation, ...] | str:
 
 
 def _quota(case: _Case) -> tuple[Perturbation, ...] | str:
-    found = case.number("sender_quota" if case.sends else "receiver_quota")
+    found = case.number(case.quota)
     if found is None:
         return "the quota is not the lab's: no setting changes it"
     return case.scaled(found, 1.25), case.scaled(found, 0.8)
@@ -156,6 +168,32 @@ def _connections(case: _Case) -> tuple[Perturbation, ...] | str:
     return (case.scaled(found, 2.0), *fewer)
 
 
+def _disk(case: _Case) -> tuple[Perturbation, ...] | str:
+    """The device as the lab has throttled it, faster and slower; else throttled to less than it could do."""
+    if not case.alone:
+        return "no setting of the lab changes that resource"
+    found = case.number("device_limit")
+    if found is not None:
+        return case.scaled(found, 1.25), case.scaled(found, 0.8)
+    if case.device_per_s is None:
+        return "it is not known how many operations per second the device could do"
+    limit = max(1, round(_DEVICE_SHARE * case.device_per_s))
+    return (Perturbation(case.limiter, "tighten", "device_limit", None, limit, limit / case.device_per_s),)
+
+
+def _operations_at_a_time(case: _Case) -> tuple[Perturbation, ...] | str:
+    """Of a load on storage: its depth, where the interface has one, else its threads."""
+    if not case.alone:
+        return _connections(case)
+    setting = "depth" if case.settings.get("interface") in ("io_uring", "aio") else "workers"
+    if setting not in case.settings:
+        return "threads of a file program are its own: no setting changes how many there are"
+    found = case.number(setting)
+    assert found is not None, "it is a count"
+    fewer = (case.scaled(found, 0.5),) if found[1] % 2 == 0 else ()
+    return (case.scaled(found, 2.0), *fewer)
+
+
 _CHANGES: Mapping[str, _Changes] = {
     "receive_window": _buffer("receive_buffer", 2.0),
     # The kernel takes a whole segment of up to 64 KiB into a buffer that has any room (sk_stream_memory_free), so that
@@ -173,23 +211,31 @@ _CHANGES: Mapping[str, _Changes] = {
     "link_rate": _link,
     "queue": _queue,
     "loss": _queue,
-    "concurrency": _connections,
+    "concurrency": _operations_at_a_time,
     "congestion_window": _connections,
     "offered_load": _rate,
+    "disk": _disk,
 }
 
 
 def changes(
-    limiter: str, settings: Mapping[str, Level], *, sends: bool, cpus: float | None
+    limiter: str,
+    settings: Mapping[str, Level],
+    *,
+    sends: bool,
+    cpus: float | None,
+    alone: bool = False,
+    device_per_s: float | None = None,
 ) -> tuple[Perturbation, ...] | str:
     """What tests the limiter at these settings; a text: why nothing does.
 
-    `sends`: whether it is one of the sending host.
+    `sends`: whether it is one of the sending host; `alone`: whether the load needs no other end; `device_per_s`: operations
+    per second that the device under its target could do.
     """
     make = _CHANGES.get(limiter.rpartition(".")[2])
     if make is None:
         return "no setting of the lab changes that resource"
-    return make(_Case(limiter, settings, sends, cpus))
+    return make(_Case(limiter, settings, sends, cpus, alone, device_per_s))
 
 
 def windows(of: Windows) -> Windows:
@@ -219,7 +265,14 @@ def plan(experiment: Experiment, design: Design, suspicions: Sequence[Suspicion]
             host = limiter.rpartition(".")[0]
             sends = host != experiment.workload.receiver
             settings = experiment.settings(point.levels)
-            found = changes(limiter, settings, sends=sends, cpus=suspicion.cpus.get(host))
+            found = changes(
+                limiter,
+                settings,
+                sends=sends,
+                cpus=suspicion.cpus.get(host),
+                alone=bool(experiment.workload.hosts),
+                device_per_s=suspicion.devices.get(host),
+            )
             if isinstance(found, str):
                 untestable.setdefault(point.id, {})[limiter] = found
             elif found[0].setting not in {change.setting for change in tested}:

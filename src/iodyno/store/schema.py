@@ -58,7 +58,7 @@ PARTS: dict[str, pa.Schema] = {
     # One row per interval of one host and kind of values, counts per bucket of the layout, sparse. `operation` is `write`
     # or `read` for service times, `io` where the load has classes, and then `io.CLASS` and `response.CLASS` of each;
     # `response_time`, `lateness` and `waiting` for times of an open loop; `batch` for messages of
-    # a call, whose sum is no time.
+    # a call, whose sum is no time; `METRIC[LABEL]` for times that a sensor counted, such as those of a block device.
     "histograms": pa.schema(
         [
             *_PLACE,

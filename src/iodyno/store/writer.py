@@ -143,6 +143,10 @@ class TrialWriter:
                 continue
             row = {**place, **when, "metric": metric, "label": label, "value": value}
             self._add("series", row)
+        for one in reading.get("times") or ():
+            values = {name: one["times"][name] for name in ("count", "sum_ns", "buckets", "counts")}
+            named = {"operation": f"{one['metric']}[{one['label']}]", "layout": HISTOGRAM_LAYOUT}
+            self._add("histograms", {**place, **named, **values})
         cost = {"cost_ns": reading["cost_ns"], "missing": "; ".join(missing) or None}
         self._add("sensors", {**place, **when, **cost})
 

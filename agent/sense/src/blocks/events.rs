@@ -22,7 +22,7 @@ pub enum BlockOperation {
 
 impl BlockOperation {
     /// By the lowest eight bits of the request's flags.
-    fn of(flags: u32) -> Self {
+    pub(super) fn of(flags: u32) -> Self {
         match flags & 0xff {
             0 => Self::Read,
             1 => Self::Write,
@@ -76,8 +76,6 @@ impl BlockEvent {
         let bytes: &[u8; EVENT_BYTES] = bytes.try_into().ok()?;
         let long = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         let short = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
-        let name = &bytes[56..];
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         Some(BlockEvent {
             queued: Nanos(long(0)),
             issued: Nanos(long(8)),
@@ -88,13 +86,16 @@ impl BlockEvent {
             process: short(40),
             user: short(44),
             device: (short(48), short(52)),
-            // A process may call itself anything, and a line has columns.
-            name: String::from_utf8_lossy(&name[..end])
-                .chars()
-                .map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c })
-                .collect(),
+            name: plain(&bytes[56..]),
         })
     }
+}
+
+/// The name of a process up to its zero, without what would break a line: it may call itself anything.
+pub(super) fn plain(name: &[u8]) -> String {
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    let told = String::from_utf8_lossy(&name[..end]);
+    told.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -14,8 +14,14 @@ const SECTOR_BYTES: u64 = 512;
 const MILLISECOND: u64 = 1_000_000;
 
 /// Column behind the name, metric, width in the kernel, how much of the metric's unit one is.
-const COUNTERS: [(usize, Metric, Width, u64); 8] = [
+const COUNTERS: [(usize, Metric, Width, u64); 10] = [
     (0, of_disk("disk.read_operations", "1", "Reads completed."), Width::Bits64, 1),
+    (
+        1,
+        of_disk("disk.reads_merged", "1", "Reads that became part of one that was waiting."),
+        Width::Bits64,
+        1,
+    ),
     (2, of_disk("disk.read_bytes", "bytes", "Bytes read."), Width::Bits64, SECTOR_BYTES),
     (
         3,
@@ -24,6 +30,12 @@ const COUNTERS: [(usize, Metric, Width, u64); 8] = [
         MILLISECOND,
     ),
     (4, of_disk("disk.write_operations", "1", "Writes completed."), Width::Bits64, 1),
+    (
+        5,
+        of_disk("disk.writes_merged", "1", "Writes that became part of one that was waiting."),
+        Width::Bits64,
+        1,
+    ),
     (6, of_disk("disk.write_bytes", "bytes", "Bytes written."), Width::Bits64, SECTOR_BYTES),
     (
         7,
@@ -47,8 +59,8 @@ const IN_FLIGHT: Metric =
     gauge("disk.in_flight", "1", DISKSTATS, "dev=sda", "Operations handed to the driver and not completed.");
 const IN_FLIGHT_COLUMN: usize = 8;
 
-const METRICS: [Metric; 9] = {
-    let mut metrics = [IN_FLIGHT; 9];
+const METRICS: [Metric; 11] = {
+    let mut metrics = [IN_FLIGHT; 11];
     let mut index = 0;
     while index < COUNTERS.len() {
         metrics[index] = COUNTERS[index].1;

@@ -15,6 +15,7 @@ from statistics import fmean
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.goodput import goodput
 from iodyno.analysis.interval import t_interval
+from iodyno.analysis.storage import classes
 from iodyno.core.limiter import Elasticity, Perturbation, Proof, kind_of
 
 LEAST = 0.2
@@ -106,4 +107,6 @@ def _change(trial: Trial) -> Perturbation:
 
 
 def _rate(trial: Trial) -> float | None:
-    return goodput(trial).value if trial.finished else None
+    if not trial.finished:
+        return None
+    return (classes.operations_per_s(trial) if trial.clients else goodput(trial)).value

@@ -10,6 +10,7 @@ from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.rules import RULES, WINDOWS_LEAST, Criterion, Rule
 from iodyno.analysis.limiter.signals import Signal, View
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
+from iodyno.analysis.storage import devices
 from iodyno.core.limiter import LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
 
 NEAR_SCORE = 0.5
@@ -199,4 +200,21 @@ def capacities(trials: Sequence[Trial]) -> Mapping[str, float]:
             if own.values and idle.values:
                 taken = fmean(own.values.values()) + fmean(idle.values.values()) * view.cpus
                 found.setdefault(view.host.name, []).append(taken)
+    return {host: fmean(values) for host, values in found.items()}
+
+
+def device_capacities(trials: Sequence[Trial]) -> Mapping[str, float]:
+    """Operations per second that the device under each client's target could do: what it did over the share of the time in
+    which it was busy, means over the trials (the utilisation law, Denning and Buzen 1978). Of a device that serves several at
+    a time it is what it did, as long as it was never idle.
+    """
+    found: dict[str, list[float]] = {}
+    for trial in trials:
+        view = View.of(trial, ALONE) if trial.clients else None
+        if view is None:
+            continue
+        busy = devices.busy_ratio(trial, view.host.name).value
+        done = devices.operations_per_s(trial, view.host.name).value
+        if busy and done:
+            found.setdefault(view.host.name, []).append(done / min(1.0, busy))
     return {host: fmean(values) for host, values in found.items()}

@@ -43,6 +43,44 @@ def depth(trial: Trial, name: str) -> Measured:
     return _of_device(trial, name, "disk.in_flight_ns", 1.0)
 
 
+def operations_per_s(trial: Trial, name: str) -> Measured:
+    """Reads and writes per second that the device completed, after merging."""
+    host = trial.hosts.get(name)
+    label = None if host is None else device_of(trial, host)
+    if host is None or label is None:
+        return _of_device(trial, name, "disk.read_operations", 1e9)
+    keys = [(metric, label) for metric in ("disk.read_operations", "disk.write_operations")]
+    parts = [
+        (sum(reading.values[key] for key in keys), reading.span_ns)
+        for reading in host.measured_readings(SENSOR)
+        if all(key in reading.values for key in keys)
+    ]
+    return total_ratio(
+        parts, scale=1e9, note=f"device {label.removeprefix('dev=')}", nothing=host.why_missing(SENSOR)
+    )
+
+
+def merged_ratio(trial: Trial, name: str) -> Measured:
+    """Of the reads and writes that came to the device's queue, the share that became part of one that waited there."""
+    host = trial.hosts.get(name)
+    label = None if host is None else device_of(trial, host)
+    if host is None or label is None:
+        return _of_device(trial, name, "disk.reads_merged", 1.0)
+    parts = []
+    for reading in host.measured_readings(SENSOR):
+        merged, done = (
+            [reading.values.get((metric, label)) for metric in metrics]
+            for metrics in (
+                ("disk.reads_merged", "disk.writes_merged"),
+                ("disk.read_operations", "disk.write_operations"),
+            )
+        )
+        if None not in (*merged, *done):
+            joined = float(sum(value or 0 for value in merged))
+            parts.append((joined, joined + sum(value or 0 for value in done)))
+    return total_ratio(parts, note=f"device {label.removeprefix('dev=')}", nothing=host.why_missing(SENSOR))
+
+
 def _of_device(trial: Trial, name: str, metric: str, scale: float) -> Measured:
     host = trial.hosts.get(name)
     if host is None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from iodyno.analysis import cost
 from iodyno.analysis.cost import CostBasis
+from iodyno.analysis.cpu_classes import CPU_EXACT, TIER_NOTES
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.core.volume import ROLES
@@ -49,6 +50,40 @@ def of_the_rest(trial: Trial, name: str, basis: CostBasis) -> Measured:
     # Intervals of both are not of one reading each; what is left keeps those of the whole, moved.
     taken = sum(known)
     return replace(rest, value=rest.value - taken, intervals=tuple(part - taken for part in rest.intervals))
+
+
+def of_hard_interrupts(trial: Trial, name: str, basis: CostBasis) -> Measured:
+    """CPU microseconds of hard interrupts for each read or write: those of the device, and the timer's, less the
+    background.
+    """
+    return _in_us(cost.cpu_time(trial, name, basis, "operation", "irq"))
+
+
+def of_block_interrupts(trial: Trial, name: str) -> Measured:
+    """CPU microseconds of the block layer's soft interrupts (vector BLOCK) for each read or write.
+
+    There are some only where an operation ends on another CPU than it began on; else its end is part of the hard interrupt
+    or, of a device that is a task, of that task.
+    """
+    host = trial.hosts.get(name)
+    if host is None:
+        return missing("another host on the same machine reads its CPUs")
+    done = {record.index: record.operations for record in host.measured}
+    parts = [
+        (
+            float(
+                sum(
+                    value
+                    for (metric, label), value in reading.values.items()
+                    if metric == "exact.softirq_ns" and label.endswith("vector=BLOCK")
+                )
+            ),
+            float(done[index]),
+        )
+        for index, reading in host.readings.get(CPU_EXACT, {}).items()
+        if index in done and reading.values
+    ]
+    return total_ratio(parts, scale=1e-3, note=TIER_NOTES["bpf"], nothing=host.why_missing(CPU_EXACT))
 
 
 def _in_us(found: Measured) -> Measured:

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+//
+// What is counted of operations of the block layer. `src/blocks/times.rs` reads it.
+#pragma once
+
+// Devices, operations and classes of size that there is room for together.
+#define SERIES 64
+// Classes of size: up to 4 KiB, 8 KiB, ... 1 MiB, and more.
+#define CLASSES 10
+// Processes that have operations begun; what others begin is counted with their series only.
+#define PROCESSES 256
+
+// Layout of the histograms: 32 buckets an octave, 3.1 % wide, up to 18 minutes.
+#define SUB_BITS 5
+#define TOP_BITS 40
+#define BUCKETS (((TOP_BITS - SUB_BITS - 1) << SUB_BITS) + (2 << SUB_BITS))
+
+// From here on an operation is slow, from when it was made to its end. chosen: longer than a seek and a turn of a disk of
+// 7200 turns a minute take together, so that beyond it something waited.
+#define SLOW_NS 20000000ULL
+
+// Why an operation is in no series.
+enum { NO_ROOM, UNSEEN, BEGUN_BEFORE, REASONS };
+
+struct series_key {
+	__u32 device;     // major << 20 | minor, as the kernel's own dev_t
+	__u16 operation;  // enum req_op, linux/blk_types.h
+	__u16 class;
+};
+
+struct series {
+	__u64 operations;
+	__u64 bytes;
+	__u64 errors;
+	__u64 slow;
+	__u64 queue_ns;    // from when they were made to when they were handed to the device
+	__u64 service_ns;  // from there to their completion
+	__u32 queue[BUCKETS];
+	__u32 service[BUCKETS];
+};
+
+struct process {
+	__u64 operations;
+	__u64 bytes;
+	char name[16];
+};
+
+struct slow_operation {
+	__u64 made_ns;
+	__u64 issued_ns;
+	__u64 ended_ns;
+	__u64 sector;
+	struct series_key series;
+	__u64 bytes;
+};

@@ -1,0 +1,393 @@
+//! Times of operations, as `bpf/block_times.bpf.c` counts them in the kernel.
+
+use std::collections::HashMap as Map;
+use std::path::Path;
+
+use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
+use aya::programs::tp_btf::BtfTracePointLink;
+use aya::programs::{BtfTracePoint, Program};
+use aya::{include_bytes_aligned, Btf, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
+use iodyno_core::histogram::{bucket_of, Histogram};
+use iodyno_core::units::Nanos;
+use iodyno_sys::clock;
+
+use super::BlockOperation;
+use crate::exact::refusal::Refusal;
+
+static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block_times.bpf.o"));
+
+/// Program and tracepoint. The end of an operation comes last: a begin without its end is harmless. Of two at one tracepoint
+/// the kernel runs that first which was attached first.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("given_back", "block_rq_requeue"),
+    ("queued", "block_rq_insert"),
+    ("issued", "block_rq_issue"),
+    ("issued_inside", "block_rq_issue"),
+    ("completed", "block_rq_complete"),
+    ("completed_inside", "block_rq_complete"),
+];
+/// Layout of the kernel's histograms, as in `bpf/block_times.h`.
+const SUB_BITS: u32 = 5;
+const TOP_BITS: u32 = 40;
+const BUCKETS: usize = (((TOP_BITS - SUB_BITS - 1) as usize) << SUB_BITS) + (2 << SUB_BITS);
+/// Words of 64 bits before the histograms of a series.
+const HEAD: usize = 6;
+const WORDS: usize = HEAD + BUCKETS;
+
+/// What a series is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SeriesKey {
+    /// The device's number.
+    pub device: (u32, u32),
+    /// What its operations do (`enum req_op`).
+    pub operation: u8,
+    /// Class of their size: 0 up to 4 KiB, then one for each power of two.
+    pub class: u8,
+}
+
+impl SeriesKey {
+    fn of(word: u64) -> Self {
+        let device = word as u32;
+        SeriesKey {
+            device: (device >> 20, device & 0xf_ffff),
+            operation: (word >> 32) as u8,
+            class: (word >> 48) as u8,
+        }
+    }
+
+    /// As a label has it: `operation=read,size=8KiB`, where the size is the largest of the class.
+    pub fn label(self) -> String {
+        let operation = match BlockOperation::of(u32::from(self.operation)) {
+            BlockOperation::Read => "read",
+            BlockOperation::Write => "write",
+            BlockOperation::Flush => "flush",
+            BlockOperation::Discard => "discard",
+            BlockOperation::Other => "other",
+        };
+        let size = match self.class {
+            class @ 0..=7 => format!("{}KiB", 4 << class),
+            8 => "1MiB".to_owned(),
+            _ => "more".to_owned(),
+        };
+        format!("operation={operation},size={size}")
+    }
+}
+
+/// Counts of a series so far, of all CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Series {
+    /// Operations that ended, also those that failed.
+    pub operations: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Operations that took longer than 20 ms from when they were made to their end (`SLOW_NS`).
+    pub slow: u64,
+    queue_ns: u64,
+    service_ns: u64,
+    queue: Vec<u32>,
+    service: Vec<u32>,
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        Series {
+            operations: 0,
+            bytes: 0,
+            errors: 0,
+            slow: 0,
+            queue_ns: 0,
+            service_ns: 0,
+            queue: vec![0; BUCKETS],
+            service: vec![0; BUCKETS],
+        }
+    }
+}
+
+impl Series {
+    fn add(&mut self, words: &[u64; WORDS]) {
+        let head = [
+            &mut self.operations,
+            &mut self.bytes,
+            &mut self.errors,
+            &mut self.slow,
+            &mut self.queue_ns,
+            &mut self.service_ns,
+        ];
+        for (sum, word) in head.into_iter().zip(words) {
+            *sum = sum.wrapping_add(*word);
+        }
+        // Two counts of 32 bits lie in each word, as the machine orders its bytes.
+        let counts = words[HEAD..].iter().flat_map(|word| {
+            let bytes = word.to_ne_bytes();
+            [0, 4].map(|at| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+        });
+        for (sum, count) in self.queue.iter_mut().chain(&mut self.service).zip(counts) {
+            *sum = sum.wrapping_add(count);
+        }
+    }
+
+    /// Times from when operations were made to when they were handed to the device, since `before`.
+    pub fn queue_since(&self, before: &Series) -> Histogram {
+        histogram(&self.queue, &before.queue, self.queue_ns.wrapping_sub(before.queue_ns))
+    }
+
+    /// Times from there to their completion, since `before`.
+    pub fn service_since(&self, before: &Series) -> Histogram {
+        histogram(&self.service, &before.service, self.service_ns.wrapping_sub(before.service_ns))
+    }
+}
+
+/// The growth in the agent's own layout: what fell into one of the kernel's buckets goes to that in whose range its middle
+/// lies, at most 1.6 % from any of its values. The sum is exact.
+fn histogram(now: &[u32], before: &[u32], sum_ns: u64) -> Histogram {
+    let mut grown = Histogram { sum_ns, ..Histogram::default() };
+    for (index, (now, before)) in now.iter().zip(before).enumerate() {
+        let count = u64::from(now.wrapping_sub(*before));
+        if count > 0 {
+            grown.count += count;
+            grown.buckets.push(bucket_of(middle(index)) as u32);
+            grown.counts.push(count);
+        }
+    }
+    grown
+}
+
+/// A value in the middle of one of the kernel's buckets.
+fn middle(index: usize) -> u64 {
+    if index < (2 << SUB_BITS) {
+        return index as u64;
+    }
+    let shift = (index >> SUB_BITS) - 1;
+    let mantissa = (index - (shift << SUB_BITS)) as u64;
+    (mantissa << shift) + (1 << shift) / 2
+}
+
+/// A process that had operations begun so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// Its id.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Operations.
+    pub operations: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// An operation that took longer than that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlowOperation {
+    /// When it was made.
+    pub made: Nanos,
+    /// When it was handed to the device.
+    pub issued: Nanos,
+    /// When it was complete.
+    pub ended: Nanos,
+    /// Where it ended on the device, in sectors of 512 bytes.
+    pub sector: u64,
+    /// How long it was.
+    pub bytes: u64,
+    /// What it is counted with.
+    pub series: SeriesKey,
+}
+
+/// Operations that are in no series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// More were under way, or more kinds of them, than there is room for.
+    pub no_room: u64,
+    /// Their begin or their end was not seen.
+    pub unseen: u64,
+    /// They were begun before the programs ran.
+    pub begun_before: u64,
+}
+
+/// What the kernel says the programs took while it kept count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    /// Runs of the program at the end of operations.
+    pub completions: u64,
+    /// Time in all of the programs.
+    pub ns: u64,
+}
+
+/// Loaded programs, and where they are attached.
+pub(crate) struct BlockTimes {
+    series: PerCpuHashMap<MapData, u64, [u64; WORDS]>,
+    processes: PerCpuHashMap<MapData, u32, [u64; 4]>,
+    slow: RingBuf<MapData>,
+    untold: PerCpuArray<MapData, u64>,
+    since: Array<MapData, u64>,
+    links: Vec<BtfTracePointLink>,
+    ebpf: Ebpf,
+}
+
+impl BlockTimes {
+    /// Loads the programs; none of them runs yet.
+    pub fn load(sys: &Path) -> Result<BlockTimes, Refusal> {
+        let types = sys.join("kernel/btf/vmlinux");
+        let btf = Btf::parse_file(&types, aya::Endianness::default()).map_err(|error| {
+            Refusal::Other(format!(
+                "{}: {error}; programs at the block layer need a kernel with type information (CONFIG_DEBUG_INFO_BTF)",
+                types.display()
+            ))
+        })?;
+        let mut ebpf =
+            EbpfLoader::new().btf(Some(&btf)).verifier_log_level(VerifierLogLevel::DEBUG).load(OBJECT)?;
+        for (name, tracepoint) in PROGRAMS {
+            program(&mut ebpf, name)?.load(tracepoint, &btf)?;
+        }
+        let mut map = |name| ebpf.take_map(name).ok_or(Refusal::Defect("a map is not in the object"));
+        Ok(BlockTimes {
+            series: PerCpuHashMap::try_from(map("series")?).map_err(EbpfError::from)?,
+            processes: PerCpuHashMap::try_from(map("processes")?).map_err(EbpfError::from)?,
+            slow: RingBuf::try_from(map("slow")?).map_err(EbpfError::from)?,
+            untold: PerCpuArray::try_from(map("untold")?).map_err(EbpfError::from)?,
+            since: Array::try_from(map("since")?).map_err(EbpfError::from)?,
+            links: Vec::new(),
+            ebpf,
+        })
+    }
+
+    /// Has the programs run.
+    pub fn attach(&mut self) -> Result<(), Refusal> {
+        self.since.set(0, clock::monotonic().0, 0).map_err(EbpfError::from)?;
+        for (name, _) in PROGRAMS {
+            let program = program(&mut self.ebpf, name)?;
+            let link = program.attach()?;
+            self.links.push(program.take_link(link)?);
+        }
+        Ok(())
+    }
+
+    /// Takes them away again; they stay loaded and cost nothing.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Every series so far.
+    pub fn series(&self) -> Result<Map<SeriesKey, Series>, Refusal> {
+        let mut found = Map::new();
+        for key in self.series.keys() {
+            let key = key.map_err(EbpfError::from)?;
+            let mut sum = Series::default();
+            for words in self.series.get(&key, 0).map_err(EbpfError::from)?.iter() {
+                sum.add(words);
+            }
+            found.insert(SeriesKey::of(key), sum);
+        }
+        Ok(found)
+    }
+
+    /// Every process so far.
+    pub fn processes(&self) -> Result<Vec<Process>, Refusal> {
+        let mut found = Vec::new();
+        for id in self.processes.keys() {
+            let id = id.map_err(EbpfError::from)?;
+            let mut sum = Process { id, name: String::new(), operations: 0, bytes: 0 };
+            for [operations, bytes, name @ ..] in self.processes.get(&id, 0).map_err(EbpfError::from)?.iter()
+            {
+                sum.operations += operations;
+                sum.bytes += bytes;
+                let name: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                if name[0] != 0 {
+                    sum.name = super::events::plain(&name);
+                }
+            }
+            found.push(sum);
+        }
+        Ok(found)
+    }
+
+    /// Slow operations since the last call, as far as there was room for them.
+    pub fn slow(&mut self) -> Vec<SlowOperation> {
+        let mut found = Vec::new();
+        while let Some(item) = self.slow.next() {
+            let word = |at: usize| {
+                let bytes = item.get(8 * at..8 * at + 8).and_then(|bytes| bytes.try_into().ok());
+                u64::from_ne_bytes(bytes.unwrap_or_default())
+            };
+            found.push(SlowOperation {
+                made: Nanos(word(0)),
+                issued: Nanos(word(1)),
+                ended: Nanos(word(2)),
+                sector: word(3),
+                series: SeriesKey::of(word(4)),
+                bytes: word(5),
+            });
+        }
+        found
+    }
+
+    /// What is in no series so far.
+    pub fn left_out(&self) -> Result<LeftOut, Refusal> {
+        let sum = |reason| -> Result<u64, Refusal> {
+            Ok(self.untold.get(&reason, 0).map_err(EbpfError::from)?.iter().sum())
+        };
+        Ok(LeftOut { no_room: sum(0)?, unseen: sum(1)?, begun_before: sum(2)? })
+    }
+
+    /// What the programs took so far, where the kernel keeps count.
+    pub fn spent(&self) -> Result<Spent, Refusal> {
+        let mut spent = Spent::default();
+        for (name, program) in self.ebpf.programs() {
+            let info = program.info()?;
+            spent.ns += info.run_time().as_nanos() as u64;
+            if name == "completed" {
+                spent.completions += info.run_count();
+            }
+        }
+        Ok(spent)
+    }
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, Refusal> {
+    let program: &mut Program =
+        ebpf.program_mut(name).ok_or(Refusal::Defect("a program is not in the object"))?;
+    Ok(program.try_into()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_the_kernels_buckets_is_told_to_within_two_percent() {
+        // The kernel's own rule, written down a second time.
+        let kernel = |value: u64| {
+            let shift = (64 - (value >> (SUB_BITS + 1)).leading_zeros()) as usize;
+            (shift << SUB_BITS) + (value >> shift) as usize
+        };
+        for value in (0..40).flat_map(|power| [1 << power, (1 << power) * 3 / 2, (2 << power) - 1]) {
+            let told = middle(kernel(value)) as f64;
+            assert!((told - value as f64).abs() <= 0.016 * value as f64, "{value} is told as {told}");
+        }
+        assert_eq!(kernel((1 << TOP_BITS) - 1), BUCKETS - 1);
+    }
+
+    #[test]
+    fn growth_is_what_came_since_also_when_a_count_begins_anew() {
+        let mut words = [0_u64; WORDS];
+        words[0] = 2;
+        words[5] = 300;
+        let mut before = Series::default();
+        before.service[150] = u32::MAX;
+        let mut now = before.clone();
+        now.add(&words);
+        now.service[150] = 1;
+        let grown = now.service_since(&before);
+        assert_eq!((grown.count, grown.sum_ns, grown.counts.as_slice()), (2, 300, &[2][..]));
+        assert_eq!(now.queue_since(&before), Histogram::default());
+    }
+
+    #[test]
+    fn a_series_is_told_by_device_operation_and_size() {
+        let key = SeriesKey::of((3 << 48) | (1 << 32) | (254 << 20) | 5);
+        assert_eq!((key.device, key.label().as_str()), ((254, 5), "operation=write,size=32KiB"));
+        let more = SeriesKey { class: 9, operation: 2, ..key };
+        assert_eq!(more.label(), "operation=flush,size=more");
+    }
+}

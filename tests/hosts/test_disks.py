@@ -82,6 +82,46 @@ def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> N
     assert not (tmp_path / "work.dat").exists()
 
 
+JOBS = """[global]
+size=4m
+runtime=1
+ramp_time=100ms
+[readers]
+filename=a:b
+rw=randread
+bs=4k
+thinktime=20ms
+thinktime_blocks=2
+numjobs=2
+[writer]
+filename=c
+rw=write
+bs=64k
+"""
+
+
+def test_jobs_of_fio_run_at_the_same_time_with_pauses_and_on_several_files(tmp_path: Path) -> None:
+    (tmp_path / "jobs.fio").write_text(JOBS)
+    shown = iodyno("run", "jobs.fio", "--target", ".", "--json", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    (trial,) = (tmp_path / json.loads(shown.stdout)["campaign"] / "trials").iterdir()
+    hosts = json.loads((trial / "manifest.json").read_text())["hosts"]
+    readers, writer = (hosts[name]["result"] for name in ("readers", "writer"))
+    moved = {
+        Path(target["path"]).name: (target["read_bytes"], target["written_bytes"])
+        for result in (readers, writer)
+        for target in result["disk"]["targets"]
+    }
+    assert [[amount > 0 for amount in moved[name]] for name in "abc"] == [
+        [True, False],
+        [True, False],
+        [False, True],
+    ]
+    # A busy machine makes fewer, none makes more: two workers with two operations between two pauses of 20 ms.
+    load_s = (readers["stopped_ns"] - readers["start_ns"]) / 1e9
+    assert 0 < readers["operations"] <= 2 * 2 * (load_s / 0.02 + 1)
+
+
 def test_cached_and_uncached_are_made_and_proved(tmp_path: Path) -> None:
     target = str(tmp_path / "work.dat")
     hosts = {"client": {"access": "local"}}

@@ -117,6 +117,7 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("zero_buffers", {"content": "zero"}),
         ("buffer_compress_percentage=40", {"content": "compressible(40%)"}),
         ("kb_base=1000\nbs=4kib", {"block": "4KiB"}),
+        ("thinktime=500\nthinktime_blocks=4", {"think": "500us", "think_every": 4}),
     ],
 )  # fmt: skip
 def test_an_option_means_what_it_means_in_fio(lines: str, expected: dict[str, Any]) -> None:
@@ -147,6 +148,73 @@ def test_a_target_directory_stands_for_those_of_the_file() -> None:
     assert one("", target="/t")["target"] == "/t/x"
     assert one("filename=data", target="/t")["target"] == "/t/data"
     assert one("filename=/dev/loop7")["target"] == "/dev/loop7"
+
+
+PARALLEL = """[global]
+size=8m
+filename=/srv/x
+runtime=1
+[1 readers]
+rw=randread
+bs=4k
+numjobs=2
+[log writer]
+rw=write
+bs=64k
+rate_iops=100
+"""
+
+
+def test_jobs_at_the_same_time_are_clients_with_settings_of_their_own() -> None:
+    keys, said = experiment_keys(parse_sections(PARALLEL, file="j.fio"), file="j.fio")
+    read = parse_experiment(experiment_text(keys))
+    assert list(read.hosts) == ["job-1-readers", "log-writer"] == list(read.workload.hosts)
+    assert any("run at the same time" in each for each in said)
+    shared = read.settings({})
+    reads, writes = (read.workload.settings_of(host, shared) for host in read.workload.hosts)
+    assert (reads["pattern"], reads["read"], reads["block"], reads["workers"]) == ("random", 10**6, 4096, 2)
+    assert (writes["pattern"], writes["read"], writes["block"], writes["rate"]) == (
+        "sequential",
+        0,
+        65536,
+        100,
+    )
+    assert reads["target"] == writes["target"] == "/srv/x"
+    assert "rate" not in reads
+    assert "fairness" not in read.outcomes
+    assert "log-writer.iops" in read.outcomes
+
+
+def test_jobs_that_do_the_same_to_whole_files_are_one_program() -> None:
+    text = "[global]\nioengine=dircreate\ndirectory=/srv\nnrfiles=50\nruntime=1\n[a]\n[b]\n[c]\nnumjobs=2\n"
+    keys, _ = experiment_keys(parse_sections(text, file="j.fio", aliases=ALIASES), file="j.fio")
+    program = parse_experiment(experiment_text(keys)).workload.program
+    assert program is not None
+    assert "set $nfiles=200" in program.text
+    assert "set $nthreads=4" in program.text
+    assert "flowop makedir" in program.text
+
+
+def test_several_files_have_the_size_together() -> None:
+    named = one("filename=/srv/a:/srv/b\\:c\nsize=8m\n")
+    assert (named["target"], named["working_set"]) == ("/srv/a, /srv/b:c", "4MiB")
+    numbered = dict(jobs("[j]\ndirectory=/srv\nnrfiles=2\nfilesize=1m\n")[0].settings)
+    assert (numbered["target"], numbered["working_set"]) == ("/srv/j.0.0, /srv/j.0.1", "1MiB")
+
+
+def test_a_file_that_is_there_needs_no_size(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(bytes(10_000))
+    (job,) = jobs(f"[j]\nfilename={tmp_path}/x\nrw=read\n")
+    assert job.settings["working_set"] == "9728B"
+
+
+def test_patterns_may_be_levels_of_one_factor() -> None:
+    text = (
+        "[global]\nsize=1m\nfilename=/srv/x\nrw=randread\n[a]\n[b]\nstonewall\nrandom_distribution=zipf:1.1\n"
+    )
+    keys, _ = experiment_keys(parse_sections(text, file="j.fio"), file="j.fio")
+    (factor,) = parse_experiment(experiment_text(keys)).factors
+    assert list(factor.together["pattern"]) == ["random", "zipf"]
 
 
 def test_the_environment_and_words_are_put_in(tmp_path: Path) -> None:
@@ -185,11 +253,18 @@ def test_engines_of_whole_files_become_file_programs(engine: str) -> None:
         ("[j]\nfilename=/x\nsize=1m\nioengine=rbd\n", "j.fio:4: [j] ioengine: found 'rbd', allowed: psync,"),
         ("[j]\nfilename=/x\nsize=1q\n", "j.fio:3: [j] size: found '1q', allowed: a size"),
         ("[j]\nfilename=/x\nrw=read\n", "has no size, needed: size=1g"),
-        ("[j]\nfilename=/x:/y\nsize=1m\n", "several targets, which are not carried"),
-        ("[j]\nfilename=/x\nsize=1m\nthinktime=100\n", "pauses are not carried"),
+        ("[j]\nfilename=/x:/x\nsize=1m\n", "allowed: each name once"),
+        ("[j]\ndirectory=/x:/y\nsize=1m\n", "several directories, which are not carried"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=read:-8k\n", "goes backwards and is not carried"),
+        ("[j]\nfilename=/x\nsize=1m\nthinktime=100\nrate_iops=10\n", "a pause beside a rate"),
+        ("[j]\nfilename=/x\nsize=1m\nthinktime_spin=100\n", "a pause is asleep (thinktime)"),
         ("[j]\nfilename=/x\nsize=1m\nrw=randrw\nbs=4k,8k\n", "other sizes for reads than for writes"),
         ("[j]\nfilename=/x\nsize=1m\nsync=1\nfsync=4\n", "found o_sync and fsync, allowed: one of them"),
-        ("[a]\nfilename=/x\nsize=1m\n[b]\nfilename=/y\nsize=1m\n", "j.fio:4: the jobs [a] and [b] run at the same time"),
+        (
+            "[global]\nsize=1m\n[a]\nfilename=/x\n[b]\nfilename=/y\n[c]\nstonewall\nfilename=/z\n",
+            "j.fio:5: the jobs [a] and [b] run at the same time, and [c] after others",
+        ),
+        ("[a]\nioengine=filestat\n[b]\nioengine=filecreate\n", "[a] and [b] do not do the same to whole files"),
         ("[a]\nfilename=/x\nsize=1m\nrate_iops=5\n[b]\nstonewall\nfilename=/x\nsize=1m\n", "[a] has rate and [b] has none"),
         ("[a]\nfilename=/x\nsize=1m\n[b]\nstonewall\nfilename=/x\nsize=1m\n", "the 2 jobs are all alike"),
     ],

@@ -343,6 +343,12 @@ pub struct Disk {
     /// Operations of a trace, instead of a pattern.
     #[serde(default)]
     pub replay: Option<Replay>,
+    /// How long a worker pauses after every `think_every` operations, when none is under way; of closed loops.
+    #[serde(default)]
+    pub think_ns: Nanos,
+    /// See `think_ns`.
+    #[serde(default = "one")]
+    pub think_every: u32,
 }
 
 fn one() -> u32 {
@@ -390,6 +396,8 @@ impl Default for Disk {
             operations: None,
             errors_allowed: 0,
             replay: None,
+            think_ns: Nanos(0),
+            think_every: 1,
         }
     }
 }

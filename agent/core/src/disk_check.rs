@@ -83,6 +83,9 @@ impl Disk {
         }) {
             return refuse("disk.region", &"no length, or an end beyond 2^63", "a place in the target");
         }
+        if self.think_every == 0 {
+            return refuse("disk.think_every", &0, "1 or more");
+        }
         if self.sync_every == 0 {
             return refuse("disk.sync_every", &0, "1 or more");
         }

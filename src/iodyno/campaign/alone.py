@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from iodyno.campaign.file_job import READY_TIMEOUT_S
-from iodyno.core.disk_parameters import target_of
+from iodyno.core.disk_parameters import paths_of
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import WarningCode
@@ -45,7 +45,10 @@ def targets_of(rig: Rig, settings: Mapping[str, Level]) -> dict[str, Any]:
     found = {}
     made = None if rig.volume is None else str(rig.volume.target)
     for host in rig.experiment.workload.hosts:
-        if known := rig.targets.get(made or target_of(str(settings.get("target", "")), host)):
+        own = rig.experiment.workload.settings_of(host, settings)
+        paths = [made] if made else paths_of(str(own.get("target", "")), host)
+        # Of several targets the first one stands for the device under them.
+        if known := next((rig.targets[path] for path in paths if path in rig.targets), None):
             found[host] = {key: known[key] for key in ("path", "kind", "device", "file_system", "in_memory")}
     return found
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from iodyno.campaign.disk_job import block_of
 from iodyno.campaign.rig import Rig
+from iodyno.core.disk_parameters import paths_of
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.workload import Level
@@ -62,7 +63,8 @@ async def write_checks(rig: Rig, settings: list[dict[str, Level]], say: Callable
         for begin, size, count in parts:
             if not count:
                 continue
-            part = {**plain, "offset": begin, "working_set": size * count, "block": size, "operations": count}
+            each = count * len(paths_of(str(target[0])) if target[0] else [""])
+            part = {**plain, "offset": begin, "working_set": size * count, "block": size, "operations": each}
             try:
                 await carry_out(rig, "checks", part, _WINDOWS, Account(), lambda host, record: None)
             except TrialError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from iodyno.campaign import drawn
 from iodyno.core import quantity
-from iodyno.core.disk_parameters import kind_of, target_of
+from iodyno.core.disk_parameters import kind_of, paths_of
 from iodyno.core.errors import PreflightError
 from iodyno.core.replay import replay_of
 from iodyno.core.workload import Level
@@ -44,14 +44,14 @@ def block_of(settings: Mapping[str, Level]) -> tuple[int, dict[str, Any] | None]
 def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, Any]:
     """The part of the job that is about the disk. Each host has a seed of its own, or all would read the same blocks."""
     greatest, blocks = block_of(settings)
-    path = target_of(str(settings["target"]), host)
+    paths = paths_of(str(settings["target"]), host)
     size, offset = settings.get("working_set"), int(settings.get("offset", 0))
     verify = str(settings.get("verify", "off"))
     interface = str(settings.get("interface", "pread"))
     end = None if size is None else offset + int(size)
     return {
         "disk": {
-            "targets": [{"path": path, "kind": kind_of(path), "size_bytes": end}],
+            "targets": [{"path": path, "kind": kind_of(path), "size_bytes": end} for path in paths],
             **_pattern(settings),
             "sequence": settings.get("sequence", "split"),
             "read_ratio_ppm": settings.get("read", PPM),
@@ -74,6 +74,8 @@ def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, An
             **_content(settings),
             "operations": settings.get("operations"),
             "cache": _CACHE[str(settings.get("cached", "any"))],
+            "think_ns": settings.get("think", 0),
+            "think_every": settings.get("think_every", 1),
             **_replay(settings),
         }
     }
@@ -113,8 +115,8 @@ def _pattern(settings: Mapping[str, Level]) -> dict[str, Any]:
     return {
         "pattern": pattern,
         "random_ratio_ppm": share or 0,
-        "stride_bytes": settings.get("stride"),
-        "zipf_theta_ppm": None if theta is None else round(float(theta) * PPM),
+        "stride_bytes": settings.get("stride") if pattern == "strided" else None,
+        "zipf_theta_ppm": round(float(theta) * PPM) if theta is not None and pattern == "zipf" else None,
         "hot": hot if pattern == "hot_spot" else None,
     }
 

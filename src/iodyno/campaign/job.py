@@ -36,7 +36,9 @@ def job_of(
     elif workload.hosts:
         if rig.volume is not None:
             settings = {**settings, "target": str(rig.volume.target)}
-        told, settings = _alone(workload, host, settings, zlib.crc32(name.encode()))
+        told, settings = _alone(
+            workload, host, workload.settings_of(host, settings), zlib.crc32(name.encode())
+        )
     # The end of the payload's way: in a stream back, the one that listens is the one that sends.
     end = _OTHER.get(role, role) if settings.get("direction") == "reverse" else role
     address, seed = None, zlib.crc32(name.encode())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from iodyno.campaign.disk_job import block_of
@@ -27,14 +29,15 @@ Settings = list[dict[str, Level]]
 
 def limits(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
     """Threads of the workers. Hosts with one boot id share a machine."""
-    most = max(int(point["workers"]) for point in settings)
     for hosts in machines(rig):
         facts = rig.sessions[hosts[0]].hello["host"]
-        have, need = facts["threads_limit"], most * len(hosts) + _SPARE_THREADS
+        workers = [max(int(point["workers"]) for point in told(rig, host, settings)) for host in hosts]
+        have, need = facts["threads_limit"], sum(workers) + _SPARE_THREADS
+        most = f"{max(workers)} workers each" if len(set(workers)) == 1 else f"{sum(workers)} workers"
         yield line(
             "threads",
             have is None or need <= have,
-            f"host {' and '.join(hosts)}: {most} workers each need {need} threads, it may have {or_unknown(have)}",
+            f"host {' and '.join(hosts)}: {most} need {need} threads, it may have {or_unknown(have)}",
             "use fewer workers, with a greater depth and io_uring, or raise the limit there (ulimit -u, pids.max)",
         )
 
@@ -44,7 +47,7 @@ def memory(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
     for hosts in machines(rig):
         known = [rig.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
         have = min((each for each in known if each is not None), default=None)
-        need = max(len(hosts) * _needed_bytes(point) for point in settings)
+        need = sum(max(_needed_bytes(point) for point in told(rig, host, settings)) for host in hosts)
         yield line(
             "memory",
             have is None or need <= have,
@@ -56,15 +59,24 @@ def memory(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
 def calls(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
     """What the settings of a point cannot mean together, where factors bring them together."""
     wrong: dict[str, str] = {}
-    for point in settings:
-        wrong |= {text: f"set {name} otherwise there" for name, text in wrong_together(point)}
+    for host in rig.experiment.workload.hosts:
+        for point in told(rig, host, settings):
+            wrong |= {text: f"set {name} otherwise there" for name, text in wrong_together(point)}
     for text, advice in wrong.items():
         yield line("calls", False, text, advice)
 
 
+def told(rig: Rig, host: str, settings: Settings) -> Settings:
+    """The points as one host has them."""
+    return [rig.experiment.workload.settings_of(host, point) for point in settings]
+
+
 def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
     """(parameter, sentence) of all that does not go together in one point."""
-    yield from ((name, f"{name} {text}") for name, text in disk_parameters.mistakes_of(point))
+    # Where patterns are levels, what belongs to one of them stands beside the others too.
+    of_pattern = disk_parameters.OF_PATTERN
+    mistakes = disk_parameters.mistakes_of({k: v for k, v in point.items() if k not in of_pattern})
+    yield from ((name, f"{name} {text}") for name, text in mistakes)
     greatest, blocks = block_of(point)
     interface, depth = str(point["interface"]), int(point["depth"])
     if depth > 1 and interface not in ("io_uring", "aio"):
@@ -105,13 +117,13 @@ async def data(rig: Rig, settings: Settings) -> Line:
         nonlocal moved
         moved += record["load"]["bytes"]
 
-    tested = _distinct(settings)
+    tested, prompt = _distinct(settings), _without_rates(rig)
     for point in tested:
         # What the page cache holds is no matter here, and a reading of the whole working set takes long.
         quick = {k: v for k, v in point.items() if k not in ("rate", "arrivals")} | {"cached": "any"}
         for attempt in (1, 2):
             try:
-                await carry_out(rig, "preflight", quick, _TEST_WINDOWS, Account(), count)
+                await carry_out(prompt, "preflight", quick, _TEST_WINDOWS, Account(), count)
                 break
             except TrialError as error:
                 if attempt == 2 or error.code not in _BY_CHANCE:
@@ -122,6 +134,18 @@ async def data(rig: Rig, settings: Settings) -> Line:
         " ..." if rig.experiment.workload.hosts[3:] else ""
     )
     return line("data", True, f"{clients} moved {mib(moved)} in {len(tested)} tests of {took_ms:.0f} ms")[0]
+
+
+def _without_rates(rig: Rig) -> Rig:
+    """The rig whose hosts do not wait for arrivals."""
+    workload = rig.experiment.workload
+    own = {
+        host: {name: level for name, level in settings.items() if name not in ("rate", "arrivals")}
+        for host, settings in workload.own.items()
+    }
+    prompt = copy.copy(rig)
+    prompt.experiment = replace(rig.experiment, workload=replace(workload, own=own))
+    return prompt
 
 
 def machines(rig: Rig) -> list[list[str]]:

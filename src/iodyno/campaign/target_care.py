@@ -15,7 +15,7 @@ from typing import Any
 
 from iodyno.campaign.disk_job import writes
 from iodyno.campaign.rig import Rig
-from iodyno.core.disk_parameters import is_device, kind_of, target_of
+from iodyno.core.disk_parameters import is_device, kind_of, paths_of
 from iodyno.core.errors import PreflightError
 from iodyno.core.workload import Level
 from iodyno.targets import care, layout
@@ -78,8 +78,10 @@ def _wanted(rig: Rig, settings: list[dict[str, Level]], *, here: bool) -> list[W
     for host in rig.experiment.workload.hosts:
         if rig.on_this_machine(host) != here or rig.experiment.hosts[host].access == "simulated":
             continue
-        for point in (point for point in settings if "target" in point):
-            path = target_of(str(point["target"]), host)
+        told = (rig.experiment.workload.settings_of(host, point) for point in settings)
+        for point, path in (
+            (each, path) for each in told if "target" in each for path in paths_of(str(each["target"]), host)
+        ):
             end = point.get("working_set")
             size = None if end is None else int(end) + int(point.get("offset", 0))
             before = found.get(path, Wanted(path, None, False))

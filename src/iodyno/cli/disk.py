@@ -10,7 +10,7 @@ import click
 
 from iodyno.cli import right_now
 from iodyno.cli.right_now import level
-from iodyno.core.disk_parameters import NULL_TARGET, is_device, kind_of
+from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 from iodyno.core.workload import DISK
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 
@@ -180,7 +180,10 @@ def outcomes_of(levels: Mapping[str, Any], clients: int = 1) -> list[str]:
 
 def _absolute(target: str) -> str:
     """The path from the root: an agent has a folder of its own."""
-    return target if target == NULL_TARGET or is_device(target) else str(Path(target).absolute())
+    return ", ".join(
+        path if path == NULL_TARGET or is_device(path) else str(Path(path).absolute())
+        for path in paths_of(target, HOST_MARK)
+    )
 
 
 def _remove(path: str) -> None:
@@ -189,4 +192,5 @@ def _remove(path: str) -> None:
 
     if kind_of(path) != "file":
         raise click.UsageError("--remove-target removes a file that was laid out, and no device")
-    click.echo(f"removed {path}" if layout.remove(path) else f"{path} is not there")
+    for each in paths_of(path, HOST_MARK):
+        click.echo(f"removed {each}" if layout.remove(each) else f"{each} is not there")

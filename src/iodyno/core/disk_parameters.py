@@ -34,16 +34,29 @@ def kind_of(target: str) -> str:
 
 
 def target_of(target: str, host: str) -> str:
-    """The path of the target on one host."""
+    """The path of the target on one host; of several, as they are written."""
     return target.replace(HOST_MARK, host)
+
+
+def paths_of(target: str, host: str = "") -> list[str]:
+    """The paths of a target on one host: one, or several with a comma and a space between them.
+
+    >>> paths_of("/srv/{host}-a, /srv/{host}-b", "client")
+    ['/srv/client-a', '/srv/client-b']
+    """
+    return [path for part in target_of(target, host).split(", ") if (path := part.strip())]
 
 
 def checked_target(written: str) -> str:
     """A path as it is. Raises ValueError with what is allowed."""
     path = written.strip()
-    if not path or path.endswith("/") or not path.isprintable() or len(path) > 4000:
+    each = [part.strip() for part in path.split(", ")]
+    if not all(each) or any(p.endswith("/") for p in each) or not path.isprintable() or len(path) > 4000:
         raise ValueError(f"found {written!r}, allowed: the path of a file or of a device, or {NULL_TARGET}")
-    return path
+    kinds = {kind_of(part) for part in each}
+    if len(kinds) > 1 or len(set(each)) < len(each) or (len(each) > 1 and NULL_TARGET in each):
+        raise ValueError(f"found {written!r}, allowed: files only, or devices only, each once")
+    return ", ".join(each)
 
 
 def checked_theta(written: str) -> str:
@@ -67,7 +80,8 @@ PARAMETERS = (
         "target",
         "path",
         "What is read and written: a file (made where it is not there), a device in /dev, or null, which makes no"
-        " system call. {host} in it is the name of the host.",
+        " system call. {host} in it is the name of the host. Several, with a comma and a space between them, are used in"
+        " turn, each with its working set.",
         form=checked_target,
     ),
     Parameter(
@@ -170,6 +184,9 @@ PARAMETERS = (
     Parameter("on_time", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
     Parameter("off_time", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
     Parameter("burst", "count", "Operations that begin together at an arrival.", high=10**6, default=1),
+    Parameter("think", "duration", "Pause of a worker of a closed loop, when none of its operations is under way.",
+              low=0, high=10**12, default=0),
+    Parameter("think_every", "count", "Operations of a worker from one pause to the next.", high=10**9, default=1),
     *replay.PARAMETERS,
     Parameter(
         "device_limit",
@@ -189,17 +206,22 @@ PARAMETERS = (
 )  # fmt: skip
 """Every parameter of the workload `disk`."""
 
-_OF_PATTERN = {"stride": "strided", "theta": "zipf"}
+OF_PATTERN = {"stride": "strided", "theta": "zipf"}
+"""What belongs to one pattern."""
 
 
 def mistakes_of(settings: Mapping[str, object]) -> list[tuple[str, str]]:
     """What single settings, as far as they are known, cannot mean together: (key, sentence)."""
     found = []
-    for name, pattern in _OF_PATTERN.items():
+    for name, pattern in OF_PATTERN.items():
         if name in settings and settings.get("pattern", pattern) != pattern:
             found.append(
                 (name, f"is of the pattern {pattern}, found {settings['pattern']}; allowed: one of them")
             )
+    if settings.get("think") and "rate" in settings:
+        found.append(
+            ("think", "found a pause with a rate, which says when operations begin; allowed: one of them")
+        )
     if settings.get("direct") is True and settings.get("interface") == "mmap":
         found.append(("direct", "found on with interface mmap, which is the page cache; allowed: off"))
     if settings.get("direct") is True and settings.get("cached") == "yes":

@@ -42,6 +42,7 @@ class WorkloadSpec:
 
     `script`: what the workload of that name does; `variables`: what each of its variables holds. `hosts`: those that a
     load runs on which needs no other end; sender and receiver are empty then. `program`: the personality of a load on files.
+    `own`: settings that one of these hosts has in place of those of all.
     """
 
     kind: str
@@ -52,6 +53,11 @@ class WorkloadSpec:
     variables: Mapping[str, str] = field(default_factory=dict)
     hosts: tuple[str, ...] = ()
     program: Personality | None = None
+    own: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
+
+    def settings_of(self, host: str, settings: Mapping[str, Level]) -> dict[str, Level]:
+        """What one host is told of the settings of a point."""
+        return {**settings, **self.own.get(host, {})}
 
     @property
     def ends(self) -> tuple[str, ...]:

@@ -33,16 +33,24 @@ def read(reading: Reading, described: Workload, written: Any, path: Path) -> Wor
         written = _with_target(reading, written, path)
     section = reading.section(model.sections_of(described)[0], written, path)
     on = written.get("on")
-    if isinstance(on, str) and on not in reading.groups and on not in reading.host_names:
-        reading.note((*path, "on"), unknown(on, [*reading.groups]))
-        return None
+    named = [on] if isinstance(on, str) else on if isinstance(on, list) else []
+    for name in named:
+        if isinstance(name, str) and name not in reading.groups and name not in reading.host_names:
+            reading.note((*path, "on"), unknown(name, [*reading.groups]))
+            return None
     if section is None:
         return None
     held = section.model_dump(exclude_unset=True)
     settings = {p.name: held[p.name] for p in described.parameters if p.name in held}
-    clients = reading.groups.get(on, (on,))
+    clients = tuple(dict.fromkeys(host for name in named for host in reading.groups.get(name, (name,))))
     kinds = kinds_of(program) if program else {}
-    return WorkloadSpec(described.name, settings=settings, hosts=clients, program=program, variables=kinds)
+    own = held.get("each") or {}
+    for host in own:
+        if host not in clients:
+            reading.note((*path, "each", host), unknown(host, clients))
+    return WorkloadSpec(
+        described.name, settings=settings, hosts=clients, program=program, variables=kinds, own=own
+    )
 
 
 def named(plain: Any) -> Workload:
@@ -59,13 +67,21 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
         program_section.check(reading, workload, factors)
     if workload.kind != DISK.name:
         return
-    given = {*workload.settings, *(name for f in factors.values() for name in (f.name, *f.together))}
+    varied = {name for f in factors.values() for name in (f.name, *f.together)}
+    own = {name for settings in workload.own.values() for name in settings}
+    for name in sorted(own & varied):
+        reading.note(("workload", "each"), f"{name} is a factor, which has one level for all hosts")
+    if own and workload.settings.get("verify", "off") != "off":
+        reading.note(("workload", "each"), "with verify all hosts have the same settings")
+    given = {*workload.settings, *varied}
+    for host in workload.hosts:
+        _check_host(reading, workload, given, host)
     if "volume" in given and "target" in given:
         reading.note(("workload", "target"), "the volume is the target, allowed: one of the two")
     # Also a volume with a wrong level is one, so that no target is asked for beside it.
     if "volume" in given or reading.has(("factors", "volume")):
         _check_volume(reading, workload, given)
-    elif "target" not in given and not reading.has(("workload", "target")):
+    elif not workload.own and "target" not in given and not reading.has(("workload", "target")):
         reading.note_missing(("workload",), "target", "the file or device that is read and written")
     for name, text in disk_parameters.mistakes_of(workload.settings):
         reading.note(("workload", name), text)
@@ -80,6 +96,22 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
         if isinstance(count, int) and count > most:
             where = ("factors", "clients") if reading.has(("factors", "clients")) else ("workload", "clients")
             reading.note(where, f"found {count}, allowed: 1 to {most}, as many as there are hosts")
+
+
+def _check_host(reading: Reading, workload: WorkloadSpec, given: set[str], host: str) -> None:
+    """What the settings of one host mean together with those of all."""
+    own = workload.own.get(host)
+    if own is None:
+        return
+    here = ("workload", "each", host)
+    for name, text in disk_parameters.mistakes_of(workload.settings_of(host, workload.settings)):
+        reading.note((*here, name), text)
+    if not {"target", "volume"} & {*given, *own}:
+        reading.note_missing(here, "target", "the file or device that is read and written")
+    target = own.get("target", workload.settings.get("target"))
+    is_file = isinstance(target, str) and disk_parameters.kind_of(target) == "file"
+    if is_file and "working_set" not in {*given, *own} and not reading.mistakes:
+        reading.note_missing(here, "working_set", f"the bytes of {target} that are used, such as 1GiB")
 
 
 def _check_volume(reading: Reading, workload: WorkloadSpec, given: set[str]) -> None:
@@ -97,6 +129,10 @@ def outcomes_of(workload: WorkloadSpec) -> tuple[str, ...]:
     if workload.program is not None:
         times = ("iops", "bytes_per_s", "service_time_p50_ns", "service_time_p99_ns")
     each = tuple(f"{host}.cpu_us_per_io" for host in workload.hosts[:1])
+    if workload.own:
+        # Clients that do different things are no sharers of one thing.
+        rates = tuple(f"{host}.{name}" for host in workload.hosts for name in ("iops", "bytes_per_s"))
+        return (*_CLOSED[:1], *rates, *_CLOSED[1:], *each)
     return (*times, *(("fairness",) if len(workload.hosts) > 1 else ()), *each)
 
 
@@ -112,6 +148,10 @@ def add_to_schema(definitions: dict[str, Any]) -> None:
     path = {"type": "string"}
     short = [
         {"required": ["file"], "properties": {"file": path, "size": size}},
+        {
+            "required": ["files"],
+            "properties": {"files": {"type": "array", "minItems": 1, "items": path}, "size": size},
+        },
         {"required": ["device"], "properties": {"device": path, "size": size}},
     ]
     section["target"] = {
@@ -136,11 +176,19 @@ def _with_target(reading: Reading, written: Any, path: Path) -> Any:
     if not isinstance(target, dict):
         return written
     here = (*path, "target")
+    if isinstance(target.get("files"), list) and target["files"]:
+        target = {
+            "file": ", ".join(map(str, target["files"])),
+            **{k: v for k, v in target.items() if k != "files"},
+        }
     kinds = [kind for kind in ("file", "device") if kind in target]
     others = [key for key in target if key not in ("file", "device", "size")]
     if len(kinds) != 1 or others:
         what = found(others[0]) if others else "no file and no device" if not kinds else "file and device"
-        reading.note(here, f"found {what}, allowed: a path, {{file: PATH, size: 1GiB}} or {{device: PATH}}")
+        reading.note(
+            here,
+            f"found {what}, allowed: a path, {{file: PATH, size: 1GiB}}, {{files: [PATH, ...], size: 1GiB}} or {{device: PATH}}",
+        )
         return {key: value for key, value in written.items() if key != "target"}
     place = target[kinds[0]]
     if isinstance(place, str) and disk_parameters.is_device(place) != (kinds[0] == "device"):

@@ -30,7 +30,7 @@ from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import parse_rule
 from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
 from iodyno.core.search import parse_goal
-from iodyno.core.workload import FILES, SCRIPT, WORKLOADS, Parameter, Workload
+from iodyno.core.workload import DISK, FILES, SCRIPT, WORKLOADS, Parameter, Workload
 from iodyno.formats.mistakes import found, nearest, unknown
 
 MAX_LEVELS = 1000
@@ -129,8 +129,18 @@ def _share(written: Any) -> float:
     return float(share)
 
 
+def _host_names(written: Any) -> Any:
+    """The name of a host, or a list of such names, as they are."""
+    for name in written if isinstance(written, list) and written else [written]:
+        _HOST_NAME.read(name)
+    return written
+
+
 _NAME = _text(NAME, "letters, digits, dots, dashes and underscores, 64 at most, a letter or a digit first")
 _HOST_NAME = _text(HOST_NAME, "a name of letters, digits, dashes and underscores, 32 at most, a letter first")
+_HOST_NAMES = _Reads(
+    _host_names, {"anyOf": [_HOST_NAME.schema, {"type": "array", "minItems": 1, "items": _HOST_NAME.schema}]}
+)
 _LINE = _text(r"[^\x00-\x1f]{1,200}", "a text of one line, 200 characters at most")
 _PROSE = _text(r"[\s\S]{1,4000}", "a text of 4000 characters at most")
 _PROGRAM = _text(r"[\s\S]+", "a file, or the text of a personality")
@@ -252,10 +262,24 @@ _ENDS: dict[str, Any] = {
 }
 _ALONE: dict[str, Any] = {
     "on": (
-        Annotated[str, _HOST_NAME],
-        Field(description="The host, or the hosts of one name with `count`, that do it."),
+        Annotated[Any, _HOST_NAMES],
+        Field(description="The host, the hosts of one name with `count`, or a list of hosts, that do it."),
     ),
 }
+
+
+def _own_section(workload: Workload) -> type[Section]:
+    """The settings of one host."""
+    fields: dict[str, Any] = {
+        parameter.name: (Annotated[Any, _parameter(parameter)], Field(None, description=parameter.help))
+        for parameter in workload.parameters
+        if parameter.name not in OF_ALL_HOSTS
+    }
+    return create_model(f"{workload.name}_own", __base__=Section, __doc__="Settings of one host.", **fields)
+
+
+OF_ALL_HOSTS = ("volume", "clients", "on_client_loss", "verify")
+"""Settings that one host cannot have of its own: they are about all of them, or about what is on a target they share."""
 
 
 def workload_section(workload: Workload) -> type[Section]:
@@ -267,6 +291,11 @@ def workload_section(workload: Workload) -> type[Section]:
         ),
         **(_ALONE if workload.alone else _ENDS),
     }
+    if workload.name == DISK.name:
+        fields["each"] = (
+            dict[Annotated[str, _HOST_NAME], _own_section(workload)],  # type: ignore[misc]
+            Field({}, description="Settings of one of the hosts, by its name, in place of those of all."),
+        )
     if workload.name == SCRIPT.name:
         fields["profile"] = (Annotated[str, _PROFILE], Field(description="The profile, as uperf has it."))
     if workload.name == FILES.name:

@@ -41,13 +41,13 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
     columns += [
         Column("device busy", name, "share of the time with an operation in flight") for name in machines
     ]
-    if _clients(summary) > 1:
+    if _share_alike(summary):
         columns.append(Column("fairness", hint="Jain's index of the clients' IO/s"))
     columns.append(Column("Limiter", hint="what stops the rate from rising"))
     names = ["iops", "bytes_per_s", *(name for name, _, _ in times)]
     names += [f"{machine}.{COST}" for machine in machines]
     names += [f"{machine}.device_busy_ratio" for machine in machines]
-    names += ["fairness"] if _clients(summary) > 1 else []
+    names += ["fairness"] if _share_alike(summary) else []
     found = []
     for level, points in sections(summary, layout):
         rows = []
@@ -89,6 +89,11 @@ def machines_of(summary: CampaignSummary) -> list[str]:
 
 def _clients(summary: CampaignSummary) -> int:
     return len(summary.workload.get("hosts") or ())
+
+
+def _share_alike(summary: CampaignSummary) -> bool:
+    """Whether there are clients that do the same, so that they can be fair to each other."""
+    return _clients(summary) > 1 and not summary.workload.get("own")
 
 
 def _times(summary: CampaignSummary) -> list[tuple[str, str, str]]:
@@ -137,7 +142,7 @@ def _client_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
 def _slowest(summary: CampaignSummary) -> Iterator[str]:
     """Who was served worst, where clients differ by more than their intervals."""
     clients = [str(name) for name in summary.workload.get("hosts") or ()]
-    if len(clients) < 2:
+    if not _share_alike(summary):
         return
     rates = {
         client: [

@@ -175,6 +175,8 @@ enum Pending {
     Nothing,
     /// A call that makes writes durable.
     Sync,
+    /// A pause.
+    Think,
     /// The file is to be cut, and this block appended then.
     Cut(Operation),
     /// One operation of a trace that is such a call.
@@ -243,8 +245,11 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
                 break;
             }
             free.pop();
+            worker.handed_over();
             if worker.is_sync_due(operation.class) {
                 pending = Pending::Sync;
+            } else if worker.is_think_due() {
+                pending = Pending::Think;
             }
         }
         if queue.under_way() == 0 {
@@ -253,9 +258,11 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
                     for target in 0..shared.files.len() {
                         worker.synchronise(target as u32, || synchronise(shared, target));
                     }
+                    worker.think();
                     continue;
                 }
                 _ if stopping || never || broken => return,
+                Pending::Think => worker.think(),
                 Pending::Traced(operation) => {
                     let begun = worker.now;
                     let outcome = synchronise(shared, operation.place.target as usize);

@@ -220,6 +220,8 @@ pub(crate) fn drive(worker: &mut Worker<'_>, calls: &mut impl Calls) {
         if outcome.is_err() {
             worker.tick();
         }
+        worker.handed_over();
+        worker.think();
         free_since = worker.now.saturating_sub(late);
     }
 }

@@ -56,6 +56,9 @@ pub(crate) struct Worker<'a> {
     append: bool,
     sync_every: u32,
     since_sync: u32,
+    think_ns: u64,
+    think_every: u32,
+    since_think: u32,
 }
 
 impl<'a> Worker<'a> {
@@ -84,6 +87,9 @@ impl<'a> Worker<'a> {
             append: disk.pattern == Pattern::Append && disk.replay.is_none(),
             sync_every: if calls_sync(disk) { disk.sync_every } else { u32::MAX },
             since_sync: 0,
+            think_ns: disk.think_ns.0,
+            think_every: if disk.think_ns.0 > 0 { disk.think_every } else { u32::MAX },
+            since_think: 0,
         };
         if shared.realtime.is_ok() {
             // It worked when the job was prepared; should it fail now, the first operation is late and says so.
@@ -249,6 +255,27 @@ impl<'a> Worker<'a> {
         }
         self.since_sync = 0;
         true
+    }
+
+    /// Counts an operation that was handed over, for the pauses.
+    #[inline]
+    pub(crate) fn handed_over(&mut self) {
+        self.since_think = self.since_think.saturating_add(1);
+    }
+
+    /// Whether a pause is due before the next operation.
+    #[inline]
+    pub(crate) fn is_think_due(&self) -> bool {
+        self.since_think >= self.think_every
+    }
+
+    /// Pauses, where it is due.
+    #[inline]
+    pub(crate) fn think(&mut self) {
+        if self.is_think_due() {
+            self.since_think = 0;
+            self.pause(self.now + self.think_ns);
+        }
     }
 
     /// Whether the file is to be cut before a block is appended.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ Keys = dict[str, Any]
 
 _VARIED = ("block", "depth", "read", "random", "workers", "rate", "working_set")
 """Settings that become factors of a converted job, so that other levels can be added."""
+
+
+_WITHOUT_MEANING = {"theta": "0.9", "stride": "4KiB"}
+"""Levels of a job whose pattern has no such thing: any will do."""
 
 
 def chosen(sections: Sequence[Section], names: Sequence[str], file: str) -> list[Section]:
@@ -48,32 +53,27 @@ def experiment_keys(
     job become factors with one level. Raises ExperimentError.
     """
     jobs = jobs_of(list(sections), target=target)
-    _refuse_parallel(jobs, file)
+    together = _together(jobs, file)
     notes = [f"{job.file}: [{job.name}] {note}" for job in jobs for note in job.notes]
-    programs = [job for job in jobs if job.program is not None]
-    if programs:
-        if len(jobs) > 1:
-            raise ExperimentError(
-                f"found {len(jobs)} jobs, of which [{programs[0].name}] works on whole files; allowed: one at a time",
-                where=file,
-                advice=f"--section {programs[0].name}",
-            )
-        workload: Keys = {
-            "kind": "files",
-            "on": CLIENT,
-            "target": programs[0].target,
-            "program": programs[0].program,
-        }
-        varied: Keys = {}
+    hosts = hosts_keys(to)
+    varied: Keys = {}
+    if any(job.files is not None for job in jobs):
+        workload = _of_files(jobs, file, notes)
+    elif together:
+        hosts, workload = _parallel(jobs, hosts[CLIENT])
+        notes.append(
+            f"the {len(jobs)} jobs run at the same time: each is a client of its own, all started at one instant; "
+            "tables and report have each of them and all together"
+        )
     else:
         settings, varied = _varied(jobs, file) if len(jobs) > 1 else (dict(jobs[0].settings), {})
         if factors and len(jobs) == 1:
             varied = {name: [settings.pop(name)] for name in _VARIED if name in settings}
         workload = {"kind": "disk", "on": CLIENT, **settings}
     cpus = list(dict.fromkeys(cpu for job in jobs for cpu in job.cpus))
-    hosts = hosts_keys(to)
     if cpus:
-        hosts[CLIENT]["cpus"] = cpus
+        for host in hosts.values():
+            host["cpus"] = cpus
     seed = next((job.seed for job in jobs if job.seed), None)
     keys = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", Path(file).stem).strip("-._")[:64] or "job",
@@ -87,23 +87,82 @@ def experiment_keys(
     return keys, tuple(dict.fromkeys(notes))
 
 
-def _refuse_parallel(jobs: Sequence[Job], file: str) -> None:
-    """Refuses jobs that would run at the same time. Raises ExperimentError."""
-    for number, job in enumerate(jobs[1:], start=1):
-        before = jobs[number - 1]
-        if not job.alone_after and job.waits_for != before.name:
+def _together(jobs: Sequence[Job], file: str) -> bool:
+    """Whether all jobs run at the same time, not one after the other. Raises ExperimentError where some do and some do not."""
+    after = [job.alone_after or job.waits_for == jobs[number].name for number, job in enumerate(jobs[1:])]
+    if all(after):
+        return False
+    if not any(after):
+        return True
+    first = after.index(False)
+    beside, alone = jobs[first + 1], jobs[after.index(True) + 1]
+    raise ExperimentError(
+        f"the jobs [{jobs[first].name}] and [{beside.name}] run at the same time, and [{alone.name}] after others; "
+        "allowed: all at the same time, or one after the other",
+        where=f"{beside.file}:{beside.line}",
+        advice=f"--section {jobs[first].name} --section {beside.name}, then the others",
+    )
+
+
+def _of_files(jobs: Sequence[Job], file: str, notes: list[str]) -> Keys:
+    """A load on whole files. Raises ExperimentError where the jobs are not alike."""
+    first = jobs[0]
+    for job in jobs:
+        if first.files is None or job.files is None or not job.files.alike(first.files):
             raise ExperimentError(
-                f"the jobs [{before.name}] and [{job.name}] run at the same time, allowed: one load in a trial",
+                f"[{first.name}] and [{job.name}] do not do the same to whole files; allowed: jobs that do, or one at a time",
                 where=f"{job.file}:{job.line}",
-                advice=f"stonewall in [{job.name}] to run them one after the other, or --section {job.name}",
+                advice=f"--section {first.name}",
             )
+    assert first.files is not None
+    count = sum(job.files.count for job in jobs if job.files)
+    threads = sum(job.files.threads for job in jobs if job.files)
+    if len(jobs) > 1:
+        notes.append(f"{len(jobs)} jobs that are alike: one program of {count} files and {threads} threads")
+    files = replace(first.files, count=count, threads=threads)
+    return {
+        "kind": "files",
+        "on": CLIENT,
+        "target": files.directory,
+        "program": files.personality(first.name),
+    }
+
+
+def _parallel(jobs: Sequence[Job], host: Keys) -> tuple[Keys, Keys]:
+    """Hosts and workload of jobs that run at the same time: each is a client, with what it has of its own."""
+    names = _host_names(jobs)
+    shared = {
+        name: value
+        for name, value in jobs[0].settings.items()
+        if all(job.settings.get(name) == value for job in jobs[1:])
+    }
+    each = {
+        name: {key: value for key, value in job.settings.items() if key not in shared}
+        for name, job in zip(names, jobs, strict=True)
+    }
+    workload = {"kind": "disk", "on": names, **shared, "each": {k: v for k, v in each.items() if v}}
+    return {name: dict(host) for name in names}, workload
+
+
+def _host_names(jobs: Sequence[Job]) -> list[str]:
+    """The names of the jobs, each once, as hosts are called."""
+    names: list[str] = []
+    for job in jobs:
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", job.name).strip("-_")[:28] or "job"
+        name = plain if plain[0].isalpha() else f"job-{plain}"[:28]
+        number = 2
+        while (numbered := name if number == 2 else f"{name}-{number - 1}") in names:
+            number += 1
+        names.append(numbered)
+    return names
 
 
 def _varied(jobs: Sequence[Job], file: str) -> tuple[Keys, Keys]:
     """Settings that all jobs share, and the factor whose levels are the jobs."""
     names = list(dict.fromkeys(name for job in jobs for name in job.settings))
     defaults: Mapping[str, Any] = {
-        p.name: p.show(p.default) for p in DISK.parameters if p.default is not None
+        **{p.name: p.show(p.default) for p in DISK.parameters if p.default is not None},
+        **_WITHOUT_MEANING,
     }
     together: Keys = {}
     shared: Keys = {}

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from iodyno.core import quantity
 from iodyno.formats.fio import numbers
 from iodyno.formats.fio.fields import cpus, direction, size_range
-from iodyno.formats.fio.file_engines import personality
+from iodyno.formats.fio.file_engines import FILE_ENGINES, WholeFiles
 from iodyno.formats.fio.ini import Key, Section
 from iodyno.formats.fio.options import CARRIED, REFUSED, WITHOUT_EFFECT, known
 from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
@@ -35,7 +35,6 @@ ENGINES: Mapping[str, str] = {
     "psync": "pread", "sync": "pread", "vsync": "pread", "pvsync": "pread", "pvsync2": "preadv2", "libaio": "aio",
     "io_uring": "io_uring", "mmap": "mmap", "null": "pread",
 }  # fmt: skip
-FILE_ENGINES = ("filecreate", "filestat", "filedelete")
 _SAID = {
     "sync": "ioengine=sync: pread and pwrite, without the lseek before each",
     "vsync": "ioengine=vsync: pread and pwrite; neighbours are not joined",
@@ -43,6 +42,8 @@ _SAID = {
 }
 _ASYNCHRONOUS = ("io_uring", "aio")
 DEFAULT_SECONDS = 60
+MOST_FILES = 64
+"""Of a job (chosen: more are a fileset)."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,8 @@ class Job:
     waits_for: str | None
     file: str
     line: int
-    program: str | None = None
-    """A personality, of the engines that make, ask for or remove files."""
-    target: str | None = None
+    files: WholeFiles | None = None
+    """What an engine does that makes, asks for or removes files."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -133,9 +133,9 @@ class _Reading:
         self.times()
         numjobs = max(1, self.get("numjobs", numbers.count, 1))
         stonewall = self.get("stonewall", numbers.switch, False)
-        program, settings, target = None, {}, None
+        files, settings = None, {}
         if engine in FILE_ENGINES:
-            program, target = self.program(engine, numjobs)
+            files = self.whole_files(engine, numjobs)
         else:
             settings = self.disk(engine, numjobs)
         if self.mistakes:
@@ -152,8 +152,7 @@ class _Reading:
             waits_for=self.word("wait_for") or None,
             file=self.section.file,
             line=self.section.line,
-            program=program,
-            target=target,
+            files=files,
             notes=tuple(self.notes),
         )
 
@@ -217,6 +216,7 @@ class _Reading:
             "block": block,
         }
         settings |= self.calls(interface) | self.durability() | self.content() | self.rates(numjobs)
+        settings |= self.pauses(settings)
         if numjobs > 1:
             settings["workers"] = numjobs
         self.random(settings)
@@ -246,6 +246,11 @@ class _Reading:
                 reads = 100 - self.get("rwmixwrite", numbers.percent, 50.0)
         pattern: dict[str, Any] = {"pattern": "random" if is_random else "sequential"}
         if more:
+            if more.startswith("-") and not is_random:
+                self.note(
+                    key, f"found {found(written)}, which goes backwards and is not carried; allowed: {kind}"
+                )
+                raise _WrongError
             try:
                 hole = numbers.size(more)
             except ValueError as problem:
@@ -325,7 +330,8 @@ class _Reading:
         """Target, size, offset, and who has which part."""
         if engine == "null":
             return {"target": "null", "working_set": quantity.show("size", self.size("size") or 1 << 30)}
-        own, path = self.path()
+        own, paths = self.paths()
+        path = paths[0]
         size = self.size("filesize") if "filesize" in self.keys and "-" not in self.word("filesize") else None
         if "filesize" in self.keys and size is None and not self.mistakes:
             self.note(self.keys["filesize"], "a range of sizes is not carried: name one size")
@@ -342,19 +348,15 @@ class _Reading:
                 )
         elif "size" in self.keys:
             size = self.size("size") if size is None else min(size, self.size("size") or size)
-        if self.get("nrfiles", numbers.count, 1) > 1:
-            self.note(
-                self.keys["nrfiles"],
-                "several files of a job are not carried: a personality of Filebench has filesets (docs/filebench.md)",
+        if size is not None and len(paths) > 1 and "filesize" not in self.keys:
+            # The size is that of all files of a job together.
+            size //= len(paths)
+            self.say(
+                f"{len(paths)} files or devices of {quantity.show('size', size)} each, which are used in turn"
             )
-        if (
-            size is None
-            and not path.startswith("/dev/")
-            and "size" not in self.keys
-            and "filesize" not in self.keys
-        ):
-            self.note(self.keys.get("filename"), "has no size, needed: size=1g for a file")
-        settings: dict[str, Any] = {"target": path}
+        if size is None and not {"size", "filesize"} & {*self.keys} and not path.startswith("/dev/"):
+            size = self.there(paths)
+        settings: dict[str, Any] = {"target": ", ".join(paths)}
         offset = self.size("offset", 0) or 0
         increment = self.size("offset_increment", 0) or 0
         if numjobs > 1:
@@ -377,25 +379,50 @@ class _Reading:
             settings["offset"] = quantity.show("size", offset)
         return settings
 
-    def path(self) -> tuple[bool, str]:
-        """Whether each job has a file of its own, and the path of the target."""
-        named, directory = self.word("filename"), self.word("directory")
-        if ":" in named.replace("\\:", "") or ":" in directory:
+    def there(self, paths: list[str]) -> int | None:
+        """The least size of files that are there already. Notes a mistake where one is not."""
+        try:
+            sizes = [Path(path).stat().st_size for path in paths]
+        except OSError:
+            sizes = [0]
+        if not min(sizes):
+            self.note(self.keys.get("filename"), "has no size, needed: size=1g for a file")
+            return None
+        self.say("there is no size: the file is used as long as it is")
+        return min(sizes) // 512 * 512
+
+    def paths(self) -> tuple[bool, list[str]]:
+        """Whether each job has files of its own, and the paths of its targets."""
+        written, directory = self.word("filename"), self.word("directory")
+        if ":" in directory:
             self.note(
-                self.keys.get("filename") or self.keys.get("directory"),
-                f"found {found(named or directory)}, several targets, which are not carried; allowed: one",
+                self.keys["directory"],
+                f"found {found(directory)}, several directories, which are not carried; allowed: one",
             )
             raise _WrongError
-        named = named.replace("\\:", ":")
-        own = not named
+        count = max(1, self.get("nrfiles", numbers.count, 1))
+        if count > MOST_FILES:
+            self.note(
+                self.keys["nrfiles"],
+                f"found {count}, allowed: 1 to {MOST_FILES}; a personality of Filebench has filesets (docs/filebench.md)",
+            )
+            raise _WrongError
+        names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", written) if name]
+        own = not names
+        names = names or [f"{self.section.name}.0.{number}" for number in range(count)]
+        if len(set(names)) < len(names):
+            self.note(self.keys["filename"], f"found {found(written)}, allowed: each name once")
+            raise _WrongError
+        return own, [self.place(name, directory) for name in names]
+
+    def place(self, named: str, directory: str) -> str:
+        """The path of one target."""
         if named.startswith("/dev/") and self.target is None:
-            return False, named
-        base = self.target or directory or "."
+            return named
         if self.target is not None and named.startswith("/"):
             self.say(f"filename {named}: {Path(named).name} in the target directory {self.target}")
             named = Path(named).name
-        path = str(Path(base, named or f"{self.section.name}.0.0").absolute())
-        return own, path
+        return str(Path(self.target or directory or ".", named).absolute())
 
     def calls(self, interface: str) -> dict[str, Any]:
         """How calls are made: depth, direct, the ring."""
@@ -468,10 +495,22 @@ class _Reading:
             told["verify"] = "read"
         return told
 
+    def pauses(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Pauses after so many blocks."""
+        pause_ns = self.get("thinktime", lambda w: numbers.duration_ns(w, "us"), 0)
+        blocks = self.get("thinktime_blocks", numbers.count, 1)
+        if not pause_ns:
+            return {}
+        if "rate" in settings:
+            self.note(
+                self.keys["thinktime"],
+                "a pause beside a rate, which says when blocks begin; allowed: one of them",
+            )
+        every = {"think_every": blocks} if blocks > 1 else {}
+        return {"think": quantity.show("duration", pause_ns), **every}
+
     def rates(self, numjobs: int) -> dict[str, Any]:
         """The rate that is held, of all jobs together."""
-        if self.get("thinktime", lambda w: numbers.duration_ns(w, "us"), 0):
-            self.note(self.keys["thinktime"], "pauses are not carried: hold a rate (rate_iops)")
         total = 0
         if "rate_iops" in self.keys:
             total = self.get("rate_iops", self._both, 0)
@@ -512,12 +551,12 @@ class _Reading:
             return total
         return parts[-1] if reads == 0.0 else parts[0]
 
-    def program(self, engine: str, numjobs: int) -> tuple[str, str]:
-        """A personality that makes, asks for or removes files, and its directory."""
+    def whole_files(self, engine: str, numjobs: int) -> WholeFiles:
+        """What an engine does that makes, asks for or removes files."""
         directory = str(Path(self.target or self.word("directory") or ".").absolute())
         count = max(1, self.get("nrfiles", numbers.count, 1)) * numjobs
         size = self.size("filesize", self.size("size", 4096)) or 4096
         self.say(
             f"ioengine={engine}: a file program of {count} files and {numjobs} threads, which take any file"
         )
-        return personality(engine, self.section.name, directory, count, numjobs, size), directory
+        return WholeFiles(engine, directory, count, numjobs, size)

@@ -17,11 +17,18 @@ ALIASES: Mapping[str, str] = {
     "timeout": "runtime",
     "fill_fs": "fill_device",
     "start_delay": "startdelay",
-    "disable_bw": "disable_bw_measurement",
     "ss": "steadystate",
     "ss_dur": "steadystate_duration",
     "ss_ramp": "steadystate_ramp_time",
     "bwavgtime_": "bwavgtime",
+    "iodepth_batch_complete": "iodepth_batch_complete_min",
+    "fileoffset": "offset",
+    "nr_files": "nrfiles",
+    "ratemin": "rate_min",
+    "ratecycle": "rate_cycle",
+    "wait_for_previous": "stonewall",
+    "disable_bw": "disable_bw_measurement",
+    "ss_interval": "steadystate_check_interval",
 }
 """Second names."""
 
@@ -35,8 +42,8 @@ CARRIED = _named("""
     buffered sync fsync fdatasync numjobs runtime time_based ramp_time rate rate_iops rate_process thinktime rwmixread
     rwmixwrite percentage_random random_distribution offset offset_increment norandommap randrepeat allrandrepeat
     randseed verify startdelay loops cpus_allowed name description stonewall wait_for kb_base hipri nowait fixedbufs
-    registerfiles sqthread_poll zero_buffers buffer_compress_percentage blockalign io_size opendir filename_format
-    invalidate nice unlink
+    thinktime_blocks registerfiles sqthread_poll zero_buffers buffer_compress_percentage blockalign io_size opendir
+    filename_format invalidate nice unlink
 """)
 """Options that mean something here."""
 
@@ -137,8 +144,8 @@ REFUSED: Mapping[str, str] = {
         _named("flow flow_id flow_watermark flow_sleep"), "jobs that wait for each other are not carried"
     ),
     **dict.fromkeys(
-        _named("thinktime_spin thinktime_blocks thinktime_iotime thinktime_blocks_type"),
-        "pauses are not carried: hold a rate (rate_iops)",
+        _named("thinktime_spin thinktime_iotime thinktime_blocks_type"),
+        "a pause is asleep (thinktime), after so many blocks (thinktime_blocks)",
     ),
     **dict.fromkeys(
         _named("numa_cpu_nodes numa_mem_policy cgroup cgroup_weight cgroup_nodelete ioscheduler"),

@@ -42,6 +42,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "records": own_cost.records,
     "overhead": own_cost.overhead,
     "sensors": own_cost.sensors,
+    "each_sensor": own_cost.each_sensor,
     "first_record": own_cost.first_record,
     "profile": profile.naming,
     "profile_goodput": profile.goodput,

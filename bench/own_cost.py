@@ -95,6 +95,32 @@ async def sensors(pairs: int) -> list[dict[str, object]]:
     return rows
 
 
+async def each_sensor(pairs: int) -> list[dict[str, object]]:
+    """CPU time of a reading of each default sensor under a load, dearest first; of a CPU, read once a second."""
+    rows: list[dict[str, object]] = []
+    async with open_rig() as (rig, pair):
+        for connections in (32, 1000):
+            settings = {"connections": connections, "size": 65536, "driver": "epoll"}
+            costs: dict[str, list[int]] = {}
+            for _ in range(pairs):
+                found = await trial(rig, pair, settings, 2.0, 0.25)
+                for record in (record for records in found.records.values() for record in records):
+                    for reading in record["sensors"]:
+                        costs.setdefault(reading["sensor"], []).append(reading["cost_ns"])
+            typical = {sensor: statistics.median(found) for sensor, found in costs.items()}
+            typical["all"] = sum(typical.values())
+            rows += [
+                {
+                    "connections": connections,
+                    "sensor": sensor,
+                    "us_a_reading": round(cost_ns / 1e3, 1),
+                    "of_a_cpu": f"{cost_ns / 1e9:.3%}",
+                }
+                for sensor, cost_ns in sorted(typical.items(), key=lambda item: -item[1])
+            ]
+    return rows
+
+
 async def first_record(pairs: int) -> list[dict[str, object]]:
     """Time from the start of an agent to its first record, all sensors on (at most 100 ms on an idle machine)."""
     hosts = await accesses.open_hosts({"client": HostSpec("client", "local")})

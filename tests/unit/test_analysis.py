@@ -169,6 +169,21 @@ def test_background_is_subtracted_and_visible(tmp_path: Path) -> None:
     assert "background" in codes(summary)
 
 
+def test_a_machine_that_was_as_busy_without_the_load_gives_no_cost(tmp_path: Path) -> None:
+    made = make_campaign(tmp_path / "c", [(POINT, changed(STILL, background=0.02))])
+    full = make_campaign(tmp_path / "d", [(POINT, changed(STILL, background=0.95))])
+    for moment in ("before", "after"):
+        for part in (made / "background" / moment).iterdir():
+            part.write_bytes((full / "background" / moment / part.name).read_bytes())
+    found = analyse(read_dataset(made)).points[0].outcomes
+    for name in ("client.cpu_ns_per_kib", "client.cycles_per_kbyte"):
+        assert found[name].estimate is None
+        assert "95.0% without" in (found[name].missing or "") and "others gave up" in (
+            found[name].missing or ""
+        )
+    assert found["client.cpu_busy_ratio"].estimate is not None
+
+
 def test_without_an_idle_measurement_nothing_is_subtracted_and_that_is_said(tmp_path: Path) -> None:
     summary = campaign(tmp_path, changed(STILL, background=0.2), Layout(idle=()))
     cost = summary.points[0].outcomes["client.cpu_ns_per_kib"].estimate

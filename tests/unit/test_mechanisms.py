@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from made_calls import cost, receiver, sender
 from made_campaign import Truth, changed, make_campaign
 
 from iodyno.analysis.dataset import HostData, Reading, Record, Trial, read_dataset
+from iodyno.analysis.function_change import FunctionChange, ProfileChange
 from iodyno.analysis.function_study import study_functions
+from iodyno.analysis.functions import PointProfile
 from iodyno.analysis.mechanisms import Mechanism, mechanism_changes, mechanisms
+from iodyno.analysis.stacks import Function
+from iodyno.core.outcome import Estimate
 from iodyno.report.function_section import contrast_sentences
+from iodyno.report.function_sentences import why
 
 SECOND = 10**9
 MIB = 2**20
@@ -148,3 +154,65 @@ def test_sentences_name_causes_and_nothing_else(tmp_path: Path) -> None:
     # The receiver does the same work everywhere.
     server = [sentence.text for sentence in contrast_sentences(study, "server")]
     assert all("explain" not in text for text in server if text.startswith("On server"))
+
+
+def _changed_function(name: str, ns: tuple[float, float], within: tuple[float, float]) -> FunctionChange:
+    def near(value: float) -> Estimate:
+        return Estimate(value, value * 0.9, value * 1.1, 3, "ns", "made")
+
+    whole = ns[1] - ns[0]
+    return FunctionChange(
+        function=Function(name, "kernel"),
+        samples=(100, 100),
+        exclusive=(near(ns[0]), near(ns[1])),
+        inclusive=(near(within[0]), near(within[1])),
+        ratio=near(ns[1] / ns[0]),
+        inclusive_ratio=near(within[1] / within[0]),
+        difference=near(whole),
+        explains=near(whole / 1000),
+        verdict="rises",
+        certain=True,
+        inclusive_verdict="rises",
+        inclusive_certain=True,
+    )
+
+
+def _profiles(event: str, *functions: FunctionChange) -> ProfileChange:
+    """A change of 1000 ns of two profiles that an event made."""
+    point = SimpleNamespace(
+        labels={"size": "64KiB"},
+        host="client",
+        cost=Estimate(500.0, 450.0, 550.0, 3, "ns", "made"),
+        sampling=SimpleNamespace(event=event),
+    )
+    dearer = Estimate(1500.0, 1400.0, 1600.0, 3, "ns", "made")
+    other = SimpleNamespace(**{**vars(point), "labels": {"size": "1KiB"}, "cost": dearer})
+    return ProfileChange(
+        first=cast(PointProfile, point),
+        second=cast(PointProfile, other),
+        total=Estimate(1000.0, 900.0, 1100.0, 3, "ns", "made"),
+        total_ratio=Estimate(3.0, 2.5, 3.5, 3, "ns", "made"),
+        functions=functions,
+        rest=0.0,
+        too_few=0,
+    )
+
+
+def test_functions_of_one_call_chain_are_named_once() -> None:
+    chain = (
+        _changed_function("asm_sysvec_timer", (1.0, 2.0), (58.0, 1450.0)),
+        _changed_function("sysvec_timer", (1.0, 2.0), (55.0, 1390.0)),
+        _changed_function("tcp_write_xmit", (4.0, 100.0), (180.0, 4400.0)),
+    )
+    text = why(_profiles("cycles", *chain), [], ["size"])[0].text
+    assert text.count("sysvec_timer") == 1 and "tcp_write_xmit" in text
+
+
+@pytest.mark.parametrize(("event", "said"), [("cpu-clock", True), ("cycles", False)])
+def test_where_a_timer_samples_functions_that_stand_for_others_are_said(event: str, said: bool) -> None:
+    functions = (
+        _changed_function("handle_softirqs", (100.0, 700.0), (300.0, 900.0)),
+        _changed_function("tcp_ack", (10.0, 110.0), (20.0, 220.0)),
+    )
+    text = why(_profiles(event, *functions), [], ["size"])[0].text
+    assert ("What stands at handle_softirqs is also the time of code before it" in text) is said

@@ -36,9 +36,13 @@ struct Calibration {
     wake_up_realtime: bool,
     /// What `cpu_exact` adds to one soft interrupt; absent where it is not available.
     soft_interrupt_accounting_ns: Option<f64>,
-    /// What programs add that read the clock and do nothing else.
+    /// What empty programs add, and programs that read the clock and do nothing else.
+    soft_interrupt_empty_ns: Option<f64>,
     soft_interrupt_least_ns: Option<f64>,
     soft_interrupt_counters_ns: Option<f64>,
+    /// Time inside of the programs, by the kernel's statistics, less that of empty ones.
+    soft_interrupt_least_in_programs_ns: Option<f64>,
+    soft_interrupt_accounting_in_programs_ns: Option<f64>,
     /// What that is added to: a datagram over loopback.
     soft_interrupt_send_ns: Option<f64>,
     sensors: Vec<SensorCost>,
@@ -75,15 +79,18 @@ pub fn print(json: bool) -> io::Result<()> {
     writeln!(out, "\nlate at an armed instant ({kind}, without the final spin)")?;
     writeln!(out, "  median                  {:.1} us", c.wake_up_p50_ns as f64 / 1e3)?;
     writeln!(out, "  99th percentile         {:.1} us", c.wake_up_p99_ns as f64 / 1e3)?;
-    if let (Some(accounting), Some(counters), Some(send)) =
-        (c.soft_interrupt_accounting_ns, c.soft_interrupt_counters_ns, c.soft_interrupt_send_ns)
-    {
+    if let Some(send) = c.soft_interrupt_send_ns {
         writeln!(out, "\nadded by cpu_exact to one soft interrupt (a datagram over loopback: {send:.0} ns)")?;
-        if let Some(least) = c.soft_interrupt_least_ns {
-            writeln!(out, "  reading the clock only  {least:.0} ns")?;
+        let added = [
+            ("empty programs", c.soft_interrupt_empty_ns, None),
+            ("reading the clock only", c.soft_interrupt_least_ns, c.soft_interrupt_least_in_programs_ns),
+            ("accounting", c.soft_interrupt_accounting_ns, c.soft_interrupt_accounting_in_programs_ns),
+            ("with counters", c.soft_interrupt_counters_ns, None),
+        ];
+        for (what, added, inside) in added {
+            let inside = inside.map_or_else(String::new, |ns| format!(", {ns:.0} ns of it in the programs"));
+            writeln!(out, "  {what:<22}  {:.0} ns{inside}", added.unwrap_or_default())?;
         }
-        writeln!(out, "  accounting              {accounting:.0} ns")?;
-        writeln!(out, "  with counters           {counters:.0} ns")?;
     }
     writeln!(out, "\nCPU time of one reading of each sensor")?;
     for SensorCost { sensor, cost_ns } in &c.sensors {
@@ -111,6 +118,9 @@ fn measure() -> Calibration {
         wake_up_p99_ns,
         wake_up_realtime,
         soft_interrupt_accounting_ns: soft_interrupt.map(|cost| cost.accounting_ns),
+        soft_interrupt_empty_ns: soft_interrupt.map(|cost| cost.empty_ns),
+        soft_interrupt_least_in_programs_ns: soft_interrupt.map(|cost| cost.least_in_programs_ns),
+        soft_interrupt_accounting_in_programs_ns: soft_interrupt.map(|cost| cost.accounting_in_programs_ns),
         soft_interrupt_least_ns: soft_interrupt.map(|cost| cost.least_ns),
         soft_interrupt_counters_ns: soft_interrupt.map(|cost| cost.counters_ns),
         soft_interrupt_send_ns: soft_interrupt.map(|cost| cost.send_ns),

@@ -391,6 +391,13 @@ int syscall_begin(void *ctx)
 	return 0;
 }
 
+// What the way to any program at a tracepoint costs. Attached only to be measured against.
+SEC("raw_tp")
+int empty(void *ctx)
+{
+	return 0;
+}
+
 // The least that any accounting at an event can do. Attached only to be measured against.
 SEC("raw_tp")
 int least(void *ctx)

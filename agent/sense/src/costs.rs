@@ -46,15 +46,21 @@ pub fn costs() -> Vec<(&'static str, Nanos)> {
 pub struct SoftInterruptCost {
     /// What was interrupted: a small datagram over loopback, without the sensor.
     pub send_ns: f64,
+    /// Added by empty programs: what the way to any program costs here.
+    pub empty_ns: f64,
     /// Added by programs that read the clock and do nothing else: what this machine makes any accounting cost.
     pub least_ns: f64,
     /// Added by the accounting.
     pub accounting_ns: f64,
     /// Added by the accounting with the counters (polls, wake-ups, waits for locks).
     pub counters_ns: f64,
+    /// Time inside of two programs that read the clock, by the kernel's statistics, less that of two empty ones.
+    pub least_in_programs_ns: f64,
+    /// The same of the accounting.
+    pub accounting_in_programs_ns: f64,
 }
 
-/// Measures [`SoftInterruptCost`] in about two seconds.
+/// Measures [`SoftInterruptCost`] in about five seconds.
 ///
 /// # Errors
 /// Why there is no such sensor here.

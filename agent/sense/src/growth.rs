@@ -1,6 +1,6 @@
 //! Growth of a family of counters, and which of them it is not known for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::hash::Hash;
 
@@ -65,6 +65,19 @@ impl<K: Eq + Hash> Growths<K> {
         grown
     }
 
+    /// Counters of the last reading that are not in this one, to be asked when all of this one were given.
+    pub fn gone(&self) -> impl Iterator<Item = &K> + '_ {
+        self.last.iter().filter(|(_, (reading, _))| *reading != self.reading).map(|(key, _)| key)
+    }
+
+    /// Tells, once, whose counters have vanished: they grew by what nobody knows since the last reading.
+    pub fn tell_gone<O: Display + Ord>(&mut self, owner: impl Fn(&K) -> O) {
+        let owners: BTreeSet<O> = self.gone().map(owner).collect();
+        for owner in owners {
+            self.unknown.add(format!("{owner} is gone: growth not known"));
+        }
+    }
+
     /// Like [`Growths::since_last`] for a counter that is known to have begun at 0 since the last reading if
     /// it was not there then.
     pub fn since_last_or_birth(&mut self, key: K, now: u64, width: Width) -> Option<u64> {
@@ -77,6 +90,24 @@ impl<K: Eq + Hash> Growths<K> {
     /// Which counters the growth of is not known in this reading.
     pub fn unknown(&mut self) -> Option<String> {
         std::mem::take(&mut self.unknown).sentence()
+    }
+}
+
+/// Counters that have a name of their own.
+impl Growths<String> {
+    /// Like [`Growths::since_last`], without a copy of a name that is known already.
+    pub fn since_last_named(&mut self, name: &str, now: u64, width: Width, metric: &str) -> Option<u64> {
+        match self.last.get_mut(name) {
+            Some(last) => {
+                let (_, before) = std::mem::replace(last, (self.reading, now));
+                let grown = growth(before, now, width);
+                if grown.is_none() {
+                    self.unknown.add(format!("{metric} of {name} went backwards: growth not known"));
+                }
+                grown
+            }
+            None => self.since_last(name.to_owned(), now, width, metric, name),
+        }
     }
 }
 
@@ -121,7 +152,11 @@ mod tests {
         assert_eq!(growths.since_last(0, 3, Width::Bits64, "rx_bytes", "eth0"), None);
         assert_eq!(growths.unknown().unwrap(), "rx_bytes of eth0 went backwards: growth not known");
         growths.begin();
+        assert_eq!(growths.gone().collect::<Vec<_>>(), [&0]);
+        growths.tell_gone(|number| format!("eth{number}"));
+        assert_eq!(growths.unknown().unwrap(), "eth0 is gone: growth not known");
         growths.begin();
+        assert_eq!(growths.gone().count(), 0, "it was told once");
         assert_eq!(growths.since_last(0, 90, Width::Bits64, "rx_bytes", "eth0"), None);
         assert_eq!(growths.unknown().unwrap(), "eth0 is new: growth not known");
     }

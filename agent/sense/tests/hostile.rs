@@ -110,6 +110,48 @@ fn a_sensor_that_failed_once_grows_over_both_spans() {
     assert!(whole.values.iter().any(|value| value.1 == "cpu=0,vector=NET_RX" && value.2 == 640));
 }
 
+/// Removes the lines of a file that contain something.
+fn remove_lines(root: &Path, file: &str, with: &str) {
+    let path = root.join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    let kept: Vec<&str> = text.lines().filter(|line| !line.contains(with)).collect();
+    assert!(kept.len() < text.lines().count(), "{file} has no {with}");
+    fs::write(&path, kept.join("\n") + "\n").unwrap();
+}
+
+/// The reading of a sensor.
+fn of<'readings>(readings: &'readings [Reading], sensor: &str) -> &'readings Reading {
+    readings.iter().find(|reading| reading.sensor == sensor).unwrap()
+}
+
+#[test]
+fn a_device_that_was_deleted_is_named_and_the_others_count() {
+    let readings = readings_when(|root| remove_lines(root, "proc/self/net/dev", "eth0"));
+    let devices = of(&readings, "net_devices");
+    let missing = devices.missing.as_ref().unwrap();
+    assert!(missing.contains("dev=eth0 is gone: growth not known"), "{missing}");
+    assert!(devices.values.iter().all(|value| value.1 != "dev=eth0"));
+    assert!(devices.values.iter().any(|value| value.1 == "dev=lo"));
+}
+
+#[test]
+fn a_cpu_that_went_offline_is_named_and_the_others_count() {
+    let readings = readings_when(|root| {
+        remove_lines(root, "proc/stat", "cpu1 ");
+        for table in ["proc/interrupts", "proc/softirqs"] {
+            let text = fs::read_to_string(root.join(table)).unwrap();
+            fs::write(root.join(table), text.replacen("CPU1", "", 1)).unwrap();
+        }
+    });
+    let times = of(&readings, "cpu_times");
+    assert!(times.missing.as_ref().unwrap().contains("CPU 1 is gone: growth not known"), "{times:?}");
+    assert!(times.values.iter().any(|value| value.1 == "cpu=0"));
+    for table in ["interrupts", "softirqs"] {
+        let missing = of(&readings, table).missing.as_ref().unwrap();
+        assert!(missing.contains("CPUs came or went"), "{table}: {missing}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 

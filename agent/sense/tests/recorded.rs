@@ -33,11 +33,16 @@ fn readings(kernel: &str, thread_ids: Vec<i32>) -> Vec<Reading> {
     readings
 }
 
-/// One line a value; what a clock of this machine says is left out.
+/// One line a value; what the kernel tells of this very process is left out.
 fn as_text(readings: &[Reading]) -> String {
     let mut text = String::new();
     for Reading { sensor, values, missing, .. } in readings {
-        let live = ["process.cpu_ns", "thread.run_ns worker=all"];
+        let live = [
+            "process.cpu_ns",
+            "process.voluntary_switches",
+            "process.involuntary_switches",
+            "thread.run_ns worker=all",
+        ];
         for value in values {
             let name = format!("{} {}", value.0, value.1);
             if !live.contains(&name.trim()) {

@@ -324,9 +324,10 @@ impl Incoming {
                 let most = self.entries.len() as libc::c_uint;
                 // The first is waited for, what follows is not.
                 let flag = if flag == 0 { libc::MSG_WAITFORONE } else { flag };
+                // Flags are signed in one C library and unsigned in another.
                 // SAFETY: every pointer of the entries leads to memory of `self` of the length beside it.
                 let received = checked(unsafe {
-                    libc::recvmmsg(fd, self.entries.as_mut_ptr(), most, flag, null_mut())
+                    libc::recvmmsg(fd, self.entries.as_mut_ptr(), most, flag as _, null_mut())
                 })?;
                 let received = received as usize;
                 if received == 1 && self.entries[0].msg_len == 0 {
@@ -502,7 +503,7 @@ impl Outgoing {
                 let entries = &mut self.entries[from..to];
                 // SAFETY: as above, for each of the entries.
                 let sent = checked(unsafe {
-                    libc::sendmmsg(fd, entries.as_mut_ptr(), entries.len() as libc::c_uint, flag)
+                    libc::sendmmsg(fd, entries.as_mut_ptr(), entries.len() as libc::c_uint, flag as _)
                 })?;
                 Ok(sent as usize)
             }

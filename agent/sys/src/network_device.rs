@@ -65,7 +65,7 @@ fn described(name: CString) -> io::Result<Device> {
         *place = *byte as libc::c_char;
     }
     // SAFETY: the kernel reads and writes one ifreq, which lives.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &mut request) } != 0 {
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as libc::Ioctl, &mut request) } != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has just written this member.

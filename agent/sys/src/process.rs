@@ -41,6 +41,32 @@ pub fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Times that threads of this process left a CPU since it began, those that have ended included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// To wait for something.
+    pub voluntary: u64,
+    /// For others.
+    pub involuntary: u64,
+}
+
+/// How often threads of this process left a CPU: one call, which takes the longer the more threads there are (some
+/// 10 ns each).
+///
+/// # Errors
+/// What the kernel said.
+pub fn switches() -> io::Result<Switches> {
+    // SAFETY: all of `rusage` is integers, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one `rusage` to where it is.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Counts, which are never negative.
+    let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
+    Ok(Switches { voluntary: count(usage.ru_nvcsw), involuntary: count(usage.ru_nivcsw) })
+}
+
 /// Largest resident set of this process since it began or since [`forget_resident_peak`].
 ///
 /// From `/proc/self/status`: the kernel's `ru_maxrss` also holds the peak of whoever started this process.

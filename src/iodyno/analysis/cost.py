@@ -173,9 +173,16 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
         for one in found
     ]
     whole = sum(one.whole_ns for one in found)
+    busy = sum(taken) / whole
+    if not classes and busy <= background.value:
+        # The load did run: so the background under load was not that of the idle machine, and nothing is left to reckon with.
+        return missing(
+            f"{name} was {busy:.1%} busy under load and {background.value:.1%} without: what the load took cannot be "
+            "told from what others gave up; try a machine that does nothing else"
+        )
     of_class = " in this class" if classes else ", other tasks left out," if left_out else ""
     return Measured(
-        value=demand_ns(sum(taken) / whole - background.value, cpus, rate.per_ns * 1e9),
+        value=demand_ns(busy - background.value, cpus, rate.per_ns * 1e9),
         # Cores kept busy by the load over units per ns: the windows of two hosts need not be equally long.
         intervals=tuple(
             (ns / one.whole_ns - background.value) * cpus / at

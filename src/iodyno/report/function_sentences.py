@@ -25,6 +25,18 @@ EXPLAINS_LEAST = 0.05
 """Part of the difference under which a function is not named (chosen: a twentieth explains little)."""
 MECHANISM_LEAST = 1.2
 """Ratio under which a mechanism is not named (chosen: a fifth is hardly why costs differ by a factor)."""
+SAME_COST = 0.1
+"""Two functions of one call chain whose costs lie closer than this say the same (chosen: within their intervals)."""
+TIMER = "cpu-clock"
+"""The event of samples that a timer makes, where no hardware counter does."""
+OPENS_INTERRUPTS = frozenset(
+    {
+        *("_raw_spin_unlock_irqrestore", "_raw_spin_unlock_irq", "_raw_read_unlock_irqrestore"),
+        *("_raw_write_unlock_irqrestore", "_raw_write_unlock_irq", "handle_softirqs", "__do_softirq"),
+        "finish_task_switch",
+    }
+)
+"""Functions of Linux that let interrupts in again (kernel/locking/spinlock.c, kernel/softirq.c, kernel/sched/core.c)."""
 
 
 def why(
@@ -70,6 +82,8 @@ def why(
     callers = _callers(change, named)
     if callers:
         said.append(f"With all that they call, {_listed(callers)}.")
+    if late := _late(change, named[:NAMED_MOST]):
+        said.append(late)
     steady = _steady(change)
     if steady:
         said.append(f"Unchanged per KiB: {_listed(steady)}.")
@@ -126,15 +140,38 @@ def _callers(change: ProfileChange, named: Sequence[FunctionChange]) -> list[str
         and abs((one.inclusive[1].estimate or 0.0) - (one.inclusive[0].estimate or 0.0)) >= 0.1 * whole
     ]
     found.sort(key=lambda one: -abs(math.log(one.inclusive_ratio.estimate or 1.0)))
-    # Neighbours in one call chain say the same thing: one of those with equal figures is enough.
-    shown: dict[tuple[str, str], str] = {}
+    # Neighbours in one call chain say the same thing: one of those with like figures is enough.
+    shown: list[FunctionChange] = []
     for one in found:
-        ends = (digits(one.inclusive[0].estimate or 0.0), digits(one.inclusive[1].estimate or 0.0))
-        shown.setdefault(
-            ends,
-            f"{one.function.title} goes from {ends[0]} to {ends[1]} ns ({_times_of(one.inclusive_ratio)})",
-        )
-    return list(shown.values())[:NAMED_MOST]
+        if not any(_same_cost(one, other) for other in shown):
+            shown.append(one)
+    return [
+        f"{one.function.title} goes from {digits(one.inclusive[0].estimate or 0.0)} to "
+        f"{digits(one.inclusive[1].estimate or 0.0)} ns ({_times_of(one.inclusive_ratio)})"
+        for one in shown[:NAMED_MOST]
+    ]
+
+
+def _same_cost(one: FunctionChange, other: FunctionChange) -> bool:
+    return all(
+        abs((a.estimate or 0.0) - (b.estimate or 0.0))
+        <= SAME_COST * max(a.estimate or 0.0, b.estimate or 0.0)
+        for a, b in zip(one.inclusive, other.inclusive, strict=True)
+    )
+
+
+def _late(change: ProfileChange, named: Sequence[FunctionChange]) -> str:
+    """Which of the functions named stand for others, because a timer made the samples; empty: none."""
+    if not any(TIMER in point.sampling.event for point in (change.first, change.second)):
+        return ""
+    # The compiler names a part that it split off `finish_task_switch.isra.0`.
+    titles = [one.function.title for one in named if one.function.title.partition(".")[0] in OPENS_INTERRUPTS]
+    if not titles:
+        return ""
+    return (
+        f"What stands at {_listed(titles)} is also the time of code before {'it' if len(titles) == 1 else 'them'} "
+        "that ran with interrupts off: the timer that makes the samples comes when they are on again."
+    )
 
 
 def _steady(change: ProfileChange) -> list[str]:

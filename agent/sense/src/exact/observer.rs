@@ -159,11 +159,11 @@ impl Observer {
         Ok(absent)
     }
 
-    /// Has a program run at soft interrupts that reads the clock and does nothing else; [`Observer::detach`] takes it
-    /// away.
-    pub fn attach_least(&mut self) -> Result<(), Refusal> {
+    /// Has a program run at soft interrupts that is only there to be measured against: `empty`, or `least`, which reads
+    /// the clock; [`Observer::detach`] takes it away.
+    pub fn attach_yardstick(&mut self, program: &str) -> Result<(), Refusal> {
         for tracepoint in ["softirq_entry", "softirq_exit"] {
-            let link = self.at("least", tracepoint)?;
+            let link = self.at(program, tracepoint)?;
             self.core.push(link);
         }
         Ok(())
@@ -267,6 +267,17 @@ impl Observer {
             if COUNTERS.iter().any(|(counter, _)| *counter == name) {
                 spent.counters_ns += ns;
             }
+        }
+        Ok(spent)
+    }
+
+    /// What some programs took so far, where the kernel keeps count.
+    pub fn spent_in(&self, programs: &[&str]) -> Result<Spent, Refusal> {
+        let mut spent = Spent::default();
+        for (_, program) in self.ebpf.programs().filter(|(name, _)| programs.contains(name)) {
+            let info = program.info()?;
+            spent.runs += info.run_count();
+            spent.ns += info.run_time().as_nanos() as u64;
         }
         Ok(spent)
     }

@@ -71,6 +71,7 @@ impl Sensor for CpuTimes {
                 }
             }
         }
+        self.growths.tell_gone(|(cpu, _)| format!("CPU {cpu}"));
         missing.add_any(self.growths.unknown());
         match cpus {
             0 => Err(self.stat.nonsense("has no line for any CPU (cpu0 ...)")),

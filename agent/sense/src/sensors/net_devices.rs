@@ -95,6 +95,7 @@ impl Sensor for NetDevices {
                 put(out, &SPEED, label, speed);
             }
         }
+        self.growths.tell_gone(|(_, label)| label.clone());
         missing.add_any(self.growths.unknown());
         Ok(missing.sentence())
     }

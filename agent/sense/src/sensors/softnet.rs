@@ -75,6 +75,7 @@ impl Sensor for Softnet {
                 }
             }
         }
+        self.growths.tell_gone(|(cpu, _)| format!("CPU {cpu}"));
         missing.add_any(self.growths.unknown());
         Ok(missing.sentence())
     }

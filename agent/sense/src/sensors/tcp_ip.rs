@@ -58,31 +58,32 @@ impl Sensor for TcpIp {
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
         let snmp = self.snmp.text()?;
-        let mut numbers = titled_pairs(&snmp);
-        if numbers.is_empty() {
+        if !has_pairs(&snmp) {
             drop(snmp);
             return Err(self.snmp.nonsense("has no pair of lines with names and numbers"));
         }
         let netstat = optional(&mut self.netstat, "netstat", &mut missing);
-        numbers.extend(titled_pairs(&netstat));
         // A kernel without IPv6 has no such file, and nothing is missing.
         let snmp6 = self.snmp6.as_mut().and_then(|file| file.text().ok()).unwrap_or_default();
-        numbers.extend(plain_pairs(&snmp6));
 
-        self.growths.begin();
-        for (name, now) in numbers {
-            if SETTINGS.contains(&name.as_str()) {
-                continue;
+        let growths = &mut self.growths;
+        growths.begin();
+        let mut take = |name: &str, now: u64| {
+            if SETTINGS.contains(&name) {
+                return;
             }
-            if STATES.contains(&name.as_str()) {
+            if STATES.contains(&name) {
                 put(out, &STATE, format!("counter={name}"), now);
-                continue;
+                return;
             }
-            let grown = self.growths.since_last(name.clone(), now, Width::Bits64, COUNT.name, &name);
+            let grown = growths.since_last_named(name, now, Width::Bits64, COUNT.name);
             if let Some(grown @ 1..) = grown {
                 put(out, &COUNT, format!("counter={name}"), grown);
             }
-        }
+        };
+        titled_pairs(&snmp, &mut take);
+        titled_pairs(&netstat, &mut take);
+        plain_pairs(&snmp6, &mut take);
         let sockstat = optional(&mut self.sockstat, "sockstat", &mut missing);
         for (name, now) in socket_states(&sockstat) {
             put(out, &STATE, format!("counter={name}"), now);
@@ -107,9 +108,18 @@ fn optional<'file>(file: &'file mut Option<Source>, name: &str, missing: &mut Mi
     }
 }
 
-/// `Tcp: InSegs OutSegs` and below it `Tcp: 12 15`. Negative numbers are settings that mean "no limit".
-fn titled_pairs(text: &str) -> Vec<(String, u64)> {
-    let mut pairs = Vec::new();
+/// Whether there is at least one number with a name.
+fn has_pairs(text: &str) -> bool {
+    let mut found = false;
+    titled_pairs(text, &mut |_, _| found = true);
+    found
+}
+
+/// Gives the numbers with their names. `Tcp: InSegs OutSegs` and below it `Tcp: 12 15`; negative numbers are settings
+/// that mean "no limit".
+fn titled_pairs(text: &str, take: &mut impl FnMut(&str, u64)) {
+    // There are some 300, four times a second: the name is made in the same place again and again.
+    let mut whole = String::new();
     let mut lines = text.lines();
     while let (Some(names), Some(numbers)) = (lines.next(), lines.next()) {
         let (Some((title, names)), Some((again, numbers))) = (names.split_once(':'), numbers.split_once(':'))
@@ -119,22 +129,24 @@ fn titled_pairs(text: &str) -> Vec<(String, u64)> {
         if title != again {
             break;
         }
-        for (name, number) in names.split_whitespace().zip(numbers.split_whitespace()) {
+        for (name, number) in names.split_ascii_whitespace().zip(numbers.split_ascii_whitespace()) {
             if let Ok(number) = number.parse() {
-                pairs.push((format!("{title}.{name}"), number));
+                whole.clear();
+                whole.extend([title, ".", name]);
+                take(&whole, number);
             }
         }
     }
-    pairs
 }
 
-/// `Ip6InReceives  12`, one a line.
-fn plain_pairs(text: &str) -> Vec<(String, u64)> {
-    let pair = |line: &str| {
-        let (name, number) = line.split_once(char::is_whitespace)?;
-        Some((name.to_owned(), number.trim().parse().ok()?))
-    };
-    text.lines().filter_map(pair).collect()
+/// The same for `Ip6InReceives  12`, one a line.
+fn plain_pairs(text: &str, take: &mut impl FnMut(&str, u64)) {
+    for line in text.lines() {
+        let Some((name, number)) = line.split_once(char::is_whitespace) else { continue };
+        if let Ok(number) = number.trim().parse() {
+            take(name, number);
+        }
+    }
 }
 
 /// `TCP: inuse 1 orphan 0 tw 0 alloc 1 mem 301`.
@@ -158,10 +170,15 @@ mod tests {
     #[test]
     fn names_and_numbers_are_paired() {
         let text = "Tcp: RtoMin MaxConn InSegs\nTcp: 200 -1 7\nUdp: InDatagrams\nUdp: 3\nIcmp: cut";
-        let expected = [("Tcp.RtoMin", 200), ("Tcp.InSegs", 7), ("Udp.InDatagrams", 3)];
-        assert_eq!(titled_pairs(text), expected.map(|(name, number)| (name.to_owned(), number)));
-        assert_eq!(titled_pairs("Tcp: a\nUdp: 1\n"), []);
-        assert_eq!(plain_pairs("Ip6InReceives \t 12\nx\ny z\n"), [("Ip6InReceives".to_owned(), 12)]);
+        let mut found = Vec::new();
+        titled_pairs(text, &mut |name, number| found.push((name.to_owned(), number)));
+        plain_pairs("Ip6InReceives \t 12\nx\ny z\n", &mut |name, number| {
+            found.push((name.to_owned(), number))
+        });
+        let expected =
+            [("Tcp.RtoMin", 200), ("Tcp.InSegs", 7), ("Udp.InDatagrams", 3), ("Ip6InReceives", 12)];
+        assert_eq!(found, expected.map(|(name, number)| (name.to_owned(), number)));
+        assert!(!has_pairs("Tcp: a\nUdp: 1\n"));
         assert_eq!(socket_states("TCP: inuse 1 mem 301 odd"), [("TCP.inuse".to_owned(), 1)]);
     }
 }

@@ -39,6 +39,29 @@ struct Cpu {
     lost: bool,
 }
 
+impl Cpu {
+    /// Takes what a reading gave: how the account grew, if that is known, or what to say instead. `begin_anew` begins to
+    /// account a CPU that is back, and says whether it could.
+    fn follow(
+        &mut self,
+        read: Result<Account, Refusal>,
+        begin_anew: impl FnOnce() -> bool,
+    ) -> Result<Option<Account>, String> {
+        match read {
+            Ok(_) if self.lost => {
+                self.lost = !begin_anew();
+                self.last = Some(Account::default());
+                Err(format!("CPU {} is online again: growth not known", self.number))
+            }
+            Ok(account) => Ok(self.last.replace(account.clone()).map(|before| account.since(&before))),
+            Err(refusal) => {
+                self.lost = true;
+                Err(format!("CPU {}: {refusal}", self.number))
+            }
+        }
+    }
+}
+
 struct CpuExact {
     observer: Arc<Mutex<Observer>>,
     cpus: Vec<Cpu>,
@@ -141,23 +164,13 @@ impl Sensor for CpuExact {
         let mut observer = locked(&self.observer);
         for (cpu, account) in self.cpus.iter_mut().zip(observer.read(&numbers)?) {
             let number = cpu.number;
-            match account {
-                Ok(_) if cpu.lost => {
-                    missing.add(format!("CPU {number} is online again: growth not known"));
-                    cpu.lost = observer.begin(number).is_err();
-                    cpu.last = Some(Account::default());
+            match cpu.follow(account, || observer.begin(number).is_ok()) {
+                Ok(Some(grown)) => {
+                    report(out, number, &grown, found.event_ns);
+                    report_counters(out, number, &grown, &observer);
                 }
-                Ok(account) => {
-                    if let Some(before) = cpu.last.replace(account.clone()) {
-                        let grown = account.since(&before);
-                        report(out, number, &grown, found.event_ns);
-                        report_counters(out, number, &grown, &observer);
-                    }
-                }
-                Err(refusal) => {
-                    cpu.lost = true;
-                    missing.add(format!("CPU {number}: {refusal}"));
-                }
+                Ok(None) => {}
+                Err(why) => missing.add(why),
             }
         }
         for (&number, counted) in numbers.iter().zip(&found.counted) {
@@ -224,5 +237,38 @@ fn report_rates(out: &mut Vec<Value>, number: u32, counted: &Account) {
     for (metric, grown) in rates {
         let per_s = u128::from(grown) * 1_000_000_000 / u128::from(counted.until_ns.max(1));
         put(out, metric, format!("cpu={number}"), per_s as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn idle(ns: u64) -> Account {
+        let mut account = Account { until_ns: ns, ..Account::default() };
+        account.ns[account::IDLE] = ns;
+        account
+    }
+
+    #[test]
+    fn a_cpu_that_goes_offline_and_comes_back_is_said_and_its_growth_begins_anew() {
+        let mut cpu = Cpu { number: 3, last: None, lost: false };
+        let never = || panic!("it is accounted already");
+        assert_eq!(cpu.follow(Ok(idle(100)), never), Ok(None), "nothing to grow from");
+        assert_eq!(cpu.follow(Ok(idle(150)), never), Ok(Some(idle(50))));
+        let gone = cpu.follow(Err(Refusal::Offline), never).unwrap_err();
+        assert!(gone.starts_with("CPU 3: not online"), "{gone}");
+        // Back: what its account holds is from before, and is made anew.
+        let back = cpu.follow(Ok(idle(150)), || true).unwrap_err();
+        assert!(back.contains("CPU 3 is online again"), "{back}");
+        assert_eq!(cpu.follow(Ok(idle(30)), never), Ok(Some(idle(30))), "since it came back");
+    }
+
+    #[test]
+    fn a_cpu_that_cannot_be_accounted_again_is_tried_again() {
+        let mut cpu = Cpu { number: 0, last: Some(idle(7)), lost: true };
+        assert!(cpu.follow(Ok(idle(9)), || false).is_err());
+        assert!(cpu.follow(Ok(idle(9)), || true).is_err());
+        assert_eq!(cpu.follow(Ok(idle(5)), || panic!("it is accounted")), Ok(Some(idle(5))));
     }
 }

@@ -261,7 +261,7 @@ def test_odd_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_bytes(os.urandom(4096))
     assert "odd.txt" in refused(capsys, str(path))
     path.write_text("1.5 300\n")
-    assert "1 events: 1 in cells" in printed(capsys, str(path), "--value-unit", "us")
+    assert "1 event: 1 in cells" in printed(capsys, str(path), "--value-unit", "us")
     path.write_text("1.5 300\n" * 1000)
     assert "1,000 in cells" in printed(capsys, str(path), "--value-unit", "us")
     path.write_text("9 300\n1 400\nnot a line\n5 -3\n6 nan\n")

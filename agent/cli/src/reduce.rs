@@ -66,13 +66,13 @@ pub struct Options {
     #[arg(long, default_value_t = frame::MAX_COLUMNS, value_parser = clap::value_parser!(i64).range(1..=frame::MAX_COLUMNS))]
     max_columns: i64,
     /// Lower edge of the rows
-    #[arg(long, value_name = "VALUE")]
+    #[arg(long = "min", value_name = "VALUE")]
     low: Option<String>,
-    /// Upper edge of the rows [default: round, and not below --high-quantile]
-    #[arg(long, value_name = "VALUE")]
+    /// Upper edge of the rows [default: round, and not below --max-quantile]
+    #[arg(long = "max", value_name = "VALUE")]
     high: Option<String>,
     /// Share of the values that the rows reach
-    #[arg(long, default_value_t = frame::HIGH_QUANTILE, value_parser = share)]
+    #[arg(long = "max-quantile", default_value_t = frame::HIGH_QUANTILE, value_parser = share)]
     high_quantile: f64,
     /// How many rows [default: 50]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=frame::MAX_ROWS as u64))]
@@ -80,9 +80,9 @@ pub struct Options {
     /// Height of a row, instead of how many
     #[arg(long, value_name = "VALUE", conflicts_with = "rows")]
     row_step: Option<String>,
-    /// How rows are cut
-    #[arg(long, value_enum, default_value = "linear")]
-    scale: Scale,
+    /// How rows are cut [default: linear, or log where half of the values would be in the lowest row]
+    #[arg(long, value_enum)]
+    scale: Option<Scale>,
     /// Only events from here on, in seconds after the first event; @SECONDS: on the trace's clock
     #[arg(long, value_parser = mark, allow_hyphen_values = true)]
     from: Option<Mark>,
@@ -231,10 +231,10 @@ fn request(options: &Options) -> Request {
             max_columns: options.max_columns,
             high_quantile: options.high_quantile,
             rows: options.rows.map(|rows| rows as usize),
-            scale: match options.scale {
+            scale: options.scale.map(|scale| match scale {
                 Scale::Linear => frame::Scale::Linear,
                 Scale::Log => frame::Scale::Log,
-            },
+            }),
             from: options.from,
             to: options.to,
             sub_second: options.sub_second,

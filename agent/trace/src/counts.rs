@@ -9,6 +9,8 @@ use crate::pass::{Forked, Sink};
 const SECOND: i64 = 1_000_000_000;
 /// Bits of a double that tell its bucket in the table of logarithmic rows: 16 an octave.
 const SHIFT: u32 = 48;
+/// Bits of a double that tell the bucket of what is above the rows: 128 an octave, as in the survey.
+const ABOVE_SHIFT: u32 = 45;
 
 /// Rows of a frame: finds that of a value, exactly.
 #[derive(Clone)]
@@ -78,6 +80,9 @@ pub struct Counts {
     rows: Rows,
     /// Column by column: under, rows, over.
     cells: Vec<u64>,
+    /// Buckets of what is above the rows; empty until there is something.
+    above: Vec<u64>,
+    greatest: f64,
     /// Events before or after the time range.
     pub outside: u64,
     /// Events.
@@ -97,6 +102,8 @@ impl Counts {
             columns: frame.columns,
             rows: Rows::new(frame),
             cells: vec![0; frame.columns * (frame.edges.len() + 1)],
+            above: Vec::new(),
+            greatest: 0.0,
             outside: 0,
             events: 0,
         }
@@ -129,6 +136,29 @@ impl Counts {
         self.cells.chunks_exact(self.height()).map(|column| column[column.len() - 1]).collect()
     }
 
+    /// What is above the rows, all columns together: (from, to, count), ascending, 0.8 % wide. The last ends at the
+    /// greatest value.
+    #[must_use]
+    pub fn above(&self) -> Vec<(f64, f64, u64)> {
+        let edge = |bucket: u64| f64::from_bits(bucket << ABOVE_SHIFT);
+        let counted = (0..).zip(&self.above).filter(|(_, count)| **count > 0);
+        counted
+            .map(|(bucket, count)| {
+                let (from, to) = (edge(bucket).max(self.rows.high), edge(bucket + 1));
+                (from, if to.is_nan() { self.greatest } else { to.min(self.greatest) }, *count)
+            })
+            .collect()
+    }
+
+    #[cold]
+    fn count_above(&mut self, value: f64, weight: u64) {
+        if self.above.is_empty() {
+            self.above = vec![0; 1 << (63 - ABOVE_SHIFT)];
+        }
+        self.above[(value.to_bits() >> ABOVE_SHIFT) as usize] += weight;
+        self.greatest = self.greatest.max(value);
+    }
+
     fn height(&self) -> usize {
         self.rows.edges.len() + 1
     }
@@ -136,11 +166,25 @@ impl Counts {
 
 impl Forked for Counts {
     fn fork(&self) -> Self {
-        Counts { rows: self.rows.clone(), cells: vec![0; self.cells.len()], outside: 0, events: 0, ..*self }
+        Counts {
+            rows: self.rows.clone(),
+            cells: vec![0; self.cells.len()],
+            above: Vec::new(),
+            greatest: 0.0,
+            outside: 0,
+            events: 0,
+            ..*self
+        }
     }
 
     fn join(&mut self, other: Counts) {
         self.cells.iter_mut().zip(&other.cells).for_each(|(ours, theirs)| *ours += theirs);
+        if self.above.is_empty() {
+            self.above = other.above;
+        } else {
+            self.above.iter_mut().zip(&other.above).for_each(|(ours, theirs)| *ours += theirs);
+        }
+        self.greatest = self.greatest.max(other.greatest);
         self.outside += other.outside;
         self.events += other.events;
     }
@@ -166,7 +210,11 @@ impl Sink for Counts {
                 column_begin = self.begin_ns.wrapping_add((column as i64).wrapping_mul(self.column_ns));
             }
             let value = if self.sub_second { event.time_ns.rem_euclid(SECOND) as f64 } else { event.value };
-            self.cells[first_cell + self.rows.place(value)] += u64::from(event.weight);
+            let place = self.rows.place(value);
+            self.cells[first_cell + place] += u64::from(event.weight);
+            if place + 1 == height {
+                self.count_above(value, u64::from(event.weight));
+            }
         }
         Ok(())
     }

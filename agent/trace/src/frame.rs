@@ -2,6 +2,7 @@
 
 use crate::failure::Mistake;
 use crate::survey::Survey;
+use crate::unit;
 
 /// Rows where nobody said. Chosen: at 8 pixels each they fit a screen; trace2heatmap.pl has as many.
 pub const ROWS: usize = 50;
@@ -56,8 +57,8 @@ pub struct Asked {
     pub rows: Option<usize>,
     /// Height of a row.
     pub row_step: Option<f64>,
-    /// How they are cut.
-    pub scale: Scale,
+    /// How they are cut; `None`: in equal steps, but where these would hold most values in one row.
+    pub scale: Option<Scale>,
     /// Only events from here on.
     pub from: Option<Mark>,
     /// Only events before this.
@@ -76,7 +77,7 @@ impl Default for Asked {
             high_quantile: HIGH_QUANTILE,
             rows: None,
             row_step: None,
-            scale: Scale::Linear,
+            scale: None,
             from: None,
             to: None,
             sub_second: false,
@@ -183,7 +184,8 @@ pub fn choose(
         let rows = asked.rows.unwrap_or(ROWS);
         (linear(0.0, SECOND as f64, rows), Scale::Linear)
     } else {
-        (rows(asked, survey, unit, &mut notes)?, asked.scale)
+        let scale = asked.scale.unwrap_or_else(|| scale_for(asked, survey, unit, &mut notes));
+        (rows(asked, scale, survey, unit, &mut notes)?, scale)
     };
     let rows = edges.len() - 1;
     if rows > MAX_ROWS || columns * (rows as i128 + 2) > i128::from(MAX_CELLS) {
@@ -227,7 +229,34 @@ fn mixed(survey: &Survey, times: [(i64, u64); 2], line_of: &dyn Fn(u64) -> Strin
     Ok(())
 }
 
-fn rows(asked: &Asked, survey: &Survey, unit: &str, notes: &mut Vec<String>) -> Result<Vec<f64>, Mistake> {
+/// Equal steps; equal ratios where nobody asked for a range, no value is zero and the lowest of the steps would hold more
+/// than half of the values, so that a picture of them would be one line.
+fn scale_for(asked: &Asked, survey: &Survey, unit: &str, notes: &mut Vec<String>) -> Scale {
+    let any = [asked.low, asked.high, asked.row_step].iter().any(Option::is_some);
+    let (Some(half), Some(reached)) = (survey.quantile(0.5), survey.quantile(asked.high_quantile)) else {
+        return Scale::Linear;
+    };
+    let least = survey.values.map_or(0.0, |[least, _]| least);
+    let counted = matches!(unit, "count" | "ratio");
+    if any || counted || least <= 0.0 || half * ROWS as f64 >= reached || reached / least > MAX_RATIO / 100.0
+    {
+        return Scale::Linear;
+    }
+    notes.push(format!(
+        "rows are logarithmic: half of the values are below {}, the highest are {} times as great",
+        unit::said(half, unit),
+        trimmed((reached / half).round())
+    ));
+    Scale::Log
+}
+
+fn rows(
+    asked: &Asked,
+    scale: Scale,
+    survey: &Survey,
+    unit: &str,
+    notes: &mut Vec<String>,
+) -> Result<Vec<f64>, Mistake> {
     let [_, greatest] = survey.values.unwrap_or([0.0, 0.0]);
     let high = asked.high.unwrap_or_else(|| {
         let reached = survey.quantile(asked.high_quantile).unwrap_or(greatest);
@@ -239,32 +268,34 @@ fn rows(asked: &Asked, survey: &Survey, unit: &str, notes: &mut Vec<String>) -> 
         };
         let least = asked.low.filter(|low| reached <= *low).map_or(reached, |low| low * 2.0);
         let high = round_up(if least > 0.0 { least } else { 1.0 });
-        notes.push(format!("rows end at {} {unit}, where {how}", trimmed(high)).replace("  ", " "));
+        notes.push(format!("rows end at {}, where {how}", unit::said(high, unit)));
         high
     });
-    let low = match (asked.low, asked.scale) {
+    let low = match (asked.low, scale) {
         (Some(low), _) => low,
         (None, Scale::Linear) => 0.0,
         (None, Scale::Log) => {
             let least = survey.least_above_zero.unwrap_or(high / 10.0).min(high / 10.0).max(high / MAX_RATIO);
             let decade = 10_f64.powi(least.log10().floor() as i32);
-            notes.push(
-                format!("rows begin at {} {unit}, below the least value", trimmed(decade)).replace("  ", " "),
-            );
+            notes.push(format!("rows begin at {}, below the least value", unit::said(decade, unit)));
             decade
         }
     };
     if !(low.is_finite() && high.is_finite() && low < high) {
         return Err(Mistake::new(
-            format!("rows from {} to {} leave no room", trimmed(low), trimmed(high)),
-            "a --low that is below --high; without them they are found",
+            format!("rows from {} to {} leave no room", unit::said(low, unit), unit::said(high, unit)),
+            "a --min that is below --max; without them they are found",
         ));
     }
-    if asked.scale == Scale::Log {
+    if scale == Scale::Log {
         if low <= 0.0 || high / low > MAX_RATIO {
             return Err(Mistake::new(
-                format!("rows from {} to {} cannot be logarithmic", trimmed(low), trimmed(high)),
-                "a --low above zero, at most fifteen decades below --high; or --scale linear",
+                format!(
+                    "rows from {} to {} cannot be logarithmic",
+                    unit::said(low, unit),
+                    unit::said(high, unit)
+                ),
+                "a --min above zero, at most fifteen decades below --max; or --scale linear",
             ));
         }
         return distinct(logarithmic(low, high, asked.rows.unwrap_or(ROWS)));
@@ -275,9 +306,9 @@ fn rows(asked: &Asked, survey: &Survey, unit: &str, notes: &mut Vec<String>) -> 
             return Err(Mistake::new(
                 format!(
                     "rows of {} from {} to {} are {count}, and there can be {MAX_ROWS}",
-                    trimmed(step),
-                    trimmed(low),
-                    trimmed(high)
+                    unit::said(step, unit),
+                    unit::said(low, unit),
+                    unit::said(high, unit)
                 ),
                 "a greater --row-step",
             ));
@@ -347,7 +378,7 @@ fn round_up(value: f64) -> f64 {
 }
 
 /// A number without zeros at its end.
-fn trimmed(value: f64) -> String {
+pub(crate) fn trimmed(value: f64) -> String {
     if value != 0.0 && !(1e-6..1e15).contains(&value.abs()) {
         return format!("{value:e}");
     }

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Mistake};
 use crate::formats::{self, Columns, Form, Head, Parser, Setting, FORMS};
 use crate::frame::{self, Asked, Frame, Scale};
 use crate::pass::{Forked, Pass, Progress, Sink, Tally};
-use crate::source::Source;
+use crate::source::{Packing, Source};
 use crate::survey::Survey;
 use crate::unit::Unit;
 
@@ -73,6 +73,8 @@ pub struct Reduced {
     pub under: Vec<u64>,
     /// Per column above them.
     pub over: Vec<u64>,
+    /// What is above the rows, by value: (from, to, count), ascending; the last ends at the greatest value.
+    pub above: Vec<(f64, f64, u64)>,
     /// Before or after the time range.
     pub outside: u64,
     /// What went in.
@@ -185,7 +187,20 @@ pub fn reduce(sources: Vec<Source>, request: &Request, progress: &Progress) -> R
     for trace in &mut opened {
         let parser = parsers(trace, request, &wanted)?;
         if trace.source.is_file() {
-            first.read(&trace.source, trace.form, &parser, None, &mut both)?;
+            match unpacked_once(&trace.source, request) {
+                None => first.read(&trace.source, trace.form, &parser, None, &mut both)?,
+                Some(file) => {
+                    let mut copy =
+                        Attempt { into: BufWriter::with_capacity(256 << 10, &file), bytes: 0, whole: true };
+                    first.read(&trace.source, trace.form, &parser, Some(&mut copy), &mut both)?;
+                    let whole = copy.whole && copy.into.flush().is_ok();
+                    let bytes = copy.bytes;
+                    drop(copy);
+                    if whole {
+                        trace.source.move_to(file, bytes);
+                    }
+                }
+            }
         } else {
             let file = unnamed_file(&request.spool)?;
             let mut copy = Counted { into: BufWriter::with_capacity(256 << 10, &file), bytes: 0 };
@@ -220,6 +235,20 @@ pub fn reduce(sources: Vec<Source>, request: &Request, progress: &Progress) -> R
     }
     assert_eq!(tally.unreadable, second.tally.unreadable, "the trace changed between two passes");
     Ok(reduced(&opened, &wanted, unit, frame, counts, &tally, &names))
+}
+
+/// Bytes of an unpacked trace that are kept for the second pass. Chosen: what any folder for temporary files has room for.
+const UNPACKED_MOST: u64 = 1 << 30;
+
+/// A file to unpack a packed trace into, so that the second pass reads it plain, on all threads; `None` for a plain one, or
+/// where no file can be made: then it is unpacked twice.
+fn unpacked_once(source: &Source, request: &Request) -> Option<File> {
+    let pays = source.packing != Packing::Plain && source.file_bytes? <= UNPACKED_MOST;
+    if pays {
+        unnamed_file(&request.spool).ok()
+    } else {
+        None
+    }
 }
 
 /// Chunks that a frame is guessed from. Chosen: 4 MiB, a few milliseconds, and enough values for the upper end of the rows.
@@ -325,7 +354,8 @@ fn reduced(
 ) -> Reduced {
     let mut notes = frame.notes;
     if tally.filtered > 0 {
-        notes.push(format!("{} events that were not asked for are left out", tally.filtered));
+        let events = if tally.filtered == 1 { "event is" } else { "events are" };
+        notes.push(format!("{} {events} left out: not asked for, or without a length", tally.filtered));
     }
     let broken: Vec<String> =
         tally.broken.iter().map(|(at, why)| format!("{} breaks off: {why}", names[*at])).collect();
@@ -347,6 +377,7 @@ fn reduced(
         cells: counts.cells(),
         under: counts.under(),
         over: counts.over(),
+        above: counts.above(),
         outside: counts.outside,
         events: counts.events + tally.unreadable,
         unreadable: tally.unreadable,
@@ -423,8 +454,8 @@ pub fn limits(
         text.as_ref().map(|text| bound(option, text, plain, base)).transpose()
     };
     Ok(Asked {
-        low: read("--low", &request.low)?,
-        high: read("--high", &request.high)?,
+        low: read("--min", &request.low)?,
+        high: read("--max", &request.high)?,
         row_step: read("--row-step", &request.row_step)?,
         ..request.asked.clone()
     })
@@ -539,5 +570,25 @@ impl<W: Write> Write for Counted<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.into.flush()
+    }
+}
+
+/// Keeps what is written to it as long as there is room, and never fails.
+struct Attempt<W: Write> {
+    into: W,
+    bytes: u64,
+    /// Whether all of it is there.
+    whole: bool,
+}
+
+impl<W: Write> Write for Attempt<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len() as u64;
+        self.whole = self.whole && self.bytes <= UNPACKED_MOST && self.into.write_all(bytes).is_ok();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

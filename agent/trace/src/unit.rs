@@ -1,5 +1,6 @@
 //! Units of times and values, as people name them.
 
+use crate::frame::trimmed;
 use crate::number::{Decimal, Reason};
 
 /// A unit: how a number in it becomes one in its base unit, by a power of ten and a power of two, both exact.
@@ -96,6 +97,43 @@ impl Unit {
     /// No number, or one that 64 bits of nanoseconds do not hold (292 years).
     #[inline]
     pub fn time_of(self, text: &[u8]) -> Result<i64, Reason> {
-        Decimal::parse(text)?.nanoseconds(self.power).ok_or("it is more than 292 years")
+        Decimal::parse(text)?
+            .nanoseconds(self.power)
+            .ok_or("it is more than 292 years (is it in ms, us or ns? --time-unit says so)")
+    }
+}
+
+/// A value in its base unit as people say it: `2 ms`.
+#[must_use]
+pub fn said(value: f64, base: &str) -> String {
+    let steps: &[(f64, &str)] = match base {
+        "ns" => &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")],
+        "bytes" => &[(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")],
+        "ratio" => &[(0.01, "%")],
+        "count" => &[(1.0, "")],
+        _ => &[],
+    };
+    let (factor, name) =
+        steps.iter().find(|(factor, _)| value >= *factor).or(steps.last()).copied().unwrap_or((1.0, base));
+    format!("{} {name}", trimmed(value / factor)).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said;
+
+    #[test]
+    fn a_value_is_said_in_the_unit_that_suits_it() {
+        let shown = [
+            (2e6, "ns"),
+            (2.5e9, "ns"),
+            (0.5, "ns"),
+            (65536.0, "bytes"),
+            (0.25, "ratio"),
+            (7.0, "count"),
+            (1e12, ""),
+        ];
+        let words: Vec<String> = shown.iter().map(|(value, unit)| said(*value, unit)).collect();
+        assert_eq!(words, ["2 ms", "2.5 s", "0.5 ns", "64 KiB", "25 %", "7", "1000000000000"]);
     }
 }

@@ -90,6 +90,23 @@ fn assert_counts(events: &[(i64, f64)], found: &Reduced) {
     assert_eq!(ours, cells);
     assert_eq!((found.under.iter().sum::<u64>(), found.over.iter().sum::<u64>()), (under, over));
     assert_eq!(found.events, events.len() as u64 + found.unreadable);
+    assert_above(events, found);
+}
+
+/// What is above the rows is kept by value: as many, each in the bucket that holds it, the last up to the greatest.
+fn assert_above(events: &[(i64, f64)], found: &Reduced) {
+    let top = found.edges[found.edges.len() - 1];
+    let mut beyond: Vec<f64> = events.iter().map(|(_, value)| *value).filter(|value| *value > top).collect();
+    beyond.sort_by(f64::total_cmp);
+    assert_eq!(found.above.iter().map(|(_, _, count)| count).sum::<u64>(), beyond.len() as u64);
+    assert_eq!(found.above.last().map(|(_, to, _)| *to), beyond.last().copied());
+    let mut rest = &beyond[..];
+    for (from, to, count) in &found.above {
+        let (here, later) = rest.split_at(*count as usize);
+        assert!(here.iter().all(|value| from <= value && value <= to), "{from} to {to}: {here:?}");
+        assert!(to - from <= from * 0.008, "a bucket from {from} to {to} is too wide");
+        rest = later;
+    }
 }
 
 fn letter(truth: &Truth) -> &'static str {
@@ -273,7 +290,7 @@ proptest! {
             let asked = Asked {
                 column_ns: Some(column_ms * 1_000_000),
                 rows: Some(rows),
-                scale: if log { Scale::Log } else { Scale::Linear },
+                scale: Some(if log { Scale::Log } else { Scale::Linear }),
                 ..Asked::default()
             };
             let request = Request { asked, ..with_units(form) };
@@ -355,6 +372,43 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_spreadsheets_write_is_read() {
+    let events = [(1_500_000_000, 1.5e6), (2_500_000_000, 2.25e6)];
+    for text in [
+        "\u{feff}time;latency_ms\n1,5;1,5\n2,5;2,25\n",
+        "\u{feff}time,latency_us\r\n1.5,\"1,500\"\r\n2.5,\"2,250\"\r\n",
+        "\u{feff}1.5 1500000\r\n2.5 2250000",
+    ] {
+        let found = run(text.as_bytes(), &request()).unwrap();
+        assert_eq!(found.unreadable, 0, "{text}: {:?}", found.unreadable_first);
+        assert_counts(&events, &found);
+    }
+    let found = run(b"time,latency_us\n1,\"1,50\"\n2,5\n", &request()).unwrap();
+    assert_eq!((found.events, found.unreadable), (2, 1), "neither thousands nor a number");
+}
+
+#[test]
+fn raw_system_calls_are_calls_and_what_has_no_length_is_said() {
+    let text = "cat 7 [001] 1.000100: raw_syscalls:sys_enter: NR 0 (3, 7f, 20000)\n\
+                cat 7 [001] 1.000200: sched:sched_switch: prev_comm=cat\n\
+                cat 7 [001] 1.000300: raw_syscalls:sys_exit: NR 0 = 2500\n";
+    let found = run(text.as_bytes(), &request()).unwrap();
+    assert_counts(&[(1_000_300_000, 200_000.0)], &found);
+    assert_eq!(found.filtered, 1);
+    assert!(found.notes.iter().any(|note| note.contains("1 event")), "{:?}", found.notes);
+}
+
+#[test]
+fn rows_are_logarithmic_where_most_values_would_be_in_one() {
+    let wide: String = (0..1200).map(|at| format!("{at} {}\n", 10_f64.powf(f64::from(at) / 100.0))).collect();
+    let narrow: String = (0..1200).map(|at| format!("{at} {}\n", 1 + at)).collect();
+    assert_eq!(run(wide.as_bytes(), &request()).unwrap().scale, "log");
+    assert_eq!(run(narrow.as_bytes(), &request()).unwrap().scale, "linear");
+    let asked = Request { high: Some("2000".to_owned()), ..request() };
+    assert_eq!(run(wide.as_bytes(), &asked).unwrap().scale, "linear", "a range that was asked for is kept");
 }
 
 #[test]

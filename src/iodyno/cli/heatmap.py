@@ -74,7 +74,11 @@ _TRACE_ONLY = {
 )
 @click.option("--rows", type=click.IntRange(1, 1000), help="How many rows (default: 50).")
 @click.option("--row-step", metavar="VALUE", help="Height of a row, instead of how many.")
-@click.option("--scale", type=click.Choice(["linear", "log"]), help="Rows in equal steps or in equal ratios.")
+@click.option(
+    "--scale",
+    type=click.Choice(["linear", "log"]),
+    help="Rows in equal steps or in equal ratios (default: steps; ratios where most values would be in one row).",
+)
 @click.option(
     "--column", "--seconds-per-column", "column", metavar="SECONDS", help="Width of a column: 1, 0.1, 100ms."
 )

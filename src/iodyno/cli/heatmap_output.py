@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from iodyno.analysis.heat_map.columns import column_quantiles, quantile_of
+from iodyno.analysis.heat_map.columns import column_quantiles, quantile_of_all
 from iodyno.analysis.heat_map.findings import Findings, examine
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
@@ -37,7 +37,7 @@ from iodyno.report.heat_map.terminal import rendered
 
 SUFFIXES = (".svg", ".html", ".png")
 _SHARES = (0.5, 0.99, 0.999, 1.0)
-CUMULATIVE = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
+CUMULATIVE = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 1.0)
 
 
 @dataclass(frozen=True)
@@ -231,20 +231,13 @@ def _print(each: Map, found: Findings, output: Output) -> None:
 
 def _of_all(grid: Grid) -> dict[str, float | None]:
     """The quantiles of all events of a grid."""
-    cells = [(row, count) for row, count in enumerate(grid.row_totals()) if count]
-    under, over = sum(grid.under), sum(grid.over)
-    return {
-        name: quantile_of(cells, under, over, grid.edges, share)
-        for name, share in zip(OVERLAYS, _SHARES, strict=True)
-    }
+    return {name: quantile_of_all(grid, share) for name, share in zip(OVERLAYS, _SHARES, strict=True)}
 
 
 def _print_cumulative(grid: Grid) -> None:
-    cells = [(row, count) for row, count in enumerate(grid.row_totals()) if count]
-    under, over = sum(grid.under), sum(grid.over)
-    total = under + over + sum(count for _, count in cells)
+    total = sum(grid.column_totals())
     for share in CUMULATIVE:
-        value = quantile_of(cells, under, over, grid.edges, share)
+        value = quantile_of_all(grid, share)
         left = round(total * (1 - share))
         click.echo(f"{share * 100:>9.6g} %  {_shown(value, grid):>12}  {axis.whole(left):>12} events above")
 

@@ -61,6 +61,9 @@ class Grid:
     """Columns are whole seconds and rows are offsets within them, not values."""
     form: str = ""
     """How the trace was read: "two-column", "iosnoop", ...; "" where it was not read from a trace."""
+    above: tuple[tuple[float, float, int], ...] = ()
+    """What lies above the rows, of all columns together: (from, to, events), ascending and narrow; the last ends at the greatest
+    value. Empty where there is nothing, or where it is not known."""
     notes: tuple[str, ...] = ()
     """What was chosen on the way: how the upper end of the rows was found, what was filtered out, where a file broke."""
 
@@ -137,6 +140,10 @@ class Grid:
         counted = self.in_cells() + sum(self.under) + sum(self.over) + self.outside + self.unreadable
         if counted != self.events:
             raise ValueError(f"{self.events} events went in, but {counted} are counted")
+        if self.above and sum(count for _, _, count in self.above) != sum(self.over):
+            raise ValueError(
+                "what lies above the rows by value and by column is not the same number of events"
+            )
 
     def same_frame(self, other: Grid) -> bool:
         """Whether both have the same rows and their columns begin at the same times, so that counts can be added."""
@@ -166,6 +173,7 @@ class Grid:
             unreadable=self.unreadable + other.unreadable,
             unreadable_first=(*self.unreadable_first, *other.unreadable_first)[:FIRST_UNREADABLE],
             form=self.form if self.form == other.form else "",
+            above=_both_above(self, other),
             notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
         )
 
@@ -205,6 +213,7 @@ class Grid:
             "unreadable_first": [list(line) for line in self.unreadable_first],
             "sub_second": self.sub_second,
             "form": self.form,
+            "above": [list(part) for part in self.above],
             "notes": list(self.notes),
         }
 
@@ -228,6 +237,7 @@ class Grid:
             unreadable_first=tuple((int(line), str(reason)) for line, reason in said["unreadable_first"]),
             sub_second=bool(said.get("sub_second", False)),
             form=str(said.get("form", "")),
+            above=tuple((float(low), float(high), int(count)) for low, high, count in said.get("above", ())),
             notes=tuple(str(note) for note in said.get("notes", ())),
         )
         grid.check()
@@ -237,3 +247,10 @@ class Grid:
 def _added(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
     longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
     return tuple(count + (shorter[at] if at < len(shorter) else 0) for at, count in enumerate(longer))
+
+
+def _both_above(first: Grid, second: Grid) -> tuple[tuple[float, float, int], ...]:
+    """What lies above the rows of both; empty where one does not know its own."""
+    if any(sum(grid.over) and not grid.above for grid in (first, second)):
+        return ()
+    return tuple(sorted((*first.above, *second.above)))

@@ -36,7 +36,10 @@ class Answer:
 
 
 def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence[str]) -> Answer:
-    """Chooses of all sentences the three that answer, each about something else as long as there is something else."""
+    """Chooses of all sentences the three that answer, each about something else as long as there is something else.
+
+    What averages hide is said only where it matters (`analysis.heat_map.points`), and then it is one of the three.
+    """
     every = [*said, *(Sentence(text, about="more") for text in limiter_sentence(summary))]
     chosen: list[Sentence] = []
     for kinds in _ORDER:
@@ -48,6 +51,9 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
             chosen.append(sentence)
     # In the order in which they are said of any campaign.
     chosen.sort(key=every.index)
+    hidden = next((s for s in every if s.about == "hidden"), None)
+    if hidden is not None and hidden not in chosen:
+        chosen[SENTENCES - 1 :] = [hidden]
     wanted = _PICTURES.get(chosen[0].about, ()) if chosen else ()
     picture = next((name for name in (*wanted, *figures) if name in figures), None)
     return Answer(tuple(chosen), tuple(s for s in every if s not in chosen), picture)

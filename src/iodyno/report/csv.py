@@ -6,13 +6,14 @@ import csv
 import io
 
 from iodyno.analysis.summary import CampaignSummary
+from iodyno.report.estimate_json import number
 from iodyno.report.tables import Table
 
 _ESTIMATE = ("estimate", "low", "high", "n", "unit", "method", "missing")
 
 
 def as_csv(summary: CampaignSummary) -> str:
-    """A row per point and outcome: levels in base units, estimate, 95 % interval, trials, unit, method."""
+    """A row per point and outcome: levels in base units, estimate and 95 % interval to ten digits, trials, unit, method."""
     levels = list(dict.fromkeys(name for point in summary.points for name in point.levels))
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\r\n")
@@ -24,7 +25,8 @@ def as_csv(summary: CampaignSummary) -> str:
                     point.id,
                     *(_level(point.levels.get(level, "")) for level in levels),
                     name,
-                    *(getattr(found, field) for field in _ESTIMATE),
+                    *(number(found.estimate), number(found.low), number(found.high)),
+                    *(found.n, found.unit, found.method, found.missing),
                 ]
             )
     return out.getvalue()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.function_study import FunctionStudy, study_functions
+from iodyno.analysis.heat_map.points import MapFindings, examine_points, worst
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, TrialSummary, analyse
 from iodyno.analysis.trial_views import TrialStudy, study_trials
 from iodyno.core.errors import StoreError
@@ -31,6 +32,7 @@ from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flame_graph import script_source
 from iodyno.report.flowop_section import flowop_sentences, flowop_tables
 from iodyno.report.function_section import contrast_sentences, function_section
+from iodyno.report.heat_map.sentences import worst_sentence
 from iodyno.report.hints import Hints
 from iodyno.report.json import as_json
 from iodyno.report.layout import layout_of, place_name
@@ -40,6 +42,7 @@ from iodyno.report.numbers import digits, quantity, with_interval
 from iodyno.report.observer import observer_note
 from iodyno.report.page_script import page_script, page_script_source
 from iodyno.report.script_section import script_sentences, script_tables
+from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
 from iodyno.report.storage import COST, machines_of, tile_outcomes
 from iodyno.report.tables import Table, cost_outcome, outcome_table, source_tables
@@ -120,11 +123,12 @@ def page(
     ]
     every = outcome_table(summary)
     study = functions or FunctionStudy()
-    panels = trials_section(summary, trials or TrialStudy())
+    found = examine_points(trials.points) if trials else ()
+    panels = trials_section(summary, trials or TrialStudy(), found)
     figures = _figures(summary)
     said = answer(
         summary,
-        [*sentences(summary), *contrast_sentences(study)],
+        [*sentences(summary), *contrast_sentences(study), *_hidden(summary, found)],
         [figure["name"] for figure in figures if figure["section"] != "effects"],
     )
     sources = [page_script_source(), *([script_source()] if study else [])]
@@ -166,6 +170,16 @@ def page(
         spans=_spans,
         hints=Hints(),
     )
+
+
+def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sentence]:
+    """What averages hide, where it matters: the worst of what the heat maps hold."""
+    most = worst(found)
+    if most is None:
+        return []
+    point = next((point for point in summary.points if point.id == most.of.point), None)
+    place = place_name(point, layout_of(summary).factors) if point is not None else ""
+    return [Sentence(worst_sentence(most, place), about="hidden")]
 
 
 def tiles(summary: CampaignSummary) -> list[Tile]:

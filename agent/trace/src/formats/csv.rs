@@ -5,7 +5,7 @@
 
 use crate::clock_text;
 use crate::event::{Batch, Operation, Wanted};
-use crate::formats::{latency, Columns, Form, Head, Parser, Setting};
+use crate::formats::{latency, without_mark, Columns, Form, Head, Parser, Setting};
 use crate::unit::Unit;
 
 /// Names of columns of time, without units, in the order of preference.
@@ -46,7 +46,8 @@ pub const CSV: Form = Form {
     open: |setting| {
         let head = Head::new(&setting.head);
         let (separator, names) = header(&head).ok_or("its first line does not name columns")?;
-        let fields = Fields::new(&names, setting)?;
+        let comma = if separator == b';' { Comma::Decimal } else { Comma::Thousands };
+        let fields = Fields { comma, ..Fields::new(&names, setting)? };
         Ok(Box::new(Csv { separator, header: head.lines[0].to_vec(), fields, cells: Vec::new() }))
     },
 };
@@ -81,7 +82,37 @@ struct Fields {
     operation: Option<usize>,
     process: Option<usize>,
     device: Option<usize>,
+    /// What a comma in a number is.
+    comma: Comma,
     wanted: Wanted,
+}
+
+/// What a comma in a number is: spreadsheets write `1,5` between semicolons, and `"1,234"` in quotes between commas.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comma {
+    Decimal,
+    Thousands,
+}
+
+impl Comma {
+    /// The number with a point where it has one, and no thousands apart; `None` where there is nothing to change.
+    fn plain(self, number: &[u8]) -> Option<Vec<u8>> {
+        let commas = number.iter().filter(|byte| **byte == b',').count();
+        match self {
+            Comma::Decimal if commas == 1 && !number.contains(&b'.') => {
+                Some(number.iter().map(|byte| if *byte == b',' { b'.' } else { *byte }).collect())
+            }
+            Comma::Thousands if commas > 0 => {
+                let whole = number.split(|byte| *byte == b'.').next().unwrap_or_default();
+                let groups: Vec<&[u8]> = whole.split(|byte| *byte == b',').collect();
+                let apart = groups[0].len() <= 3
+                    && groups[1..].iter().all(|group| group.len() == 3)
+                    && groups.iter().all(|group| group.iter().all(u8::is_ascii_digit));
+                apart.then(|| number.iter().copied().filter(|byte| *byte != b',').collect())
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Fields {
@@ -107,6 +138,7 @@ impl Fields {
             operation: beside(OPERATIONS),
             process: beside(PROCESSES),
             device: beside(DEVICES),
+            comma: Comma::Thousands,
             wanted: setting.wanted.clone(),
         })
     }
@@ -115,6 +147,8 @@ impl Fields {
         let (Some(time), Some(value)) = (cell(self.time), cell(self.value)) else {
             return out.refuse("", "it does not have the columns of time and value", text);
         };
+        let (plain_time, plain_value) = (self.comma.plain(time), self.comma.plain(value));
+        let (time, value) = (plain_time.as_deref().unwrap_or(time), plain_value.as_deref().unwrap_or(value));
         let end_ns = match clock_text::calendar(time) {
             Some(time) => time,
             None if time.contains(&b':') => match clock_text::time_of_day(time) {
@@ -223,7 +257,7 @@ struct Csv {
 
 impl Parser for Csv {
     fn line(&mut self, line: &[u8], out: &mut Batch) {
-        let text = line.strip_suffix(b"\r").unwrap_or(line);
+        let text = without_mark(line.strip_suffix(b"\r").unwrap_or(line));
         if text.trim_ascii().is_empty() || text[0] == b'#' || text.trim_ascii() == self.header {
             out.skipped += 1;
             return;
@@ -266,7 +300,7 @@ struct JsonLines {
 
 impl Parser for JsonLines {
     fn line(&mut self, line: &[u8], out: &mut Batch) {
-        let text = line.trim_ascii();
+        let text = without_mark(line).trim_ascii();
         if text.is_empty() || text[0] == b'#' {
             out.skipped += 1;
             return;

@@ -128,7 +128,7 @@ impl<'a> Head<'a> {
             Some(end) if bytes.len() >= HEAD_BYTES => &bytes[..end],
             _ => bytes,
         };
-        let lines = whole
+        let lines = without_mark(whole)
             .split(|byte| *byte == b'\n')
             .map(<[u8]>::trim_ascii)
             .filter(|line| !line.is_empty())
@@ -168,6 +168,11 @@ pub fn named(name: &str) -> Option<&'static Form> {
 #[must_use]
 pub fn recognised(head: &Head) -> Option<&'static Form> {
     FORMS.iter().find(|form| (form.is)(head))
+}
+
+/// A line without the mark that some programs put before the first one (byte order mark, in UTF-8).
+pub(crate) fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
 /// Fields between blanks.

@@ -1,5 +1,5 @@
 //! Text of `perf script`: `comm pid [cpu] seconds: event: fields`. Pairs of block_rq_issue and block_rq_complete and of
-//! sys_enter_X and sys_exit_X are operations; any other sample is one event of its CPU.
+//! sys_enter_X and sys_exit_X are operations, named or raw; any other sample is one event of its CPU.
 
 use std::collections::HashMap;
 
@@ -116,6 +116,8 @@ fn stage(sample: &Sample) -> Stage {
     match name {
         b"block_rq_issue" => Stage::Block { begins: true },
         b"block_rq_complete" => Stage::Block { begins: false },
+        b"sys_enter" => Stage::Call { begins: true },
+        b"sys_exit" => Stage::Call { begins: false },
         _ if name.starts_with(b"sys_enter_") => Stage::Call { begins: true },
         _ if name.starts_with(b"sys_exit_") => Stage::Call { begins: false },
         _ => Stage::Alone,
@@ -178,8 +180,8 @@ impl Parser for PerfScript {
         }
         let (key, begins) = match stage(&sample) {
             Stage::Alone => {
-                // Beside pairs there may be events that have no length.
-                out.skipped += 1;
+                // Beside pairs there may be events that have no length: they are said to be left out.
+                out.filtered += 1;
                 return;
             }
             Stage::Block { begins } => {
@@ -193,7 +195,11 @@ impl Parser for PerfScript {
                 ([device, b" ", sector].concat(), begins)
             }
             Stage::Call { begins } => {
-                let call = name.splitn(3, |byte| *byte == b'_').nth(2).unwrap_or_default();
+                // Raw system calls have a number where the others have a name: `NR 0 (3, 7f, ...)`.
+                let call = match name.splitn(3, |byte| *byte == b'_').nth(2) {
+                    Some(call) => call,
+                    None => words(sample.rest).nth(1).unwrap_or_default(),
+                };
                 found.operation = call;
                 ([sample.pid, b" ", call].concat(), begins)
             }

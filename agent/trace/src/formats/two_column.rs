@@ -1,7 +1,7 @@
 //! Text of two columns, a time and a value, as `awk '{ print $2, $3 }'` makes it; or two columns of wider text.
 
 use crate::event::{Batch, Event, Quantity, Wanted};
-use crate::formats::{latency, Form, Head, Parser, Setting};
+use crate::formats::{latency, without_mark, Form, Head, Parser, Setting};
 use crate::number::{exact, leading_digits, Decimal};
 use crate::unit::Unit;
 
@@ -152,7 +152,7 @@ const AHEAD: usize = 80;
 
 impl Parser for TwoColumn {
     fn line(&mut self, line: &[u8], out: &mut Batch) {
-        let text = line.trim_ascii();
+        let text = without_mark(line).trim_ascii();
         if text.is_empty() || text[0] == b'#' || self.names.as_deref() == Some(text) {
             out.skipped += 1;
             return;

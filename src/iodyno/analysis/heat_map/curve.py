@@ -1,4 +1,4 @@
-"""The cumulative distribution of a grid at its rows' edges.
+"""The cumulative distribution of a grid at its rows' edges, and above them where that is known.
 
 >>> grid = Grid("latency", "ns", 0, 10, 1, (0.0, 4.0, 8.0), "linear", ((0, 0, 3), (0, 1, 1)), (0,), (1,), 0, 5, 0, ())
 >>> cumulative_curve(grid)
@@ -20,4 +20,7 @@ def cumulative_curve(grid: Grid) -> tuple[tuple[float, float], ...]:
     for row, count in enumerate(totals):
         seen += count
         found.append((grid.edges[row + 1], seen / everything))
+    for _, high, count in grid.above:
+        seen += count
+        found.append((high, seen / everything))
     return tuple(found)

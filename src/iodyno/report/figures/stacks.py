@@ -166,9 +166,9 @@ def _layer(style: int, left: float, top: float, wide: float, high: float, hint: 
 def _hatch(style: int, left: float, top: float, wide: float, high: float) -> str:
     """Lines in the box: none, rising, level, upright, falling."""
     if style == 2:
-        return "".join(f"M{left} {top + at:.1f}h{wide}" for at in _steps(4.0, high))
+        return "".join(f"M{left:g} {_short(top + at)}h{wide:g}" for at in _steps(4.0, high))
     if style == 3:
-        return "".join(f"M{left + at:.1f} {top}v{high}" for at in _steps(4.0, wide))
+        return "".join(f"M{_short(left + at)} {top:g}v{high:g}" for at in _steps(4.0, wide))
     if style not in (1, 4):
         return ""
     parts = []
@@ -176,8 +176,13 @@ def _hatch(style: int, left: float, top: float, wide: float, high: float) -> str
         near, far = min(reach, wide), min(reach, high)
         ends = ((near, reach - near), (reach - far, far))
         (a, b), (c, d) = ends if style == 1 else tuple((wide - x, up) for x, up in ends)
-        parts.append(f"M{left + a:.1f} {top + b:.1f}L{left + c:.1f} {top + d:.1f}")
+        parts.append(f"M{_short(left + a)} {_short(top + b)}l{_short(c - a)} {_short(d - b)}")
     return "".join(parts)
+
+
+def _short(place: float) -> str:
+    """To a tenth, as short as it can be written: hatches are most of what a page's bars weigh."""
+    return f"{place:.1f}".removesuffix(".0")
 
 
 def _steps(each: float, length: float) -> list[float]:

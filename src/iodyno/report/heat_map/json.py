@@ -31,6 +31,7 @@ def as_values(grid: Grid, found: Findings, seconds: float) -> dict[str, Any]:
         "cells": [list(cell) for cell in grid.cells],
         "over_by_column": list(grid.over),
         "under_by_column": list(grid.under),
+        "above": [list(part) for part in grid.above],
         **found.to_json(),
         "notes": list(grid.notes),
         "seconds": round(seconds, 4),

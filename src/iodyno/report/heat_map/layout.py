@@ -193,13 +193,16 @@ def where_events_are(grid: Grid, unit: axis.Unit) -> str:
     high, low = axis.show(grid.edges[-1], unit), axis.show(grid.edges[0], unit)
     parts = [f"{axis.whole(grid.in_cells())} in cells"]
     if sum(grid.over):
-        parts.append(f"{axis.whole(sum(grid.over))} above {high} {unit.name}".rstrip())
+        above = f"{axis.whole(sum(grid.over))} above {high} {unit.name}".rstrip()
+        greatest = f" (up to {axis.with_unit(grid.above[-1][1], grid.unit)})" if grid.above else ""
+        parts.append(above + greatest)
     if sum(grid.under):
         parts.append(f"{axis.whole(sum(grid.under))} below {low} {unit.name}".rstrip())
     if grid.outside:
         parts.append(f"{axis.whole(grid.outside)} outside of the time")
     parts.append(f"{axis.whole(grid.unreadable)} unreadable" if grid.unreadable else "none unreadable")
-    return f"{axis.whole(grid.events)} events: {', '.join(parts)}"
+    events = "1 event" if grid.events == 1 else f"{axis.whole(grid.events)} events"
+    return f"{events}: {', '.join(parts)}"
 
 
 def readable(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis, svg
-from iodyno.report.heat_map.distribution import cumulative, histogram
+from iodyno.report.heat_map.distribution import cumulative, histogram, outliers
 from iodyno.report.heat_map.layout import Look, frame_of, lay_out, readable
 from iodyno.report.heat_map.picture import Picture
 
@@ -37,6 +37,8 @@ def page(
     title = picture.title
     found = "".join(f"<li>{escape(line)}</li>" for line in said)
     notes = "".join(f"<li>{escape(readable(line))}</li>" for line in (*grid.notes, *_unreadable(grid)))
+    far = outliers(grid, look)
+    beyond = svg.drawn(far) if far is not None else ""
     script = svg.script() + _script()
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -46,7 +48,7 @@ def page(
         f"<main><h1>{escape(title)}</h1>"
         f'<section aria-label="heat map">{svg.drawn(picture, svg.script_data(grid))}</section>'
         f'<section><h2>What is in it</h2><ul class="found">{found}</ul></section>'
-        f'<section><h2>Histogram</h2><div class="hm-histogram">{svg.drawn(histogram(grid, look))}</div></section>'
+        f'<section><h2>Histogram</h2><div class="hm-histogram">{svg.drawn(histogram(grid, look))}</div>{beyond}</section>'
         f"<section><h2>Cumulative</h2>{svg.drawn(cumulative(grid, curve, look))}</section>"
         f"<details><summary>Table of the columns</summary>{_table(grid, quantiles)}</details>"
         + (f'<section><h2>Notes</h2><ul class="found">{notes}</ul></section>' if notes else "")

@@ -41,20 +41,26 @@
   addEventListener("hashchange", reveal);
   reveal();
 
+  // ---- what lies compressed in the page
+  const unpacked = (text, form) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream(form)));
+  };
+
   // ---- what a pointer resting on a number is told
-  const hints = JSON.parse(document.getElementById("hints").textContent);
-  addEventListener("pointerover", (event) => {
+  let hints = null;
+  if (window.DecompressionStream) addEventListener("pointerover", async (event) => {
     const cell = event.target.closest && event.target.closest("[data-hint]");
-    if (cell && !cell.title) cell.title = hints[Number(cell.dataset.hint)];
+    if (!cell || cell.title) return;
+    hints = hints || unpacked(document.getElementById("hints").textContent, "deflate").json();
+    cell.title = (await hints)[Number(cell.dataset.hint)];
   });
 
   // ---- tables lie compressed in the page; the script writes them out as they are
   if (window.DecompressionStream) for (const link of document.querySelectorAll("a[data-plain]")) {
     link.addEventListener("click", async (event) => {
       event.preventDefault();
-      const bytes = Uint8Array.from(atob(link.href.slice(link.href.indexOf(",") + 1)), (letter) => letter.charCodeAt(0));
-      const plain = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).blob();
-      save(link.dataset.plain, plain);
+      save(link.dataset.plain, await unpacked(link.href.slice(link.href.indexOf(",") + 1), "gzip").blob());
     });
   }
 
@@ -74,11 +80,7 @@
   for (const each of document.querySelectorAll(".script-only")) each.hidden = false;
   let read = null;
   const data = () => {
-    read = read || (async () => {
-      const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
-      const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-      return new Response(plain).json();
-    })();
+    read = read || unpacked(packed.textContent, "deflate").json();
     return read;
   };
 

@@ -8,10 +8,12 @@ from itertools import groupby
 
 from markupsafe import Markup
 
+from iodyno.analysis.heat_map.points import MapFindings
 from iodyno.analysis.histogram import Histogram
 from iodyno.analysis.operation_times import OperationTimes, joined
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.analysis.trial_views import TrialStudy, TrialView
+from iodyno.report.heat_map.sentences import sentences
 from iodyno.report.layout import layout_of, place_name
 from iodyno.report.numbers import Scale, digits, quantity, scale_of
 from iodyno.report.trial_panels import heat, histogram, strips
@@ -20,7 +22,7 @@ from iodyno.report.trial_panels.frame import Frame, Shared
 
 TRIALS_MOST = 200
 """Trials with panels in one page (chosen: beyond them nobody looks at each, and the page would be too large)."""
-STATIC_MOST_BYTES = 130_000
+STATIC_MOST_BYTES = 90_000
 """Drawings of trials that a page holds as they are (chosen: what 1.5 MB leave beside flame graphs and tables); the others lie
 compressed in its data, and the script puts them where they belong."""
 _SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
@@ -68,13 +70,17 @@ class Panels:
 
 @dataclass(frozen=True)
 class PointMap:
-    """A point's heat maps, all of its trials together: the first operation by each of its clocks, then the others."""
+    """A point's heat maps, all of its trials together: the first operation by each of its clocks, then the others.
+
+    `found`: what is in each map besides counts, in sentences.
+    """
 
     id: str
     place: str
     told: str
     main: tuple[Markup, ...]
     others: tuple[Markup, ...]
+    found: tuple[tuple[str, tuple[str, ...]], ...]
     trials: tuple[str, ...]
 
 
@@ -90,8 +96,10 @@ class Trials:
     shared: Markup = field(default_factory=Markup)
 
 
-def trials_section(summary: CampaignSummary, study: TrialStudy) -> Trials | None:
-    """Panels of every trial; None when none has records."""
+def trials_section(
+    summary: CampaignSummary, study: TrialStudy, found: Sequence[MapFindings] = ()
+) -> Trials | None:
+    """Panels of every trial, and heat maps of the points with what was `found` in them; None when no trial has records."""
     if not study:
         return None
     chosen = [study.views[t.name] for t in summary.trials if t.name in study.views][:TRIALS_MOST]
@@ -104,7 +112,7 @@ def trials_section(summary: CampaignSummary, study: TrialStudy) -> Trials | None
         name: [[head.kind, head.of, head.factor, head.share] for head in each.heads]
         for name, each in panels.items()
     }
-    points = tuple(_points(summary, study, families, shared))
+    points = tuple(_points(summary, study, families, shared, found))
     room = STATIC_MOST_BYTES
     packed_panels: dict[str, str] = {}
     for name, each in panels.items():
@@ -200,7 +208,11 @@ def _of_times(times: Histogram, head: Head) -> str:
 
 
 def _points(
-    summary: CampaignSummary, study: TrialStudy, families: Families, shared: Shared
+    summary: CampaignSummary,
+    study: TrialStudy,
+    families: Families,
+    shared: Shared,
+    found: Sequence[MapFindings],
 ) -> Iterator[PointMap]:
     factors = layout_of(summary).factors
     most = columns_most(len(study.points))
@@ -223,8 +235,18 @@ def _points(
             told=_told(each),
             main=tuple(drawn for main, drawn in maps if main),
             others=tuple(drawn for main, drawn in maps if not main),
+            found=tuple(
+                (_of_what(one), tuple(sentences(one.grid, one.found, zero_ns=0, absent=False)))
+                for one in found
+                if one.point == point.id
+            ),
             trials=names,
         )
+
+
+def _of_what(one: MapFindings) -> str:
+    whose = "bystander's " if one.beside else ""
+    return f"{whose}{one.operation}, {one.clock} time"
 
 
 def _told(each: Sequence[OperationTimes]) -> str:

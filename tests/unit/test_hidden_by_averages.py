@@ -1,0 +1,124 @@
+"""What heat maps of a campaign's points hold is said in its report: planted truths are found, and plain noise says nothing."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from made_summary import summary
+from made_times import times
+
+from iodyno.analysis.heat_map.columns import quantile_of_all
+from iodyno.analysis.heat_map.curve import cumulative_curve
+from iodyno.analysis.heat_map.points import examine_points, worst
+from iodyno.analysis.operation_times import OperationTimes
+from iodyno.core.grid import Grid
+from iodyno.report.answer import answer
+from iodyno.report.heat_map.distribution import outliers
+from iodyno.report.heat_map.layout import Look
+from iodyno.report.heat_map.sentences import sentences, worst_sentence
+from iodyno.report.sentence import Sentence
+
+COLUMNS = 40
+
+
+def noise(seed: int, centre: float = 300e3) -> list[list[int]]:
+    chance = random.Random(seed)
+    return [[round(chance.lognormvariate(math.log(centre), 0.25)) for _ in range(60)] for _ in range(COLUMNS)]
+
+
+def slower_from(column: int) -> OperationTimes:
+    return times(
+        [[3 * value if at >= column else value for value in each] for at, each in enumerate(noise(1))]
+    )
+
+
+def test_a_change_in_the_middle_is_the_worst_and_is_said_in_seconds_of_the_trial() -> None:
+    chance = random.Random(7)
+    two = [[v * (10 if chance.random() < 0.4 else 1) for v in column] for column in noise(2)]
+    found = examine_points({"p00": (times(noise(3)),), "p01": (times(two),), "p02": (slower_from(20),)})
+    most = worst(found)
+    assert most is not None and (most.of.point, most.kind) == ("p02", "changes")
+    text = worst_sentence(most, "1 connection")
+    assert text.startswith("Averages hide this of write (service time, at 1 connection): the ")
+    assert "changes at 20 s" in text
+    (modes,) = [one for one in found if one.point == "p01"]
+    assert len(modes.found.modes.found) == 2
+    assert sentences(modes.grid, modes.found, zero_ns=0, absent=False)[0].startswith("Two modes: ")
+
+
+def test_modes_matter_where_nothing_moves() -> None:
+    chance = random.Random(7)
+    two = [[v * (10 if chance.random() < 0.4 else 1) for v in column] for column in noise(2)]
+    most = worst(examine_points({"p00": (times(two),)}))
+    assert most is not None and most.kind == "modes"
+    assert "two modes" in worst_sentence(most, "")
+
+
+def test_noise_is_not_worth_a_sentence() -> None:
+    found = examine_points({f"p{seed}": (times(noise(seed)),) for seed in range(12)})
+    assert len(found) == 12 and worst(found) is None
+
+
+def test_warm_up_and_drain_are_not_looked_at() -> None:
+    slow = [[50 * value for value in column] for column in noise(4)[:10]]
+    both = times(slow + noise(5) + slow, "w" * 10 + "m" * COLUMNS + "d" * 10)
+    (found,) = examine_points({"p00": (both,)})
+    assert found.grid.columns == COLUMNS and found.grid.begin_ns == 10 * 10**9
+    assert worst([found]) is None
+
+
+def test_too_few_operations_are_not_looked_at() -> None:
+    assert examine_points({"p00": (times([[1000] * 4] * 5),), "p01": ()}) == ()
+
+
+@pytest.mark.parametrize("known", [["cost", "change", "rate"], ["rate", "cost", "change"], ["cost"]])
+def test_what_averages_hide_is_one_of_the_three_sentences(known: list[str]) -> None:
+    said = [Sentence(name, about=name) for name in (*known, "more", "more")]  # type: ignore[arg-type]
+    hidden = Sentence("averages hide", about="hidden")
+    shown = answer(summary(), [*said, hidden], ())
+    assert [each.text for each in shown.first][-1] == "averages hide" and len(shown.first) == 3
+    assert shown.first[0].text == known[0], "and it drives out what is said last"
+    assert "hidden" not in {each.about for each in answer(summary(), said, ()).first}
+
+
+def tailed(above: tuple[tuple[float, float, int], ...]) -> Grid:
+    cells = ((0, 0, 900), (0, 1, 90))
+    return Grid(
+        "latency",
+        "ns",
+        0,
+        10**9,
+        1,
+        (0.0, 1e3, 2e3),
+        "linear",
+        cells,
+        (0,),
+        (10,),
+        0,
+        1000,
+        0,
+        (),
+        above=above,
+    )
+
+
+def test_what_lies_above_the_rows_is_known_by_value() -> None:
+    grid = tailed(((2e3, 2.1e3, 4), (5e3, 5.04e3, 5), (9e3, 9.01e3, 1)))
+    grid.check()
+    assert quantile_of_all(grid, 1.0) == 9.01e3
+    assert 5e3 <= (quantile_of_all(grid, 0.999) or 0) <= 5.04e3
+    assert cumulative_curve(grid)[-1] == (9.01e3, 1.0)
+    assert outliers(grid, Look()) is not None
+    both = grid.merged(grid)
+    both.check()
+    assert sum(count for _, _, count in both.above) == 20
+
+
+def test_without_it_nothing_is_claimed() -> None:
+    assert quantile_of_all(tailed(()), 1.0) == math.inf
+    assert cumulative_curve(tailed(()))[-1] == (2e3, 0.99)
+    assert outliers(tailed(()), Look()) is None
+    with pytest.raises(ValueError, match="not the same number"):
+        tailed(((2e3, 3e3, 4),)).check()

@@ -13,6 +13,7 @@ from functools import partial
 
 from bench import (
     arrivals,
+    block_sensor,
     connections,
     coverage,
     datagrams,
@@ -61,6 +62,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "storage": storage.run,
     "storage_rates": storage.rates,
     "personalities": personalities.run,
+    "block_sensor": block_sensor.run,
     "watch": watch.run,
     "report": report_page.first_paint,
 }

@@ -33,7 +33,8 @@ HEALTHY = frozenset(
 class Plant:
     """A limiter that is planted: the settings that plant it, and the strengths of each half.
 
-    `accepted`: verdicts that are right. `spinners`: processes that spin on the CPUs of that host meanwhile.
+    `accepted`: verdicts that are right. `storage`: whether it is of a load on a disk, of one host. `spinners`: processes that
+    spin on the CPUs of that host meanwhile.
     """
 
     label: str
@@ -42,6 +43,7 @@ class Plant:
     calibration: Sequence[Mapping[str, Level]]
     test: Sequence[Mapping[str, Level]]
     workload: str = "stream"
+    storage: bool = False
     spinners: Mapping[str, int] = field(default_factory=dict)
 
     def strengths(self, half: Half) -> Sequence[Mapping[str, Level]]:
@@ -187,18 +189,53 @@ PLANTS: tuple[Plant, ...] = (
         _levels("link_delay", MS, 5 * MS, 20 * MS),
         workload="request_response",
     ),
+    _plant(
+        "client.disk",
+        {"interface": "io_uring"},
+        [{"device_limit": 400, "depth": 8}, {"device_limit": 1500, "depth": 16}],
+        [{"device_limit": 200, "depth": 4}, {"device_limit": 800, "depth": 32}],
+        workload="disk",
+        storage=True,
+    ),
+    _plant(
+        "offered_load",
+        {"interface": "io_uring", "depth": 4, "arrivals": "constant"},
+        _levels("rate", 100, 400),
+        _levels("rate", 200, 600),
+        workload="disk",
+        storage=True,
+    ),
+    _plant(
+        "client.cpu_quota",
+        {"interface": "pread", "target": "null", "direct": False},
+        _levels("quota", 10, 30),
+        _levels("quota", 20, 40),
+        workload="disk",
+        storage=True,
+    ),
 )
 """Every plant."""
+_OF_STORAGE: Mapping[str, Level] = {
+    "target": "/var/tmp/iodyno-corpus.dat",
+    "working_set": 64 << 20,
+    "direct": True,
+}
+"""What plants of a load on a disk have in common. The file is laid out once, and stays."""
 
 
 def experiment(plant: Plant) -> Experiment:
     """The experiment of a plant, without its points."""
     hosts = {name: HostSpec(name, "netns") for name in ("client", "server")}
+    workload = WorkloadSpec(plant.workload, "client", "server", plant.settings)
+    if plant.storage:
+        hosts = {"client": HostSpec("client", "local")}
+        settings = {**_OF_STORAGE, **plant.settings}
+        workload = WorkloadSpec(plant.workload, "client", "client", settings, hosts=("client",))
     return Experiment(
-        name=f"corpus-{plant.label.replace('.', '-')}",
+        name=f"corpus-{plant.label.replace('.', '-')}{'-storage' if plant.storage else ''}",
         question=f"Is {plant.label} found?",
         hosts=hosts,
-        workload=WorkloadSpec(plant.workload, "client", "server", plant.settings),
+        workload=workload,
         factors=(),
         windows=WINDOWS,
         limits=Limits(retries=1, background_ns=100 * MS, background_ratio=1.0),

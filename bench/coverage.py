@@ -32,7 +32,9 @@ CONNECTIONS, SIZES = (1, 1000), (4096, 65536)
 _NOISE = 0.05
 MODELS = {
     "even": Truth(noise_between_trials=_NOISE, per_message_ns=0.0, per_connection_ns=0.002),
-    "spread grows with the mean": Truth(noise_between_trials=_NOISE, per_message_ns=4000.0, goodput_bits_per_s=2e9),
+    "spread grows with the mean": Truth(
+        noise_between_trials=_NOISE, per_message_ns=4000.0, goodput_bits_per_s=2e9
+    ),
     **{
         f"drift {share} %": Truth(
             noise_between_trials=_NOISE * math.sqrt(1 - share / 100),

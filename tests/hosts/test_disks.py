@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+<<<<<<< HEAD
 from places import HUNG_S, Notes, own_agent, processes_of, run
+=======
+from made_devices import filtered_device, loop_device
+from places import Notes, own_agent, processes_of, run
+>>>>>>> 9fb49ba (Block times in analysis, report and docs; faults of disks; bench of the sensor; plants of storage)
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
@@ -22,7 +27,7 @@ from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.targets import layout
+from iodyno.targets import layout, throttle
 
 MIB = 1 << 20
 
@@ -226,6 +231,152 @@ def test_what_the_agent_finds_wrong_is_one_clear_error(tmp_path: Path) -> None:
     deep = asked(hosts, {"depth": [8]}, target=str(tmp_path / "work.dat"), interface="pread")
     with pytest.raises(PreflightError, match="depth 8 with interface pread"):
         asyncio.run(run(deep, tmp_path))
+
+
+def test_a_device_is_held_to_its_limit_and_let_go(tmp_path: Path) -> None:
+    if why := throttle.unavailable():
+        pytest.skip(why)
+    image = Path("/var/tmp") / f"iodyno-limit-{os.getpid()}"
+    hosts = {"client": {"access": "local"}}
+    with loop_device(image) as device:
+        try:
+            experiment = asked(
+                hosts,
+                {"device_limit": ["20/s"]},
+                target=str(device),
+                direct="on",
+                workers=4,
+                measured="2s",
+            )
+            (trial,) = read_dataset(asyncio.run(run(experiment, tmp_path)).folder).trials
+        finally:
+            image.unlink(missing_ok=True)
+    assert trial.finished, trial.reason
+    limit = trial.manifest["targets"]["client"]["limit"]
+    assert limit == {"device": device.name, "asked_operations_per_s": 20, "obtained": 20}
+    (client,) = trial.clients.values()
+    # At most as many as the limit lets through; the kernel may give what it saved up before, of half a second.
+    done = sum(record.operations for record in client.measured)
+    assert 0 < done <= 20 * (client.measured_ns / 1e9 + 0.5) + 4
+    left = [path for path in throttle.GROUPS.rglob("iodyno-throttle-*") if str(os.getpid()) in path.name]
+    assert not left
+
+
+def test_a_device_that_is_detached_under_a_load_is_one_error_or_counted(tmp_path: Path) -> None:
+    """The kernel lets a loop device go when its last user has closed it: the load ends as if nothing was."""
+    image = Path("/var/tmp") / f"iodyno-detached-{os.getpid()}"
+    hosts = {"client": {"access": "local"}}
+
+    class Detacher(Notes):
+        done = False
+
+        def on_record(self, host: str, record: Any) -> None:
+            super().on_record(host, record)
+            if record["window"] == "measured" and not self.done:
+                self.done = True
+                subprocess.run(["losetup", "--detach", str(device)], check=True)
+
+    with loop_device(image) as device:
+        try:
+            experiment = asked(hosts, {"block": ["4KiB"]}, target=str(device), direct="on", measured="1s")
+            detacher = Detacher()
+            outcome = asyncio.run(run(experiment, tmp_path, notes=detacher))
+        finally:
+            image.unlink(missing_ok=True)
+    assert detacher.done
+    (trial,) = read_dataset(outcome.folder).trials
+    if trial.finished:
+        (client,) = trial.clients.values()
+        assert all(record.operations for record in client.measured) or "errors" in str(trial.doubts)
+    else:
+        assert trial.reason and str(device) in str(trial.reason)
+
+
+def test_operations_that_fail_are_counted_and_the_device_tells_the_same(tmp_path: Path) -> None:
+    hosts = {"client": {"access": "local"}}
+    trigger = tmp_path / "fails"
+    words = ("--filter=error", "error-pread=EIO", "error-pread-rate=100%", f"error-file={trigger}")
+
+    class Breaker(Notes):
+        """Reads begin to fail when the load has run for some records."""
+
+        def on_record(self, host: str, record: Any) -> None:
+            super().on_record(host, record)
+            if record["window"] == "measured" and record["index"] >= 3:
+                trigger.touch()
+
+    with filtered_device(tmp_path, *words) as device:
+        experiment = asked(hosts, {"block": ["4KiB"]}, target=str(device), direct="on", measured="1500ms")
+        breaker = Breaker()
+        outcome = asyncio.run(run(experiment, tmp_path, notes=breaker))
+    assert trigger.exists()
+    (trial,) = read_dataset(outcome.folder).trials
+    assert trial.finished, trial.reason
+    (doubt,) = [doubt for doubt in trial.doubts if doubt.code is WarningCode.DISK_ERRORS]
+    assert "operations failed, the first at offset" in doubt.text
+    (client,) = trial.clients.values()
+    failed = sum(counts.errors for by_index in client.classes.values() for counts in by_index.values())
+    assert failed > 0
+    device_failed = sum(
+        number
+        for reading in client.readings.get("block_times", {}).values()
+        for (metric, label), number in reading.values.items()
+        if metric == "block.errors" and f"dev={device.name}," in label
+    )
+    # The kernel may try again what the load asks for once; it never fails less often.
+    if any(r.values for r in client.readings.get("block_times", {}).values()):
+        assert device_failed >= failed
+
+
+def test_a_layout_that_is_killed_is_made_anew(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()"]
+    words = ["disk", "--target", "work.dat", "--size", "4GiB", "--seconds", "0.3", "--no-profile"]
+    process = subprocess.Popen(
+        [*command, *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    target, end = tmp_path / "work.dat", time.monotonic() + 60
+    while not (target.exists() and target.stat().st_size) and time.monotonic() < end:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    stamp = layout.stamp_of(str(target)) if target.exists() else None
+    assert stamp is None or stamp.state == "building"
+    shown = iodyno(
+        "disk",
+        "--target",
+        "work.dat",
+        "--size",
+        "8MiB",
+        "--seconds",
+        "0.3",
+        "--no-profile",
+        "--json",
+        cwd=tmp_path,
+    )
+    if shown.returncode == 0:
+        found = layout.stamp_of(str(target))
+        assert found is not None and (found.state, found.size_bytes) == ("complete", 8 * MIB)
+    else:
+        # What was killed before its first stamp may be anybody's, and is not touched.
+        assert "--destroy" in shown.stderr and len(shown.stderr.strip().splitlines()) < 12, shown.stderr
+
+
+@pytest.mark.root
+def test_a_disk_that_is_full_is_one_clear_error(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "none", str(small)], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"mount: {mounted.stderr.decode()}")
+    try:
+        words = ("--size", "64MiB", "--seconds", "0.3", "--no-profile")
+        shown = iodyno("disk", "--target", str(small / "work.dat"), *words, cwd=tmp_path)
+        assert shown.returncode in (2, 4) and "free" in shown.stderr, shown.stderr
+        assert not (small / "work.dat").exists(), "refused before the first byte"
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
 
 
 def test_ctrl_c_during_a_layout_leaves_nothing(tmp_path: Path) -> None:

@@ -6,18 +6,27 @@ import asyncio
 import json
 import mmap
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+<<<<<<< HEAD
 from places import HUNG_S
+=======
+from places import Notes, run
+>>>>>>> 9fb49ba (Block times in analysis, report and docs; faults of disks; bench of the sensor; plants of storage)
 
+from iodyno.analysis.dataset import read_dataset
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import OVER_NETWORK, SERVER, VOLUMES
+from iodyno.core.warnings import WarningCode
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.paths.volumes import table
 from iodyno.paths.volumes.volume import NOTES, Place, remove_leftovers
 
@@ -161,8 +170,8 @@ profile: off
 """,
         encoding="utf-8",
     )
-    run = iodyno("run", str(asked), "--into", str(tmp_path / "into"))
-    shown = json.loads(iodyno("report", run.strip().splitlines()[-1], "--json"))
+    said = iodyno("run", str(asked), "--into", str(tmp_path / "into"))
+    shown = json.loads(iodyno("report", said.strip().splitlines()[-1], "--json"))
     points = {point["levels"]["volume"]: point["outcomes"] for point in shown["points"]}
     roles = ("generator", "client_daemon", "server", "rest")
     found = {role: points["nbd"][f"client.cpu_{role}_us_per_io"]["estimate"] for role in roles}
@@ -171,3 +180,48 @@ profile: off
     assert sum(found.values()) == pytest.approx(total, rel=0.1)
     assert min(found["client_daemon"], found["server"]) > 1
     assert points["loop"]["client.cpu_server_us_per_io"]["estimate"] is None
+
+
+def test_a_server_that_is_killed_under_a_load_is_one_clear_error(tmp_path: Path, folder: Path) -> None:
+    """The client's daemon answers with errors or not at all: the trial fails with them, or counts them; nothing is left."""
+    if why := table.unavailable("nbd"):
+        pytest.skip(why)
+    experiment = parse_experiment(
+        experiment_text(
+            {
+                "name": "killed",
+                "hosts": {"client": {"access": "local"}},
+                "workload": {
+                    **{"kind": "disk", "on": "client", "working_set": "8MiB", "direct": "on"},
+                    **{"volume_folder": str(folder)},
+                },
+                "factors": {"volume": ["nbd"]},
+                "design": {"replicates": 1},
+                "windows": {"warm_up": "100ms", "measured": "1500ms", "interval": "100ms"},
+                "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
+                "profile": "off",
+            }
+        ),
+        environment={},
+    )
+
+    class Killer(Notes):
+        killed = False
+
+        def on_record(self, host: str, record: Any) -> None:
+            super().on_record(host, record)
+            if record["window"] == "measured" and not self.killed:
+                for note in NOTES.glob(f"{os.getpid()}-*.json"):
+                    server = json.loads(note.read_text())["process"][0]
+                    os.kill(int(server.partition(":")[0]), signal.SIGKILL)
+                    self.killed = True
+
+    killer = Killer()
+    outcome = asyncio.run(run(experiment, tmp_path, notes=killer))
+    assert killer.killed
+    (trial,) = read_dataset(outcome.folder).trials
+    if trial.finished:
+        assert WarningCode.DISK_ERRORS in {doubt.code for doubt in trial.doubts}
+    else:
+        assert trial.reason, "one error that says what happened"
+    assert not list(NOTES.glob(f"{os.getpid()}-*.json"))

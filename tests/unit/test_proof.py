@@ -97,6 +97,32 @@ def test_the_changes_of_a_resource(
     assert all(c.direction == ("relax" if c.resource_ratio > 1 else "tighten") for c in found)
 
 
+@pytest.mark.parametrize(
+    ("limiter", "settings", "expected"),
+    [
+        ("concurrency", {"depth": 4, "interface": "io_uring"}, [("depth", 8, 2.0), ("depth", 2, 0.5)]),
+        ("concurrency", {"workers": 1, "interface": "pread"}, [("workers", 2, 2.0)]),
+        ("client.disk", {}, [("device_limit", 700, 0.7)]),
+        ("client.disk", {"device_limit": 400}, [("device_limit", 500, 1.25), ("device_limit", 320, 0.8)]),
+        ("offered_load", {"rate": 1000}, [("rate", 1250, 1.25), ("rate", 800, 0.8)]),
+        ("client.cpu", {}, [("quota", 70, 0.7)]),
+        ("client.cpu_quota", {"quota": 40}, [("quota", 50, 1.25), ("quota", 32, 0.8)]),
+    ],
+)
+def test_the_changes_of_a_load_on_storage(
+    limiter: str, settings: dict[str, int | bool | str], expected: list[tuple[str, object, float]]
+) -> None:
+    found = changes(limiter, settings, sends=True, cpus=1.0, alone=True, device_per_s=1000.0)
+    assert not isinstance(found, str)
+    assert [(c.setting, c.after, c.resource_ratio) for c in found] == expected
+
+
+def test_a_device_is_throttled_to_less_than_it_could_do_and_only_where_that_is_known() -> None:
+    assert "not known" in str(changes("client.disk", {}, sends=True, cpus=1.0, alone=True))
+    program = changes("concurrency", {"interface": "pread"}, sends=True, cpus=1.0, alone=True)
+    assert "file program" in str(program)
+
+
 def test_a_cpu_with_slack_is_not_tightened_below_what_is_used() -> None:
     """Capacity is what the agent takes and what idles: at 60 % of a CPU, a quota of 70 % leaves the rate alone."""
     (change,) = changes("client.cpu", {"connections": 1}, sends=True, cpus=1.0)

@@ -1,9 +1,9 @@
 """What the instrument itself takes of a host's CPUs while it measures.
 
 Three parts, all of which lie in the cost that is measured: the programs in the kernel (events x their measured time
-each) with the timer's interrupts for samples, as the sensors `cpu_exact` and `block_times` say; the readings of the sensors; and the
-reader of the call stacks. Where call stacks are taken without `cpu_exact`, what the kernel takes for a sample is not
-known and left out. Symbols are looked up after the measured window and are not in it.
+each) with the timer's interrupts for samples, as the sensors `cpu_exact` and `block_times` say; the readings of the
+sensors; and the reader of the call stacks. Where call stacks are taken without `cpu_exact`, what the kernel takes for
+a sample is not known and left out. Symbols are looked up after the measured window and are not in it.
 """
 
 from __future__ import annotations

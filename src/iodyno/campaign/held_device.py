@@ -33,7 +33,8 @@ def throttled(rig: Rig, account: Account, settings: Mapping[str, Level]) -> Iter
         raise _refused(why)
     with contextlib.ExitStack() as held:
         for device, hosts in by_device.items():
-            processes = [rig.sessions[host].process_id for host in hosts]
+            ids = [rig.sessions[host].process_id for host in hosts]
+            processes = [process for process in ids if process is not None]
             try:
                 facts = held.enter_context(throttle.throttled(device, int(limit), processes))
             except OSError as error:

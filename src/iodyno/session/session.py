@@ -66,9 +66,10 @@ class Session:
         return self._ended is None and not self._closing
 
     @property
-    def process_id(self) -> int:
-        """The process on the lab's machine that is the agent, or that reaches it on another one."""
-        return self._streams.process.pid
+    def process_id(self) -> int | None:
+        """The process on the lab's machine that is the agent, or that reaches it on another one; None: there is none."""
+        found = getattr(self._streams.process, "pid", None)
+        return found if isinstance(found, int) else None
 
     async def probe_clock(self, count: int = 32, gap_s: float = 0.002) -> ClockFit:
         """Where the host's clock stands, from `count` probes `gap_s` apart."""

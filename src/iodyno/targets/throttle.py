@@ -1,8 +1,8 @@
 """Fewer operations a second than a block device could do, for some processes and for a time: by a control group.
 
-The kernel holds requests of the group back before they are queued (blk-throttle: Documentation/admin-guide/cgroup-v1/blkio-controller.rst,
-`io.max` in cgroup-v2.rst). What is written through the page cache is written back by threads of the kernel, which are not held
-back in version 1.
+The kernel holds requests of the group back before they are queued (blk-throttle; Documentation/admin-guide:
+blkio-controller.rst of cgroup-v1, `io.max` in cgroup-v2.rst). What is written through the page cache is written back by
+threads of the kernel, which are not held back in version 1.
 """
 
 from __future__ import annotations

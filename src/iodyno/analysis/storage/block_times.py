@@ -109,12 +109,13 @@ def slow_operations(trial: Trial, host: HostData) -> list[SlowOperation]:
             if metric != "block.slowest_ns":
                 continue
             parts = parts_of(label)
-            numbers = (int(parts[name]) for name in ("sector", "bytes", "queue_ns"))
             found.append(
                 SlowOperation(
-                    parts["dev"],
-                    parts["operation"],
-                    *numbers,
+                    device=parts["dev"],
+                    operation=parts["operation"],
+                    sector=int(parts["sector"]),
+                    size_bytes=int(parts["bytes"]),
+                    queue_ns=int(parts["queue_ns"]),
                     total_ns=value,
                     ended_ns=int(parts["ended_ns"]),
                     index=record.index,
@@ -152,7 +153,7 @@ def _note(trial: Trial, host: HostData) -> str:
 
 
 def _why(trial: Trial, host: HostData) -> str:
-    if SENSOR not in host.readings or host.readings[SENSOR] and not host.measured_readings(SENSOR):
+    if SENSOR not in host.readings or (host.readings[SENSOR] and not host.measured_readings(SENSOR)):
         return host.why_missing(SENSOR)
     said = {r.missing for r in host.measured_readings(SENSOR) if not r.values and r.missing}
     if said:

@@ -1,0 +1,93 @@
+"""What the sensor of the block layer costs: CPU time of an operation in its programs, and the rate of a disk with it and without.
+
+Reads of 4 KiB past the page cache from a file in /var/tmp, or from `IODYNO_BENCH_TARGET`. The programs' time is the kernel's own
+count (BPF run statistics) of each trial's warm-up; on a machine that does something else too it holds interrupts and waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from bench.ratio import paired
+from iodyno import designs
+from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.analysis.storage import block_times, classes
+from iodyno.campaign.folder import new_folder
+from iodyno.campaign.runner import run_campaign
+from iodyno.core.experiment import Experiment
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+
+TARGET_NS = 300
+"""CPU time of an operation in the programs, at most."""
+_OTHERS = ("cpu_exact", "disks", "process", "threads")
+
+
+class _Quiet:
+    """A watcher that says nothing."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *words: None
+
+
+def _asked(target: Path) -> Experiment:
+    keys = {
+        "name": "block-sensor",
+        "hosts": {"client": {"access": "local"}},
+        "workload": {
+            **{"kind": "disk", "on": "client", "target": str(target), "working_set": "64MiB"},
+            **{"direct": "on", "interface": "io_uring"},
+        },
+        "factors": {"depth": [16]},
+        "design": {"replicates": 1},
+        "windows": {"warm_up": "500ms", "measured": "2s", "interval": "500ms"},
+        "limits": {"background_window": "100ms", "background": 1.0},
+        "profile": "off",
+    }
+    return parse_experiment(experiment_text(keys), environment={})
+
+
+async def _trial(asked: Experiment, into: Path) -> Trial:
+    folder = new_folder(into, asked.name)
+    await run_campaign(asked, designs.plan(asked), folder, resume=False, watcher=_Quiet())
+    return next(trial for trial in read_dataset(folder).trials if trial.finished)
+
+
+async def run(pairs: int) -> list[dict[str, object]]:
+    """CPU nanoseconds of a completion (at most 300), operations left out (0), and the rate with the sensor over without."""
+    costs: list[float] = []
+    lost = 0
+    rates: tuple[list[float], list[float]] = ([], [])
+    target = Path(os.environ.get("IODYNO_BENCH_TARGET") or f"/var/tmp/iodyno-block-sensor-{os.getpid()}")
+    with tempfile.TemporaryDirectory() as folder:
+        asked = _asked(target)
+        try:
+            for number in range(pairs):
+                for with_it in (True, False) if number % 2 else (False, True):
+                    one = asked if with_it else replace(asked, sensors=_OTHERS)
+                    trial = await _trial(one, Path(folder))
+                    rates[not with_it].append(classes.operations_per_s(trial).value or 0.0)
+                    if with_it:
+                        (host,) = trial.hosts.values()
+                        readings = host.measured_readings(block_times.SENSOR)
+                        found = [r.values.get(("block.completion_cost_ns", "")) for r in readings]
+                        costs += [float(value) for value in found[:1] if value is not None]
+                        lost += host.growth(block_times.SENSOR, "block.left_out") or 0
+        finally:
+            await asyncio.to_thread(target.unlink, missing_ok=True)
+    if not costs:
+        raise SystemExit("bench block_sensor: the sensor is not available here; see `iodyno-agent facts`")
+    over = "{:.3f} [{:.3f}, {:.3f}]".format(*paired(*rates))
+    return [
+        {
+            "completion_ns": f"{statistics.median(costs):.0f} [{min(costs):.0f}, {max(costs):.0f}]",
+            "target_ns": TARGET_NS,
+            "left_out": lost,
+            "rate_over_without": over,
+            "iops": f"{statistics.median(rates[0]):.0f}",
+        }
+    ]

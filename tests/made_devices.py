@@ -1,0 +1,88 @@
+"""Block devices made for tests: a loop device over a file, and one whose every operation takes a known time, or fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SIZE = 64 << 20
+
+
+@contextlib.contextmanager
+def loop_device(file: Path, size: int = SIZE) -> Iterator[Path]:
+    """A loop device over a file, past the file's page cache where that can be."""
+    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
+        pytest.skip("no loop devices here, or not root")
+    if not file.exists():
+        file.write_bytes(bytes(size))
+    made = subprocess.run(["losetup", "--find", "--show", str(file)], capture_output=True, text=True)
+    if made.returncode != 0:
+        pytest.skip(f"losetup: {made.stderr.strip()}")
+    device = Path(made.stdout.strip())
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", str(device)], capture_output=True)
+
+
+@contextlib.contextmanager
+def filtered_device(folder: Path, *words: str) -> Iterator[Path]:
+    """A loop device over what nbdkit serves with these filters and their parameters, from memory."""
+    with filtered_file(folder, *words) as file, loop_device(file) as device:
+        yield device
+
+
+@contextlib.contextmanager
+def filtered_file(folder: Path, *words: str) -> Iterator[Path]:
+    """A file whose bytes nbdkit serves with these filters and their parameters: `--filter=delay`, `rdelay=5ms`."""
+    for program in ("nbdkit", "qemu-storage-daemon", "fusermount3"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not there")
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    socket, file, log = folder / "nbd.sock", folder / "served", folder / "served.log"
+    file.touch()
+    filters = [word for word in words if word.startswith("--")]
+    settings = [word for word in words if not word.startswith("--")]
+    with log.open("wb") as said:
+        serve = ["nbdkit", "-f", "-U", str(socket), *filters, "memory", str(SIZE), *settings]
+        show = [
+            *("qemu-storage-daemon", "--blockdev"),
+            f"node-name=disk,driver=nbd,server.type=unix,server.path={socket}",
+            *("--export", f"type=fuse,id=export,node-name=disk,mountpoint={file},writable=on"),
+        ]
+        started = []
+        try:
+            started.append(subprocess.Popen(serve, stdout=said, stderr=said))
+            until(socket.exists, log)
+            started.append(subprocess.Popen(show, stdout=said, stderr=said))
+            until(lambda: file.stat().st_size == SIZE, log)
+            yield file
+        finally:
+            for process in reversed(started):
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(timeout=10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+            subprocess.run(["umount", "-l", str(file)], capture_output=True)
+
+
+def until(ready: object, log: Path, seconds: float = 30) -> None:
+    """Waits until `ready()` holds; fails the test with the log when it does not."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if ready():  # type: ignore[operator]
+                return
+        time.sleep(0.02)
+    pytest.fail(f"not ready after {seconds} s: {log.read_text(errors='replace')[-500:]}")

@@ -25,8 +25,12 @@ OURS_RR: dict[str, dict[str, Any]] = {
     "threads": {"driver": "threads"},
     "epoll": {"client": "epoll", "server": "recvfrom"},
     "recvmmsg": {"client": "epoll", "server": "recvmmsg", "batch": 64},
+    "io_uring": {"driver": "io_uring"},
 }
 STREAM = {"transport": "udp", "connections": 1, "driver": "threads"}
+
+LEAST_SENT = {"segments": 3.0, "packet_v2": 2.0, "packet_v3": 2.0, "xdp": 2.0}
+"""Figures to reach, of the best peer's with plain sockets."""
 
 Peer = Callable[[Pair, int], float]
 
@@ -176,7 +180,7 @@ async def exchange(pairs: int) -> list[dict[str, object]]:
 
 
 async def sending(pairs: int) -> list[dict[str, object]]:
-    """Datagrams of 64 bytes sent per second from one core, beside iperf3 and nuttcp with plain sockets."""
+    """Datagrams of 64 bytes sent per second from one core: of the best peer's, and of our own plain calls'."""
     rows: list[dict[str, object]] = []
     peers = _installed({"iperf3": iperf3, "nuttcp": nuttcp})
     async with open_rig("stream") as (rig, pair):
@@ -184,6 +188,7 @@ async def sending(pairs: int) -> list[dict[str, object]]:
             "read_write": {},
             "batch": {"interface": "batch", "batch": 64},
             "segments": {"interface": "segments", "batch": 64},
+            **{client: {"client": client} for client in ("io_uring", "packet_v2", "packet_v3", "xdp")},
         }
         ours: dict[str, list[float]] = {name: [] for name in ways}
         theirs: dict[str, list[float]] = {name: [] for name in peers}
@@ -195,6 +200,8 @@ async def sending(pairs: int) -> list[dict[str, object]]:
                 theirs[name].append(peer(pair, 64))
         for name, found in ours.items():
             row: dict[str, object] = {"ours": name, "per_s": round(statistics.median(found))}
+            row["plain_ratio"] = _ratio(found, ours["read_write"])
+            row["least"] = LEAST_SENT.get(name, 1.0)
             for peer_name, known in theirs.items():
                 row[f"{peer_name}_per_s"] = round(statistics.median(known))
                 row[f"{peer_name}_ratio"] = _ratio(found, known)

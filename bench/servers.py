@@ -13,7 +13,7 @@ from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.experiment import Windows
 from iodyno.core.workload import Level
 
-LEAST = {"recvfrom": 1.0, "recvmmsg": 1.0, "packet_v2": 1.2, "packet_v3": 1.3, "xdp": 2.0}
+LEAST = {"recvfrom": 1.0, "recvmmsg": 1.0, "io_uring": 1.0, "packet_v2": 1.2, "packet_v3": 1.3, "xdp": 2.0}
 """Figures to reach, of the plain server's (prototype: 1.46, 1.67 and 2.4)."""
 SECONDS = 2.0
 BLOCK_PACKETS = 25

@@ -71,7 +71,7 @@ def inside(end: str, *command: str) -> None:
     subprocess.run(["ip", "netns", "exec", name, *command], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("server", ["recvfrom", "recvmmsg", "epoll", "segments"])
+@pytest.mark.parametrize("server", ["recvfrom", "recvmmsg", "epoll", "segments", "io_uring"])
 def test_sixty_four_flows_are_answered_by_one_socket(server: str, tmp_path: Path) -> None:
     wanted = asked("request_response", 64, size=512, answer=1024, driver="epoll", server=server)
     trial = only_trial(carried_out(wanted, tmp_path))
@@ -82,7 +82,7 @@ def test_sixty_four_flows_are_answered_by_one_socket(server: str, tmp_path: Path
     assert counted(trial, "server", "received") <= sent
     assert loss_ratio(trial).value is not None
     assert (trial.hosts["server"].growth("server", "server.requests") or 0) > 0
-    assert bool(trial.hosts["server"].batches) == (server in ("recvmmsg", "segments"))
+    assert bool(trial.hosts["server"].batches) == (server in ("recvmmsg", "segments", "io_uring"))
 
 
 @pytest.mark.parametrize("interface", ["read_write", "batch"])

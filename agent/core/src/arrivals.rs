@@ -105,6 +105,18 @@ impl Arrivals {
 }
 
 impl Sizes {
+    /// The least size that is given; `None`: the law has none.
+    #[must_use]
+    pub fn least_bytes(&self) -> Option<Bytes> {
+        match self {
+            Sizes::Uniform { least_bytes, .. } => Some(*least_bytes),
+            Sizes::Exponential { .. } => None,
+            Sizes::Mix { sizes_bytes, .. } | Sizes::Trace { sizes_bytes } => {
+                sizes_bytes.iter().copied().min_by_key(|size| size.0)
+            }
+        }
+    }
+
     /// Whether every size lies between 1 and `most` bytes, and there is one.
     ///
     /// # Errors

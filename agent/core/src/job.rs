@@ -29,6 +29,10 @@ pub const MAX_BATCH: u32 = 1024;
 pub const MAX_OUTSTANDING: u32 = 65_536;
 /// Bytes that each datagram spends on the trial's token, its flow and its number.
 pub const DATAGRAM_HEADER_BYTES: u64 = 24;
+/// Bytes that each multiplexed request and answer spends on its identifier and its length.
+pub const MULTIPLEX_HEADER_BYTES: u64 = 8;
+/// Longest multiplexed message: it lies in memory whole.
+pub const MAX_MULTIPLEXED_BYTES: u64 = 1 << 20;
 /// Longest datagram: what UDP over IPv4 can carry.
 pub const MAX_DATAGRAM_BYTES: u64 = 65_507;
 
@@ -268,6 +272,9 @@ pub struct Job {
     /// Requests under way on a connection at a time, 1 to [`MAX_OUTSTANDING`].
     #[serde(default = "one")]
     pub outstanding: u32,
+    /// Whether requests show identifiers, so that answers may come in any order; over a stream of bytes.
+    #[serde(default)]
+    pub multiplexed: bool,
     /// Operations made one after the other at each arrival, or between two pauses.
     #[serde(default = "one")]
     pub burst: u32,
@@ -378,6 +385,7 @@ impl Default for Job {
             cork: false,
             direction: Direction::Forward,
             outstanding: 1,
+            multiplexed: false,
             burst: 1,
             message_sizes: None,
             seed: 0,
@@ -500,6 +508,21 @@ impl Job {
         {
             return refuse("message_sizes", &found, allowed);
         }
+        if self.multiplexed {
+            let allowed = MULTIPLEX_HEADER_BYTES..=MAX_MULTIPLEXED_BYTES;
+            let drawn =
+                self.message_sizes.as_ref().and_then(Sizes::least_bytes).unwrap_or(self.message_bytes);
+            let messages = [
+                ("message_bytes", self.message_bytes),
+                ("answer_bytes", self.answer_bytes),
+                ("message_sizes", drawn),
+            ];
+            if let Some((key, bytes)) = messages.into_iter().find(|(_, bytes)| !allowed.contains(&bytes.0)) {
+                let why = "a multiplexed message shows its identifier and its length";
+                let text = format!("{MULTIPLEX_HEADER_BYTES} to {MAX_MULTIPLEXED_BYTES}: {why}");
+                return refuse(key, &bytes.0, text);
+            }
+        }
         if self.transport.is_datagram() {
             let allowed = DATAGRAM_HEADER_BYTES..=MAX_DATAGRAM_BYTES;
             let answers =
@@ -509,6 +532,13 @@ impl Job {
                     let why = "a datagram shows the trial's token and its number";
                     let text = format!("{DATAGRAM_HEADER_BYTES} to {MAX_DATAGRAM_BYTES}: {why}");
                     return refuse(key, &bytes.0, text);
+                }
+            }
+            if let Some(least) = self.message_sizes.as_ref().and_then(Sizes::least_bytes) {
+                if least.0 < DATAGRAM_HEADER_BYTES {
+                    let why = "a datagram shows the trial's token and its number";
+                    let text = format!("{DATAGRAM_HEADER_BYTES} bytes or more: {why}");
+                    return refuse("message_sizes", &format_args!("{} bytes", least.0), text);
                 }
             }
         }

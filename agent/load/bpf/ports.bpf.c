@@ -18,6 +18,9 @@
 volatile const __u32 address;
 volatile const __u16 port;
 
+// Whether datagrams from there are meant instead of those to there: at the client.
+volatile const __u8 back;
+
 // Fragment: an offset, or more to follow.
 #define FRAGMENT 0x3fff
 #define LATER_FRAGMENT 0x1fff
@@ -35,9 +38,13 @@ int drop(struct __sk_buff *skb)
 
 	if (skb->protocol != bpf_htons(ETH_P_IP) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
 		return PASS_ON;
-	if (ip.protocol != IPPROTO_UDP || ip.daddr != address || ip.frag_off & bpf_htons(FRAGMENT))
+	if (ip.protocol != IPPROTO_UDP || (back ? ip.saddr : ip.daddr) != address)
 		return PASS_ON;
-	if (bpf_skb_load_bytes(skb, ETH_HLEN + ip.ihl * 4, &udp, sizeof(udp)) || udp.dest != port)
+	if (ip.frag_off & bpf_htons(FRAGMENT))
+		return PASS_ON;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + ip.ihl * 4, &udp, sizeof(udp)))
+		return PASS_ON;
+	if ((back ? udp.source : udp.dest) != port)
 		return PASS_ON;
 	return DROP;
 }
@@ -72,7 +79,9 @@ int redirect(struct xdp_md *ctx)
 	struct iphdr *ip;
 	struct udphdr *udp = datagram(ctx, &ip);
 
-	if (!udp || ip->daddr != address || udp->dest != port || ip->frag_off & bpf_htons(FRAGMENT))
+	if (!udp || (back ? ip->saddr : ip->daddr) != address || ip->frag_off & bpf_htons(FRAGMENT))
+		return XDP_PASS;
+	if ((back ? udp->source : udp->dest) != port)
 		return XDP_PASS;
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }

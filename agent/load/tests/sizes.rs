@@ -4,10 +4,10 @@ mod pair;
 
 use iodyno_core::arrivals::Sizes;
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::job::{Driver, Job, Role, Workload};
+use iodyno_core::job::{Driver, Interface, Job, Role, Transport, Workload};
 use iodyno_core::units::Bytes;
-use iodyno_load::{connect, Cancel};
-use pair::{check_consistent, job, run, DRIVERS};
+use iodyno_load::{connect, supports, Cancel};
+use pair::{check_consistent, job, over, run, DRIVERS};
 
 fn mix() -> Option<Sizes> {
     let sizes_bytes = [1, 500, 70_000].map(Bytes).to_vec();
@@ -93,4 +93,65 @@ fn what_pipelining_does_not_go_with_is_said() {
     sender.address = Some("127.0.0.1:1".to_owned());
     let error = connect(&sender, &Cancel::default()).err().unwrap();
     assert_eq!((error.place.as_str(), error.advice.as_str()), ("outstanding", "take driver epoll"));
+}
+
+#[test]
+fn multiplexed_requests_are_answered_once_each_in_whatever_order() {
+    for transport in [Transport::Tcp, Transport::Unix] {
+        for receiving in DRIVERS {
+            for outstanding in [1, 2, 64] {
+                let (sender, receiver) = asking(Driver::Epoll, receiving, outstanding);
+                let [sender, receiver] = [sender, receiver].map(|job| {
+                    let sizes = Sizes::Trace { sizes_bytes: [8, 9, 500, 70_000].map(Bytes).to_vec() };
+                    over(transport, Job { multiplexed: true, message_sizes: Some(sizes), ..job })
+                });
+                let (sent, received) = run(&sender, &receiver);
+                let case = format!("{transport:?} {receiving:?} {outstanding}");
+                for finished in [&sent, &received] {
+                    check_consistent(&finished.totals, 5);
+                    let totals = &finished.totals;
+                    // An identifier that nobody awaits would have broken the connection.
+                    assert_eq!(totals.connections_lost, 0, "{case}: {:?}", totals.lost_reason);
+                }
+                assert!(sent.totals.operations > 50, "{case}: {}", sent.totals.operations);
+                assert_eq!(sent.totals.operations, received.totals.operations, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn multiplexing_lets_answers_pass_each_other() {
+    // In order, a request waits for all before it: with as many under way, none is answered much sooner than the mean.
+    let quickest = |multiplexed| {
+        let (mut sender, mut receiver) = asking(Driver::Epoll, Driver::Threads, 256);
+        for job in [&mut sender, &mut receiver] {
+            (job.connections, job.message_sizes, job.message_bytes) = (1, None, Bytes(64));
+            (job.answer_bytes, job.multiplexed) = (Bytes(20_000), multiplexed);
+        }
+        let (sent, _) = run(&sender, &receiver);
+        let quantile = |q| sent.totals.service_time.quantile(q).unwrap() as f64;
+        quantile(0.02) / quantile(0.5)
+    };
+    assert!(quickest(true) < quickest(false));
+}
+
+#[test]
+fn what_multiplexing_does_not_go_with_is_said() {
+    let (sender, _) = asking(Driver::Epoll, Driver::Epoll, 4);
+    let plain = Job { multiplexed: true, message_sizes: None, ..sender };
+    assert_eq!(supports(&plain), Ok(()));
+    for wrong in [
+        Job { driver: Driver::IoUring, ..plain.clone() },
+        Job { driver: Driver::Threads, ..plain.clone() },
+        Job { transport: Transport::Tls, ..plain.clone() },
+        Job { interface: Interface::Message, ..plain.clone() },
+        Job { workload: Workload::Stream, ..plain.clone() },
+        Job { burst: 2, ..plain.clone() },
+    ] {
+        let refused = supports(&wrong).unwrap_err();
+        assert_eq!(refused.place, "multiplexed", "{refused}");
+    }
+    let short = Job { answer_bytes: Bytes(7), address: Some("127.0.0.1:1".to_owned()), ..plain };
+    assert_eq!(short.check().unwrap_err().key, "answer_bytes");
 }

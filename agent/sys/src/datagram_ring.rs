@@ -572,7 +572,8 @@ mod tests {
             }
         }
         let gone = libc::ECONNREFUSED;
-        let said = |one: &Happened| matches!(one, Happened::Refused(6, n) | Happened::Broken(0, n) if *n == gone);
+        let said =
+            |one: &Happened| matches!(one, Happened::Refused(6, n) | Happened::Broken(0, n) if *n == gone);
         assert!(refused.iter().any(said), "{refused:?}");
         assert_eq!(ring.free.len(), 8);
     }

@@ -1,7 +1,8 @@
 //! Packet sockets with rings that they share with this process: `TPACKET_V2` and `TPACKET_V3` to receive, and
-//! `TPACKET_V2` to send.
+//! either to send.
 //!
-//! The two are sockets of their own. One socket has one version, and a ring of blocks (V3) is of no use for sending.
+//! The two are sockets of their own: one socket has one version for both ways. To send, V3 has frames as V2 has, with
+//! another header.
 //! What the kernel writes into a ring is read by offset; layout: `include/uapi/linux/if_packet.h`.
 
 use std::io;
@@ -21,10 +22,17 @@ const WRONG_FORMAT: u32 = libc::TP_STATUS_WRONG_FORMAT;
 const BY_TIMEOUT: u32 = 1 << 5;
 
 /// `struct tpacket2_hdr`: status, then the lengths; `tp_mac` says where the frame begins.
+const V2_LENGTHS: usize = 4;
 const V2_SNAP_LENGTH: usize = 8;
 const V2_MAC: usize = 12;
 /// `TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)`: where a frame to send begins.
 const V2_SEND_DATA: usize = 32;
+/// The same of `TPACKET3_HDRLEN`; and where the lengths and the status of such a frame are.
+const V3_SEND_DATA: usize = 48;
+const V3_LENGTHS: usize = 12;
+const V3_STATUS: usize = 20;
+/// chosen: shortest slot of a frame to send, so that short frames lie close together.
+const LEAST_SLOT_BYTES: usize = 128;
 
 /// `struct tpacket_block_desc`.
 const BLOCK_STATUS: usize = 8;
@@ -49,6 +57,8 @@ pub struct Wanted {
     pub device: u32,
     /// Datagrams to this address and port, whole ones only.
     pub to: SocketAddrV4,
+    /// Whether those that come from it are meant instead.
+    pub back: bool,
     /// Length of the longest frame.
     pub frame_bytes: usize,
 }
@@ -103,6 +113,10 @@ pub struct Sender {
     socket: OwnedFd,
     ring: Mapping,
     slot_bytes: usize,
+    /// Where the frame begins in its slot, where its lengths are, and where its status is.
+    data: usize,
+    lengths: usize,
+    status: usize,
     slots: usize,
     next: usize,
 }
@@ -123,7 +137,7 @@ pub fn block_slot_bytes(frame_bytes: usize) -> usize {
 pub fn receive(wanted: &Wanted, shape: Shape) -> io::Result<Receiver> {
     let socket = open(if matches!(shape, Shape::V2 { .. }) { 1 } else { 2 })?;
     set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
-    filter(&socket, wanted.to)?;
+    filter(&socket, wanted.to, wanted.back)?;
     let (unit_bytes, units, version) = match shape {
         Shape::V2 { frames } => {
             let frame_bytes = (V2_NETWORK + wanted.frame_bytes).next_power_of_two().max(2048);
@@ -163,27 +177,63 @@ pub fn receive(wanted: &Wanted, shape: Shape) -> io::Result<Receiver> {
     Ok(Receiver { socket, ring, version, unit_bytes, units, next: 0 })
 }
 
+/// A socket that gives copies of the datagrams that this host sends by a device to this address and port.
+///
+/// # Errors
+/// As for [`receive`].
+pub fn watch_outgoing(device: u32, to: SocketAddrV4) -> io::Result<OwnedFd> {
+    let socket = open(1)?;
+    filter(&socket, to, false)?;
+    bind(&socket, device, libc::ETH_P_ALL as u16)?;
+    Ok(socket)
+}
+
 /// Opens the socket with room for `slots` frames of `frame_bytes`, which pass the device's queueing discipline by.
 ///
 /// # Errors
 /// As for [`receive`].
 pub fn send(device: u32, frame_bytes: usize, slots: usize) -> io::Result<Sender> {
-    let socket = open(1)?;
+    send_by(2, device, frame_bytes, slots)
+}
+
+/// The same by `TPACKET_V3` (Linux 4.11) where `version` is 3.
+///
+/// # Errors
+/// As for [`receive`]; `EINVAL` where the kernel is older.
+pub fn send_by(version: u32, device: u32, frame_bytes: usize, slots: usize) -> io::Result<Sender> {
+    let third = version == 3;
+    let (data, lengths, status) =
+        if third { (V3_SEND_DATA, V3_LENGTHS, V3_STATUS) } else { (V2_SEND_DATA, V2_LENGTHS, 0) };
+    let socket = open(if third { 2 } else { 1 })?;
     set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-    let slot_bytes = (V2_SEND_DATA + frame_bytes).next_power_of_two().max(2048);
+    let slot_bytes = (data + frame_bytes).next_power_of_two().max(LEAST_SLOT_BYTES);
     let (block_bytes, per_block) = blocks_of(slot_bytes);
     let blocks = slots.div_ceil(per_block).max(1);
-    let request = libc::tpacket_req {
+    let request = libc::tpacket_req3 {
         tp_block_size: block_bytes as u32,
         tp_block_nr: blocks as u32,
         tp_frame_size: slot_bytes as u32,
         tp_frame_nr: (blocks * per_block) as u32,
+        // Of use for receiving only.
+        tp_retire_blk_tov: 0,
+        tp_sizeof_priv: 0,
+        tp_feature_req_word: 0,
     };
-    set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)?;
+    if third {
+        set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)?;
+    } else {
+        let request = libc::tpacket_req {
+            tp_block_size: request.tp_block_size,
+            tp_block_nr: request.tp_block_nr,
+            tp_frame_size: request.tp_frame_size,
+            tp_frame_nr: request.tp_frame_nr,
+        };
+        set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)?;
+    }
     let ring = Mapping::shared(socket.as_fd(), block_bytes * blocks)?;
     // Nothing is to be received here.
     bind(&socket, device, 0)?;
-    Ok(Sender { socket, ring, slot_bytes, slots: blocks * per_block, next: 0 })
+    Ok(Sender { socket, ring, slot_bytes, data, lengths, status, slots: blocks * per_block, next: 0 })
 }
 
 /// Joins sockets that receive the same, so that each packet goes to one of them, at first to the first. They are told
@@ -346,19 +396,19 @@ impl Sender {
     #[inline]
     pub fn frame(&mut self) -> Option<&mut [u8]> {
         let begin = self.next * self.slot_bytes;
-        let status = word(&self.ring, begin).load(Ordering::Acquire);
+        let status = word(&self.ring, begin + self.status).load(Ordering::Acquire);
         if status & (TO_SEND | SENDING) != 0 {
             return None;
         }
         if status & WRONG_FORMAT != 0 {
             // It was refused, which does not happen to frames that fit the device.
-            word(&self.ring, begin).store(FREE, Ordering::Relaxed);
+            word(&self.ring, begin + self.status).store(FREE, Ordering::Relaxed);
         }
         // SAFETY: the slot lies in the mapping, it is this process's until it is handed over, and `&mut self` keeps
         // everybody else from it.
         Some(unsafe {
-            let start = self.ring.start().add(begin + V2_SEND_DATA);
-            std::slice::from_raw_parts_mut(start.as_ptr(), self.slot_bytes - V2_SEND_DATA)
+            let start = self.ring.start().add(begin + self.data);
+            std::slice::from_raw_parts_mut(start.as_ptr(), self.slot_bytes - self.data)
         })
     }
 
@@ -366,9 +416,9 @@ impl Sender {
     #[inline]
     pub fn commit(&mut self, length: usize) {
         let begin = self.next * self.slot_bytes;
-        word(&self.ring, begin + 4).store(length as u32, Ordering::Relaxed);
-        word(&self.ring, begin + V2_SNAP_LENGTH).store(length as u32, Ordering::Relaxed);
-        word(&self.ring, begin).store(TO_SEND, Ordering::Release);
+        word(&self.ring, begin + self.lengths).store(length as u32, Ordering::Relaxed);
+        word(&self.ring, begin + self.lengths + 4).store(length as u32, Ordering::Relaxed);
+        word(&self.ring, begin + self.status).store(TO_SEND, Ordering::Release);
         self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
     }
 
@@ -459,7 +509,7 @@ fn bind(socket: &OwnedFd, device: u32, protocol: u16) -> io::Result<()> {
 }
 
 /// Keeps everything else out of the ring. Classic BPF, because it needs no right to load programs.
-fn filter(socket: &OwnedFd, to: SocketAddrV4) -> io::Result<()> {
+fn filter(socket: &OwnedFd, to: SocketAddrV4, back: bool) -> io::Result<()> {
     const LOAD_WORD: u16 = 0x20;
     const LOAD_HALF: u16 = 0x28;
     const LOAD_BYTE: u16 = 0x30;
@@ -469,18 +519,20 @@ fn filter(socket: &OwnedFd, to: SocketAddrV4) -> io::Result<()> {
     const ANY_BIT: u16 = 0x45;
     const GIVE: u16 = 0x06;
     let line = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    // Of the one that it comes from, or of the one that it goes to.
+    let (address_at, port_at) = if back { (26, 14) } else { (30, 16) };
     let program = [
         line(LOAD_HALF, 0, 0, 12),
         line(EQUAL, 0, 10, 0x0800),
         line(LOAD_BYTE, 0, 0, 23),
         line(EQUAL, 0, 8, libc::IPPROTO_UDP as u32),
-        line(LOAD_WORD, 0, 0, 30),
+        line(LOAD_WORD, 0, 0, address_at),
         line(EQUAL, 0, 6, u32::from(*to.ip())),
         line(LOAD_HALF, 0, 0, 20),
         // More fragments follow, or this is not the first one.
         line(ANY_BIT, 4, 0, 0x3fff),
         line(HEADER_LENGTH, 0, 0, 14),
-        line(LOAD_HALF_BEHIND_HEADER, 0, 0, 16),
+        line(LOAD_HALF_BEHIND_HEADER, 0, 0, port_at),
         line(EQUAL, 0, 1, u32::from(to.port())),
         line(GIVE, 0, 0, u32::MAX),
         line(GIVE, 0, 0, 0),

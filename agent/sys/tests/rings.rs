@@ -26,7 +26,7 @@ fn rig(payload: usize) -> Rig {
     client.connect(server.local_addr().unwrap()).unwrap();
     let device = network_device::with_address(Ipv4Addr::LOCALHOST).unwrap().unwrap();
     let SocketAddr::V4(to) = server.local_addr().unwrap() else { unreachable!() };
-    let wanted = Wanted { device: device.index, to, frame_bytes: HEADERS + payload };
+    let wanted = Wanted { device: device.index, to, back: false, frame_bytes: HEADERS + payload };
     Rig { server, client, wanted }
 }
 
@@ -131,8 +131,12 @@ fn a_full_ring_counts_what_it_loses() {
 
 #[test]
 fn what_cannot_be_opened_says_why() {
-    let wanted =
-        Wanted { device: 0x7fff_ffff, to: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9), frame_bytes: 100 };
+    let wanted = Wanted {
+        device: 0x7fff_ffff,
+        to: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9),
+        back: false,
+        frame_bytes: 100,
+    };
     let number = |error: io::Error| error.raw_os_error().unwrap_or(0);
     let refused = number(packet_ring::receive(&wanted, Shape::V2 { frames: 32 }).unwrap_err());
     assert!([errno::EPERM, libc_enodev()].contains(&refused), "{refused}");

@@ -184,6 +184,8 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Do
         sender is None
         or lost
         or trial.settings.get("driver") != "threads"
+        # What another way to make the calls hands over together has the time of all.
+        or trial.settings.get("client", "threads") != "threads"
         or not isinstance(connections, int)
         # Messages of one call have its time each, and requests that were lost have none.
         or trial.settings.get("interface") in ("batch", "segments")

@@ -68,6 +68,7 @@ def job_of(
         "direction": settings.get("direction", "forward"),
         "cork": settings.get("cork", False) if _writes(role, settings) else False,
         "outstanding": settings.get("outstanding", 1),
+        "multiplexed": settings.get("multiplexed", False),
         "burst": settings.get("burst", 1),
         "arrivals": drawn.arrivals(settings, seed) if role in ("send", "alone") else None,
         "answer_timeout_ns": settings.get("answer_timeout", 100_000_000),
@@ -138,7 +139,8 @@ def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
         "version": way.ring,
         "block_packets": settings.get("block_packets", 32),
         "block_timeout_ns": settings.get("block_timeout", 10_000_000),
-        "adaptive": settings.get("adaptive", False),
+        # A server's alone: it fits its blocks to the load.
+        "adaptive": settings.get("adaptive", False) if role == "receive" else False,
         "spins": settings.get("spins", False),
     }
     transport = way.transport or settings.get("transport", "tcp")
@@ -146,10 +148,15 @@ def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
         "transport": transport,
         "driver": way.driver,
         "interface": way.interface,
-        "batch": settings.get("batch", 1) if way.interface in ("batch", "segments") else 1,
+        "batch": settings.get("batch", 1) if _takes_several(way, transport) else 1,
         "ring": ring or None,
         **(_tls(settings) if transport == "tls" else {}),
     }
+
+
+def _takes_several(way: Submission, transport: Level) -> bool:
+    """Whether a call of this end moves `batch` messages."""
+    return way.interface in ("batch", "segments") or (way.driver == "io_uring" and transport == "udp")
 
 
 def _tls(settings: Mapping[str, Level]) -> dict[str, Any]:

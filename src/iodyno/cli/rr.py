@@ -44,6 +44,12 @@ _OPEN_ONLY = {
 @level(REQUEST_RESPONSE, "--response", "answer", "64")
 @right_now.seconds
 @level(REQUEST_RESPONSE, "--outstanding", "outstanding")
+@level(REQUEST_RESPONSE, "--sizes", "sizes")
+@click.option(
+    "--multiplexed",
+    is_flag=True,
+    help="Requests show identifiers, and answers come in any order (with --outstanding).",
+)
 @level(REQUEST_RESPONSE, "--driver", "driver", "epoll")
 @level(REQUEST_RESPONSE, "--client", "client")
 @level(REQUEST_RESPONSE, "--server", "server")
@@ -63,6 +69,7 @@ _OPEN_ONLY = {
 def command(
     seconds: float,
     connect: bool,
+    multiplexed: bool,
     to: str | None,
     repeat: int,
     prove: bool,
@@ -81,10 +88,14 @@ def command(
     Examples:
       iodyno rr --flows 16
       iodyno rr --transport udp --flows 64 --request 512B --response 1024B --server recvmmsg
+      iodyno rr --transport udp --flows 64 --client packet_v2 --server io_uring
+      iodyno rr --outstanding 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'
       iodyno rr --transport tcp --rate 20000/s --arrivals poisson --seconds 10 --json
       iodyno rr --connect --flows 4 --to ssh:me@server
     """
     written = {name: value for name, value in levels.items() if value is not None}
+    if multiplexed:
+        written["multiplexed"] = True
     keys = experiment_of(
         written, connect=connect, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile
     )

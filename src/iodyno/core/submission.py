@@ -32,6 +32,9 @@ SERVERS: Mapping[str, Submission] = {
     "segments": Submission("UDP segmentation and receive offload.", "threads", "segments"),
     "epoll": Submission("epoll and calls that do not block.", "epoll"),
     "io_uring": Submission("io_uring, multishot receive.", "io_uring"),
+    "io_uring_zero_copy": Submission(
+        "io_uring, sends without a copy from registered memory.", "io_uring", "zero_copy"
+    ),
     "packet_v2": Submission(
         "Packet socket with a shared ring, TPACKET_V2.", "rings", transport="packet", ring=2
     ),
@@ -46,7 +49,17 @@ CLIENTS: Mapping[str, Submission] = {
     "threads": Submission("One blocking thread a connection.", "threads"),
     "epoll": Submission("epoll and calls that do not block.", "epoll"),
     "recvmmsg": Submission("epoll, recvmmsg and sendmmsg.", "epoll", "batch"),
-    "io_uring": Submission("io_uring.", "io_uring"),
+    "segments": Submission("epoll, UDP segmentation and receive offload.", "epoll", "segments"),
+    "io_uring": Submission("io_uring, multishot receive.", "io_uring"),
+    "io_uring_zero_copy": Submission(
+        "io_uring, sends without a copy from registered memory.", "io_uring", "zero_copy"
+    ),
+    "packet_v2": Submission(
+        "Packet socket with shared rings, TPACKET_V2.", "rings", transport="packet", ring=2
+    ),
+    "packet_v3": Submission(
+        "Packet socket with shared rings, TPACKET_V3.", "rings", transport="packet", ring=3
+    ),
     "xdp": Submission("AF_XDP.", "rings", transport="xdp", ring=0),
     "reflector": Submission("A program in the kernel that turns answers into requests.", "reflector"),
 }

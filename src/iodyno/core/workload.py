@@ -218,6 +218,12 @@ REQUEST_RESPONSE = Workload(
         Parameter(
             "outstanding", "count", "Requests under way on a connection at a time.", high=65_536, default=1
         ),
+        Parameter(
+            "multiplexed",
+            "switch",
+            "Requests show identifiers, and answers come in any order, which the receiver draws (tcp, unix, vsock).",
+            default=False,
+        ),
         *_DATAGRAMS,
     ),
 )

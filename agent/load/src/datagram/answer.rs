@@ -27,10 +27,13 @@ impl Service for Answers {
             return false;
         }
         let begun = seat.worker.now;
-        let bytes = seat.buffers.incoming.datagram(at).len() as u64;
+        let bytes = seat.port.length(at);
         seat.worker.moved(seat.shared.counters.cell(header.flow as usize), bytes, begun);
-        header.answer().write(seat.mark, seat.buffers.outgoing.message(self.ready));
-        seat.buffers.outgoing.address(self.ready, seat.buffers.incoming.peer(at));
+        if !seat.port.answer(at, self.ready, header.answer(), seat.shared.job.answer_bytes.0) {
+            // No room on the way out: the answer is lost, and the client notices.
+            seat.tally.received.one_more();
+            return true;
+        }
         self.flows[self.ready] = header.flow;
         self.ready += 1;
         if self.ready == self.flows.len() {
@@ -57,7 +60,7 @@ impl Service for Answers {
         }
         let mut from = 0;
         while from < ready {
-            match seat.buffers.outgoing.send(seat.socket, from, ready, Patience::Waits) {
+            match seat.port.send(0, from, ready, Patience::Waits) {
                 Ok(sent) => {
                     seat.worker.tick();
                     seat.tally.sent.add(sent as u64);

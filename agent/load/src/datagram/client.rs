@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use iodyno_core::histogram::Recorder;
-use iodyno_core::job::{Driver, Job};
+use iodyno_core::job::{Driver, Job, DATAGRAM_HEADER_BYTES};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::Patience;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -16,27 +16,30 @@ use iodyno_sys::errno;
 use super::arrivals::{Arrivals, Claim};
 use super::counters::Tally;
 use super::farewell::{self, Parting};
+use super::port::{Port, MOST_EVENTS};
 use super::requests::{Answered, Overdue, Requests};
-use super::{settle, Buffers, End};
+use super::{settle, End};
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
 use crate::worker::counters::Cell;
 use crate::worker::shared::{Shared, State};
 use crate::worker::Worker;
 use crate::workload::application;
+use crate::workload::lengths::Lengths;
 
 /// chosen: so long after the load was to stop, answers are waited for; requests without one are lost then.
 const DRAIN: Nanos = Nanos(500_000_000);
-/// chosen: flows that one wait reports. What is ready beyond is reported by the next wait.
-const MOST_EVENTS: usize = 256;
 /// chosen: how soon a flow is tried again that the kernel had no room for.
 const AGAIN: Nanos = Nanos(1_000_000);
 
 /// One flow of a worker.
 struct Flow<'a> {
     number: u32,
+    /// Its place among the worker's.
+    place: usize,
     socket: BorrowedFd<'a>,
     requests: Requests,
+    lengths: Lengths,
     /// The arrival that it begins a request at next, in an open loop.
     claim: Claim,
     open: bool,
@@ -45,10 +48,12 @@ struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    fn of(end: &End<'a>, number: usize) -> Self {
+    fn of(end: &End<'a>, place: usize, number: usize) -> Self {
         let job = &end.shared.job;
         Flow {
             number: number as u32,
+            place,
+            lengths: Lengths::of(job, number),
             socket: end.socket(number),
             requests: Requests::new(job.outstanding, job.answer_timeout_ns.0, job.retries),
             claim: Claim::default(),
@@ -64,19 +69,21 @@ impl<'a> Flow<'a> {
 
 pub(super) fn drive(shared: &Shared, number: usize) {
     let job = &shared.job;
-    let made =
-        settle(shared, number).and_then(|()| Buffers::new(shared, job.answer_bytes.0, job.message_bytes.0));
-    let buffers = match made {
+    let end = End::of(shared);
+    let sockets = shared.share_of(number).map(|flow| end.socket(flow)).collect();
+    let made = settle(shared, number)
+        .and_then(|()| Port::open(shared, sockets, job.answer_bytes.0, job.message_bytes.0));
+    let port = match made {
         Ok(made) => made,
         Err(error) => return shared.report(error),
     };
-    let end = End::of(shared);
-    let flows: Vec<Flow> = shared.share_of(number).map(|flow| Flow::of(&end, flow)).collect();
-    let waiting = match Waiting::on(job, &flows) {
+    let flows: Vec<Flow> =
+        shared.share_of(number).enumerate().map(|(place, flow)| Flow::of(&end, place, flow)).collect();
+    let waiting = match Waiting::on(job, &flows, &port) {
         Ok(waiting) => waiting,
         Err(error) => return shared.report(LoadError::refused(&error, "wait on the sockets", "connections")),
     };
-    let sequences = vec![0; buffers.room].into_boxed_slice();
+    let sequences = vec![(0, 0); port.room()].into_boxed_slice();
     let mut parting = Vec::with_capacity(flows.len());
     // A claim of each, and of those that are gone.
     let claims = BinaryHeap::with_capacity(2 * flows.len());
@@ -87,20 +94,22 @@ pub(super) fn drive(shared: &Shared, number: usize) {
         patience: waiting.patience(),
         arrivals: Arrivals::of(shared, number),
         claims,
-        end,
-        buffers,
+        end: &end,
+        port,
         sequences,
         worker,
     };
     let mut flows = flows;
     match waiting {
         Waiting::InCall => client.take_turns_alone(&mut flows),
-        Waiting::Epoll(epoll, events) => client.take_turns(&mut flows, &epoll, events),
+        mut waiting => client.take_turns(&mut flows, &mut waiting),
     }
     let whole = |flow: &&Flow| flow.open;
     parting.extend(flows.iter().filter(whole).map(Flow::parting));
     if shared.state() == State::Going {
-        farewell::say(&mut parting, client.end.mark, || shared.state() == State::Going);
+        // What comes back is for the sockets.
+        drop(client.port);
+        farewell::say(&mut parting, end.mark, || shared.state() == State::Going);
     }
     for flow in flows.iter().filter(|flow| flow.open) {
         client.worker.concluded(flow.number as usize);
@@ -113,10 +122,15 @@ enum Waiting {
     InCall,
     /// One of many flows is ready.
     Epoll(Epoll, Events),
+    /// What came on any flow is taken from the port's ring. Whether one has found no room to send since.
+    Gathered(bool),
 }
 
 impl Waiting {
-    fn on(job: &Job, flows: &[Flow]) -> io::Result<Self> {
+    fn on(job: &Job, flows: &[Flow], port: &Port<'_>) -> io::Result<Self> {
+        if port.gathers() {
+            return Ok(Waiting::Gathered(false));
+        }
         if job.driver == Driver::Threads {
             return Ok(Waiting::InCall);
         }
@@ -130,7 +144,33 @@ impl Waiting {
     fn patience(&self) -> Patience {
         match self {
             Waiting::InCall => Patience::Waits,
-            Waiting::Epoll(..) => Patience::Returns,
+            Waiting::Epoll(..) | Waiting::Gathered(_) => Patience::Returns,
+        }
+    }
+
+    /// Waits for at most so long; how many flows, or datagrams of any flow, are ready.
+    #[inline]
+    fn wait(&mut self, port: &mut Port<'_>, longest: Nanos) -> io::Result<usize> {
+        match self {
+            Waiting::InCall => Ok(0),
+            Waiting::Epoll(epoll, events) => {
+                epoll.wait_for(events, Some(longest))?;
+                Ok(events.count())
+            }
+            Waiting::Gathered(full) => {
+                let longest = if *full { longest.min(Nanos(AGAIN.0)) } else { longest };
+                port.wait(longest)?;
+                Ok(port.gather())
+            }
+        }
+    }
+
+    /// The place of the flow that is ready, or whose datagram is shown now.
+    #[inline]
+    fn ready(&self, port: &mut Port<'_>, at: usize) -> usize {
+        match self {
+            Waiting::Epoll(_, events) => events.key(at) as usize,
+            Waiting::InCall | Waiting::Gathered(_) => port.show(at),
         }
     }
 }
@@ -149,7 +189,7 @@ enum Turn {
 }
 
 struct Client<'a> {
-    end: End<'a>,
+    end: &'a End<'a>,
     tally: &'a Tally,
     batches: Option<&'a Recorder>,
     patience: Patience,
@@ -157,9 +197,9 @@ struct Client<'a> {
     arrivals: Option<Arrivals<'a>>,
     /// When claims are due, the earliest first, and the place of their flow among the worker's.
     claims: BinaryHeap<Reverse<(u64, usize)>>,
-    buffers: Buffers,
-    /// Numbers of the requests that are being sent.
-    sequences: Box<[u64]>,
+    port: Port<'a>,
+    /// Numbers of the requests that are being sent, and their lengths.
+    sequences: Box<[(u64, u64)]>,
     worker: Worker<'a>,
 }
 
@@ -191,12 +231,12 @@ impl Client<'_> {
     }
 
     /// Many flows, whichever is ready.
-    fn take_turns(&mut self, flows: &mut [Flow], epoll: &Epoll, mut events: Events) {
+    fn take_turns(&mut self, flows: &mut [Flow], waiting: &mut Waiting) {
         // A flow that the kernel has no room for is asked about again later; so is what is overdue.
         let mut look_at = u64::MAX;
         for flow in flows.iter_mut() {
             let turn = self.ask(flow);
-            self.settle(flow, turn, epoll);
+            self.settle(flow, turn, waiting);
             look_at = look_at.min(flow.requests.look_at());
             self.worker.tick();
         }
@@ -212,12 +252,15 @@ impl Client<'_> {
             } else {
                 (self.worker.now, until.min(look_at).saturating_sub(self.worker.now))
             };
-            if let Err(error) = epoll.wait_for(&mut events, Some(Nanos(sleep))) {
-                let number = error.raw_os_error().unwrap_or(0);
-                flows.iter_mut().filter(|flow| flow.open).for_each(|flow| self.lose(flow, number));
-                return;
-            }
-            if events.count() == 0 && claimed < until.min(look_at) {
+            let ready = match waiting.wait(&mut self.port, Nanos(sleep)) {
+                Ok(ready) => ready,
+                Err(error) => {
+                    let number = error.raw_os_error().unwrap_or(0);
+                    flows.iter_mut().filter(|flow| flow.open).for_each(|flow| self.lose(flow, number));
+                    return;
+                }
+            };
+            if ready == 0 && claimed < until.min(look_at) {
                 self.worker.woke(asked, sleep);
             } else {
                 self.worker.tick();
@@ -226,12 +269,13 @@ impl Client<'_> {
                 let flow = &mut flows[at];
                 if flow.open && flow.claim.due > 0 {
                     let turn = self.ask(flow);
-                    self.settle(flow, turn, epoll);
+                    self.settle(flow, turn, waiting);
                     look_at = look_at.min(flow.requests.look_at());
                 }
             }
-            for at in 0..events.count() {
-                let flow = &mut flows[events.key(at) as usize];
+            self.see_to_the_rest(flows, waiting);
+            for at in 0..ready {
+                let flow = &mut flows[waiting.ready(&mut self.port, at)];
                 if !flow.open {
                     continue;
                 }
@@ -242,7 +286,7 @@ impl Client<'_> {
                 if turn == Turn::Stopped {
                     return;
                 }
-                self.settle(flow, turn, epoll);
+                self.settle(flow, turn, waiting);
                 look_at = look_at.min(flow.requests.look_at());
             }
             if self.worker.now >= look_at {
@@ -253,7 +297,7 @@ impl Client<'_> {
                         false => Turn::Done,
                     };
                     if turn != Turn::Done {
-                        self.settle(flow, turn, epoll);
+                        self.settle(flow, turn, waiting);
                     }
                     look_at = look_at.min(flow.requests.look_at());
                 }
@@ -261,9 +305,37 @@ impl Client<'_> {
         }
     }
 
+    /// Of a port that gathers: flows that broke, and those that had found no room to send.
+    #[inline]
+    fn see_to_the_rest(&mut self, flows: &mut [Flow], waiting: &mut Waiting) {
+        while let Some((place, number)) = self.port.broken() {
+            if let Some(flow) = flows.get_mut(place).filter(|flow| flow.open) {
+                self.lose(flow, number);
+            }
+        }
+        if matches!(waiting, Waiting::Gathered(true)) {
+            *waiting = Waiting::Gathered(false);
+            for flow in flows.iter_mut().filter(|flow| flow.open) {
+                let turn = self.ask(flow);
+                self.settle(flow, turn, waiting);
+            }
+        }
+    }
+
     /// Takes the outcome of a turn into account for what is waited for.
     #[inline]
-    fn settle(&mut self, flow: &mut Flow, turn: Turn, epoll: &Epoll) {
+    fn settle(&mut self, flow: &mut Flow, turn: Turn, waiting: &mut Waiting) {
+        let epoll = match waiting {
+            Waiting::Epoll(epoll, _) => epoll,
+            Waiting::InCall => return,
+            Waiting::Gathered(full) => {
+                *full |= turn == Turn::Full;
+                if let Turn::Broken(number) = turn {
+                    self.lose(flow, number);
+                }
+                return;
+            }
+        };
         let wanted = match turn {
             Turn::Done | Turn::Stopped => Interest::Readable,
             Turn::Full => Interest::Writable,
@@ -313,10 +385,14 @@ impl Client<'_> {
                 return Turn::Done;
             }
             let (claim, begun) = (flow.claim, self.worker.now);
-            let Some(sequence) = flow.requests.begin(begun, claim.due) else { return Turn::Done };
+            let bytes = flow.lengths.next().max(DATAGRAM_HEADER_BYTES);
+            let Some(sequence) = flow.requests.begin(begun, claim.due, bytes) else { return Turn::Done };
             let header = Header { flow: flow.number, kind: Kind::Request, sequence };
-            header.write(self.end.mark, self.buffers.outgoing.message(0));
-            self.sequences[0] = sequence;
+            if !self.port.write(flow.place, 0, header, bytes) {
+                flow.requests.take_back(sequence);
+                return Turn::Full;
+            }
+            self.sequences[0] = (sequence, bytes);
             match self.hand_over(flow, 1) {
                 Turn::Done => arrivals.begun(claim, begun),
                 turn => return turn,
@@ -333,20 +409,26 @@ impl Client<'_> {
             return self.ask_when_due(flow, arrivals);
         }
         while !self.worker.is_due() && flow.requests.room() > 0 {
-            let mut made = 0;
-            while made < self.buffers.room {
+            let (mut made, mut full) = (0, false);
+            while made < self.port.room() && !full {
                 let compute_ns = self.end.shared.job.compute_ns.0;
                 if compute_ns > 0 && flow.requests.room() > 0 {
                     let taken = application::compute(compute_ns, &mut self.worker);
                     self.cell(flow.number).add_compute(taken);
                 }
-                let Some(sequence) = flow.requests.begin(self.worker.now, self.worker.now) else { break };
+                let (now, bytes) = (self.worker.now, flow.lengths.next().max(DATAGRAM_HEADER_BYTES));
+                let Some(sequence) = flow.requests.begin(now, now, bytes) else { break };
                 let header = Header { flow: flow.number, kind: Kind::Request, sequence };
-                header.write(self.end.mark, self.buffers.outgoing.message(made));
-                self.sequences[made] = sequence;
-                made += 1;
+                if self.port.write(flow.place, made, header, bytes) {
+                    self.sequences[made] = (sequence, bytes);
+                    made += 1;
+                } else {
+                    flow.requests.take_back(sequence);
+                    full = true;
+                }
             }
             match self.hand_over(flow, made) {
+                Turn::Done if full => return Turn::Full,
                 Turn::Done => {}
                 turn => return turn,
             }
@@ -359,10 +441,10 @@ impl Client<'_> {
     fn hand_over(&mut self, flow: &mut Flow, made: usize) -> Turn {
         let mut from = 0;
         while from < made {
-            match self.buffers.outgoing.send(flow.socket, from, made, self.patience) {
+            match self.port.send(flow.place, from, made, self.patience) {
                 Ok(sent) => {
                     self.tally.sent.add(sent as u64);
-                    let bytes = sent as u64 * self.end.shared.job.message_bytes.0;
+                    let bytes = self.sequences[from..from + sent].iter().map(|(_, bytes)| bytes).sum();
                     let cell = self.end.shared.counters.cell(flow.number as usize);
                     self.worker.moved(cell, bytes, self.worker.now);
                     from += sent;
@@ -376,7 +458,7 @@ impl Client<'_> {
                     self.sequences[from..made]
                         .iter()
                         .rev()
-                        .for_each(|number| flow.requests.take_back(*number));
+                        .for_each(|(number, _)| flow.requests.take_back(*number));
                     return turn;
                 }
             }
@@ -387,7 +469,11 @@ impl Client<'_> {
     /// Takes the answers that are there.
     #[inline]
     fn listen(&mut self, flow: &mut Flow) -> Turn {
-        let received = match self.buffers.incoming.receive(flow.socket, self.patience) {
+        let outcome = match self.port.gathers() {
+            true => Ok(1),
+            false => self.port.receive(flow.place, self.patience),
+        };
+        let received = match outcome {
             Ok(received) => received,
             Err(error) => {
                 self.worker.tick();
@@ -409,7 +495,7 @@ impl Client<'_> {
             batches.record(received as u64);
         }
         for at in 0..received {
-            let answered = match Header::read(self.end.mark, self.buffers.incoming.datagram(at)) {
+            let answered = match self.port.header(at) {
                 Some(header) if header.kind == Kind::Answer && header.flow == flow.number => {
                     flow.requests.answered(header.sequence)
                 }
@@ -445,15 +531,16 @@ impl Client<'_> {
             any = true;
             match overdue {
                 Overdue::Lost => self.tally.lost.one_more(),
-                Overdue::Again(sequence) => {
+                Overdue::Again(sequence, bytes) => {
                     let header = Header { flow: flow.number, kind: Kind::Request, sequence };
-                    header.write(self.end.mark, self.buffers.outgoing.message(0));
                     // What the kernel refuses is lost on the way like any other, and overdue again in time.
-                    if self.buffers.outgoing.send(flow.socket, 0, 1, self.patience).is_ok() {
+                    if self.port.write(flow.place, 0, header, bytes)
+                        && self.port.send(flow.place, 0, 1, self.patience).is_ok()
+                    {
                         self.tally.sent.one_more();
                         self.tally.retries.one_more();
                         // The receiver counts it, too.
-                        self.cell(flow.number).add_bytes(self.end.shared.job.message_bytes.0);
+                        self.cell(flow.number).add_bytes(bytes);
                     }
                 }
             }

@@ -11,19 +11,18 @@ mod arrivals;
 mod client;
 pub(crate) mod counters;
 pub(crate) mod farewell;
+mod port;
 mod receive;
 mod requests;
 mod sequence;
 mod server;
 mod transmit;
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use iodyno_core::job::{Driver, Interface, Job, Role, Transport, Workload};
 use iodyno_core::message::ErrorCode;
-use iodyno_sys::affinity;
-use iodyno_sys::datagram::{Calls, Incoming, Outgoing, MOST_SEGMENTS};
+use iodyno_sys::{affinity, datagram_ring};
 
 use answer::Answers;
 use receive::Receipts;
@@ -33,10 +32,6 @@ use crate::rings;
 use crate::transport::datagram::Mark;
 use crate::worker::shared::Shared;
 
-/// chosen: most datagrams that the kernel joins, with room: kernels join up to 64 (`UDP_GRO_CNT_MAX`) and pass on what
-/// was never cut, up to 128.
-const MOST_JOINED: usize = 2 * MOST_SEGMENTS;
-
 /// Whether `job` is that of an end that serves all flows with few sockets.
 pub(crate) fn is_server(job: &Job) -> bool {
     job.transport.is_datagram() && job.role == Role::Receive
@@ -45,23 +40,45 @@ pub(crate) fn is_server(job: &Job) -> bool {
 /// Whether `job` is one of those that [`work`] carries out; otherwise it says what is missing, and what to take.
 pub(crate) fn supports(job: &Job) -> Result<(), LoadError> {
     match job.driver {
-        Driver::Rings => return rings::check(job),
+        Driver::Rings => rings::check(job)?,
         Driver::Reflector => return rings::reflector::check(job),
-        Driver::Threads | Driver::Epoll | Driver::IoUring => {}
+        Driver::IoUring => datagram_ring::available().map_err(|why| {
+            LoadError::new(ErrorCode::Unsupported, why, "driver", "take epoll or threads on this host")
+        })?,
+        Driver::Threads | Driver::Epoll => {}
     }
+    let (on_a_ring, by_io_uring) = (job.driver == Driver::Rings, job.driver == Driver::IoUring);
     let plain = Job::default();
     let connects = "it needs a connection, and datagrams have none";
     let missing = "it is not there for datagrams";
     let reliable = "an answer may never come, and whoever waits for the lock would wait for it";
     let refusals = [
-        (job.transport != Transport::Udp, "driver", "its frames lie in a ring", "take rings"),
+        (job.transport != Transport::Udp && !on_a_ring, "driver", "its frames lie in a ring", "take rings"),
         (job.workload == Workload::ConnectRequestResponse, "workload", connects, "take request_response"),
-        (!matches!(job.driver, Driver::Threads | Driver::Epoll), "driver", missing, "take threads or epoll"),
         (
-            !matches!(
-                job.interface,
-                Interface::ReadWrite | Interface::Message | Interface::Batch | Interface::Segments
-            ),
+            on_a_ring && job.interface != Interface::ReadWrite,
+            "interface",
+            "its frames lie in a ring, and no call moves them one by one",
+            "take read_write",
+        ),
+        (
+            by_io_uring && !matches!(job.interface, Interface::ReadWrite | Interface::ZeroCopy),
+            "interface",
+            "io_uring has calls of its own",
+            "take read_write or zero_copy",
+        ),
+        (
+            by_io_uring && job.socket.busy_poll_ns.is_some(),
+            "socket.busy_poll_ns",
+            "a wait on io_uring does not look at the device",
+            "take threads",
+        ),
+        (
+            matches!(job.driver, Driver::Threads | Driver::Epoll)
+                && !matches!(
+                    job.interface,
+                    Interface::ReadWrite | Interface::Message | Interface::Batch | Interface::Segments
+                ),
             "interface",
             missing,
             "take read_write, message, batch or segments",
@@ -77,7 +94,12 @@ pub(crate) fn supports(job: &Job) -> Result<(), LoadError> {
         (job.serialised, "serialised", reliable, "leave it out"),
         (job.think_ns.0 > 0, "think_ns", missing, "leave it out"),
         (job.burst > 1, "burst", missing, "take outstanding"),
-        (job.message_sizes.is_some(), "message_sizes", missing, "take one size"),
+        (
+            job.message_sizes.is_some() && job.interface == Interface::Segments,
+            "message_sizes",
+            "the kernel cuts into segments of one size",
+            "take another interface, or one size",
+        ),
         (
             job.arrivals.is_some() && job.outstanding > 1 && job.driver == Driver::Threads,
             "outstanding",
@@ -98,7 +120,7 @@ pub(crate) fn supports(job: &Job) -> Result<(), LoadError> {
 pub(crate) fn work(shared: &Shared, number: usize) {
     let job = &shared.job;
     match (job.workload, job.role) {
-        _ if job.driver == Driver::Rings => rings::drive(shared, number),
+        _ if job.driver == Driver::Rings && is_server(job) => rings::drive(shared, number),
         _ if job.driver == Driver::Reflector => rings::reflector::drive(shared, number),
         (Workload::RequestResponse, Role::Send) => client::drive(shared, number),
         (Workload::RequestResponse, Role::Receive) => server::serve::<Answers>(shared, number),
@@ -106,48 +128,6 @@ pub(crate) fn work(shared: &Shared, number: usize) {
         (Workload::Stream, Role::Receive) => server::serve::<Receipts>(shared, number),
         // Jobs are checked for the rest, and idle ones have no workers.
         _ => {}
-    }
-}
-
-/// The calls of an interface; jobs are checked for those that move no datagrams.
-fn calls(interface: Interface) -> Calls {
-    match interface {
-        Interface::Message => Calls::Message,
-        Interface::Batch => Calls::Batch,
-        Interface::Segments => Calls::Segments,
-        _ => Calls::Plain,
-    }
-}
-
-/// The memory of a worker: what it takes from the socket and what it hands over.
-struct Buffers {
-    incoming: Incoming,
-    outgoing: Outgoing,
-    /// Datagrams that `outgoing` holds.
-    room: usize,
-}
-
-impl Buffers {
-    /// For messages of `taken` bytes in and `given` bytes out.
-    fn new(shared: &Shared, taken: u64, given: u64) -> Result<Self, LoadError> {
-        let (job, calls) = (&shared.job, calls(shared.job.interface));
-        let batch = job.batch as usize;
-        let room = match calls {
-            Calls::Plain | Calls::Message => 1,
-            Calls::Batch => batch,
-            // An answer to each of what was joined.
-            Calls::Segments if job.role == Role::Receive => MOST_JOINED,
-            Calls::Segments => batch.min(MOST_SEGMENTS),
-        };
-        let memory = |error: io::Error| LoadError::refused(&error, "get memory for buffers", "message_bytes");
-        // A byte more, so that what is too long is seen to be.
-        let incoming = Incoming::new(calls, batch, taken as usize + 1).map_err(memory)?;
-        Ok(Buffers {
-            // A sender's sockets are connected.
-            incoming: if is_server(job) { incoming } else { incoming.from_one_peer() },
-            outgoing: Outgoing::new(calls, room, given as usize, shared.source.bytes()).map_err(memory)?,
-            room,
-        })
     }
 }
 

@@ -26,7 +26,7 @@ impl Service for Receipts {
         match self.flows[header.flow as usize].arrive(header.sequence) {
             Arrival::New { lost, reordered } => {
                 let cell = seat.shared.counters.cell(header.flow as usize);
-                seat.worker.moved(cell, seat.buffers.incoming.datagram(at).len() as u64, seat.asked);
+                seat.worker.moved(cell, seat.port.length(at), seat.asked);
                 cell.add_operation();
                 self.new += 1;
                 if lost > 0 {

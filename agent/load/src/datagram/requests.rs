@@ -18,6 +18,8 @@ struct Place {
     due: u64,
     /// When it was last sent.
     sent: u64,
+    /// How long it is.
+    bytes: u64,
     /// How often it was sent again.
     retries: u32,
     /// One bit for each of the requests before, the last one lowest: whether it was lost.
@@ -40,8 +42,8 @@ pub(crate) enum Answered {
 /// What is to be done about a request that is overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overdue {
-    /// It is to be sent again under this number.
-    Again(u64),
+    /// It is to be sent again under this number, so long.
+    Again(u64, u64),
     /// It is lost.
     Lost,
 }
@@ -65,7 +67,8 @@ pub(crate) struct Requests {
 impl Requests {
     /// Up to `outstanding` at a time; each is sent again up to `retries` times, after `timeout` nanoseconds each time.
     pub(crate) fn new(outstanding: u32, timeout: u64, retries: u32) -> Self {
-        let place = |at| Place { sequence: u64::from(at), begun: 0, due: 0, sent: 0, retries: 0, lost: 0 };
+        let place =
+            |at| Place { sequence: u64::from(at), begun: 0, due: 0, sent: 0, bytes: 0, retries: 0, lost: 0 };
         Requests {
             places: (0..outstanding).map(place).collect(),
             free: (0..outstanding).rev().collect(),
@@ -101,15 +104,17 @@ impl Requests {
         self.look_at
     }
 
-    /// The number of the request that is begun `now` and was to begin when it was `due`; `None`: there is no room.
+    /// The number of the request of `bytes` that is begun `now` and was to begin when it was `due`; `None`: there is no
+    /// room.
     #[inline]
-    pub(crate) fn begin(&mut self, now: u64, due: u64) -> Option<u64> {
+    pub(crate) fn begin(&mut self, now: u64, due: u64, bytes: u64) -> Option<u64> {
         let at = self.free.pop()?;
         let place = &mut self.places[at as usize];
         // 0 stands for none.
         place.begun = now.max(1);
         place.due = due;
         place.sent = now;
+        place.bytes = bytes;
         place.retries = 0;
         self.made += 1;
         let overdue = now.saturating_add(self.timeout);
@@ -172,7 +177,7 @@ impl Requests {
                 place.retries += 1;
                 place.sent = now;
                 self.earliest = self.earliest.min(now.saturating_add(timeout));
-                return Some(Overdue::Again(place.sequence));
+                return Some(Overdue::Again(place.sequence, place.bytes));
             } else {
                 place.end(step, true);
                 self.free.push(at);
@@ -214,12 +219,12 @@ mod tests {
     #[test]
     fn every_answer_finds_its_request_once() {
         let mut requests = Requests::new(3, 100, 0);
-        let numbers: Vec<u64> = (1..=3).map(|now| requests.begin(now, now).unwrap()).collect();
-        assert_eq!((requests.begin(4, 4), requests.room()), (None, 0));
+        let numbers: Vec<u64> = (1..=3).map(|now| requests.begin(now, now, 64).unwrap()).collect();
+        assert_eq!((requests.begin(4, 4, 64), requests.room()), (None, 0));
         assert_eq!(requests.answered(numbers[1]), Answered::Awaited { begun: 2, due: 2 });
         assert_eq!(requests.answered(numbers[1]), Answered::Duplicate);
         assert_eq!(requests.answered(999), Answered::Never);
-        let next = requests.begin(10, 10).unwrap();
+        let next = requests.begin(10, 10, 64).unwrap();
         assert!(!numbers.contains(&next));
         assert_eq!(requests.answered(numbers[1]), Answered::Duplicate);
         assert_eq!(requests.answered(next), Answered::Awaited { begun: 10, due: 10 });
@@ -230,9 +235,9 @@ mod tests {
     #[test]
     fn an_overdue_request_is_sent_again_and_then_lost_and_its_answer_late() {
         let mut requests = Requests::new(2, 100, 1);
-        let (first, second) = (requests.begin(1, 1).unwrap(), requests.begin(50, 50).unwrap());
+        let (first, second) = (requests.begin(1, 1, 64).unwrap(), requests.begin(50, 50, 64).unwrap());
         assert_eq!(requests.overdue(100), None);
-        assert_eq!(requests.overdue(101), Some(Overdue::Again(first)));
+        assert_eq!(requests.overdue(101), Some(Overdue::Again(first, 64)));
         assert_eq!((requests.overdue(101), requests.look_at()), (None, 150));
         assert_eq!(requests.answered(second), Answered::Awaited { begun: 50, due: 50 });
         assert_eq!(requests.overdue(150), None);
@@ -242,7 +247,7 @@ mod tests {
         assert_eq!(requests.answered(first), Answered::Late);
         assert!(!requests.any());
         for round in 0..70 {
-            let number = requests.begin(20_000 + round, 20_000 + round).unwrap();
+            let number = requests.begin(20_000 + round, 20_000 + round, 64).unwrap();
             requests.answered(number);
         }
         assert_eq!(requests.answered(first), Answered::Late);
@@ -251,9 +256,9 @@ mod tests {
     #[test]
     fn a_request_that_the_kernel_refused_was_not_made() {
         let mut requests = Requests::new(1, 100, 0);
-        let number = requests.begin(5, 5).unwrap();
+        let number = requests.begin(5, 5, 64).unwrap();
         requests.take_back(number);
         assert_eq!((requests.made(), requests.any()), (0, false));
-        assert_eq!(requests.begin(6, 6), Some(number));
+        assert_eq!(requests.begin(6, 6, 64), Some(number));
     }
 }

@@ -12,14 +12,16 @@ use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::errno;
 
 use super::counters::Tally;
-use super::{farewell, settle, Buffers};
+use super::port::Port;
+use super::settle;
 use crate::error::LoadError;
-use crate::transport::datagram::{Header, Kind, Mark};
+use crate::transport::datagram::{Header, Kind};
 use crate::worker::shared::{Shared, State};
 use crate::worker::Worker;
 
 /// chosen: a server that hears nothing looks so often whether the load is over.
 const LOOK_MS: i32 = 50;
+const LOOK: Nanos = Nanos(LOOK_MS as u64 * 1_000_000);
 /// chosen: so long after the load was to stop, a server no longer waits for flows that have not said that they end.
 const LINGER: Nanos = Nanos(1_000_000_000);
 
@@ -40,10 +42,9 @@ pub(super) trait Service: Sized {
 /// A server's thread with its socket and its memory.
 pub(super) struct Seat<'a> {
     pub shared: &'a Shared,
-    pub mark: Mark,
-    pub socket: BorrowedFd<'a>,
+    socket: BorrowedFd<'a>,
     pub tally: &'a Tally,
-    pub buffers: Buffers,
+    pub port: Port<'a>,
     pub worker: Worker<'a>,
     /// When the last call for datagrams was made.
     pub asked: u64,
@@ -56,9 +57,12 @@ pub(super) struct Seat<'a> {
 pub(super) fn serve<S: Service>(shared: &Shared, number: usize) {
     let job = &shared.job;
     let made = settle(shared, number)
-        .and_then(|()| Buffers::new(shared, job.message_bytes.0, job.answer_bytes.0))
-        .and_then(|buffers| Ok((S::prepare(shared, buffers.room)?, buffers, Waiting::on(shared, number)?)));
-    let (mut service, buffers, waiting) = match made {
+        .and_then(|()| {
+            let own = Box::from([shared.sockets[number].as_fd()]);
+            Port::open(shared, own, job.message_bytes.0, job.answer_bytes.0)
+        })
+        .and_then(|port| Ok((S::prepare(shared, port.room())?, port, Waiting::on(shared, number)?)));
+    let (mut service, port, waiting) = match made {
         Ok(made) => made,
         Err(error) => return shared.report(error),
     };
@@ -66,10 +70,9 @@ pub(super) fn serve<S: Service>(shared: &Shared, number: usize) {
     let Some(worker) = Worker::await_start(shared, number) else { return };
     let mut seat = Seat {
         shared,
-        mark: Mark::of(job),
         socket: shared.sockets[number].as_fd(),
         tally: shared.counters.tally(number),
-        buffers,
+        port,
         asked: worker.now,
         worker,
         ends,
@@ -86,6 +89,8 @@ enum Waiting {
     Poll,
     /// `epoll_wait`.
     Epoll(Epoll, Events),
+    /// The ring's own.
+    Ring,
     /// A call that waits by itself, and looks at the device's queue meanwhile (`SO_BUSY_POLL`).
     InCall,
 }
@@ -94,6 +99,9 @@ impl Waiting {
     fn on(shared: &Shared, number: usize) -> Result<Self, LoadError> {
         let socket = shared.sockets[number].as_fd();
         let refused = |error: std::io::Error| LoadError::refused(&error, "wait on the socket", "driver");
+        if shared.job.driver == Driver::IoUring {
+            return Ok(Waiting::Ring);
+        }
         if shared.job.driver == Driver::Epoll {
             let epoll = Epoll::new().map_err(refused)?;
             epoll.add(socket, Interest::Readable, 0).map_err(refused)?;
@@ -108,7 +116,12 @@ impl Waiting {
 
     /// Waits until there is something, or for [`LOOK_MS`]; how the next call is to be made.
     #[inline]
-    fn wait(&mut self, socket: BorrowedFd<'_>, tally: &Tally) -> std::io::Result<Patience> {
+    fn wait(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        port: &mut Port<'_>,
+        tally: &Tally,
+    ) -> std::io::Result<Patience> {
         tally.empty.one_more();
         tally.polls.one_more();
         let woken = match self {
@@ -118,6 +131,11 @@ impl Waiting {
                 events.count() > 0
             }
             Waiting::InCall => return Ok(Patience::Waits),
+            // What came is known when it is looked at.
+            Waiting::Ring => {
+                port.wait(LOOK)?;
+                return Ok(Patience::Returns);
+            }
         };
         if woken {
             tally.wakeups.one_more();
@@ -151,14 +169,16 @@ impl Ends {
 impl Seat<'_> {
     fn run(&mut self, service: &mut impl Service) {
         let mut patience = Patience::Returns;
+        let mut waited = false;
         loop {
             self.asked = self.worker.now;
-            match self.buffers.incoming.receive(self.socket, patience) {
+            match self.port.receive(0, patience) {
                 Ok(received) => {
                     self.worker.tick();
-                    if patience == Patience::Waits {
+                    if patience == Patience::Waits || waited {
                         self.tally.wakeups.one_more();
                         patience = Patience::Returns;
+                        waited = false;
                     }
                     if received == 0 {
                         if self.shared.state() != State::Going {
@@ -174,11 +194,15 @@ impl Seat<'_> {
                         if self.is_over() {
                             return;
                         }
-                        match self.waiting.wait(self.socket, self.tally) {
+                        match self.waiting.wait(self.socket, &mut self.port, self.tally) {
                             Ok(next) => patience = next,
                             Err(error) => return self.fail(error.raw_os_error().unwrap_or(0)),
                         }
                         self.worker.tick();
+                        waited = matches!(self.waiting, Waiting::Ring);
+                        while let Some((flow, number)) = self.port.broken() {
+                            self.worker.failed(flow, number);
+                        }
                     }
                     errno::EAGAIN | errno::EINTR => patience = Patience::Returns,
                     number => return self.fail(number),
@@ -210,7 +234,7 @@ impl Seat<'_> {
         }
         let flows = self.shared.job.connections;
         for at in 0..received {
-            match Header::read(self.mark, self.buffers.incoming.datagram(at)) {
+            match self.port.header(at) {
                 Some(header) if header.flow < flows && service.take(self, at, header) => {}
                 Some(header) if header.kind == Kind::End && header.flow < flows => {
                     service.taken(self);
@@ -232,6 +256,6 @@ impl Seat<'_> {
             self.shared.flows_ended.fetch_add(1, Relaxed);
             self.worker.ended(header.flow as usize);
         }
-        farewell::echo(self.socket, header, self.mark, self.buffers.incoming.peer(at));
+        self.port.echo(0, at, header);
     }
 }

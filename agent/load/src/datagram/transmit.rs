@@ -1,12 +1,12 @@
 //! The sending end of a stream: datagrams of one size, numbered without a gap, as fast as the kernel takes them.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use iodyno_core::histogram::Recorder;
-use iodyno_core::job::Driver;
+use iodyno_core::job::{Driver, DATAGRAM_HEADER_BYTES};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::Patience;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -15,13 +15,15 @@ use iodyno_sys::errno;
 use super::arrivals::{Arrivals, Claim};
 use super::counters::Tally;
 use super::farewell::{self, Parting};
-use super::{settle, Buffers, End};
+use super::port::Port;
+use super::{settle, End};
 use crate::driver::threads::turn;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
 use crate::worker::shared::{Shared, State};
 use crate::worker::Worker;
 use crate::workload::application;
+use crate::workload::lengths::Lengths;
 
 /// chosen: calls of a visit to one of several flows of a worker: some tens of microseconds.
 const VISIT_CALLS: u32 = 32;
@@ -34,6 +36,11 @@ const MOST_EVENTS: usize = 256;
 struct Flow<'a> {
     number: u32,
     socket: BorrowedFd<'a>,
+    /// Its place among the worker's.
+    place: usize,
+    lengths: Lengths,
+    /// Lengths of the next datagrams, as far as they were drawn.
+    ahead: VecDeque<u64>,
     /// Number of the next datagram.
     next: u64,
     open: bool,
@@ -42,32 +49,42 @@ struct Flow<'a> {
 pub(super) fn drive(shared: &Shared, number: usize) {
     let job = &shared.job;
     // Nothing but the word that the end is known comes back.
-    let made = settle(shared, number).and_then(|()| Buffers::new(shared, 0, job.message_bytes.0));
-    let buffers = match made {
+    let end = End::of(shared);
+    let sockets = shared.share_of(number).map(|flow| end.socket(flow)).collect();
+    let made = settle(shared, number).and_then(|()| Port::open(shared, sockets, 0, job.message_bytes.0));
+    let port = match made {
         Ok(made) => made,
         Err(error) => return shared.report(error),
     };
-    let end = End::of(shared);
     let mut flows: Vec<Flow> = shared
         .share_of(number)
-        .map(|flow| Flow { number: flow as u32, socket: end.socket(flow), next: 0, open: true })
+        .enumerate()
+        .map(|(place, flow)| Flow {
+            number: flow as u32,
+            socket: end.socket(flow),
+            place,
+            lengths: Lengths::of(job, flow),
+            ahead: VecDeque::with_capacity(port.room()),
+            next: 0,
+            open: true,
+        })
         .collect();
-    let waiting = match (job.driver != Driver::Threads).then(|| wait_on(&flows)).transpose() {
+    // On a ring, flows take turns: what one of them waits for is what all wait for.
+    let waiting = match (job.driver == Driver::Epoll).then(|| wait_on(&flows)).transpose() {
         Ok(waiting) => waiting,
         Err(error) => return shared.report(LoadError::refused(&error, "wait on the sockets", "connections")),
     };
     let mut parting = Vec::with_capacity(flows.len());
     let arrivals = Arrivals::of(shared, number);
     let claims = BinaryHeap::with_capacity(flows.len());
-    let due = vec![Claim::default(); buffers.room].into_boxed_slice();
+    let due = vec![Claim::default(); port.room()].into_boxed_slice();
     let claimed = vec![Claim::default(); flows.len()].into_boxed_slice();
     let Some(worker) = Worker::await_start(shared, number) else { return };
     let mut sender = Sender {
         shared,
         tally: shared.counters.tally(number),
         batches: shared.counters.batches(number),
-        end,
-        buffers,
+        port,
         worker,
     };
     match waiting {
@@ -76,7 +93,8 @@ pub(super) fn drive(shared: &Shared, number: usize) {
                 sender.send_when_due(&mut flows, arrivals, claims, (claimed, due));
             }
         }
-        None => sender.send_alone(&mut flows),
+        None if job.driver == Driver::Threads => sender.send_alone(&mut flows),
+        None => sender.send_by_turns(&mut flows),
         Some((epoll, events)) => sender.send_in_turns(&mut flows, &epoll, events),
     }
     let still = || shared.state() == State::Going;
@@ -88,7 +106,9 @@ pub(super) fn drive(shared: &Shared, number: usize) {
         silent: true,
     }));
     if still() {
-        farewell::say(&mut parting, sender.end.mark, still);
+        // What comes back is for the sockets.
+        drop(sender.port);
+        farewell::say(&mut parting, end.mark, still);
     }
     open.for_each(|flow| sender.worker.concluded(flow.number as usize));
 }
@@ -117,8 +137,7 @@ struct Sender<'a> {
     shared: &'a Shared,
     tally: &'a Tally,
     batches: Option<&'a Recorder>,
-    end: End<'a>,
-    buffers: Buffers,
+    port: Port<'a>,
     worker: Worker<'a>,
 }
 
@@ -128,7 +147,7 @@ impl Sender<'_> {
         let Some(flow) = flows.first_mut() else { return };
         let (turn, mut turn_begun) = (turn(self.shared), self.worker.now);
         while !self.worker.is_due() {
-            match self.send(flow, self.buffers.room, Patience::Waits) {
+            match self.send(flow, self.port.room(), Patience::Waits) {
                 Sent::Some => {}
                 Sent::Full | Sent::NoMemory => self.worker.pause(self.worker.now + AGAIN.0),
                 Sent::Broken(number) => return self.lose(flow, number),
@@ -138,6 +157,22 @@ impl Sender<'_> {
                 // The next call begins now: what the others did meanwhile is not its service time.
                 self.worker.tick();
                 turn_begun = self.worker.now;
+            }
+        }
+    }
+
+    /// All flows in turn, as many datagrams of each as are handed over together.
+    fn send_by_turns(&mut self, flows: &mut [Flow]) {
+        while !self.worker.is_due() && flows.iter().any(|flow| flow.open) {
+            for flow in flows.iter_mut().filter(|flow| flow.open) {
+                match self.send(flow, self.port.room(), Patience::Waits) {
+                    Sent::Some => {}
+                    Sent::Full | Sent::NoMemory => self.worker.pause(self.worker.now + AGAIN.0),
+                    Sent::Broken(number) => self.lose(flow, number),
+                }
+                if self.worker.is_due() {
+                    return;
+                }
             }
         }
     }
@@ -201,7 +236,7 @@ impl Sender<'_> {
                     if !flow.open || self.worker.is_due() {
                         break;
                     }
-                    match self.send(flow, self.buffers.room, Patience::Returns) {
+                    match self.send(flow, self.port.room(), Patience::Returns) {
                         Sent::Some => {}
                         Sent::Full => break,
                         Sent::NoMemory => {
@@ -227,12 +262,24 @@ impl Sender<'_> {
         if job.compute_ns.0 > 0 {
             cell.add_compute(application::compute(job.compute_ns.0, &mut self.worker));
         }
-        for at in 0..room {
-            let header = Header { flow: flow.number, kind: Kind::Stream, sequence: flow.next + at as u64 };
-            header.write(self.end.mark, self.buffers.outgoing.message(at));
+        let mut written = 0;
+        while written < room {
+            if flow.ahead.len() == written {
+                flow.ahead.push_back(flow.lengths.next().max(DATAGRAM_HEADER_BYTES));
+            }
+            let sequence = flow.next + written as u64;
+            let header = Header { flow: flow.number, kind: Kind::Stream, sequence };
+            if !self.port.write(flow.place, written, header, flow.ahead[written]) {
+                break;
+            }
+            written += 1;
+        }
+        if written == 0 {
+            self.worker.tick();
+            return Sent::NoMemory;
         }
         let begun = self.worker.now;
-        let outcome = self.buffers.outgoing.send(flow.socket, 0, room, patience);
+        let outcome = self.port.send(flow.place, 0, written, patience);
         self.worker.tick();
         let sent = match outcome {
             Ok(sent) => sent as u64,
@@ -245,7 +292,7 @@ impl Sender<'_> {
         };
         flow.next += sent;
         self.tally.sent.add(sent);
-        self.worker.moved(cell, sent * job.message_bytes.0, begun);
+        self.worker.moved(cell, flow.ahead.drain(..sent as usize).sum(), begun);
         cell.add_operations(sent);
         self.worker.completed_together(begun, sent);
         if let Some(batches) = self.batches {

@@ -18,6 +18,7 @@ use crate::transport::Link;
 use crate::worker::shared::Shared;
 use crate::workload::application::Application;
 use crate::workload::duplex::Duplex;
+use crate::workload::multiplex::{MultiplexedAnswer, MultiplexedRequest};
 use crate::workload::open::Open;
 use crate::workload::pipeline::{PipelinedAnswer, PipelinedRequest};
 use crate::workload::request_response::{Answer, Request};
@@ -77,6 +78,14 @@ fn carry<L: Link>(shared: &Shared, number: usize, link: impl Fn(usize) -> L) {
             drive(shared, number, |at| (Transmit::of(job, at), link(at)));
         }
         (Workload::Stream, ..) => drive(shared, number, |at| (Receive::ALONE, link(at))),
+        (Workload::RequestResponse, Role::Send, _) if job.multiplexed => {
+            let source = shared.source.bytes();
+            drive(shared, number, |at| (MultiplexedRequest::of(job, at, source), link(at)));
+        }
+        (Workload::RequestResponse, ..) if job.multiplexed => {
+            let source = shared.source.bytes();
+            drive(shared, number, |at| (MultiplexedAnswer::of(job, at, source), link(at)));
+        }
         (Workload::RequestResponse, Role::Send, _) if pipelined => {
             drive(shared, number, |at| (PipelinedRequest::of(job, at), link(at)));
         }

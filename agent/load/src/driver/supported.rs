@@ -195,6 +195,27 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
             "cork a stream by read_write, message, zero_copy or splice; the end of a request must not wait";
         return Err(refusal("cork", "corking", advice));
     }
+    if job.multiplexed {
+        let refuse = |found, advice| Err(refusal("multiplexed", found, advice));
+        if job.workload != Workload::RequestResponse {
+            return refuse("identifiers of requests", "take request_response");
+        }
+        if job.driver == Driver::IoUring || job.role == Role::Send && job.driver == Driver::Threads {
+            return refuse("identifiers by a driver that does not wait for either way", "take driver epoll");
+        }
+        if !SOCKETS.contains(&job.transport) || job.interface != Interface::ReadWrite {
+            return refuse(
+                "identifiers in bytes that are forgotten",
+                "take read_write over tcp, unix or vsock",
+            );
+        }
+        if job.arrivals.is_some() || job.burst > 1 {
+            return refuse("identifiers and arrivals", "take a closed loop");
+        }
+        if job.plays_application() {
+            return refuse("identifiers and pauses or locks", "take more connections");
+        }
+    }
     if job.outstanding > 1 {
         let found = format!("{} requests under way on a connection", job.outstanding);
         let refuse = |more: &str, advice| Err(refusal("outstanding", &format!("{found}{more}"), advice));

@@ -1,5 +1,5 @@
-//! A server of datagrams on a ring that it shares with the kernel: packet sockets (`TPACKET_V2`, `TPACKET_V3`) and
-//! `AF_XDP`.
+//! Datagrams on a ring that is shared with the kernel: packet sockets (`TPACKET_V2`, `TPACKET_V3`) and `AF_XDP`. The
+//! server is here, the sending end in [`frames`].
 //!
 //! ```text
 //! device ─▶ program of the trial's port ─▶ inlet ─▶ answers ─▶ outlet ─▶ device
@@ -9,6 +9,7 @@
 
 mod adaptive;
 mod answers;
+pub(crate) mod frames;
 mod halves;
 mod place;
 #[cfg_attr(not(has_bpf), path = "no_programs.rs")]
@@ -86,6 +87,7 @@ fn packet(shared: &Shared, number: usize) -> Result<(), LoadError> {
     let wanted = packet_ring::Wanted {
         device: place.device.index,
         to: place.address,
+        back: false,
         frame_bytes: place.request_frame_bytes,
     };
     let block_packets = ring.block_packets as usize;
@@ -130,8 +132,13 @@ fn xdp(shared: &Shared, number: usize) -> Result<(), LoadError> {
 
 /// Writes payload into every frame: what an answer does not write itself is what stood there.
 fn fill(outlet: &mut impl Outlet, source: &[u8]) {
+    fill_from(outlet, source, 0);
+}
+
+/// The same from some bytes on.
+fn fill_from(outlet: &mut impl Outlet, source: &[u8], begin: usize) {
     for _ in 0..outlet.slots() {
-        let Some(frame) = outlet.frame() else { return };
+        let Some(frame) = outlet.frame().and_then(|frame| frame.get_mut(begin..)) else { return };
         let length = frame.len().min(source.len());
         frame[..length].copy_from_slice(&source[..length]);
         outlet.pass_over();

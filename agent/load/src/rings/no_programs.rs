@@ -23,6 +23,14 @@ pub(super) fn redirect_at(_: &str, _: SocketAddrV4, _: BorrowedFd<'_>) -> Result
     without()
 }
 
+pub(super) fn drop_from(_: &str, _: SocketAddrV4) -> Result<Programs, LoadError> {
+    without()
+}
+
+pub(super) fn redirect_from(_: &str, _: SocketAddrV4, _: BorrowedFd<'_>) -> Result<Programs, LoadError> {
+    without()
+}
+
 /// As [`Programs`].
 pub(super) struct Loops;
 

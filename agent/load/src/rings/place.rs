@@ -29,16 +29,20 @@ pub(super) struct Place {
 /// `Unsupported`.
 pub(crate) fn check(job: &Job) -> Result<(), LoadError> {
     let refuse = |key: &str, found: String, advice: &str| Err(unsupported(found, key, advice));
-    if job.role != Role::Receive || job.workload != Workload::RequestResponse {
-        let found = "packet rings and AF_XDP answer requests and do nothing else".to_owned();
-        return refuse("transport", found, "take request_response, and name them as `server:`");
+    if job.role == Role::Receive && job.workload != Workload::RequestResponse {
+        let found = "packet rings and AF_XDP answer requests and take no streams".to_owned();
+        return refuse("transport", found, "take request_response, or name them as `client:`");
+    }
+    if !matches!(job.workload, Workload::RequestResponse | Workload::Stream) {
+        let found = "packet rings and AF_XDP carry datagrams".to_owned();
+        return refuse("workload", found, "take request_response or stream");
     }
     if !matches!(job.transport, Transport::Packet | Transport::Xdp) {
         let found = "a ring holds the frames of packet sockets or of AF_XDP".to_owned();
         return refuse("transport", found, "take packet or xdp");
     }
     if job.think_ns.0 > 0 || job.serialised {
-        let found = "a server on a ring neither pauses nor shares a lock".to_owned();
+        let found = "an end on a ring neither pauses nor shares a lock".to_owned();
         return refuse("think_ns", found, "leave reader_think and serialised out");
     }
     let version = job.ring.map_or(0, |ring| ring.version);
@@ -50,9 +54,10 @@ pub(crate) fn check(job: &Job) -> Result<(), LoadError> {
         let found = "the kernel counts the timeout of a block in whole milliseconds".to_owned();
         return refuse("ring.block_timeout_ns", found, "take whole milliseconds");
     }
-    if job.ring.is_some_and(|ring| ring.adaptive && ring.version != 3) {
-        let found = "only a ring of blocks (packet_v3) has packets per block".to_owned();
-        return refuse("ring.adaptive", found, "leave adaptive out, or take packet_v3");
+    if job.ring.is_some_and(|ring| ring.adaptive && (ring.version != 3 || job.role != Role::Receive)) {
+        let found =
+            "only a ring of blocks (packet_v3) has packets per block, and a server fits them".to_owned();
+        return refuse("ring.adaptive", found, "leave adaptive out, or take packet_v3 as `server:`");
     }
     Ok(())
 }
@@ -100,7 +105,14 @@ impl Place {
 
     /// The kernel refused `what`, for which one needs the `right`.
     pub fn refused(&self, error: &io::Error, what: &str, right: &str) -> LoadError {
-        let place = format!("device {}", self.device.name);
+        refused_at(&self.device, error, what, right)
+    }
+}
+
+/// The kernel refused `what` at a device, for which one needs the `right`.
+pub(super) fn refused_at(device: &Device, error: &io::Error, what: &str, right: &str) -> LoadError {
+    {
+        let place = format!("device {}", device.name);
         match error.raw_os_error().unwrap_or(0) {
             errno::EPERM | errno::EACCES => {
                 let told = format!("the agent is not allowed to use {what}");
@@ -109,7 +121,7 @@ impl Place {
             errno::EAFNOSUPPORT | errno::EINVAL | errno::ENOPROTOOPT | errno::EOPNOTSUPP => unsupported(
                 format!("this kernel or device has no {what} of this kind: {error}"),
                 &place,
-                "take another server",
+                "take another client or server",
             ),
             _ => LoadError::refused(error, &format!("open {what}"), &place),
         }
@@ -153,8 +165,15 @@ mod tests {
             assert_eq!(refused.code, ErrorCode::Unsupported);
             refused.place
         };
-        assert_eq!(of(&|job| job.role = Role::Send), "transport");
         assert_eq!(of(&|job| job.workload = Workload::Stream), "transport");
+        assert_eq!(of(&|job| (job.role, job.workload) = (Role::Send, Workload::Disk)), "workload");
+        let mut sender = Job { role: Role::Send, ..server(3, Transport::Packet) };
+        for workload in [Workload::Stream, Workload::RequestResponse] {
+            sender.workload = workload;
+            assert_eq!(check(&sender), Ok(()));
+        }
+        sender.ring.as_mut().unwrap().adaptive = true;
+        assert_eq!(check(&sender).unwrap_err().place, "ring.adaptive");
         assert_eq!(of(&|job| job.transport = Transport::Udp), "transport");
         assert_eq!(of(&|job| job.think_ns = Nanos(1)), "think_ns");
         assert_eq!(of(&|job| job.ring = None), "ring.version");

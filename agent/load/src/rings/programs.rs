@@ -27,7 +27,15 @@ pub(super) struct Programs(#[allow(dead_code, reason = "it holds the links")] Eb
 
 /// Keeps the datagrams to this address from the kernel's IP; packet sockets have seen them by then.
 pub(super) fn drop_at(device: &str, to: SocketAddrV4) -> Result<Programs, LoadError> {
-    let mut loaded = load(device, to)?;
+    drop_by(device, load(device, to, false)?)
+}
+
+/// The same of those that come from it.
+pub(super) fn drop_from(device: &str, from: SocketAddrV4) -> Result<Programs, LoadError> {
+    drop_by(device, load(device, from, true)?)
+}
+
+fn drop_by(device: &str, mut loaded: Ebpf) -> Result<Programs, LoadError> {
     let refused = |error: ProgramError| refusal(&error, device, "a program at its ingress (TCX, Linux 6.6)");
     let program: &mut SchedClassifier = program(&mut loaded, "drop", device)?;
     program.load().map_err(refused)?;
@@ -51,7 +59,19 @@ pub(super) fn redirect_at(
     to: SocketAddrV4,
     socket: BorrowedFd<'_>,
 ) -> Result<Programs, LoadError> {
-    let mut loaded = load(device, to)?;
+    redirect_by(device, load(device, to, false)?, socket)
+}
+
+/// The same of those that come from it.
+pub(super) fn redirect_from(
+    device: &str,
+    from: SocketAddrV4,
+    socket: BorrowedFd<'_>,
+) -> Result<Programs, LoadError> {
+    redirect_by(device, load(device, from, true)?, socket)
+}
+
+fn redirect_by(device: &str, mut loaded: Ebpf, socket: BorrowedFd<'_>) -> Result<Programs, LoadError> {
     let refused = |error: ProgramError| refusal(&error, device, "an XDP program");
     let mut sockets = loaded
         .take_map("sockets")
@@ -82,7 +102,7 @@ pub(super) fn reflect_at(
     mark: u64,
     request_bytes: u32,
 ) -> Result<Loops, LoadError> {
-    let mut loaded = load_with(device, server, mark, request_bytes)?;
+    let mut loaded = load_with(device, server, false, mark, request_bytes)?;
     let refused = |error: ProgramError| refusal(&error, device, "an XDP program");
     let missing = || unsupported("a map is not in the object".to_owned(), device, "");
     let rounds = loaded.take_map("rounds").and_then(|map| Array::try_from(map).ok()).ok_or_else(missing)?;
@@ -108,15 +128,22 @@ impl Loops {
     }
 }
 
-fn load(device: &str, to: SocketAddrV4) -> Result<Ebpf, LoadError> {
-    load_with(device, to, 0, 0)
+fn load(device: &str, to: SocketAddrV4, back: bool) -> Result<Ebpf, LoadError> {
+    load_with(device, to, back, 0, 0)
 }
 
-fn load_with(device: &str, to: SocketAddrV4, mark: u64, request_bytes: u32) -> Result<Ebpf, LoadError> {
+fn load_with(
+    device: &str,
+    to: SocketAddrV4,
+    back: bool,
+    mark: u64,
+    request_bytes: u32,
+) -> Result<Ebpf, LoadError> {
     let (address, port) = (u32::from_ne_bytes(to.ip().octets()), to.port().to_be());
     EbpfLoader::new()
         .override_global("address", &address, true)
         .override_global("port", &port, true)
+        .override_global("back", &u8::from(back), true)
         .override_global("mark", &mark, true)
         .override_global("request_bytes", &request_bytes, true)
         .load(OBJECT)

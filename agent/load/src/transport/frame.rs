@@ -51,6 +51,38 @@ pub(crate) fn read(frame: &[u8]) -> Option<(Way, &[u8])> {
     Some((way, payload))
 }
 
+/// How all frames of a flow look: the headers of one that the kernel has sent, but for what depends on the length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern([u8; HEADERS_BYTES]);
+
+impl Pattern {
+    /// That of a frame with a whole datagram; `None`: it is none, or its header of IP has options.
+    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
+        read(frame)?;
+        let mut headers: [u8; HEADERS_BYTES] = *frame.first_chunk()?;
+        // A number is for fragments only (RFC 6864), the sum is made anew, and of UDP there is none.
+        headers[18..20].fill(0);
+        headers[40..42].fill(0);
+        (headers[14] == 0x45).then_some(Pattern(headers))
+    }
+
+    /// Writes the headers of a datagram with so much payload, which stands behind them; gives the frame's length.
+    ///
+    /// # Panics
+    /// Where `frame` is too short for the headers, which its maker sees to.
+    #[inline]
+    pub(crate) fn write(&self, payload: usize, frame: &mut [u8]) -> usize {
+        let header: &mut [u8; HEADERS_BYTES] = frame.first_chunk_mut().expect("frames have room for headers");
+        *header = self.0;
+        header[16..18].copy_from_slice(&((IP_BYTES + UDP_BYTES + payload) as u16).to_be_bytes());
+        header[24..26].fill(0);
+        let checksum = checksum(&header[ETHERNET_BYTES..ETHERNET_BYTES + IP_BYTES]);
+        header[24..26].copy_from_slice(&checksum.to_be_bytes());
+        header[38..40].copy_from_slice(&((UDP_BYTES + payload) as u16).to_be_bytes());
+        HEADERS_BYTES + payload
+    }
+}
+
 /// How a datagram is cut into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
@@ -155,6 +187,26 @@ mod tests {
         assert_eq!((back.source_port, back.destination_port), (way.destination_port, way.source_port));
         assert_eq!((&back.link[..6], &back.link[6..]), (&way.link[6..], &way.link[..6]));
         assert_eq!(payload.len(), 100);
+    }
+
+    #[test]
+    fn frames_after_a_pattern_are_those_of_its_flow() {
+        let learned = request(b"hello");
+        let pattern = Pattern::of(&learned).unwrap();
+        for payload in [24, 64, 1000] {
+            let mut frame = vec![7; HEADERS_BYTES + payload + 3];
+            let length = pattern.write(payload, &mut frame);
+            assert_eq!(length, HEADERS_BYTES + payload);
+            assert_eq!(checksum(&frame[14..34]), 0, "the sum over a header with its checksum is 0");
+            let (way, found) = read(&frame).unwrap();
+            assert_eq!(way, read(&learned).unwrap().0);
+            assert_eq!(found, vec![7; payload]);
+        }
+        assert_eq!(Pattern::of(&learned[..HEADERS_BYTES]), None);
+        let mut options = request(&[0; 40]);
+        options[14] = 0x46;
+        options[42..44].copy_from_slice(&[0, 20]);
+        assert_eq!(Pattern::of(&options), None);
     }
 
     proptest! {

@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use iodyno_sys::buffer::ReceiveScratch;
+use iodyno_sys::errno;
 
 /// One connection of a transport, as a workload sees it.
 pub(crate) trait Link {
@@ -19,6 +20,13 @@ pub(crate) trait Link {
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Takes bytes and forgets them; 0 at the end of the stream.
     fn receive(&self, scratch: &ReceiveScratch) -> io::Result<usize>;
+    /// Takes bytes into `place`, to be looked at; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` on a transport that forgets what it takes; jobs are checked for those.
+    fn receive_into(&self, _place: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::from_raw_os_error(errno::EOPNOTSUPP))
+    }
     /// Nothing more will be sent.
     fn finish(&self);
     /// Whether a send was submitted whose outcome nobody has asked for.

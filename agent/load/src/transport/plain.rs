@@ -22,6 +22,11 @@ impl Link for Plain<'_> {
         socket::receive(self.0, scratch)
     }
 
+    #[inline]
+    fn receive_into(&self, place: &mut [u8]) -> io::Result<usize> {
+        socket::receive_into(self.0, place)
+    }
+
     fn finish(&self) {
         // Fails only when the connection is gone, which the receiver notices and reports.
         let _ = socket::shutdown(self.0, Direction::Writing);

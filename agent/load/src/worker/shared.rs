@@ -107,9 +107,9 @@ impl Shared {
             // A blocked thread does one thing: two of them where payload goes both ways.
             Driver::Threads if job.direction == Flow::Both => 2 * connections,
             Driver::Threads => connections,
-            Driver::Epoll | Driver::IoUring | Driver::Rings | Driver::Reflector => {
-                connections.min(cpus.len())
-            }
+            Driver::Epoll | Driver::IoUring => connections.min(cpus.len()),
+            // What a device gives goes to one of them.
+            Driver::Rings | Driver::Reflector => connections.min(1),
         };
         let realtime = if workers <= cpus.len() {
             realtime::available()
@@ -142,7 +142,9 @@ impl Shared {
         if job.transport.is_datagram() {
             counters = counters.with_tallies(workers);
         }
-        if matches!(job.interface, Interface::Batch | Interface::Segments) || job.driver == Driver::Rings {
+        let on_a_ring = job.driver == Driver::Rings
+            || job.transport.is_datagram() && job.driver == Driver::IoUring && datagram::is_server(job);
+        if matches!(job.interface, Interface::Batch | Interface::Segments) || on_a_ring {
             counters = counters.with_batches(workers);
         }
         Ok(Shared {

@@ -3,6 +3,7 @@
 pub(crate) mod application;
 pub(crate) mod duplex;
 pub(crate) mod lengths;
+pub(crate) mod multiplex;
 pub(crate) mod open;
 pub(crate) mod pipeline;
 pub(crate) mod request_response;

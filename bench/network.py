@@ -31,6 +31,8 @@ from iodyno.core.workload import Level
 SECONDS = 2.5
 """Of a load. The peers of Debian take whole seconds in part: theirs are rounded."""
 EXCHANGE_BYTES = 64
+ATTEMPTS = 4
+"""Of a peer. Clients of nuttcp come to data ports that its server may not have opened yet, and give up."""
 
 Settings = Mapping[str, Level]
 
@@ -85,9 +87,15 @@ def _bulk(rig: Rig, pair: Pair, size: int, connections: int) -> tuple[list[_Side
         return {"rate": done.metered.gbit_per_s, "cost": done.metered.cpu_s_per_gb}
 
     async def theirs(load: peers.Bulk) -> dict[str, float]:
-        with load(pair, connections, size, SECONDS + 1.0):
-            await asyncio.sleep(0.4)
-            metered = await asyncio.to_thread(measure, pair.server, pair.device, SECONDS * 0.8)
+        for attempt in range(ATTEMPTS):
+            try:
+                with load(pair, connections, size, SECONDS + 1.0):
+                    await asyncio.sleep(0.4)
+                    metered = await asyncio.to_thread(measure, pair.server, pair.device, SECONDS * 0.8)
+                break
+            except RuntimeError:
+                if attempt + 1 == ATTEMPTS:
+                    raise
         return {"rate": metered.gbit_per_s, "cost": metered.cpu_s_per_gb}
 
     there = {name: peer for name, peer in peers.BULK.items() if peer.found()}

@@ -112,12 +112,21 @@ def _served(
     with _running(pair, "server", servers):
         _await("no server listened", lambda: _listening(pair, range(_PORT, _PORT + len(servers))))
         with _running(pair, "client", clients) as running:
-            _await("not all connections came up", lambda: _sockets(pair) >= connections)
+            _await(
+                "not all connections came up",
+                lambda: _sockets(pair) >= connections or any(process.poll() for process in running),
+            )
+            _failed(running)
             yield
-            for process in running:
-                if process.poll():
-                    said, _ = process.communicate()
-                    raise RuntimeError(f"{process.args[6]} failed: {said[-300:]}")  # type: ignore[index]
+            _failed(running)
+
+
+def _failed(running: Sequence[subprocess.Popen[str]]) -> None:
+    """Raises RuntimeError with the words of a program that has ended with a failure."""
+    for process in running:
+        if process.poll():
+            said, _ = process.communicate()
+            raise RuntimeError(f"it ended with {process.returncode}: {said[-300:]}")
 
 
 @contextlib.contextmanager

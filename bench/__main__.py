@@ -91,6 +91,11 @@ def main() -> None:
     parser.add_argument(
         "--cells", nargs="+", default=[], metavar="CELL", help=f"of network: {', '.join(network.cells())}"
     )
+    parser.add_argument(
+        "--keep",
+        metavar="FILE",
+        help="of network: keep each cell's measurements there, and measure only what is missing",
+    )
     parser.add_argument("--peer", metavar="PATH", help="trace2heatmap.pl, for heatmap")
     parser.add_argument("--folder", metavar="PATH", help="workloads of Filebench, for personalities")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -99,7 +104,7 @@ def main() -> None:
         parser.error(f"no comparison is called {unknown[0]}; there are {', '.join(BENCHES)}")
     benches = {
         **BENCHES,
-        "network": partial(network.run, chosen=arguments.cells),
+        "network": partial(network.run, chosen=arguments.cells, keep=arguments.keep),
         "heatmap": partial(heatmap.run, peer=arguments.peer),
         "personalities": partial(personalities.run, folder=arguments.folder),
     }

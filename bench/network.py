@@ -1,156 +1,220 @@
-"""Bulk TCP and TCP requests beside the tools that people use, between the same two namespaces with the same pinning.
+"""Bulk TCP, requests and datagrams beside the tools that people use, between the same two namespaces with the same pinning.
 
 Every cell alternates: each of ours, then each of the peers, again and again. Bulk is metered from outside both
-(`bench.meter`). Exchanges are counted by whoever makes them, because no counter outside sees an exchange; ours are those
-of the measured window.
+(`bench.meter`). Exchanges and datagrams are counted by whoever makes them, because no counter outside sees them; ours
+are those of the measured window. What was measured is kept in a file after each cell (`--keep`), so that the next call
+measures only what is not there; what it comes to, against the bars, is `bench.network_figures`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import platform
 import statistics
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from bench import peers
 from bench.iperf3 import Pair
-from bench.meter import Metered, measure
-from bench.ratio import paired
+from bench.meter import measure
+from bench.network_figures import CONNECTIONS, FLOWS, SIZES, Cell, figures
 from bench.rig import open_rig, trial
 from iodyno.campaign.rig import Rig
+from iodyno.core.errors import IodynoError
 from iodyno.core.workload import Level
 
-SIZES = (1024, 8192, 65536)
-CONNECTIONS = (1, 4, 32, 100, 1000)
-FLOWS = (1, 16, 64)
 SECONDS = 2.5
+"""Of a load. The peers of Debian take whole seconds in part: theirs are rounded."""
 EXCHANGE_BYTES = 64
+ATTEMPTS = 4
+"""Of a peer. Clients of nuttcp come to data ports that its server may not have opened yet, and give up."""
 
-_BULK: Mapping[str, Mapping[str, Level]] = {
+Settings = Mapping[str, Level]
+
+BULK: Mapping[str, Settings] = {
     "threads": {"driver": "threads"},
     "epoll": {"driver": "epoll"},
     "io_uring": {"driver": "io_uring"},
     "splice": {"driver": "epoll", "interface": "splice"},
     "cork": {"driver": "epoll", "cork": True},
 }
-"""Ours. The first two make the peers' own calls; with the others, it is what iodyno can do besides."""
-_SAME = ("threads", "epoll")
-_EXCHANGES: Mapping[str, Mapping[str, Level]] = {
+"""Ours. What `bench.network_figures.SAME` names makes the peers' own calls; the others are what iodyno can do besides."""
+TCP_RR: Mapping[str, Settings] = {
     name: {"driver": name, "nagle": False} for name in ("threads", "epoll", "io_uring")
+}
+UDP_RR: Mapping[str, Settings] = {
+    "threads": {"driver": "threads"},
+    "epoll": {"client": "epoll", "server": "epoll"},
+    "io_uring": {"client": "io_uring", "server": "io_uring"},
+    "recvmmsg": {"client": "recvmmsg", "server": "recvmmsg", "batch": 64},
+    "packet_v2": {"client": "recvmmsg", "server": "packet_v2", "batch": 64},
+    "xdp": {"client": "recvmmsg", "server": "xdp", "batch": 64},
+    "xdp both": {"client": "xdp", "server": "xdp"},
+}
+UDP_SEND: Mapping[str, Settings] = {
+    "read_write": {"driver": "threads"},
+    "batch": {"driver": "threads", "interface": "batch", "batch": 64},
+    "segments": {"driver": "threads", "interface": "segments", "batch": 64},
+    "xdp": {"client": "xdp"},
 }
 
 Rows = list[dict[str, object]]
 
 
 def cells() -> list[str]:
-    """The name of every cell: `bulk-SIZExCONNECTIONS`, `rr-FLOWS`."""
+    """The name of every cell: `bulk-SIZExCONNECTIONS`, `tcp-rr-FLOWS`, `udp-rr-FLOWS`, `udp-send-64`."""
     bulk = [f"bulk-{size}x{connections}" for size in SIZES for connections in CONNECTIONS]
-    return [*bulk, *(f"rr-{flows}" for flows in FLOWS)]
+    exchanges = [f"{transport}-rr-{flows}" for transport in ("tcp", "udp") for flows in FLOWS]
+    return [*bulk, *exchanges, "udp-send-64"]
 
 
-async def _peer_bulk(pair: Pair, load: peers.Bulk, connections: int, size: int) -> Metered:
-    with load(pair, connections, size, SECONDS + 0.6):
-        await asyncio.sleep(0.5)
-        return await asyncio.to_thread(measure, pair.server, pair.device, SECONDS * 0.8)
+@dataclass(frozen=True)
+class _Side:
+    """One who takes part in a cell: measures once, and says what came of it by quantity."""
+
+    name: str
+    once: Callable[[], Awaitable[dict[str, float]]]
 
 
-def _best(
-    values: Mapping[str, Sequence[float]], names: Sequence[str], better: Callable[..., str] = max
-) -> str:
-    """Who of `names` has the best median."""
-    return better(names, key=lambda name: statistics.median(values[name]))
+def _bulk(rig: Rig, pair: Pair, size: int, connections: int) -> tuple[list[_Side], list[_Side]]:
+    async def ours(how: Settings) -> dict[str, float]:
+        done = await trial(rig, pair, {"connections": connections, "size": size, **how}, SECONDS)
+        return {"rate": done.metered.gbit_per_s, "cost": done.metered.cpu_s_per_gb}
 
-
-def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    return "{:.2f} [{:.2f}, {:.2f}]".format(*paired(ours, theirs))
-
-
-async def _bulk(rig: Rig, pair: Pair, size: int, connections: int, pairs: int) -> Rows:
-    found: dict[str, list[Metered]] = {}
-    there = {
-        name: peer
-        for name, peer in peers.BULK.items()
-        if peer.found() and connections <= peer.most_connections
-    }
-    for _ in range(pairs):
-        for name, how in _BULK.items():
-            settings = {"connections": connections, "size": size, **how}
-            found.setdefault(name, []).append((await trial(rig, pair, settings, SECONDS)).metered)
-        for name, peer in there.items():
-            found.setdefault(name, []).append(await _peer_bulk(pair, peer.load, connections, size))
-    rates = {name: [m.gbit_per_s for m in metered] for name, metered in found.items()}
-    costs = {name: [m.cpu_s_per_gb for m in metered] for name, metered in found.items()}
-    medians = {name: round(statistics.median(rates[name]), 1) for name in rates}
-    row: dict[str, object] = {"cell": f"bulk-{size}x{connections}", "unit": "Gbit/s", **medians}
-    if there:
-        peer, same, best = _best(rates, list(there)), _best(rates, _SAME), _best(rates, list(_BULK))
-        cheap = _best(costs, list(there), min)
-        row |= {
-            "peer": peer,
-            "same_calls": f"{same} {_ratio(rates[same], rates[peer])}",
-            "cpu_s_per_gb": _ratio(costs[same], costs[cheap]),
-            "best": f"{best} {_ratio(rates[best], rates[peer])}",
-        }
-    return [row]
-
-
-async def _exchanges(rig: Rig, pair: Pair, flows: int, pairs: int) -> Rows:
-    found: dict[str, list[float]] = {}
-    there = {
-        name: peer for name, peer in peers.EXCHANGES.items() if peer.found() and flows <= peer.most_flows
-    }
-    for _ in range(pairs):
-        for name, how in _EXCHANGES.items():
-            settings = {"connections": flows, "size": EXCHANGE_BYTES, "answer": EXCHANGE_BYTES, **how}
-            done = await trial(rig, pair, settings, SECONDS)
-            measured = [r for r in done.records["client"] if r["window"] == "measured"]
-            span_ns = measured[-1]["end_ns"] - measured[0]["begin_ns"]
-            found.setdefault(name, []).append(sum(r["load"]["operations"] for r in measured) / span_ns * 1e9)
-        for name, peer in list(there.items()):
+    async def theirs(load: peers.Bulk) -> dict[str, float]:
+        for attempt in range(ATTEMPTS):
             try:
-                rate = await asyncio.to_thread(peer.rate, pair, flows, EXCHANGE_BYTES, SECONDS)
-            except RuntimeError as problem:
-                # A peer that cannot do this cell is left out of it, and said to be.
-                print(f"{name} is left out of rr-{flows}: {str(problem).splitlines()[-1]}", file=sys.stderr)
-                del there[name]
-                found.pop(name, None)
-                continue
-            found.setdefault(name, []).append(rate)
-    row: dict[str, object] = {"cell": f"rr-{flows}", "unit": "1/s"}
-    row |= {name: round(statistics.median(rates)) for name, rates in found.items()}
-    if there:
-        peer, same, best = _best(found, list(there)), _best(found, _SAME), _best(found, list(_EXCHANGES))
-        row |= {
-            "peer": peer,
-            "same_calls": f"{same} {_ratio(found[same], found[peer])}",
-            "best": f"{best} {_ratio(found[best], found[peer])}",
-        }
-    return [row]
+                with load(pair, connections, size, SECONDS + 1.0):
+                    await asyncio.sleep(0.4)
+                    metered = await asyncio.to_thread(measure, pair.server, pair.device, SECONDS * 0.8)
+                break
+            except RuntimeError:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        return {"rate": metered.gbit_per_s, "cost": metered.cpu_s_per_gb}
+
+    there = {name: peer for name, peer in peers.BULK.items() if peer.found()}
+    return (
+        [_Side(name, lambda how=how: ours(how)) for name, how in BULK.items()],  # type: ignore[misc]
+        [_Side(name, lambda load=peer.load: theirs(load)) for name, peer in there.items()],  # type: ignore[misc]
+    )
 
 
-async def run(pairs: int, chosen: Sequence[str] = ()) -> Rows:
-    """Goodput, CPU and exchanges a second beside the best peer of each cell; `--cells` takes a part."""
+def _counted(
+    rig: Rig, pair: Pair, ways: Mapping[str, Settings], common: Settings
+) -> tuple[list[_Side], Callable[[Settings], Awaitable[dict[str, float]]]]:
+    async def ours(how: Settings) -> dict[str, float]:
+        done = await trial(rig, pair, {**common, **how}, SECONDS)
+        measured = [r for r in done.records["client"] if r["window"] == "measured"]
+        span_ns = measured[-1]["end_ns"] - measured[0]["begin_ns"]
+        return {"rate": sum(r["load"]["operations"] for r in measured) / span_ns * 1e9}
+
+    return [_Side(name, lambda how=how: ours(how)) for name, how in ways.items()], ours  # type: ignore[misc]
+
+
+def _exchanges(rig: Rig, pair: Pair, transport: str, flows: int) -> tuple[list[_Side], list[_Side]]:
+    common: Settings = {
+        "transport": transport,
+        "connections": flows,
+        "size": EXCHANGE_BYTES,
+        "answer": EXCHANGE_BYTES,
+    }
+    mine, _ = _counted(rig, pair, TCP_RR if transport == "tcp" else UDP_RR, common)
+
+    async def theirs(rate: Callable[[Pair, str, int, int, float], float]) -> dict[str, float]:
+        return {"rate": await asyncio.to_thread(rate, pair, transport, flows, EXCHANGE_BYTES, SECONDS)}
+
+    there = {name: peer for name, peer in peers.EXCHANGES.items() if peer.found()}
+    return mine, [_Side(name, lambda rate=peer.rate: theirs(rate)) for name, peer in there.items()]  # type: ignore[misc]
+
+
+def _sending(rig: Rig, pair: Pair) -> tuple[list[_Side], list[_Side]]:
+    mine, _ = _counted(rig, pair, UDP_SEND, {"transport": "udp", "connections": 1, "size": 64})
+
+    async def theirs(rate: Callable[[Pair, int, float], float]) -> dict[str, float]:
+        return {"rate": await asyncio.to_thread(rate, pair, 64, SECONDS)}
+
+    there = {name: peer for name, peer in peers.DATAGRAMS.items() if peer.found()}
+    return mine, [_Side(name, lambda rate=peer.rate: theirs(rate)) for name, peer in there.items()]  # type: ignore[misc]
+
+
+async def _alternate(ours: Sequence[_Side], theirs: Sequence[_Side], pairs: int) -> dict[str, Any]:
+    """What each side came to, time by time. A side that cannot do the cell is left out of it, with its reason."""
+    found: dict[str, dict[str, dict[str, list[float]]]] = {"ours": {}, "peers": {}}
+    refused: dict[str, str] = {}
+    for _ in range(pairs):
+        for kind, sides in (("ours", ours), ("peers", theirs)):
+            for side in sides:
+                if side.name in refused:
+                    continue
+                try:
+                    values = await side.once()
+                except (IodynoError, RuntimeError, OSError, subprocess.SubprocessError) as problem:
+                    refused[side.name] = " ".join(str(problem).split())[-300:]
+                    found[kind].pop(side.name, None)
+                    print(f"  {side.name} is left out: {refused[side.name]}", file=sys.stderr)
+                    continue
+                into = found[kind].setdefault(side.name, {})
+                for quantity, value in values.items():
+                    into.setdefault(quantity, []).append(value)
+    return {**found, "refused": refused, "pairs": pairs}
+
+
+async def _cell(name: str, pairs: int) -> dict[str, Any]:
+    kind, _, rest = name.partition("-")
+    workload = "stream" if kind == "bulk" or name.startswith("udp-send") else "request_response"
+    async with open_rig(workload) as (rig, pair):
+        if kind == "bulk":
+            size, connections = (int(part) for part in rest.split("x"))
+            sides = _bulk(rig, pair, size, connections)
+        elif workload == "stream":
+            sides = _sending(rig, pair)
+        else:
+            sides = _exchanges(rig, pair, kind, int(rest.removeprefix("rr-")))
+        return await _alternate(*sides, pairs)
+
+
+def _kept(keep: Path | None) -> dict[str, Any]:
+    if keep is None or not keep.exists():
+        return {"machine": platform.platform(), "cells": {}}
+    try:
+        found: dict[str, Any] = json.loads(keep.read_text())
+        found["cells"].items()
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise SystemExit(
+            f"bench: {keep} is no file of this comparison; name another one with --keep"
+        ) from None
+    if found.get("machine") != platform.platform():
+        raise SystemExit(f"bench: {keep} is of another machine ({found.get('machine')}); name another --keep")
+    return found
+
+
+async def run(pairs: int, chosen: Sequence[str] = (), keep: str | None = None) -> Rows:
+    """Goodput, CPU, exchanges and datagrams beside the best peer of each cell, against the bars; `--cells` takes a part."""
     names = list(chosen) or cells()
     if unknown := [name for name in names if name not in cells()]:
         raise SystemExit(f"bench: no cell is called {unknown[0]}; there are {', '.join(cells())}")
-    rows: Rows = []
-    for kind, workload in (("bulk", "stream"), ("rr", "request_response")):
-        mine = [name for name in names if name.startswith(kind)]
-        if not mine:
+    file = Path(keep) if keep else None
+    found = _kept(file)
+    for name in names:
+        if found["cells"].get(name, {}).get("pairs", 0) >= pairs:
+            print(f"{name}: kept from before", file=sys.stderr)
             continue
-        async with open_rig(workload) as (rig, pair):
-            for name in mine:
-                if kind == "bulk":
-                    size, connections = (int(part) for part in name.removeprefix("bulk-").split("x"))
-                    rows += await _bulk(rig, pair, size, connections, pairs)
-                else:
-                    rows += await _exchanges(rig, pair, int(name.removeprefix("rr-")), pairs)
-                # It takes minutes: each cell is shown when it is known.
-                print(", ".join(f"{key} {value}" for key, value in rows[-1].items()), file=sys.stderr)
-    return _even(rows)
+        found["cells"][name] = await _cell(name, pairs)
+        if file is not None:
+            part = file.with_name(file.name + ".part")
+            part.write_text(json.dumps(found, indent=1) + "\n")
+            part.replace(file)
+        # It takes minutes: each cell is shown when it is known.
+        print(f"{name}: {_medians(found['cells'][name])}", file=sys.stderr)
+    return figures({name: Cell.of(name, kept) for name, kept in found["cells"].items()})
 
 
-def _even(rows: Rows) -> Rows:
-    """Every row with every column."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    return [{name: row.get(name, "") for name in columns} for row in rows]
+def _medians(kept: Mapping[str, Any]) -> str:
+    sides = {**kept["ours"], **kept["peers"]}
+    return ", ".join(f"{name} {statistics.median(values['rate']):.4g}" for name, values in sides.items())

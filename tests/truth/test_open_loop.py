@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from places import MS, experiment, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.cli.right_now import show
+from iodyno.core.errors import TrialError
 from iodyno.core.experiment import DesignSpec, HostSpec, Windows, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.hosts.access import AgentProgram
@@ -86,3 +89,18 @@ def test_a_generator_that_falls_behind_voids_its_trials(tmp_path: Path) -> None:
     # 0.3 ms late every 10 ms: as good as on time.
     (point,) = campaign(tmp_path / "slow", rate=100, connections=64, lateness_ns=300_000).points
     assert point.finished == 4
+
+
+def test_what_is_shown_right_now_says_why_no_trial_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    campaign(tmp_path, rate=1_000, connections=64, lateness_ns=300_000)
+    (folder,) = {found.parent for found in tmp_path.rglob("campaign.json")}
+    with pytest.raises(TrialError, match="no trial counts: the generator fell behind"):
+        show(folder, as_json=True)
+    said = json.loads(capsys.readouterr().out)
+    assert all("the generator fell behind" in why for why in said["points"][0]["void"].values())
+    assert len(said["points"][0]["void"]) == 4
+    with pytest.raises(TrialError):
+        show(folder, as_json=False)
+    assert "is void: the generator fell behind" in capsys.readouterr().out

@@ -286,12 +286,21 @@ fn account(job: &Job, start_ns: Nanos, observed: &Observed, finished: Finished) 
         lost_reason: totals.lost_reason,
         connection_bytes_min: Bytes(carried.iter().copied().min().unwrap_or(0)),
         connection_bytes_max: Bytes(carried.iter().copied().max().unwrap_or(0)),
+        connection_fairness_ppb: fairness_ppb(carried),
         agent_cpu_ns: observed.agent_cpu_ns,
         agent_rss_peak_bytes: process::resident_peak().unwrap_or_default(),
         script: finished.script,
         disk: finished.disk,
         files: finished.files,
     }
+}
+
+/// Jain's index in 10^-9, rounded: the square of the sum over n times the sum of the squares (Jain, Chiu and Hawe,
+/// DEC-TR-301, 1984).
+fn fairness_ppb(carried: &[u64]) -> Option<u64> {
+    let sum: f64 = carried.iter().map(|&bytes| bytes as f64).sum();
+    let squares: f64 = carried.iter().map(|&bytes| bytes as f64 * bytes as f64).sum();
+    (squares > 0.0).then(|| (sum * sum / (carried.len() as f64 * squares) * 1e9).round() as u64)
 }
 
 /// Sleeps to `instant`, in slices, so that a dropped job is noticed.

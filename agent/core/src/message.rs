@@ -322,6 +322,10 @@ pub struct JobResult {
     pub connection_bytes_min: Bytes,
     /// See `connection_bytes_min`.
     pub connection_bytes_max: Bytes,
+    /// Jain's fairness index of those bytes in 10^-9: 1 where all connections carried the same, 1/n where one carried
+    /// all. Absent: nothing was carried. A ratio and no sum, because the sum of the squares does not fit into 64 bits.
+    #[serde(default)]
+    pub connection_fairness_ppb: Option<u64>,
     /// CPU time of the agent process from start to stop, all threads.
     pub agent_cpu_ns: Nanos,
     /// Largest resident set of the agent process in this job.

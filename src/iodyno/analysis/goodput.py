@@ -34,6 +34,27 @@ def writes(trial: Trial) -> Measured:
     return total_ratio([(record.operations, record.span_ns) for record in sender.measured], scale=1e9)
 
 
+def connection_fairness(trial: Trial) -> Measured:
+    """Jain's index of what the connections or flows carried in the measured window, by the end that completes them: of a
+    stream the one that receives, else the one that asks.
+
+    Whether all carry the same over a whole window; it has no interval within a trial, as nobody counts each connection in
+    each of its intervals.
+    """
+    sender = trial.end("send")
+    stream = sender is None or (sender.manifest.get("job") or {}).get("workload") == "stream"
+    end = trial.end("receive") if stream else sender
+    if end is None:
+        return missing("the trial lacks an end")
+    result = end.manifest.get("result") or {}
+    if int(trial.settings.get("connections", 1)) < 2:
+        return missing("there is one connection: nobody to share with")
+    if "connection_fairness_ppb" not in result:
+        return missing("the agent that carried this out did not tell it")
+    found = result["connection_fairness_ppb"]
+    return missing("no connection carried anything") if found is None else Measured(found / 1e9)
+
+
 def write_service_time_mean(trial: Trial) -> Measured:
     """Mean service time of a write in ns; exact, from sums and counts."""
     parts = [(float(h.sum_ns), float(h.count)) for h in _write_times(trial)]

@@ -104,6 +104,7 @@ OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "block_law_ratio": blocks.law_ratio,
     "datagrams_per_s": datagrams.datagrams_per_s,
     "loss_ratio": datagrams.loss_ratio,
+    "connection_fairness": goodput.connection_fairness,
     "server_polls_per_s": datagrams.server_polls_per_s,
     "server_wakeups_per_s": datagrams.server_wakeups_per_s,
     "server_batch_mean": datagrams.server_batch_mean,

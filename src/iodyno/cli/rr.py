@@ -19,6 +19,7 @@ _OUTCOMES = (
     "offered_operations_per_s",
     "missed_arrivals_ratio",
     "loss_ratio",
+    "connection_fairness",
     "response_time_p50_ns",
     "response_time_p99_ns",
     "write_service_time_mean_ns",
@@ -139,4 +140,6 @@ def outcomes_of(levels: Mapping[str, Any]) -> list[str]:
     """What is worth showing of this load."""
     is_open = "rate" in levels
     names = [name for name in _OUTCOMES if name in OUTCOMES and (is_open or name not in _OPEN_ONLY)]
-    return [name for name in names if name != "loss_ratio" or levels.get("transport") == "udp"]
+    idle = {"loss_ratio"} if levels.get("transport") != "udp" else set()
+    idle |= {"connection_fairness"} if levels.get("connections", "1") == "1" else set()
+    return [name for name in names if name not in idle]

@@ -200,6 +200,12 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             better="lower",
         ),
         OutcomeKind(
+            "connection_fairness",
+            "1",
+            "Jain's index of what the connections or flows carried: 1 when all carried the same, 1/n when one carried all.",
+            better="higher",
+        ),
+        OutcomeKind(
             "server_polls_per_s",
             "1/s",
             "Times a second that the server of datagrams had nothing to take and fell back to waiting.",
@@ -224,6 +230,7 @@ BYSTANDER = "bystander"
 
 OF_BYSTANDER = (
     *("goodput_bits_per_s", "messages_per_s", "operations_per_s", "achieved_operations_per_s", "loss_ratio"),
+    "connection_fairness",
     *(f"write_service_time_{name}_ns" for name in ("mean", "p50", "p99", "p999")),
     *(f"response_time_{name}_ns" for name in ("mean", "p50", "p90", "p99", "p999")),
 )

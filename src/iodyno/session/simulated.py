@@ -361,6 +361,7 @@ class _Trial:
             "lost_reason": None,
             "connection_bytes_min": each,
             "connection_bytes_max": each,
+            "connection_fairness_ppb": 10**9 if each else None,
             "agent_cpu_ns": 0,
             "agent_rss_peak_bytes": 4 << 20,
             **({self._disk.key: self._disk.account()} if self._disk is not None else {}),

@@ -14,12 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-<<<<<<< HEAD
-from places import HUNG_S, Notes, own_agent, processes_of, run
-=======
 from made_devices import filtered_device, loop_device
-from places import Notes, own_agent, processes_of, run
->>>>>>> 9fb49ba (Block times in analysis, report and docs; faults of disks; bench of the sensor; plants of storage)
+from places import HUNG_S, Notes, own_agent, processes_of, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse

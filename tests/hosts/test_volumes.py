@@ -16,11 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-<<<<<<< HEAD
-from places import HUNG_S
-=======
-from places import Notes, run
->>>>>>> 9fb49ba (Block times in analysis, report and docs; faults of disks; bench of the sensor; plants of storage)
+from places import HUNG_S, Notes, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.core.errors import AccessError

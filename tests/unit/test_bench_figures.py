@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from bench import network
 from bench.network_figures import Cell, figures
 
@@ -24,7 +23,12 @@ def test_the_best_peer_of_the_cell_is_what_ours_are_held_against() -> None:
     ours = {"threads": [10.0, 10.0, 10.0], "splice": [30.0, 28.0, 32.0]}
     found = cell("bulk-1024x4", ours, {"iperf3": [5.0, 5.0, 5.0], "nuttcp": [20.0, 20.0, 20.0]}, cost=0.5)
     same, cost, best = figures({found.name: found})
-    assert (same["ours"], same["peer"], same["ratio"], same["verdict"]) == ("threads", "nuttcp", 0.5, "missed")
+    assert (same["ours"], same["peer"], same["ratio"], same["verdict"]) == (
+        "threads",
+        "nuttcp",
+        0.5,
+        "missed",
+    )
     assert (cost["ratio"], cost["bar"], cost["verdict"]) == (0.5, "<= 1", "met")
     assert (best["ratio"], best["least"], best["greatest"], best["verdict"]) == (1.5, 1.4, 1.6, "met")
 
@@ -55,7 +59,12 @@ def test_a_cell_without_a_peer_or_an_interface_says_nothing_of_it() -> None:
 
 
 def test_kept_measurements_are_not_made_again_and_others_are_refused(tmp_path: Path) -> None:
-    kept = {"ours": {"epoll": {"rate": [2.0]}}, "peers": {"qperf": {"rate": [1.0]}}, "refused": {}, "pairs": 1}
+    kept = {
+        "ours": {"epoll": {"rate": [2.0]}},
+        "peers": {"qperf": {"rate": [1.0]}},
+        "refused": {},
+        "pairs": 1,
+    }
     file = tmp_path / "kept.json"
     machine = network._kept(None)["machine"]
     file.write_text(json.dumps({"machine": machine, "cells": {"tcp-rr-1": kept}}))

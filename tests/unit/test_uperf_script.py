@@ -348,7 +348,9 @@ CONNECTED = """<profile name="p"><group nthreads="1">
 
 
 def test_a_datagram_that_udp_cannot_carry_is_refused_with_its_line_before_a_host_is_opened() -> None:
-    with pytest.raises(ExperimentError, match=r"profile.xml:4: write: size: found 65536 .* allowed: 1 to 65507"):
+    with pytest.raises(
+        ExperimentError, match=r"profile.xml:4: write: size: found 65536 .* allowed: 1 to 65507"
+    ):
         experiment_keys(parse_profile(CONNECTED % ("udp", "write", "64k")), {})
     with pytest.raises(ExperimentError, match="found 66000"):
         converted(parse_profile(CONNECTED % ("udp", "read", "rand(1,66000)")), {}, plain=False)
@@ -363,7 +365,7 @@ def test_a_flowop_on_a_connection_that_nothing_opens_is_refused_before_a_host_is
 
 
 def test_unix_sockets_have_both_hosts_in_one_namespace_and_that_is_said() -> None:
-    profile = parse_profile((CONNECTED % ("$proto", "write", "64")))
+    profile = parse_profile(CONNECTED % ("$proto", "write", "64"))
     assert experiment_keys(profile, {"proto": "unix"})["workload"]["path"] == "loopback"
     assert "path" not in experiment_keys(profile, {"proto": "tcp"})["workload"]
     assert any("one network namespace" in note for note in host_notes(profile, {"proto": "unix"}, None))

@@ -83,7 +83,8 @@ def command(
 
     Each flow sends a request and waits for the whole answer, then sends the next (a closed loop). With --rate, requests are
     due at their own times whether or not answers have come (an open loop), and the response time counts from when a
-    request was due. Without --flows there is 1 flow, and 64 with --rate. Prints rate, times and cost with their 95 % intervals, and names what limits the rate.
+    request was due. Without --flows there is 1 flow, and 64 with --rate. Prints rate, times and cost with their 95 %
+    intervals, and names what limits the rate.
 
     \b
     Examples:

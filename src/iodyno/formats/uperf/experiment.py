@@ -162,7 +162,9 @@ def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) ->
     foreign = [text for text, value in named.items() if value not in (SENDER, RECEIVER)]
     notes = []
     if alone:
-        notes.append("protocol unix: both hosts are in one network namespace, and what is TCP or UDP takes its loopback device")
+        notes.append(
+            "protocol unix: both hosts are in one network namespace, and what is TCP or UDP takes its loopback device"
+        )
     if foreign:
         more = "; --to ssh:USER@HOST names another one" if to is None else ""
         notes.append(f"remotehost {', '.join(foreign)}: the host {RECEIVER}, {where}{more}")

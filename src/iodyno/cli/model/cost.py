@@ -37,7 +37,7 @@ class Asked:
 @click.command(name="cost")
 @click.argument("campaign", type=click.Path(path_type=Path), required=False)
 @click.option("--csv", "own", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Your own data: a line of names, then a line a trial. A file in the campaign's place is that, too.")  # fmt: skip
+              help="Own data: a line of names, then a line a trial. A file in the campaign's place is that too.")  # fmt: skip
 @click.option(
     "--outcome",
     help="What is modelled (default: the CPU per operation that the experiment names first, else the sender's; the last"

@@ -38,6 +38,7 @@ Rows = list[dict[str, object]]
 BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "goodput": goodput.run,
     "connections": connections.run,
+    "connections_most": connections.most,
     "loop": own_cost.loop,
     "arrivals": arrivals.run,
     "records": own_cost.records,
@@ -67,7 +68,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "report": report_page.first_paint,
 }
 """Every comparison, by name; a new one is one file and one line."""
-LONG = frozenset({"limiter", "network", "personalities"})
+LONG = frozenset({"limiter", "network", "connections_most", "personalities"})
 """Comparisons that run only when they are named: a quarter of an hour, and more."""
 
 

@@ -1,12 +1,33 @@
-"""Thousands of connections in either driver: all of them carry bytes, and what a connection takes of the agent."""
+"""Thousands of connections in either driver: all of them carry bytes, and what a connection takes of the agent.
+
+100 000 need more descriptors than one process may have in many places: then several agents share them, each pair in two
+namespaces of its own, all under load at once.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import resource
+from typing import Any
+
 from bench.rig import open_rig, trial
+from iodyno.campaign.rig import Rig, together
+from iodyno.campaign.trial import Account, carry_out
+from iodyno.core.errors import IodynoError
+from iodyno.core.experiment import Experiment, HostSpec, Windows, WorkloadSpec
+from iodyno.session.locate import find_agent
 
 CONNECTIONS = (4000, 6000)
 ALLOWED_KIB = {"epoll": 64, "threads": 128}
 """Memory of the agent for a connection, beyond socket buffers (which are the kernel's)."""
+MOST = 100_000
+MOST_MIB = 2048
+"""Figure to reach: so many connections open and carrying requests, in so much memory of all agents together."""
+SPARE_DESCRIPTORS = 2_000
+"""Of an agent, beside connections. chosen: sensors, programs in the kernel and epoll take some hundreds."""
+DRIVERS = ("epoll", "io_uring")
+_WINDOWS = Windows(2_000_000_000, 10_000_000_000, 500_000_000, 1_000_000_000)
 
 
 async def run(pairs: int) -> list[dict[str, object]]:
@@ -36,3 +57,65 @@ async def run(pairs: int) -> list[dict[str, object]]:
                         }
                     )
     return rows
+
+
+async def most(pairs: int, wanted: int = MOST) -> list[dict[str, object]]:
+    """Requests over 100 000 connections at once: agents that they take, and the memory of all (2 GiB asked)."""
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    each = wanted if limit == resource.RLIM_INFINITY else max(1, limit - SPARE_DESCRIPTORS)
+    return [await _most(driver, wanted, each) for driver in DRIVERS]
+
+
+async def _most(driver: str, wanted: int, each: int) -> dict[str, object]:
+    """As many as can be had: half of the agents where all of them fail, and so on."""
+    agents, stopped = -(-wanted // each), "nothing"
+    while agents:
+        shares = [min(wanted, agents * each) * (n + 1) // agents for n in range(agents)]
+        shares = [share - before for share, before in zip(shares, [0, *shares], strict=False)]
+        try:
+            results = await _at_once(driver, shares)
+        except IodynoError as problem:
+            stopped = f"{sum(shares)} connections: {' '.join(str(problem).split())}"[:200]
+            agents //= 2
+            continue
+        memory = sum(result["agent_rss_peak_bytes"] for result in results) >> 20
+        carrying = sum(result["connections_carrying"] for result in results[::2])
+        met = carrying >= wanted and memory <= MOST_MIB
+        return {
+            "driver": driver,
+            "asked": wanted,
+            "open": sum(shares),
+            "carrying": carrying,
+            "lost": sum(result["connections_lost"] for result in results[::2]),
+            "agents_an_end": agents,
+            "descriptors_a_process": each + SPARE_DESCRIPTORS,
+            "mib_of_all_agents": memory,
+            "allowed_mib": MOST_MIB,
+            "stopped_by": stopped,
+            "verdict": "met" if met else "missed",
+        }
+    return {"driver": driver, "asked": wanted, "open": 0, "stopped_by": stopped, "verdict": "missed"}
+
+
+async def _at_once(driver: str, shares: list[int]) -> list[dict[str, Any]]:
+    """What all agents say of one trial each at the same time: of every share the client, then the server."""
+    async with contextlib.AsyncExitStack() as stack:
+        rigs, accounts = [], [Account() for _ in shares]
+        for number in range(len(shares)):
+            # Names of their own, which those of the namespaces are made of.
+            ends = (f"client{number}", f"server{number}")
+            hosts = {name: HostSpec(name, "netns") for name in ends}
+            # None of them reads the machine: each would read the same, with tens of thousands of sockets.
+            asked = Experiment("bench", "", hosts, WorkloadSpec("request_response", *ends), (), sensors=())
+            rigs.append(await stack.enter_async_context(Rig(asked, find_agent())))
+
+        async def one(number: int) -> None:
+            settings = rigs[number].experiment.settings(
+                {"connections": shares[number], "size": 64, "answer": 64, "driver": driver, "nagle": False}
+            )
+            name = f"bench-most-{driver}-{number}"
+            await carry_out(rigs[number], name, settings, _WINDOWS, accounts[number], lambda *_: None)
+
+        await together(one(number) for number in range(len(shares)))
+        await asyncio.sleep(0)
+    return [facts["result"] for account in accounts for facts in account.hosts.values()]

@@ -27,7 +27,7 @@ MOST_MIB = 2048
 SPARE_DESCRIPTORS = 2_000
 """Of an agent, beside connections. chosen: sensors, programs in the kernel and epoll take some hundreds."""
 DRIVERS = ("epoll", "io_uring")
-_WINDOWS = Windows(2_000_000_000, 10_000_000_000, 500_000_000, 1_000_000_000)
+_WINDOWS = Windows(2_000_000_000, 10_000_000_000, 5_000_000_000, 1_000_000_000)
 
 
 async def run(pairs: int) -> list[dict[str, object]]:

@@ -30,6 +30,8 @@ from bench import (
     report_page,
     servers,
     storage,
+    storage_gaps,
+    storage_metadata,
     watch,
 )
 
@@ -62,6 +64,8 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "coverage": coverage.run,
     "storage": storage.run,
     "storage_rates": storage.rates,
+    "storage_metadata": storage_metadata.run,
+    "storage_gaps": storage_gaps.run,
     "personalities": personalities.run,
     "block_sensor": block_sensor.run,
     "watch": watch.run,

@@ -60,7 +60,7 @@ async def run(pairs: int) -> Rows:
     if shutil.which("fio") is None:
         raise SystemExit("fio is not there: apt-get install fio")
     rows: Rows = []
-    with _target() as path:
+    with on_a_disk() as path:
         for name, ours, theirs in CELLS:
             rows.append(_cell(name, path, ours, theirs, pairs))
     rows.append(_null(pairs))
@@ -173,7 +173,7 @@ def _histogram(stored: Mapping[str, Any]) -> Histogram:
 
 
 @contextmanager
-def _target() -> Iterator[Path]:
+def on_a_disk() -> Iterator[Path]:
     """A file of random bytes on a disk (tmpfs has nothing to read from)."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         path = Path(folder) / "target"

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class Done:
     lateness: Mapping[str, Any] | None = None
     due: int = 0
     begun: int = 0
+    pid: int = 0
+    """Of the process that made the load."""
 
     @property
     def per_s(self) -> float:
@@ -81,7 +83,7 @@ def by_agent(disk: Mapping[str, Any], seconds: float, arrivals: Mapping[str, Any
             elif message["type"] == "record" and message["window"] == "measured":
                 cpu, measured = _cpu_s(pid) - begun, message
             elif message["type"] == "result":
-                return _done(measured, message, cpu)
+                return replace(_done(measured, message, cpu), pid=pid)
     raise RuntimeError("the agent ended without a result")
 
 
@@ -178,13 +180,19 @@ def by_fio(options: Mapping[str, object], seconds: float) -> Done:
         **options,
     }
     command = ["fio", "--output-format=json", *(f"--{key}={value}" for key, value in words.items())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip() or done.stdout[-500:])
-    job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        said, wrong = process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(wrong.strip() or said[-500:])
+    job = json.loads(said[said.index("{") :])["jobs"][0]
     sides = [job["read"], job["write"]]
     span_s = max(side["runtime"] for side in sides) / 1e3
     cpu_s = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1e3
     return Done(
-        sum(side["total_ios"] for side in sides), sum(side["io_bytes"] for side in sides), span_s, cpu_s, job
+        sum(side["total_ios"] for side in sides),
+        sum(side["io_bytes"] for side in sides),
+        span_s,
+        cpu_s,
+        job,
+        pid=process.pid,
     )

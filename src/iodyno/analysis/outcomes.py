@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from iodyno.analysis import (
@@ -63,14 +62,7 @@ def _of_client(measure_one: Callable[..., Measured]) -> Callable[[Trial, str, Co
 
 
 def _cpu_us_per_io(trial: Trial, host: str, basis: CostBasis) -> Measured:
-    found = cost.cpu_time(trial, host, basis, "operation")
-    return replace(
-        found,
-        value=None if found.value is None else found.value / 1000,
-        intervals=tuple(value / 1000 for value in found.intervals),
-        sampling_error=found.sampling_error / 1000,
-        shared_error=found.shared_error / 1000,
-    )
+    return roles.of_all(trial, host, basis)
 
 
 def _of_role(trial: Trial, host: str, _: CostBasis, *, role: str) -> Measured:

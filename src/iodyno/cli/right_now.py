@@ -155,7 +155,7 @@ def show(folder: Path, *, as_json: bool) -> None:
     click.echo(f"{levels}, {summary.windows['measured_ns'] / 1e9:g} s x {point.finished}")
     for name, why in void.items():
         click.echo(f"  trial {name} is void: {why}")
-    rows = [(name, *shown(point.outcomes[name])) for name in summary.asked]
+    rows = [(name, *shown(point.outcomes[name], name)) for name in summary.asked]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for name, value, interval in rows:
         click.echo(f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())
@@ -183,22 +183,34 @@ def _refuse_nothing(folder: Path, void: Mapping[str, str], finished: int) -> Non
     )
 
 
-def shown(estimate: Estimate) -> tuple[str, str]:
-    """The estimate with its unit, and its interval in the same unit, to four figures.
+def shown(estimate: Estimate, name: str = "") -> tuple[str, str]:
+    """The estimate in the unit that people read it in, and its interval in the same unit, to four figures.
 
     >>> shown(Estimate(23.4e9, 23.1e9, 23.7e9, 3, "bit/s", "t"))
     ('23.4 Gbit/s', '[23.1, 23.7]')
+    >>> shown(Estimate(32_930.0, 31_000.0, 34_860.0, 10, "ns", "t"))
+    ('32.93 us', '[31, 34.86]')
     """
+    # Imported here: not needed while the load is on.
+    from iodyno.report.numbers import scale_of
+
     if estimate.estimate is None:
         return "missing", f"({estimate.missing})"
-    scale, prefix = 1.0, ""
-    if estimate.unit == "bit/s":
-        powers = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-        scale, prefix = next((p for p in powers if estimate.estimate >= p[0]), (1.0, ""))
-    value = f"{estimate.estimate / scale:.4g} {prefix}{estimate.unit}"
+    scale = scale_of(estimate.estimate, estimate.unit, name)
+    value = f"{_figures(estimate.estimate / scale.factor)} {scale.unit}".rstrip()
     if estimate.low is None or estimate.high is None:
         return value, "(no interval)"
-    return value, f"[{estimate.low / scale:.4g}, {estimate.high / scale:.4g}]"
+    low, high = (_figures(bound / scale.factor) for bound in (estimate.low, estimate.high))
+    return value, f"[{low}, {high}]"
+
+
+def _figures(value: float) -> str:
+    """Four figures, never an exponent for what is large.
+
+    >>> _figures(32_930.4), _figures(0.03125), _figures(12.0), _figures(1234.5)
+    ('32,930', '0.03125', '12', '1,234')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _methods(methods: Mapping[str, str]) -> list[str]:

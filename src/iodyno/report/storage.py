@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
+from iodyno.core.volume import ROLES
 from iodyno.report.layout import Layout, layout_of, place_name, sections
 from iodyno.report.limiter import sentence as limiter_sentence
 from iodyno.report.limiter import short
-from iodyno.report.numbers import between, with_interval
+from iodyno.report.numbers import between, digits, with_interval
 from iodyno.report.sentence import Sentence
 from iodyno.report.table import Cell, Column, Table
 
@@ -57,7 +58,7 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
             row.append(Cell(short(point.limiter), limiter_sentence(point.limiter)))
             rows.append(tuple(row))
         found.append(Table(_title(summary, layout, level), tuple(columns), tuple(rows)))
-    return [*found, *_client_table(summary, layout)]
+    return [*found, *_role_table(summary, layout), *_client_table(summary, layout)]
 
 
 def storage_sentences(
@@ -115,6 +116,46 @@ def _times(summary: CampaignSummary) -> list[tuple[str, str, str]]:
             (f"response_time_{quantile}_ns", f"response {head}", f"{words}, from when it was to begin")
         )
     return [entry for entry in found if any(_known(p.outcomes.get(entry[0])) for p in summary.points)]
+
+
+def _role_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
+    """CPU time of an operation by whose it is, where servers or daemons are known on a host."""
+    tables = []
+    for machine in machines_of(summary):
+        names = [f"{machine}.cpu_{role}_us_per_io" for role in ("generator", *ROLES, "rest")]
+        served = [f"{machine}.cpu_{role}_us_per_io" for role in ROLES]
+        if not any(_known(point.outcomes.get(name)) for point in summary.points for name in served):
+            continue
+        rows = tuple(
+            (
+                Cell(place_name(point, layout.factors) or point.id),
+                *(_cell(point, name) for name in names),
+                _cell(point, f"{machine}.{COST}"),
+                _beside_generator(point, machine),
+            )
+            for point in summary.points
+            if point.finished
+        )
+        columns = (
+            Column("point"),
+            Column("generator", hint="the load itself, which no protocol is to blame for"),
+            *(
+                Column(role.replace("_", " "), hint=f"processes of the {role.replace('_', ' ')}")
+                for role in ROLES
+            ),
+            Column("rest", hint="the kernel's own threads, interrupts, other tasks"),
+            Column("all"),
+            Column("without the generator", hint="all less the generator; of the means, without an interval"),
+        )
+        tables.append(Table(f"CPU time of an operation on {machine}, by role, us", columns, rows))
+    return tables
+
+
+def _beside_generator(point: PointSummary, machine: str) -> Cell:
+    whole, own = (point.outcomes.get(f"{machine}.{name}") for name in (COST, "cpu_generator_us_per_io"))
+    if whole is None or own is None or whole.estimate is None or own.estimate is None:
+        return Cell("–")
+    return Cell(f"{digits(whole.estimate - own.estimate)} us")
 
 
 def _client_table(summary: CampaignSummary, layout: Layout) -> list[Table]:

@@ -36,6 +36,27 @@ def of_processes(trial: Trial, name: str, role: str) -> Measured:
     return total_ratio(parts, scale=1e-3, note=f"processes of the {role.replace('_', ' ')}")
 
 
+def of_all(trial: Trial, name: str, basis: CostBasis) -> Measured:
+    """CPU microseconds of all roles for each read or write.
+
+    Where the cost does without other tasks (`CostBasis.without_others`), servers and daemons that are known are tasks of the load
+    all the same: theirs is added.
+    """
+    found = _in_us(cost.cpu_time(trial, name, basis, "operation"))
+    if found.value is None or not basis.without_others:
+        return found
+    known = [one for role in ROLES if (one := of_processes(trial, name, role)).value is not None]
+    if not known:
+        return found
+    lengths = {len(one.intervals) for one in (found, *known)}
+    rows = zip(found.intervals, *(one.intervals for one in known), strict=True) if len(lengths) == 1 else ()
+    return replace(
+        found,
+        value=found.value + sum(one.value for one in known if one.value is not None),
+        intervals=tuple(sum(row) for row in rows) or found.intervals,
+    )
+
+
 def of_generator(trial: Trial, name: str, basis: CostBasis) -> Measured:
     """CPU microseconds of the load generator, system calls too, for each read or write."""
     return _in_us(cost.cpu_time(trial, name, basis, "operation", "usr", "sys"))

@@ -35,6 +35,7 @@ FLOWOPS: Mapping[str, FlowopKind] = {
     "createfile": FlowopKind("namespace", "makes and opens a file that is not there"),
     "closefile": FlowopKind("namespace", "closes fd"),
     "deletefile": FlowopKind("namespace", "removes a file"),
+    "renamefile": FlowopKind("namespace", "gives a file the name of one that is not there"),
     "statfile": FlowopKind("namespace", "asks for the attributes of a file"),
     "makedir": FlowopKind("namespace", "makes a leaf directory"),
     "removedir": FlowopKind("namespace", "removes a leaf directory"),
@@ -54,7 +55,7 @@ FLOWOPS: Mapping[str, FlowopKind] = {
     "finishoncount": FlowopKind("end", "ends its process after value operations", ("value",)),
     "finishonbytes": FlowopKind("end", "ends its process after value bytes", ("value",)),
 }
-"""Every flowop of Filebench 1.5-alpha3."""
+"""Every flowop of Filebench 1.5-alpha3, and renamefile, which it has not."""
 
 OLDER_FLOWOPS: Mapping[str, str] = {"limit": "eventlimit", "semwait": "semblock", "flush": "fsyncset"}
 """Names that flowops had before."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from iodyno.analysis.cpu_classes import NAMES
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary
+from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.report.figures.panel import factor_title, interval_note
 from iodyno.report.figures.stacks import REST, Layer, Stack, StackFigure, StackPanel
@@ -123,7 +124,7 @@ def _of_line(layout: Layout, host: HostSummary, name: str, points: Sequence[Poin
         f", {name} messages" if layout.lines and [f.name for f in layout.lines] == ["size"] else f", {name}"
     )
     notes = []
-    for together in along.together:
+    for together in along.together if along.name != VARIANT else ():
         texts = [point.labels.get(together) for point in shown]
         for number in range(1, len(texts)):
             if texts[number] != texts[number - 1]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, unit_of
+from iodyno.core.factor import VARIANT
 from iodyno.report.layout import Layout, layout_of, line_name
 from iodyno.report.numbers import Scale, between, scale_of
 
@@ -162,6 +163,9 @@ def _changes(
     summary: CampaignSummary, layout: Layout, along: FactorLevels, places: dict[int | bool | str, float]
 ) -> Iterable[tuple[float, str]]:
     """Where a parameter that is set together with the main factor takes another level."""
+    if along.name == VARIANT:
+        # Its levels are names of such sets: every line between two of them would have a text for each parameter.
+        return
     by_level = {point.levels[along.name]: point for point in summary.points}
     for name in along.together:
         before = None

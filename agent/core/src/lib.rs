@@ -31,4 +31,5 @@ pub mod random;
 pub mod schedule;
 pub mod script;
 pub mod sizes;
+pub mod socket_options;
 pub mod units;

@@ -104,6 +104,20 @@ fn a_busy_thread_shows_in_its_own_time_and_in_the_time_of_the_cpus() {
 }
 
 #[test]
+fn switches_of_many_threads_count_also_when_they_have_ended() {
+    let mut panel = panel(&Subject::default(), &["process"]);
+    panel.baseline();
+    let sleepers: Vec<_> = (0..40)
+        .map(|_| thread::spawn(|| (0..5).for_each(|_| thread::sleep(Duration::from_millis(1)))))
+        .collect();
+    sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    let readings = panel.read();
+    // To sleep is to leave the CPU.
+    assert!(sum(&readings, "process.voluntary_switches", "") >= 40 * 5, "{readings:?}");
+    assert_eq!(readings[0].missing, None);
+}
+
+#[test]
 fn the_time_of_a_watched_process_is_its_roles_and_its_end_is_said() {
     // It computes until its stdin ends, and is then gone.
     let mut server = std::process::Command::new("sh")

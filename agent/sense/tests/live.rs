@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use iodyno_core::metric::{Reading, Value};
 use iodyno_sense::{catalogue, costs, Panel, Roots, SenseError, Subject};
 
-/// What some hosts lack: hardware counters, BPF, a control group with the cpu controller, pressure (`psi=0`).
-const MAY_BE_ABSENT: [&str; 4] = ["cycles", "cpu_exact", "cgroup_cpu", "pressure"];
+/// What some hosts lack: hardware counters, BPF, a control group with the cpu controller, pressure (`psi=0`); and what
+/// only loads on storage have.
+const MAY_BE_ABSENT: [&str; 5] = ["cycles", "cpu_exact", "cgroup_cpu", "pressure", "block_times"];
 
 /// Kernel id of the calling thread.
 fn thread_id() -> i32 {

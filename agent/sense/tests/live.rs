@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use iodyno_core::metric::{Reading, Value};
 use iodyno_sense::{catalogue, costs, Panel, Roots, SenseError, Subject};
 
-/// What some hosts lack: hardware counters, BPF, a control group with the cpu controller, pressure (`psi=0`).
-const MAY_BE_ABSENT: [&str; 4] = ["cycles", "cpu_exact", "cgroup_cpu", "pressure"];
+/// What some hosts lack: hardware counters, BPF, a control group with the cpu controller, pressure (`psi=0`); and what
+/// only loads on storage have.
+const MAY_BE_ABSENT: [&str; 5] = ["cycles", "cpu_exact", "cgroup_cpu", "pressure", "block_times"];
 
 /// Kernel id of the calling thread.
 fn thread_id() -> i32 {
@@ -101,6 +102,20 @@ fn a_busy_thread_shows_in_its_own_time_and_in_the_time_of_the_cpus() {
     until(|| !std::path::Path::new(&state).exists());
     let after = panel.read();
     assert_eq!(after[1].missing.as_deref(), Some("1 of 1 workers have ended"));
+}
+
+#[test]
+fn switches_of_many_threads_count_also_when_they_have_ended() {
+    let mut panel = panel(&Subject::default(), &["process"]);
+    panel.baseline();
+    let sleepers: Vec<_> = (0..40)
+        .map(|_| thread::spawn(|| (0..5).for_each(|_| thread::sleep(Duration::from_millis(1)))))
+        .collect();
+    sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    let readings = panel.read();
+    // To sleep is to leave the CPU.
+    assert!(sum(&readings, "process.voluntary_switches", "") >= 40 * 5, "{readings:?}");
+    assert_eq!(readings[0].missing, None);
 }
 
 #[test]

@@ -102,6 +102,12 @@ def main() -> None:
         help="of network: keep each cell's measurements there, and measure only what is missing",
     )
     parser.add_argument("--peer", metavar="PATH", help="trace2heatmap.pl, for heatmap")
+    parser.add_argument(
+        "--lines",
+        type=int,
+        default=heatmap.LINES,
+        help="of the trace, for heatmap; above 20 million through a pipe",
+    )
     parser.add_argument("--folder", metavar="PATH", help="workloads of Filebench, for personalities")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
@@ -110,7 +116,7 @@ def main() -> None:
     benches = {
         **BENCHES,
         "network": partial(network.run, chosen=arguments.cells, keep=arguments.keep),
-        "heatmap": partial(heatmap.run, peer=arguments.peer),
+        "heatmap": partial(heatmap.run, peer=arguments.peer, lines=arguments.lines),
         "personalities": partial(personalities.run, folder=arguments.folder),
     }
     found: dict[str, Rows] = {}

@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from bench.ratio import paired
 from iodyno.session.locate import program_path
 
 LINES = 10_000_000
+STORED_MOST = 20_000_000
+"""Lines of a trace that is stored for the bench (chosen: 300 MB)."""
 SECONDS = 120
 _PIECE = 100_000
 _AWK = "{ c[int($1 / 1000000), int($2 / 40)]++ } END { for (k in c) n += c[k]; print n }"
@@ -42,8 +44,39 @@ class Run:
 
 
 async def run(pairs: int, *, peer: str | None = None, lines: int = LINES) -> list[dict[str, object]]:
-    """Ten million lines into a grid (reduce) and a picture (heatmap; at most 0.5 s and 32 MB), beside peers in turn."""
+    """Ten million lines into a grid (reduce) and a picture (heatmap; at most 0.5 s and 32 MB), beside peers in turn.
+
+    More lines than `STORED_MOST` are made while they are read, through a pipe, and without peers: that shows the memory.
+    """
+    if lines > STORED_MOST:
+        return await asyncio.to_thread(_streamed, lines)
     return await asyncio.to_thread(_compare, pairs, peer, lines)
+
+
+def _streamed(lines: int) -> list[dict[str, object]]:
+    print(f"  peers skipped: they keep every line, and {lines:,} are too many", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="iodyno-bench-") as folder:
+        picture = Path(folder) / "heat.svg"
+        command = [
+            sys.executable,
+            "-c",
+            "from iodyno.cli.main import main; main()",
+            "heatmap",
+            "-",
+            "--time-unit",
+            "us",
+        ]
+        done = _timed([*command, "--value-unit", "us", "--max", "2000", "-o", str(picture)], pieces(lines))
+    return [
+        {
+            "program": "iodyno heatmap, from a pipe (its writer's speed is in it)",
+            "lines": lines,
+            "seconds": f"{done.seconds:.2f}",
+            "cpu_s": f"{done.cpu_s:.2f}",
+            "million_events_per_cpu_s": f"{lines / done.cpu_s / 1e6:.1f}",
+            "resident_mb": round(done.resident_bytes / 1e6),
+        }
+    ]
 
 
 def _compare(pairs: int, peer: str | None, lines: int) -> list[dict[str, object]]:
@@ -73,6 +106,12 @@ def _compare(pairs: int, peer: str | None, lines: int) -> list[dict[str, object]
 
 
 def write_trace(path: Path, lines: int, seconds: int = SECONDS) -> None:
+    """Writes the made trace of `pieces` to a file."""
+    with path.open("wb") as file:
+        file.writelines(pieces(lines, seconds))
+
+
+def pieces(lines: int, seconds: int = SECONDS) -> Iterator[bytes]:
     """A made trace of two columns in microseconds: two modes that drift towards each other, and rare outliers.
 
     The same in every run. Times ascend; values are 1 or more.
@@ -82,19 +121,18 @@ def write_trace(path: Path, lines: int, seconds: int = SECONDS) -> None:
     near = [draw.gauss(0.0, 1.0) for _ in range(_PIECE)]
     coin = [draw.random() for _ in range(_PIECE)]
     step_us = seconds * 1e6 / lines
-    with path.open("w", encoding="ascii", buffering=1 << 20) as file:
-        for first in range(0, lines, _PIECE):
-            share = first / lines
-            fast, slow = 300 + 150 * share, 950 - 200 * share
-            shift = draw.randrange(_PIECE)
-            rows = []
-            for at in range(min(_PIECE, lines - first)):
-                z, which = near[at - shift], coin[at]
-                value = fast + 40 * z if which < 0.6 else slow + 90 * z
-                if which > 0.998:
-                    value *= 1 + 10 * abs(math.sin(at))
-                rows.append(f"{100_000_000 + int((first + at) * step_us)} {max(1, int(value))}\n")
-            file.write("".join(rows))
+    for first in range(0, lines, _PIECE):
+        share = first / lines
+        fast, slow = 300 + 150 * share, 950 - 200 * share
+        shift = draw.randrange(_PIECE)
+        rows = []
+        for at in range(min(_PIECE, lines - first)):
+            z, which = near[at - shift], coin[at]
+            value = fast + 40 * z if which < 0.6 else slow + 90 * z
+            if which > 0.998:
+                value *= 1 + 10 * abs(math.sin(at))
+            rows.append(f"{100_000_000 + int((first + at) * step_us)} {max(1, int(value))}\n")
+        yield "".join(rows).encode()
 
 
 _LAUNCHER = """
@@ -111,9 +149,16 @@ print(json.dumps([code, took, used.ru_utime + used.ru_stime, used.ru_maxrss * 10
 moment between fork and exec (getrusage(2))."""
 
 
-def _timed(command: Sequence[str]) -> Run:
+def _timed(command: Sequence[str], fed: Iterable[bytes] = ()) -> Run:
+    """Runs a program, with `fed` on its standard input."""
     launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
-    printed = subprocess.run(launcher, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(launcher, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for piece in fed:
+            process.stdin.write(piece)
+        process.stdin.close()
+        printed = process.stdout.read()
     code, took, cpu_s, resident_bytes = json.loads(printed)
     if code:
         raise RuntimeError(f"{command[0]} ended with {code}")

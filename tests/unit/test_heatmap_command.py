@@ -198,6 +198,17 @@ def test_small_multiples_share_rows_and_colours(
     for name in ("m.svg", "m.png", "m.html"):
         printed(capsys, *options, "-o", str(tmp_path / name))
         assert (tmp_path / name).stat().st_size > 1000
+    drawn = ET.parse(tmp_path / "m.svg").getroot().findall("{http://www.w3.org/2000/svg}svg")
+    lefts, tops = ([float(each.attrib[name]) for each in drawn] for name in "xy")
+    assert lefts[0] == 0 < lefts[1] and tops == [0, 0], "beside each other"
+
+
+def test_a_png_that_no_memory_would_hold_is_one_error(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large = ("--column", "0.01", "--box-size", "64", "-o", str(tmp_path / "large.png"))
+    assert "--box-size" in refused(capsys, str(trace), "--value-unit", "us", *large)
+    assert not (tmp_path / "large.png").exists()
 
 
 def test_two_campaigns_are_subtracted(

@@ -198,3 +198,23 @@ def test_pieces_that_are_alike_stand_in_a_page_once() -> None:
 
 def test_without_records_there_is_no_section() -> None:
     assert trials_section(None, TrialStudy()) is None  # type: ignore[arg-type]
+
+
+def test_a_time_has_its_place_in_the_rows() -> None:
+    (family,) = families_of([times([list(range(1000, 90_000, 130))] * 3)]).values()
+    rows = family.drawn
+    for row in range(rows.count):
+        low, high = rows.edges[row], rows.edges[row + 1]
+        assert heat.place_of(low, rows) == pytest.approx(row)
+        assert row < heat.place_of((low * high) ** 0.5, rows) < row + 1
+    assert (heat.place_of(0.0, rows), heat.place_of(1e12, rows)) == (0.0, rows.count)
+
+
+def test_lines_of_quantiles_lie_over_a_map_where_they_are_asked_for() -> None:
+    one = times([[1000] * 50 + [90_000], [], [2000] * 50])
+    (family,) = families_of([one]).values()
+    frame = Frame(3.0, (0.0, 3.0), Shared())
+    assert 'class="quantile' not in heat.draw(one, family.drawn, frame)
+    drawn = heat.draw(one, family.drawn, frame, lines=True)
+    (p50,) = [part for part in drawn.split("<path ") if part.startswith('class="quantile p50"')]
+    assert p50.count("M") == 2, "nothing is drawn where there was no operation"

@@ -152,10 +152,10 @@ def _refuse_empty(each: Map) -> None:
 
 
 def _looks(maps: Sequence[Map], look: Look) -> list[Look]:
-    """Of one map all there is; of several each is lower, and the legend stands once."""
+    """Of one map all there is; of several each is lower and narrower, and the legend stands once."""
     if len(maps) == 1:
         return [replace(look, title=maps[0].title)]
-    low = replace(look, plot_height=min(look.plot_height, 190), strip=False, marginal=True)
+    low = replace(look, width=620, plot_height=min(look.plot_height, 190), strip=False, marginal=True)
     return [replace(low, title=each.title, legend=each is maps[-1]) for each in maps]
 
 

@@ -53,7 +53,9 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
     chosen.sort(key=every.index)
     hidden = next((s for s in every if s.about == "hidden"), None)
     if hidden is not None and hidden not in chosen:
-        chosen[SENTENCES - 1 :] = [hidden]
+        # It drives out what is said last; what an operation costs stays.
+        others = [s for s in chosen[1:] if s.about != "cost"]
+        chosen = [s for s in chosen if len(chosen) < SENTENCES or s is not others[-1]] + [hidden]
     wanted = _PICTURES.get(chosen[0].about, ()) if chosen else ()
     picture = next((name for name in (*wanted, *figures) if name in figures), None)
     return Answer(tuple(chosen), tuple(s for s in every if s not in chosen), picture)

@@ -65,12 +65,13 @@ def pages(pictures: Sequence[tuple[Picture, Mapping[str, Any] | None]], said: Se
         listed = f'<ul class="found">{found}</ul>' if found else ""
         parts.append(f'<section aria-label="heat map">{svg.drawn(picture, data)}{listed}</section>')
     title = escape(pictures[0][0].title)
+    several = ' class="several"' if len(pictures) > 1 else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy(script)}">'
         f'<title>{title}</title><link rel="icon" href="data:,"><style>{svg.style()}{_style()}</style></head><body>'
-        f"<main><h1>{title}</h1>{''.join(parts)}</main><script>{script}</script></body></html>\n"
+        f"<main{several}><h1>{title}</h1>{''.join(parts)}</main><script>{script}</script></body></html>\n"
     )
 
 

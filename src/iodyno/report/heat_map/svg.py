@@ -18,6 +18,7 @@ from typing import Any
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis, colour, pixels
 from iodyno.report.heat_map.layout import Look, drawn_counts, frame_of, lay_out
+from iodyno.report.heat_map.multiples import places
 from iodyno.report.heat_map.picture import Box, Cells, Overlay, Picture, Shape, Stroke, Toggle, Words
 
 MOST_CELLS = 20_000
@@ -39,13 +40,13 @@ def fragment(
 
 
 def document(pictures: Sequence[tuple[Picture, Mapping[str, Any] | None]]) -> str:
-    """An SVG file of pictures, one below the other, with style and script."""
-    width = max(picture.width for picture, _ in pictures)
-    height = sum(picture.height for picture, _ in pictures)
-    parts, y = [], 0.0
-    for picture, data in pictures:
-        parts.append(drawn(picture, data, y=y if len(pictures) > 1 else None))
-        y += picture.height
+    """An SVG file of pictures, as `multiples` places them, with style and script."""
+    where, width, height = places([picture for picture, _ in pictures])
+    several = len(pictures) > 1
+    parts = [
+        drawn(picture, data, at=place if several else None)
+        for (picture, data), place in zip(pictures, where, strict=True)
+    ]
     size = f'viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" height="{_n(height)}"'
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(pictures[0][0].title)}" class="hm-page">'
@@ -100,9 +101,15 @@ def script_data(grid: Grid) -> dict[str, Any]:
     }
 
 
-def drawn(picture: Picture, data: Mapping[str, Any] | None = None, *, y: float | None = None) -> str:
-    """The `<svg>` of a picture, without style; placed at `y` of a drawing around it when one is given."""
-    place = "" if y is None else f' y="{_n(y)}" width="{_n(picture.width)}" height="{_n(picture.height)}"'
+def drawn(
+    picture: Picture, data: Mapping[str, Any] | None = None, *, at: tuple[float, float] | None = None
+) -> str:
+    """The `<svg>` of a picture, without style; its left and top are `at` this place of a drawing around it when one is given."""
+    place = (
+        ""
+        if at is None
+        else f' x="{_n(at[0])}" y="{_n(at[1])}" width="{_n(picture.width)}" height="{_n(picture.height)}"'
+    )
     parts = [
         f'<svg viewBox="0 0 {_n(picture.width)} {_n(picture.height)}"{place} class="hm" role="img"'
         f' aria-label="{escape(picture.title)}: {escape(picture.description)}">'

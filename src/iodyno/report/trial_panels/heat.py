@@ -7,6 +7,7 @@ those of every heat map of iodyno (`heat_map.colour`), so that one operation alo
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
@@ -72,8 +73,17 @@ def widths(columns: Sequence[Column]) -> list[int]:
     return [max(1, after - before) for before, after in pairwise(borders)]
 
 
-def draw(times: OperationTimes, rows: Rows, frame: Frame, *, number: int | None = None, of: str = "") -> str:
-    """The SVG of a heat map. `number`: its place in the data for the script; `of`: what it is of, for those who hear it."""
+def draw(
+    times: OperationTimes,
+    rows: Rows,
+    frame: Frame,
+    *,
+    number: int | None = None,
+    of: str = "",
+    lines: bool = False,
+) -> str:
+    """The SVG of a heat map. `number`: its place in the data for the script; `of`: what it is of, for those who hear it;
+    `lines`: whether the median and the 99th percentile of each interval lie over it."""
     columns = times.columns
     source, low, high = picture(columns, rows)
     title = name_of(times)
@@ -88,6 +98,8 @@ def draw(times: OperationTimes, rows: Rows, frame: Frame, *, number: int | None 
         f'<image class="cells"{which} x="{first}" y="{TOP}" width="{last - first:.1f}" height="{BOTTOM - TOP}" '
         f'preserveAspectRatio="none" href="{source}"/>',
     ]
+    if lines:
+        parts += [_line(columns, rows, frame, share, name) for share, name in ((0.5, "p50"), (0.99, "p99"))]
     ticks = time_ticks(rows, BOTTOM, TOP)
     labels = "".join(
         f'<text class="end" x="{LEFT - 6}" y="{at + 4.3:.0f}">{text}</text>' for at, text in ticks
@@ -95,6 +107,30 @@ def draw(times: OperationTimes, rows: Rows, frame: Frame, *, number: int | None 
     return "".join(
         [*parts, frame.shared.use(labels), frame.window(TOP, BOTTOM), frame.seconds(BOTTOM), "</svg>"]
     )
+
+
+def _line(columns: Sequence[Column], rows: Rows, frame: Frame, share: float, name: str) -> str:
+    """A quantile of each column over its width, in one path with a gap where a column has no operation."""
+    path, last = "", None
+    for column in columns:
+        value = column.times.quantile(share)
+        if value is None:
+            last = None
+            continue
+        y = round(BOTTOM - (BOTTOM - TOP) * place_of(value, rows) / rows.count)
+        begin, end = (round(frame.x(at)) for at in (column.begin_s, min(column.end_s, frame.end_s)))
+        step = f"M{begin} {y}" if last is None else f"v{y - last}" if y != last else ""
+        path += f"{step}H{end}"
+        last = y
+    return f'<path class="quantile {name}" d="{path}"/>'
+
+
+def place_of(value: float, rows: Rows) -> float:
+    """Where a time in ns lies in rows from the bottom, by its logarithm within its row; at the ends where it is beyond."""
+    edges = rows.edges
+    row = min(max(bisect_right(edges, value) - 1, 0), rows.count - 1)
+    low, high = max(edges[row], 0.5), edges[row + 1]
+    return row + min(1.0, max(0.0, log(max(value, low) / low) / log(high / low)))
 
 
 def _legend(low: float, high: float) -> list[str]:

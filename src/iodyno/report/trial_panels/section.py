@@ -227,7 +227,9 @@ def _points(
         maps = []
         for times in each:
             rows = families[times.beside, times.operation].drawn
-            drawn = heat.draw(joined(times, most), rows, frame, of=f"{place or 'the only point'}, ")
+            drawn = heat.draw(
+                joined(times, most), rows, frame, of=f"{place or 'the only point'}, ", lines=True
+            )
             maps.append((times.operation == each[0].operation and not times.beside, Markup(drawn)))
         yield PointMap(
             id=point.id,

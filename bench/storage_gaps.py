@@ -52,7 +52,12 @@ def _row(path: Path, rate: int, law: str, who: str, number: int) -> dict[str, ob
 def _gaps(path: Path, rate: int, law: str, who: str, number: int) -> list[float]:
     """Microseconds between the begins of the load's operations. Raises RuntimeError where nothing was traced."""
     tracer = subprocess.Popen(
-        [str(program_path()), "trace-block", "--seconds", str(_LONGEST_S)], stdout=subprocess.PIPE, text=True
+        [str(program_path()), "trace-block", "--seconds", str(_LONGEST_S)],
+        # An agent ends when its input does.
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
         time.sleep(0.5)
@@ -70,7 +75,7 @@ def _gaps(path: Path, rate: int, law: str, who: str, number: int) -> list[float]
             done = by_fio(
                 {**options, "rate_iops": rate, "rate_process": process, "randseed": number + 1}, _SECONDS
             )
-        text, _ = tracer.communicate(timeout=60)
+        text = tracer.stdout.read() if tracer.stdout else ""
     finally:
         tracer.kill()
         tracer.wait()

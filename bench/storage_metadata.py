@@ -18,7 +18,7 @@ from iodyno.formats.wml.experiment import CLIENT
 
 Rows = list[dict[str, object]]
 
-_FILES = 4000
+_FILES = 1000
 _THREADS = (1, 8)
 _MOST_S = 30.0
 _RENAME = "flowop renamefile name=rename,filesetname=files"

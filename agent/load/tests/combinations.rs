@@ -11,7 +11,7 @@ use iodyno_core::job::{Direction, Driver, Interface, Job, Role, Transport, Workl
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Finished, Totals};
-use pair::{both_moved, check_consistent, job, over, run, run_until};
+use pair::{both_moved, check_consistent, job, over, run_until};
 
 const WORKLOADS: [Workload; 3] =
     [Workload::Stream, Workload::RequestResponse, Workload::ConnectRequestResponse];

@@ -45,7 +45,11 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def port(campaign: Path) -> FiniteBuffer:
-    found = analyse(read_dataset(campaign)).finite_buffer
+    summary = analyse(read_dataset(campaign))
+    if void := [trial for trial in summary.trials if trial.status == "void"]:
+        assert all("the generator fell behind" in str(trial.reason) for trial in void)
+        pytest.skip(f"a busy machine did not let the load be offered: {void[0].reason}")
+    found = summary.finite_buffer
     assert found is not None
     return found
 

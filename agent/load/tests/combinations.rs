@@ -11,7 +11,7 @@ use iodyno_core::job::{Direction, Driver, Interface, Job, Role, Transport, Workl
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Finished, Totals};
-use pair::{check_consistent, job, over, run};
+use pair::{both_moved, check_consistent, job, over, run_until};
 
 const WORKLOADS: [Workload; 3] =
     [Workload::Stream, Workload::RequestResponse, Workload::ConnectRequestResponse];
@@ -96,7 +96,7 @@ fn every_combination_carries_every_byte() {
                 cork: sender.cork && sender.direction != Direction::Forward,
                 ..sender.clone()
             };
-            let (sent, received) = run(&sender, &receiver);
+            let (sent, received) = run_until(&sender, &receiver, both_moved);
             whole(&case, &sent, connections);
             whole(&case, &received, connections);
             same(&case, &sender, &sent.totals, &received.totals);
@@ -113,7 +113,7 @@ fn two_ends_may_use_different_drivers_and_interfaces() {
             let sender = Job { direction, ..job(Role::Send, near, 4, 30_000, 150) };
             let receiver =
                 Job { direction, interface: Interface::Message, ..job(Role::Receive, far, 4, 30_000, 150) };
-            let (sent, received) = run(&sender, &receiver);
+            let (sent, received) = run_until(&sender, &receiver, both_moved);
             let case = format!("{near:?} {far:?} {direction:?}");
             whole(&case, &sent, 4);
             whole(&case, &received, 4);
@@ -157,7 +157,7 @@ fn what_was_submitted_is_counted_where_the_other_end_stops_first() {
                     if supports(&sender).is_err() {
                         continue;
                     }
-                    let (sent, received) = run(&sender, &receiver);
+                    let (sent, received) = run_until(&sender, &receiver, both_moved);
                     same(&format!("{driver:?} {interface:?}"), &sender, &sent.totals, &received.totals);
                 }
             }

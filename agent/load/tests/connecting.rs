@@ -10,7 +10,7 @@ use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{listen, Cancel};
 use iodyno_sys::clock;
-use pair::{job, over, prepare, run, DRIVERS, MS};
+use pair::{both_moved, job, over, prepare, run_until, DRIVERS, MS};
 
 fn exchange(role: Role, driver: Driver, connections: u32, load_ms: u64) -> Job {
     let plain = job(role, driver, connections, 700, load_ms);
@@ -22,7 +22,8 @@ fn every_operation_has_a_connection_of_its_own() {
     for near in DRIVERS {
         for far in DRIVERS {
             let sender = exchange(Role::Send, near, 6, 300);
-            let (sent, received) = run(&sender, &exchange(Role::Receive, far, 6, 300));
+            let receiver = exchange(Role::Receive, far, 6, 300);
+            let (sent, received) = run_until(&sender, &receiver, both_moved);
             let case = format!("{near:?} {far:?}");
             let (sent, received) = (sent.totals, received.totals);
             assert!(sent.operations > 0, "{case}");
@@ -47,7 +48,8 @@ fn the_same_over_unix_sockets_and_tls_with_and_without_sessions_taken_up_again()
                     let plain = over(transport, exchange(role, driver, 4, 300));
                     Job { tls_resumption, message_bytes: Bytes(bytes), ..plain }
                 };
-                let (sent, received) = run(&of(Role::Send, near), &of(Role::Receive, far));
+                let (sender, receiver) = (of(Role::Send, near), of(Role::Receive, far));
+                let (sent, received) = run_until(&sender, &receiver, both_moved);
                 let case = format!("{transport:?} {tls_resumption} {near:?} {far:?} {bytes}");
                 let (sent, received) = (sent.totals, received.totals);
                 assert!(sent.operations > 0, "{case}");

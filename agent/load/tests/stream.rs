@@ -6,12 +6,13 @@ use iodyno_core::job::{Driver, Role, SocketOptions, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, null_cost, Cancel};
 use iodyno_sys::clock;
-use pair::{check_consistent, drivers, job, prepare, run, DRIVERS, MS};
+use pair::{both_moved, check_consistent, drivers, job, prepare, run_until, DRIVERS, MS};
 
 fn every_byte_arrives(sending: Driver, receiving: Driver, connections: u32, message: u64) {
     let sender = job(Role::Send, sending, connections, message, 300);
     let receiver = job(Role::Receive, receiving, connections, message, 300);
-    let (sent, received) = run(&sender, &receiver);
+    let (sent, received) =
+        run_until(&sender, &receiver, |sent, _| sent.totals.connection_bytes.iter().all(|bytes| *bytes > 0));
     let case = format!("{sending:?} to {receiving:?}, {connections} x {message}");
     for finished in [&sent, &received] {
         check_consistent(&finished.totals, connections);
@@ -56,7 +57,7 @@ fn it_runs_over_ipv6_where_there_is_one() {
     }
     let mut receiver = job(Role::Receive, Driver::Epoll, 3, 1_000, 100);
     receiver.address = Some("[::1]:0".to_owned());
-    let (sent, received) = run(&job(Role::Send, Driver::Threads, 3, 1_000, 100), &receiver);
+    let (sent, received) = run_until(&job(Role::Send, Driver::Threads, 3, 1_000, 100), &receiver, both_moved);
     assert!(sent.totals.bytes > 0);
     assert_eq!(sent.totals.bytes, received.totals.bytes);
 }

@@ -241,11 +241,11 @@ fn the_cost_of_the_observer_is_measured_in_the_warm_up() {
             return;
         }
     }
-    skip("the rates of a short slice have not been looked at: this thread was kept from its CPU in each of five");
+    skip("rates of a short slice not looked at: on this busy machine none of five had this thread's load in it");
 }
 
 /// A trial whose warm-up has the slice. `false`: this thread was off its CPU for so long that the slice, which is short,
-/// may have seen nothing of it; its rates were not looked at.
+/// may have seen nothing of it, or the accounting gave way; its rates were not looked at.
 fn observed_in_the_warm_up() -> bool {
     let mut panel = panel(&affinity::allowed().unwrap(), 300);
     let stolen = stolen();
@@ -265,6 +265,10 @@ fn observed_in_the_warm_up() -> bool {
     }
     let reading = panel.read().remove(0);
     let stolen = self::stolen() - stolen;
+    // Where others switch tasks all the time, the accounting may take too much of a CPU, and gives way.
+    if reading.missing.as_ref().is_some_and(|why| why.contains("withdrawn: the accounting would take")) {
+        return false;
+    }
     let (events, observer) = (sum(&reading, "exact.events", ""), sum(&reading, "exact.observer_ns", ""));
     assert!(events > 0 && observer >= 10 * events, "{observer} ns of {events} events: {reading:?}");
     // What the hypervisor took, it may have taken from within an event.

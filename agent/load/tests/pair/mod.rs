@@ -90,6 +90,33 @@ pub fn run(sender: &Job, receiver: &Job) -> (Finished, Finished) {
     (sending.join(), receiving.join())
 }
 
+/// Likewise, with the load on for longer and longer until it was `enough`: where others use the CPUs, a worker may not
+/// have been on one, or not have come to its last connection, before the stop of a short load. What never moves does not
+/// move in the longest, either, which is the outcome then.
+pub fn run_until(
+    sender: &Job,
+    receiver: &Job,
+    enough: impl Fn(&Finished, &Finished) -> bool,
+) -> (Finished, Finished) {
+    let lasting = |job: &Job, times: u64| {
+        let mut job = job.clone();
+        job.windows.measured_ns = Nanos(job.windows.measured_ns.0 * times);
+        job
+    };
+    for times in [1, 10] {
+        let (sent, received) = run(&lasting(sender, times), &lasting(receiver, times));
+        if enough(&sent, &received) {
+            return (sent, received);
+        }
+    }
+    run(&lasting(sender, 100), &lasting(receiver, 100))
+}
+
+/// Whether something came to its end at both ends.
+pub fn both_moved(sent: &Finished, received: &Finished) -> bool {
+    [sent, received].iter().all(|finished| finished.totals.operations > 0 && finished.totals.bytes > 0)
+}
+
 /// What holds for the totals of every finished job.
 pub fn check_consistent(totals: &Totals, connections: u32) {
     assert_eq!(totals.connection_bytes.len(), connections as usize);

@@ -9,20 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from made_devices import filtered_device, loop_device
+from made_devices import asked, filtered_device, loop_device
 from places import HUNG_S, Notes, own_agent, processes_of, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
 from iodyno.core.errors import PreflightError
-from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import WarningCode
-from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.targets import layout, throttle
 
 MIB = 1 << 20
@@ -31,21 +28,6 @@ MIB = 1 << 20
 def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd)
-
-
-def asked(
-    hosts: Mapping[str, Any], factors: Mapping[str, Any], measured: str = "500ms", **settings: Any
-) -> Experiment:
-    keys = {
-        "name": "disks",
-        "hosts": hosts,
-        "workload": {"kind": "disk", "on": "client", "working_set": "8MiB", **settings},
-        "factors": factors,
-        "design": {"replicates": 1},
-        "windows": {"warm_up": "100ms", "measured": measured, "drain": "0s", "interval": "100ms"},
-        "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
-    }
-    return parse_experiment(experiment_text(keys), environment={})
 
 
 def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> None:

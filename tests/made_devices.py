@@ -1,4 +1,4 @@
-"""Block devices made for tests: a loop device over a file, and one whose every operation takes a known time, or fails."""
+"""Loads on disks and block devices made for tests: a loop device, and one whose operations take a known time, or fail."""
 
 from __future__ import annotations
 
@@ -8,12 +8,32 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from iodyno.core.experiment import Experiment
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+
 SIZE = 64 << 20
+
+
+def asked(
+    hosts: Mapping[str, Any], factors: Mapping[str, Any], measured: str = "500ms", **settings: Any
+) -> Experiment:
+    """A load on a disk of 8 MiB with short windows, one replicate, no retry."""
+    keys = {
+        "name": "disks",
+        "hosts": hosts,
+        "workload": {"kind": "disk", "on": "client", "working_set": "8MiB", **settings},
+        "factors": factors,
+        "design": {"replicates": 1},
+        "windows": {"warm_up": "100ms", "measured": measured, "drain": "0s", "interval": "100ms"},
+        "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
+    }
+    return parse_experiment(experiment_text(keys), environment={})
 
 
 @contextlib.contextmanager

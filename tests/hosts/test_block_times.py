@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from made_devices import filtered_device, loop_device
+from made_devices import asked, filtered_device, loop_device
 from places import run
-from test_disks import asked
 
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.dataset import Trial, read_dataset

@@ -23,6 +23,7 @@ pub mod frame;
 pub mod histogram;
 pub mod interface;
 pub mod job;
+mod job_calls;
 pub mod message;
 pub mod metric;
 pub mod phase;

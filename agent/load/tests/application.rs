@@ -9,7 +9,7 @@ use iodyno_core::job::{Driver, Job, Role, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, Cancel, Finished};
 use iodyno_sys::clock;
-use pair::{check_consistent, job, prepare, run, DRIVERS, MS};
+use pair::{check_consistent, job, over, prepare, run, DRIVERS, MS};
 
 const US: u64 = 1_000;
 
@@ -50,10 +50,12 @@ fn thinking_connections_complete_operations_at_the_rate_of_the_response_time_law
     // X = N / (S + Z): Denning and Buzen 1978, the interactive response time formula.
     const CONNECTIONS: u64 = 20;
     const LOAD_NS: u64 = 500 * MS;
-    for driver in DRIVERS {
-        let mut sender = job(Role::Send, driver, CONNECTIONS as u32, 100, 500);
+    let ways =
+        [Transport::Tcp, Transport::Unix, Transport::Tls].map(|way| DRIVERS.map(|driver| (way, driver)));
+    for (transport, driver) in ways.into_iter().flatten() {
+        let mut sender = over(transport, job(Role::Send, driver, CONNECTIONS as u32, 100, 500));
         sender.think_ns = Nanos(10 * MS);
-        let receiver = job(Role::Receive, driver, CONNECTIONS as u32, 100, 500);
+        let receiver = over(transport, job(Role::Receive, driver, CONNECTIONS as u32, 100, 500));
         let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
         let start = clock::monotonic().plus(Nanos(30 * MS));
         let (receiving, sending) = (receiver.arm(start), sender.arm(start));

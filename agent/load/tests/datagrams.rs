@@ -168,9 +168,13 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
 fn every_way_asks_and_answers_on_any_other() {
     for (asking, asked_by) in ways(Role::Send) {
         for (answering, answered_by) in ways(Role::Receive) {
-            for (flows, outstanding) in [(1, 1), (5, 1), (3, 24)] {
+            for (flows, outstanding) in [(5, 1), (3, 24)] {
                 let sender = exchange(Role::Send, asking, asked_by, flows, outstanding);
                 let receiver = exchange(Role::Receive, answering, answered_by, flows, outstanding);
+                let [sender, receiver] = [sender, receiver].map(|mut job| {
+                    job.windows.measured_ns = Nanos(120 * MS);
+                    job
+                });
                 let (sent, received) = run(&sender, &receiver);
                 let case = format!(
                     "{asking:?} {asked_by:?} to {answering:?} {answered_by:?}, {flows} x {outstanding}"

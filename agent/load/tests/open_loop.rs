@@ -8,7 +8,7 @@ use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, Cancel, Finished, OpenTotals};
 use iodyno_sys::clock;
-use pair::{check_consistent, job, run, DRIVERS, MS};
+use pair::{check_consistent, job, over, run, DRIVERS, MS};
 
 fn arrivals(law: Law, per_second: u64) -> Option<Arrivals> {
     let period_ns = Nanos::SECOND;
@@ -59,6 +59,24 @@ fn check_accounts(finished: &Finished, burst: u64) {
         let response = all(&open.response_time).sum_ns;
         let sum = parts + service;
         assert!(response.abs_diff(sum) <= response / 10 + MS, "{response}, of parts {sum}");
+    }
+}
+
+#[test]
+fn every_arrival_is_begun_over_unix_and_tls() {
+    for transport in [Transport::Unix, Transport::Tls] {
+        for driver in DRIVERS {
+            let (sender, receiver) = asking(driver, 8, arrivals(Law::Constant {}, 1_000), 300);
+            let (sent, received) = run(&over(transport, sender), &over(transport, receiver));
+            for finished in [&sent, &received] {
+                check_consistent(&finished.totals, 8);
+                assert_eq!(finished.totals.connections_lost, 0, "{:?}", finished.totals.lost_reason);
+            }
+            check_accounts(&sent, 1);
+            let due = open(&sent).due;
+            assert!(due.abs_diff(300) <= 1, "{transport:?} {driver:?}: {due}");
+            assert!(open(&sent).begun >= due - due / 5, "{transport:?} {driver:?}: {}", open(&sent).begun);
+        }
     }
 }
 

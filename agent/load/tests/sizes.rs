@@ -25,16 +25,18 @@ fn asking(sending: Driver, receiving: Driver, outstanding: u32) -> (Job, Job) {
 
 #[test]
 fn requests_of_drawn_sizes_are_answered_one_by_one_and_pipelined() {
-    for receiving in DRIVERS {
+    let transports = [Transport::Tcp, Transport::Unix, Transport::Tls];
+    for (transport, receiving) in transports.into_iter().flat_map(|way| DRIVERS.map(|driver| (way, driver))) {
         for (sending, outstanding) in [(Driver::Threads, 1), (Driver::Epoll, 1), (Driver::Epoll, 16)] {
             let (sender, receiver) = asking(sending, receiving, outstanding);
+            let (sender, receiver) = (over(transport, sender), over(transport, receiver));
             let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 50);
             for finished in [&sent, &received] {
                 check_consistent(&finished.totals, 5);
                 assert_eq!(finished.totals.connections_lost, 0, "{:?}", finished.totals.lost_reason);
             }
             let (asked, answered) = (sent.totals.operations, received.totals.operations);
-            assert!(asked > 50, "{sending:?} {outstanding}: {asked}");
+            assert!(asked > 50, "{transport:?} {sending:?} {outstanding}: {asked}");
             // A request that was cut off at the stop has no answer; what was answered was taken.
             assert_eq!(asked, answered, "{sending:?} to {receiving:?}, {outstanding}");
             // The mean of the mix is 7945 bytes with a standard deviation of 22 000: six standard errors.

@@ -145,8 +145,11 @@ def test_a_client_on_a_ring_asks_any_server(client: str, program: AgentProgram) 
                 counted = await trial(rig, client=client, **settings)
                 case = (server, outstanding, counted.metrics)
                 assert counted.operations["client"] > 100, case
-                assert 0 <= counted.operations["server"] - counted.operations["client"] <= 32, case
-                assert counted.of("client", "datagram.lost") == 0, case
+                sent, lost = counted.of("client", "datagram.sent"), counted.of("client", "datagram.lost")
+                assert sent == counted.of("client", "datagram.received") + lost, case
+                assert counted.operations["client"] <= counted.operations["server"] <= sent, case
+                # One under way a flow always finds room; 128 at once may find a server's socket full.
+                assert lost == 0 or outstanding > 1, case
                 for name in ("datagram.duplicates", "datagram.foreign"):
                     assert counted.of("client", name) == counted.of("server", name) == 0, case
 

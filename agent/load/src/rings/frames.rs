@@ -221,10 +221,11 @@ fn put(outlet: &mut impl Outlet, pattern: &Pattern, mark: Mark, header: Header, 
 fn flush(outlet: &mut impl Outlet) -> io::Result<()> {
     for _ in 0..TRIES {
         match outlet.flush() {
+            // Busy: the other end's queue was full, and what did not fit is lost like any other datagram.
             Err(error)
                 if matches!(
                     error.raw_os_error().unwrap_or(0),
-                    errno::EAGAIN | errno::ENOBUFS | errno::EINTR
+                    errno::EAGAIN | errno::ENOBUFS | errno::EINTR | errno::EBUSY
                 ) => {}
             outcome => return outcome,
         }

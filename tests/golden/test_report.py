@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import made_summary
 import numpy as np
@@ -65,7 +66,16 @@ def test_what_a_figure_shows(name: str) -> None:
         assert figure is None, NOTHING[name]
         return
     assert figure is not None
-    keep(f"figure-{name}.json", json.dumps(asdict(figure), indent=1, ensure_ascii=False) + "\n")
+    keep(f"figure-{name}.json", json.dumps(ten_digits(asdict(figure)), indent=1, ensure_ascii=False) + "\n")
+
+
+def ten_digits(value: Any) -> Any:
+    """Numbers to ten digits: the last ones of a matrix product follow the instructions that a CPU has for it."""
+    if isinstance(value, float):
+        return float(f"{value:.10g}")
+    if isinstance(value, dict):
+        return {key: ten_digits(item) for key, item in value.items()}
+    return [ten_digits(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def test_what_csv_and_json_hold() -> None:

@@ -125,23 +125,6 @@ fn multiplexed_requests_are_answered_once_each_in_whatever_order() {
 }
 
 #[test]
-fn multiplexing_lets_answers_pass_each_other() {
-    // In order, a request waits for all before it: with as many under way, none is answered much sooner than the mean.
-    let quickest = |multiplexed| {
-        let (mut sender, mut receiver) = asking(Driver::Epoll, Driver::Threads, 256);
-        for job in [&mut sender, &mut receiver] {
-            (job.connections, job.message_sizes, job.message_bytes) = (1, None, Bytes(64));
-            (job.answer_bytes, job.multiplexed) = (Bytes(20_000), multiplexed);
-        }
-        let (sent, _) = run(&sender, &receiver);
-        let service = sent.totals.service_time.since(&Snapshot::default());
-        let quantile = |q| service.quantile(q).unwrap() as f64;
-        quantile(0.02) / quantile(0.5)
-    };
-    assert!(quickest(true) < quickest(false));
-}
-
-#[test]
 fn what_multiplexing_does_not_go_with_is_said() {
     let (sender, _) = asking(Driver::Epoll, Driver::Epoll, 4);
     let plain = Job { multiplexed: true, message_sizes: None, ..sender };

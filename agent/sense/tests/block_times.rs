@@ -35,7 +35,7 @@ fn what_reaches_a_disk_is_counted_with_its_times() {
     if sum(disks, "disk.write_bytes", "") < WRITTEN {
         return; // a folder in memory
     }
-    assert!(sum(reading, "block.bytes", "operation=write") >= WRITTEN, "{reading:?}");
+    assert!(sum(reading, "block.operation_bytes", "operation=write") >= WRITTEN, "{reading:?}");
     assert_eq!(sum(reading, "block.left_out", ""), 0);
     let operations = sum(reading, "block.operations", "");
     for metric in ["block.service_time_ns", "block.queue_time_ns"] {

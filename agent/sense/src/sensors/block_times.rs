@@ -10,7 +10,7 @@ const PROCESS: &str = "process=fio,id=77";
 
 pub(super) const OPERATIONS: Metric =
     series("block.operations", "1", "Operations that ended, with their times in the histograms.");
-pub(super) const BYTES: Metric = series("block.bytes", "bytes", "Bytes of these operations.");
+pub(super) const BYTES: Metric = series("block.operation_bytes", "bytes", "Bytes of these operations.");
 pub(super) const ERRORS: Metric = series("block.errors", "1", "Operations of these that failed.");
 pub(super) const SLOW: Metric = series(
     "block.slow_operations",

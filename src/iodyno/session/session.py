@@ -24,8 +24,12 @@ LOST_AFTER_S = 10.0
 """Silence after which an agent is given up; an agent gives up a lab after the same time."""
 _REST_S = 15.0
 """How long after its windows a job may take to account for itself: the agent's own 3 s, and a busy host."""
-_STALL_S = 0.4
-"""No byte in two records that are together this long: twice Linux' least retransmission time-out."""
+_STALL_S = 2.0
+"""No byte in records that are together this long, while the load goes on. Chosen: a lost packet and a lost repetition of it
+(0.2 and 0.4 s, Linux), or a host that others use, make shorter pauses, after which a load goes on."""
+_STALL_AT_END_S = 0.4
+"""No byte in the last two records or more, together this long: nothing shows that the load would have gone on. Twice Linux'
+least retransmission time-out."""
 
 
 class Session:
@@ -144,13 +148,14 @@ class Session:
                 moved = message["load"]["bytes"]
                 measured_bytes += moved
                 still = [] if moved else [*still, message]
-                self._check_moving(still)
+                self._check_moving(still, _STALL_S)
         if records != message["records"]:
             raise self.failure(
                 "records_lost",
                 f"sent {message['records']} records, {records} arrived",
                 "look at the way to the host",
             )
+        self._check_moving(still, _STALL_AT_END_S)
         if stalls and measured_bytes == 0:
             raise self.failure(
                 "stalled", "no byte moved in the measured window", "look at the path between the hosts"
@@ -287,9 +292,11 @@ class Session:
                 self._messages.put_nowait(None)
                 return
 
-    def _check_moving(self, still: list[Message]) -> None:
-        if len(still) >= 2 and (still[-1]["end_ns"] - still[0]["begin_ns"]) / 1e9 >= _STALL_S:
-            since_s = (still[-1]["end_ns"] - still[0]["begin_ns"]) / 1e9
+    def _check_moving(self, still: list[Message], most_s: float) -> None:
+        if len(still) < 2:
+            return
+        since_s = (still[-1]["end_ns"] - still[0]["begin_ns"]) / 1e9
+        if since_s >= most_s:
             raise self.failure(
                 "stalled",
                 f"no byte moved for {since_s:.1f} s in {len(still)} records",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iodyno.analysis.cost_model.consequences import Consequence, consequences
 from iodyno.analysis.cost_model.derived import Cores, Derived
 from iodyno.analysis.cost_model.study import CostStudy
 from iodyno.core.outcome import Estimate
@@ -48,10 +49,21 @@ def cost_section(study: CostStudy) -> CostSection:
         f"{study.model.method[:1].upper()}{study.model.method[1:]}.{left} Coefficients are per half range (-1 to +1) of"
         " each factor. Assumed: " + "; ".join(study.model.assumptions) + "."
     )
+    follows = consequences(study)
+    if follows:
+        note += (
+            " What follows is for all other factors in the middle of their range. One queue: M/M/c, any free core takes the next"
+            " operation. Queues of their own: M/M/1 for each core. Times are of CPU alone, for Poisson arrivals and exponential"
+            " service; iodyno model cost --cores and iodyno model mmc take any load, target and number of cores."
+        )
     return CostSection(
-        tuple(sentences(study)),
+        (*sentences(study), *(consequence_sentence(one) for one in follows)),
         tuple(equation_lines(study)),
-        (variation_table(study), coefficient_table(study)),
+        (
+            *((consequence_table(follows),) if follows else ()),
+            variation_table(study),
+            coefficient_table(study),
+        ),
         checks,
         note,
     )
@@ -73,6 +85,67 @@ def sentences(study: CostStudy) -> Iterator[str]:
     weak = [one.name.replace(":", " × ") for one in terms if one.p is not None and one.p >= 0.05]
     if weak:
         yield f"Not told from none: {', '.join(weak[:8])}{f' and {len(weak) - 8} more' if len(weak) > 8 else ''}."
+
+
+def consequence_sentence(one: Consequence) -> str:
+    """What an operation costs at a level, and how many cores that makes."""
+    cost = with_interval(one.cost.estimate, scale=derived_scale(one.cost.estimate))
+    at = f"With {one.factor} {one.level} an" if one.factor else "An"
+    return f"{at} operation takes {cost} of CPU; {cores_sentence(one.cores)}"
+
+
+def consequence_table(found: Sequence[Consequence]) -> Table:
+    """Cores for a load by level, and response times with so many."""
+    load, target = found[0].cores.load_per_s, found[0].cores.target_utilisation
+    columns = (
+        Column(found[0].factor or "all"),
+        Column("CPU an operation", hint="with its 95 % interval"),
+        Column("cores", hint=f"for {load:g}/s, none busier than {100 * target:g} %; over the interval"),
+        Column("utilisation"),
+        Column("one queue", hint="mean response time, CPU alone"),
+        Column("p99"),
+        Column("queues of their own", hint="mean response time, CPU alone"),
+        Column("p99"),
+    )
+    rows = []
+    for one in found:
+        scale = derived_scale(one.cost.estimate)
+        span = f" ({one.cores.least} to {one.cores.most})" if one.cores.least != one.cores.most else ""
+        stations = (one.shared, one.separate)
+        times = [
+            Cell(f"{digits(value / scale.factor)} {scale.unit.partition('/')[0]}")
+            for station in stations
+            for value in (station.mean_s, station.p99_s)
+        ]
+        rows.append(
+            (
+                Cell(one.level or "–"),
+                Cell(with_interval(one.cost.estimate, scale=scale), one.cost.estimate.method),
+                Cell(f"{one.cores.needed}{span}"),
+                Cell(f"{100 * one.utilisation:.0f} %"),
+                *times,
+            )
+        )
+    return Table(f"What follows: cores for {load:g} operations a second", columns, tuple(rows))
+
+
+def consequence_json(one: Consequence) -> dict[str, Any]:
+    """One level's consequences as values that JSON knows."""
+    return {
+        "factor": one.factor,
+        "level": one.level,
+        "cost": _derived(one.cost),
+        "load_per_s": one.cores.load_per_s,
+        "target_utilisation_ratio": one.cores.target_utilisation,
+        "cores": one.cores.needed,
+        "cores_least": one.cores.least,
+        "cores_most": one.cores.most,
+        "utilisation": one.utilisation,
+        "shared_response_time_s": one.shared.mean_s,
+        "shared_p99_s": one.shared.p99_s,
+        "separate_response_time_s": one.separate.mean_s,
+        "separate_p99_s": one.separate.p99_s,
+    }
 
 
 def outcome_words(study: CostStudy) -> str:
@@ -297,6 +370,7 @@ def study_json(
             },
             "rejected": list(study.no_load.rejected),
         },
+        "consequences": [consequence_json(one) for one in consequences(study)],
         "derived": [_derived(one) for one in derived],
         "cores": cores
         and {

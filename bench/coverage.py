@@ -51,7 +51,7 @@ trial.
 _PROGRAM = AgentProgram(Path("/nowhere"), "0" * 64, "0123456789abcdef")
 
 
-class _Silent:
+class Silent:
     """A watcher that is told everything and says nothing."""
 
     def __getattr__(self, _: str) -> object:
@@ -112,7 +112,7 @@ async def _one(truth: Truth, seed: int, folder: Path) -> list[bool]:
     experiment = parse_experiment(text, file="coverage", environment={})
     folder.mkdir()
     await run_campaign(
-        experiment, designs.plan(experiment), folder, resume=False, watcher=_Silent(), program=_PROGRAM
+        experiment, designs.plan(experiment), folder, resume=False, watcher=Silent(), program=_PROGRAM
     )  # type: ignore[arg-type]
     model = fit(campaign_data(analyse(read_dataset(folder)), OUTCOME), "connections * size").model
     assert model.covariance is not None

@@ -105,7 +105,10 @@ def test_every_operation_of_the_trace_is_counted_and_no_other(tmp_path: Path) ->
     assert counted(trial, "block.operations", device.name) == len(during) > 0
     assert counted(trial, "block.operation_bytes", device.name) == sum(int(line[8]) for line in during)
     assert counted(trial, "block.errors", device.name) == 0
-    assert host.growth("block_times", "block.left_out") == 0 and not list(block_times.lost(trial))
+    # None of this device, as its trace shows; of another one of the machine, an interrupt may hand one over inside of the
+    # programs that would see it: that is counted, and said.
+    left_out = host.growth("block_times", "block.left_out")
+    assert [str(left_out) in doubt.text for doubt in block_times.lost(trial)] == ([True] if left_out else [])
     sizes = {
         block_times.parts_of(label)["size"]
         for _, label in host.sensed_times

@@ -53,7 +53,7 @@ def cost_section(study: CostStudy) -> CostSection:
     if follows:
         note += (
             " What follows is for all other factors in the middle of their range. One queue: M/M/c, any free core takes the next"
-            " operation. Queues of their own: M/M/1 for each core. Times are of CPU alone, for Poisson arrivals and exponential"
+            " operation. A queue each: M/M/1 for each core. Times are of CPU alone, for Poisson arrivals and exponential"
             " service; iodyno model cost --cores and iodyno model mmc take any load, target and number of cores."
         )
     return CostSection(
@@ -102,10 +102,10 @@ def consequence_table(found: Sequence[Consequence]) -> Table:
         Column("CPU an operation", hint="with its 95 % interval"),
         Column("cores", hint=f"for {load:g}/s, none busier than {100 * target:g} %; over the interval"),
         Column("utilisation"),
-        Column("one queue", hint="mean response time, CPU alone"),
-        Column("p99"),
-        Column("queues of their own", hint="mean response time, CPU alone"),
-        Column("p99"),
+        Column("mean, one queue", hint="response time, CPU alone"),
+        Column("p99, one queue", hint="1 % of the operations take longer"),
+        Column("mean, a queue each", hint="response time, CPU alone"),
+        Column("p99, a queue each", hint="1 % of the operations take longer"),
     )
     rows = []
     for one in found:

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Locks `file` for its descriptor alone (flock(2)); `false`: another one has it. The lock ends when the last
-/// descriptor of this opening is closed.
+/// Locks `file` for its descriptor alone (flock(2)); `false`: another one has it. The lock ends with [`release`], or
+/// when the last descriptor of this opening is closed: a child between fork and exec has one too, so that closing
+/// alone may end it later than the caller thinks.
 ///
 /// # Errors
 /// What the kernel said.
@@ -21,6 +22,18 @@ pub fn try_exclusive(file: &File) -> io::Result<bool> {
     Err(error)
 }
 
+/// Ends the lock now, whoever else has a descriptor of this opening.
+///
+/// # Errors
+/// What the kernel said.
+pub fn release(file: &File) -> io::Result<()> {
+    // SAFETY: takes two integers; the descriptor is open as long as `file` lives.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) } == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +44,9 @@ mod tests {
         let (first, second) = (File::create(&path).unwrap(), File::create(&path).unwrap());
         assert!(try_exclusive(&first).unwrap());
         assert!(!try_exclusive(&second).unwrap());
+        // As a child that did not come to its exec yet: closing alone would not do.
+        let _inherited = first.try_clone().unwrap();
+        release(&first).unwrap();
         drop(first);
         assert!(try_exclusive(&second).unwrap());
         std::fs::remove_file(path).unwrap();

@@ -185,6 +185,8 @@ impl Drop for Journal {
             // While the lock is still held; whoever opened the file meanwhile sees that it is another one now.
             let _ = fs::remove_file(&self.path);
         }
+        // A child that was just forked has the file open until its exec.
+        let _ = file_lock::release(&self.file);
     }
 }
 

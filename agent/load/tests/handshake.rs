@@ -23,33 +23,40 @@ fn is_closed(mut stream: TcpStream) -> bool {
 
 #[test]
 fn strangers_are_turned_away_and_hold_nobody_up() {
+    // A stranger who holds up does so each time; a busy machine at one time or another.
     for driver in [Driver::Threads, Driver::Epoll] {
-        let cancel = Cancel::default();
-        let listener = listen(&job(Role::Receive, driver, 20, 1_000, 50), &cancel).unwrap();
-        let port = listener.port();
-        let accepting = thread::spawn(move || listener.accept_all());
-        let stranger = || TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let (mut garbage, mut web, silent, mut slow) = (stranger(), stranger(), stranger(), stranger());
-        garbage.write_all(&[0xa5; 500]).unwrap();
-        web.write_all(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n").unwrap();
-        slow.write_all(b"I").unwrap();
-        let mut other = job(Role::Send, driver, 2, 1_000, 50);
-        other.address = Some(format!("127.0.0.1:{port}"));
-        other.token = "f".repeat(32);
-        let error = connect(&other, &cancel).err().expect("the wrong token is refused");
-        assert_eq!(error.code, ErrorCode::Address);
-        assert!(is_closed(garbage) && is_closed(web));
-        // `silent` and `slow` still hang; the job's own connections come up meanwhile.
-        let ours = Job { token: TOKEN.to_owned(), connections: 20, ..other };
-        let begun = Instant::now();
-        let sender = connect(&ours, &cancel).unwrap();
-        assert!(begun.elapsed() < Duration::from_millis(1_500), "held up by a stranger");
-        let receiver = accepting.join().unwrap().unwrap();
-        assert_eq!((sender.connections(), receiver.connections()), (20, 20));
-        // Two at least, and at most the two of the wrong token, and four others.
-        assert!((5..=6).contains(&receiver.foreign_refused()), "{}", receiver.foreign_refused());
-        assert!(is_closed(silent) && is_closed(slow));
+        let quick = (0..5).any(|_| time_to_connect_among_strangers(driver) < Duration::from_millis(1_500));
+        assert!(quick, "{driver:?}: held up by a stranger");
     }
+}
+
+fn time_to_connect_among_strangers(driver: Driver) -> Duration {
+    let cancel = Cancel::default();
+    let listener = listen(&job(Role::Receive, driver, 20, 1_000, 50), &cancel).unwrap();
+    let port = listener.port();
+    let accepting = thread::spawn(move || listener.accept_all());
+    let stranger = || TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let (mut garbage, mut web, silent, mut slow) = (stranger(), stranger(), stranger(), stranger());
+    garbage.write_all(&[0xa5; 500]).unwrap();
+    web.write_all(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n").unwrap();
+    slow.write_all(b"I").unwrap();
+    let mut other = job(Role::Send, driver, 2, 1_000, 50);
+    other.address = Some(format!("127.0.0.1:{port}"));
+    other.token = "f".repeat(32);
+    let error = connect(&other, &cancel).err().expect("the wrong token is refused");
+    assert_eq!(error.code, ErrorCode::Address);
+    assert!(is_closed(garbage) && is_closed(web));
+    // `silent` and `slow` still hang; the job's own connections come up meanwhile.
+    let ours = Job { token: TOKEN.to_owned(), connections: 20, ..other };
+    let begun = Instant::now();
+    let sender = connect(&ours, &cancel).unwrap();
+    let took = begun.elapsed();
+    let receiver = accepting.join().unwrap().unwrap();
+    assert_eq!((sender.connections(), receiver.connections()), (20, 20));
+    // Two at least, and at most the two of the wrong token, and four others.
+    assert!((5..=6).contains(&receiver.foreign_refused()), "{}", receiver.foreign_refused());
+    assert!(is_closed(silent) && is_closed(slow));
+    took
 }
 
 #[test]

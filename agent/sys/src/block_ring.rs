@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use io_uring::squeue::Entry;
-use io_uring::types::{CancelBuilder, Fd, Fixed, SubmitArgs, Timespec};
+use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{opcode, IoUring};
 
 use iodyno_core::disk::{Degraded, Uring};
@@ -18,9 +18,8 @@ use iodyno_core::units::Nanos;
 
 use crate::block_calls::CallFlags;
 use crate::block_memory::BlockMemory;
+use crate::ring_common::cancel_all;
 
-/// chosen: how long the end of a ring waits until its requests are cancelled, before it leaves its memory to them.
-const CANCEL_SECONDS: u64 = 1;
 /// Longest buffer that may be registered as one (`io_uring_register(2)`).
 const MOST_REGISTERED_BYTES: usize = 1 << 30;
 /// chosen: how long a kernel thread that takes submissions looks for them before it sleeps.
@@ -248,15 +247,7 @@ impl BlockRing {
 
 impl Drop for BlockRing {
     fn drop(&mut self) {
-        let mut quiet = self.under_way == 0;
-        if !quiet {
-            let time = Timespec::new().sec(CANCEL_SECONDS);
-            // What was not handed over yet will not be.
-            quiet = match self.ring.submitter().register_sync_cancel(Some(time), CancelBuilder::any()) {
-                Ok(()) => true,
-                Err(error) => error.raw_os_error() == Some(libc::ENOENT),
-            };
-        }
+        let quiet = self.under_way == 0 || cancel_all(&self.ring);
         // SAFETY: none of them is used after this.
         unsafe {
             ManuallyDrop::drop(&mut self.ring);

@@ -12,31 +12,25 @@
 use std::io;
 use std::mem::{size_of, ManuallyDrop};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU16, Ordering::Release};
 
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
+use io_uring::types::{BufRingEntry, Fixed, SubmitArgs, Timespec};
 use io_uring::{cqueue, opcode, IoUring, Probe};
 
 use iodyno_core::units::Nanos;
 
 use crate::buffer::Mapping;
 use crate::datagram::{Calls, Outgoing, Peer};
+use crate::ring_common::{cancel_all, publish, GROUP, REPORT_USAGE, USAGE_COPIED};
 use crate::socket::Address;
 use crate::stream_ring;
 
-/// The only group of provided buffers of a ring.
-const GROUP: u16 = 0;
 /// chosen: memory for datagrams that came and were not looked at, and bounds of how many.
 const RECEIVED_BYTES: usize = 4 << 20;
 const LEAST_BUFFERS: usize = 64;
 const MOST_BUFFERS: usize = 1024;
 /// `struct io_uring_recvmsg_out`: lengths of name, control and payload, and flags.
 const OUT_BYTES: usize = 16;
-/// As in [`crate::stream_ring`].
-const CANCEL_SECONDS: u64 = 1;
-const REPORT_USAGE: u16 = 1 << 3;
-const USAGE_COPIED: u32 = 1 << 31;
 
 /// What a request was, in the lowest bits of its number; above it the slot of a send, and above that its tag.
 const RECEIVE: u64 = 0;
@@ -145,8 +139,8 @@ impl Provided {
     #[inline]
     fn publish(&mut self) {
         let base = self.entries.start().cast::<BufRingEntry>();
-        // SAFETY: `base` is the first entry; the tail lies in it, is aligned, and is written by this thread alone.
-        unsafe { (*BufRingEntry::tail(base.as_ptr()).cast::<AtomicU16>()).store(self.tail, Release) };
+        // SAFETY: `base` is the first entry, and this thread alone has the ring.
+        unsafe { publish(base, self.tail) };
     }
 
     /// A part of a buffer; as much of it as lies inside.
@@ -443,12 +437,7 @@ impl DatagramRing {
 
 impl Drop for DatagramRing {
     fn drop(&mut self) {
-        let time = Timespec::new().sec(CANCEL_SECONDS);
-        // What was not handed over yet will not be.
-        let cancelled = match self.ring.submitter().register_sync_cancel(Some(time), CancelBuilder::any()) {
-            Ok(()) => true,
-            Err(error) => error.raw_os_error() == Some(libc::ENOENT),
-        };
+        let cancelled = cancel_all(&self.ring);
         let _ = self.ring.submitter().unregister_files();
         // SAFETY: none of them is used after this.
         unsafe {

@@ -32,6 +32,7 @@ pub mod priority;
 pub mod process;
 pub mod qdisc;
 pub mod realtime;
+mod ring_common;
 pub mod signals;
 pub mod socket;
 pub mod stream_calls;

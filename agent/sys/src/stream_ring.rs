@@ -7,28 +7,21 @@
 use std::io;
 use std::mem::{size_of, ManuallyDrop};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU16, Ordering::Release};
 
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
+use io_uring::types::{BufRingEntry, Fixed, SubmitArgs, Timespec};
 use io_uring::{cqueue, opcode, IoUring};
 
 use iodyno_core::units::Nanos;
 
 use crate::buffer::{Mapping, ReceiveScratch, SendSource};
+use crate::ring_common::{cancel_all, publish, GROUP, REPORT_USAGE, USAGE_COPIED};
 
 /// chosen: most requests that are submitted at once; more are submitted in turns.
 const MOST_SUBMITTED: u32 = 4_096;
 /// chosen: completions that a multishot receive may post before its worker gives the buffers back. Each is an entry of
 /// 16 bytes; all share one memory.
 const BUFFERS: u16 = 1_024;
-/// The only group of provided buffers of a ring.
-const GROUP: u16 = 0;
-/// chosen: how long the end of a ring waits until its requests are cancelled, before it leaves its memory to them.
-const CANCEL_SECONDS: u64 = 1;
-/// From the kernel's `linux/io_uring.h`.
-const REPORT_USAGE: u16 = 1 << 3;
-const USAGE_COPIED: u32 = 1 << 31;
 
 /// What a request was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +87,8 @@ impl Provided {
     fn give_back(&mut self, count: u16) {
         self.tail = self.tail.wrapping_add(count);
         let base = self.entries.start().cast::<BufRingEntry>();
-        // SAFETY: `base` is the first entry; the tail lies in it, is aligned, and is written by this thread alone.
-        unsafe { (*BufRingEntry::tail(base.as_ptr()).cast::<AtomicU16>()).store(self.tail, Release) };
+        // SAFETY: `base` is the first entry, and this thread alone has the ring.
+        unsafe { publish(base, self.tail) };
     }
 }
 
@@ -283,12 +276,7 @@ impl StreamRing {
 
 impl Drop for StreamRing {
     fn drop(&mut self) {
-        let time = Timespec::new().sec(CANCEL_SECONDS);
-        // What was not handed over yet will not be.
-        let cancelled = match self.ring.submitter().register_sync_cancel(Some(time), CancelBuilder::any()) {
-            Ok(()) => true,
-            Err(error) => error.raw_os_error() == Some(libc::ENOENT),
-        };
+        let cancelled = cancel_all(&self.ring);
         let _ = self.ring.submitter().unregister_files();
         // SAFETY: none of them is used after this.
         unsafe {

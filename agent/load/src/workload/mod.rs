@@ -1,6 +1,7 @@
 //! What is done on a connection: one file each.
 
 pub(crate) mod application;
+pub(crate) mod asking;
 pub(crate) mod duplex;
 pub(crate) mod lengths;
 pub(crate) mod multiplex;

@@ -9,11 +9,14 @@
 //! The answering end draws which of the waiting requests it answers next, as if some took it longer than others. So an
 //! asking end that counted on an order would be found out. A closed loop: a place asks anew when its answer is whole.
 
+use std::io;
+
 use iodyno_core::job::Job;
 use iodyno_core::random::Random;
 use iodyno_sys::epoll::Interest;
 use iodyno_sys::errno;
 
+use super::asking::{Asking, Book, VISIT_CALLS};
 use super::lengths::Lengths;
 use super::{refused, Activity, Step};
 use crate::transport::Link;
@@ -23,8 +26,6 @@ use crate::worker::Worker;
 const HEADER_BYTES: usize = iodyno_core::job::MULTIPLEX_HEADER_BYTES as usize;
 /// chosen: bytes of a read, and of answers that are written together.
 const CALL_BYTES: usize = 64 << 10;
-/// chosen: as with pipelined requests.
-const VISIT_CALLS: u32 = 16;
 /// Draws of answers are none of those of sizes and arrivals.
 const STREAMS: u64 = 2 << 32;
 
@@ -82,139 +83,93 @@ impl Messages {
     }
 }
 
-/// The sending end. One operation is a request with its answer; its bytes are those of the request.
-pub(crate) struct MultiplexedRequest {
+/// The requests of a connection, by their places.
+pub(crate) struct ByPlace {
     lengths: Lengths,
     answer_bytes: u64,
-    /// The request in hand: its bytes, how long it is, how much of it the kernel has not accepted.
+    /// The request in hand and its length.
     message: Box<[u8]>,
     length: usize,
-    unsent: usize,
     /// When the request of each place was begun; 0: it has none.
     begun: Box<[u64]>,
     /// Places without a request.
     free: Vec<u32>,
     answers: Messages,
     place: Box<[u8]>,
-    full: bool,
 }
+
+/// The sending end.
+pub(crate) type MultiplexedRequest = Asking<ByPlace>;
 
 impl MultiplexedRequest {
     /// As `job` has it, on one of its connections, with what is in `source` as payload.
     pub(crate) fn of(job: &Job, connection: usize, source: &[u8]) -> Self {
         let message = source.iter().copied().cycle().take(job.message_bytes.0 as usize).collect();
-        MultiplexedRequest {
+        Asking::with(ByPlace {
             lengths: Lengths::of(job, connection),
             answer_bytes: job.answer_bytes.0,
             message,
             length: 0,
-            unsent: 0,
             begun: vec![0; job.outstanding as usize].into(),
             free: (0..job.outstanding).rev().collect(),
             answers: Messages::new(),
             place: vec![0; CALL_BYTES].into(),
-            full: false,
-        }
-    }
-
-    /// Requests that the kernel has accepted whole, and whose answers are not whole.
-    fn under_way(&self) -> usize {
-        self.begun.len() - self.free.len() - usize::from(self.unsent > 0)
+        })
     }
 }
 
-impl Activity for MultiplexedRequest {
-    const UNTIL_DUE: bool = true;
-
+impl Book for ByPlace {
     #[inline]
-    fn interest(&self) -> Interest {
-        if self.under_way() > 0 {
-            Interest::Readable
-        } else {
-            Interest::Writable
-        }
+    fn begun(&self) -> usize {
+        self.begun.len() - self.free.len()
     }
 
     #[inline]
-    fn in_hand(&self) -> bool {
-        self.under_way() > 0
-    }
-
-    fn calls_per_visit(&self, _: usize) -> u32 {
-        VISIT_CALLS.max(self.begun.len() as u32 + 1)
+    fn most(&self) -> usize {
+        self.begun.len()
     }
 
     #[inline]
-    fn gives_way(&self) -> bool {
-        false
+    fn begin(&mut self, now: u64) -> usize {
+        // Asked for only where one is free.
+        let Some(identifier) = self.free.pop() else { return 0 };
+        // Of the exponential law, the shortest ones.
+        self.length = (self.lengths.next() as usize).max(HEADER_BYTES);
+        write_header(&mut self.message, identifier, self.length as u64);
+        // 0 stands for none.
+        self.begun[identifier as usize] = now.max(1);
+        self.length
     }
 
     #[inline]
-    fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
-        let room = !self.free.is_empty() && !worker.is_due();
-        if !self.full && (self.unsent > 0 || room) {
-            if self.unsent == 0 {
-                let Some(identifier) = self.free.pop() else { return Step::Waiting };
-                // Of the exponential law, the shortest ones.
-                self.length = (self.lengths.next() as usize).max(HEADER_BYTES);
-                self.unsent = self.length;
-                write_header(&mut self.message, identifier, self.length as u64);
-                // 0 stands for none.
-                self.begun[identifier as usize] = worker.now.max(1);
-            }
-            let offered = self.unsent;
-            let outcome = link.send(&self.message[self.length - offered..self.length]);
-            let begun = worker.now;
-            worker.tick();
-            return match outcome {
-                Ok(accepted) => {
-                    self.unsent -= accepted;
-                    self.full = accepted < offered;
-                    worker.moved(cell, accepted as u64, begun);
-                    Step::On
-                }
-                Err(error) => match refused(&error) {
-                    // Full: what has come is read before the kernel is asked again.
-                    Step::Waiting if self.under_way() > 0 => {
-                        self.full = true;
-                        Step::On
-                    }
-                    step => step,
-                },
-            };
-        }
-        if self.under_way() == 0 {
-            self.full = false;
-            return Step::Waiting;
-        }
+    fn offered<'a>(&'a self, unsent: usize, _: &'a Worker<'_>) -> &'a [u8] {
+        &self.message[self.length - unsent..self.length]
+    }
+
+    #[inline]
+    fn read(
+        &mut self,
+        _: usize,
+        link: &impl Link,
+        worker: &mut Worker<'_>,
+        cell: &Cell,
+    ) -> io::Result<Result<usize, i32>> {
         let outcome = link.receive_into(&mut self.place);
         worker.tick();
-        match outcome {
-            Ok(0) => Step::Ended,
-            Ok(received) => {
-                self.full = false;
-                let (begun, free, expected) = (&mut self.begun, &mut self.free, self.answer_bytes);
-                let read = self.answers.take(&self.place[..received], |identifier, length| {
-                    match begun.get_mut(identifier as usize).map(std::mem::take) {
-                        Some(since @ 1..) if length == expected => {
-                            free.push(identifier);
-                            worker.completed(cell, since);
-                            true
-                        }
-                        // Nobody asked that, or it was answered, or this is no answer.
-                        _ => false,
-                    }
-                });
-                read.map_or(Step::Failed(errno::EBADMSG), |()| Step::On)
-            }
-            Err(error) => match refused(&error) {
-                Step::Waiting => {
-                    self.full = false;
-                    Step::Waiting
+        let received = outcome?;
+        let (begun, free, expected) = (&mut self.begun, &mut self.free, self.answer_bytes);
+        let read = self.answers.take(&self.place[..received], |identifier, length| {
+            match begun.get_mut(identifier as usize).map(std::mem::take) {
+                Some(since @ 1..) if length == expected => {
+                    free.push(identifier);
+                    worker.completed(cell, since);
+                    true
                 }
-                step => step,
-            },
-        }
+                // Nobody asked that, or it was answered, or this is no answer.
+                _ => false,
+            }
+        });
+        Ok(read.map_or(Err(errno::EBADMSG), |()| Ok(received)))
     }
 }
 

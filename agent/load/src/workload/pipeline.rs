@@ -2,142 +2,89 @@
 //! a stream has it. A closed loop: the next request waits until fewer than `outstanding` are under way.
 
 use std::collections::VecDeque;
+use std::io;
 
 use iodyno_core::job::Job;
 use iodyno_sys::epoll::Interest;
 
+use super::asking::{Asking, Book, VISIT_CALLS};
 use super::lengths::Lengths;
 use super::{refused, Activity, Step};
 use crate::transport::Link;
 use crate::worker::counters::Cell;
 use crate::worker::Worker;
 
-/// chosen: most calls of a visit, as with one request at a time, and one for every request beside them.
-const VISIT_CALLS: u32 = 16;
-
-/// The sending end. One operation is a request with its answer; its bytes are those of the request.
-///
-/// It must never block in a send while answers wait to be read: the other end would block, too.
-pub(crate) struct PipelinedRequest {
+/// The requests of a stream, the oldest first.
+pub(crate) struct InOrder {
     lengths: Lengths,
     answer_bytes: u64,
-    /// Bytes of the request in hand that the kernel has not accepted.
-    unsent: u64,
-    /// When each request was begun that has no whole answer, the one in hand last.
+    /// When each was begun, the one in hand last.
     begun: VecDeque<u64>,
     outstanding: usize,
     /// Bytes of the oldest one's answer that have come.
     received: u64,
-    /// Whether the kernel took less than it was offered, and nothing was read since.
-    full: bool,
 }
+
+/// The sending end.
+pub(crate) type PipelinedRequest = Asking<InOrder>;
 
 impl PipelinedRequest {
     /// As `job` has it, on one of its connections.
     pub(crate) fn of(job: &Job, connection: usize) -> Self {
         let outstanding = job.outstanding as usize;
-        PipelinedRequest {
+        Asking::with(InOrder {
             lengths: Lengths::of(job, connection),
             answer_bytes: job.answer_bytes.0,
-            unsent: 0,
             begun: VecDeque::with_capacity(outstanding),
             outstanding,
             received: 0,
-            full: false,
-        }
-    }
-
-    /// Requests that the kernel has accepted whole, and whose answers are not whole.
-    fn under_way(&self) -> usize {
-        self.begun.len() - usize::from(self.unsent > 0)
+        })
     }
 }
 
-impl Activity for PipelinedRequest {
-    const UNTIL_DUE: bool = true;
-
+impl Book for InOrder {
     #[inline]
-    fn interest(&self) -> Interest {
-        // A full socket empties when the other end reads, and then it answers, too.
-        if self.under_way() > 0 {
-            Interest::Readable
-        } else {
-            Interest::Writable
-        }
-    }
-
-    /// Answers to come would meet a closed connection. A request that is cut off has none.
-    #[inline]
-    fn in_hand(&self) -> bool {
-        self.under_way() > 0
-    }
-
-    fn calls_per_visit(&self, _: usize) -> u32 {
-        VISIT_CALLS.max(self.outstanding as u32 + 1)
+    fn begun(&self) -> usize {
+        self.begun.len()
     }
 
     #[inline]
-    fn gives_way(&self) -> bool {
-        false
+    fn most(&self) -> usize {
+        self.outstanding
     }
 
     #[inline]
-    fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
-        let room = self.begun.len() < self.outstanding && !worker.is_due();
-        if !self.full && (self.unsent > 0 || room) {
-            if self.unsent == 0 {
-                self.unsent = self.lengths.next();
-                self.begun.push_back(worker.now);
-            }
-            let source = worker.source();
-            let offered = source.len().min(self.unsent as usize);
-            let outcome = link.send(&source[..offered]);
-            let begun = worker.now;
-            worker.tick();
-            return match outcome {
-                Ok(accepted) => {
-                    self.unsent -= accepted as u64;
-                    self.full = accepted < offered;
-                    worker.moved(cell, accepted as u64, begun);
-                    Step::On
-                }
-                Err(error) => match refused(&error) {
-                    // Full: what has come is read before the kernel is asked again.
-                    Step::Waiting if self.under_way() > 0 => {
-                        self.full = true;
-                        Step::On
-                    }
-                    step => step,
-                },
-            };
-        }
-        if self.under_way() == 0 {
-            self.full = false;
-            return Step::Waiting;
-        }
+    fn begin(&mut self, now: u64) -> usize {
+        self.begun.push_back(now);
+        self.lengths.next() as usize
+    }
+
+    #[inline]
+    fn offered<'a>(&'a self, unsent: usize, worker: &'a Worker<'_>) -> &'a [u8] {
+        let source = worker.source();
+        &source[..source.len().min(unsent)]
+    }
+
+    #[inline]
+    fn read(
+        &mut self,
+        under_way: usize,
+        link: &impl Link,
+        worker: &mut Worker<'_>,
+        cell: &Cell,
+    ) -> io::Result<Result<usize, i32>> {
         let outcome = link.receive(worker.scratch());
         worker.tick();
-        match outcome {
-            Ok(0) => Step::Ended,
-            Ok(received) => {
-                self.full = false;
-                self.received += received as u64;
-                while self.received >= self.answer_bytes && self.under_way() > 0 {
-                    self.received -= self.answer_bytes;
-                    if let Some(begun) = self.begun.pop_front() {
-                        worker.completed(cell, begun);
-                    }
-                }
-                Step::On
+        let came = outcome?;
+        self.received += came as u64;
+        let in_hand = self.begun.len() - under_way;
+        while self.received >= self.answer_bytes && self.begun.len() > in_hand {
+            self.received -= self.answer_bytes;
+            if let Some(begun) = self.begun.pop_front() {
+                worker.completed(cell, begun);
             }
-            Err(error) => match refused(&error) {
-                Step::Waiting => {
-                    self.full = false;
-                    Step::Waiting
-                }
-                step => step,
-            },
         }
+        Ok(Ok(came))
     }
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
+import io
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,7 +15,15 @@ import pytest
 from made_campaign import Layout, Truth, make_campaign
 from playwright.sync_api import Browser, Page
 
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import analyse
+from iodyno.analysis.trial_views import study_trials
 from iodyno.report import write_report
+from iodyno.report.csv import as_csv
+from iodyno.report.html import write_page
+from iodyno.report.trial_panels import heat
+from iodyno.report.trial_panels.data import families_of
+from iodyno.report.trial_panels.frame import Frame
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +124,7 @@ def test_keys_choose_too_and_the_whole_window_is_what_python_counted(shown: Page
     assert still[0] == "measured, 1.00 to 7.00 s"
     assert chosen[1] == still[1]
     for by_script, exact in zip(chosen[2:5], still[2:5], strict=True):
-        assert float(by_script) == pytest.approx(float(exact), rel=0.2)
+        assert float(by_script) == pytest.approx(float(exact), rel=0.02)
     # Means of lines are the same numbers.
     assert chosen[-4:] == pytest.approx(still[-4:]) or [float(c) for c in chosen[-4:]] == pytest.approx(
         [float(s) for s in still[-4:]], rel=0.01
@@ -141,11 +151,76 @@ def test_intervals_are_saved_as_csv(shown: Page) -> None:
 
 
 def test_tables_are_saved_as_they_are(shown: Page) -> None:
-    for name, first in (("JSON", '{"name"'), ("CSV", "point,")):
+    for name, role, first in (("JSON", "link", '{"name"'), ("CSV", "button", "point,")):
         with shown.expect_download() as saved:
-            shown.locator("#downloads").get_by_role("link", name=name).click()
+            shown.locator("#downloads").get_by_role(role, name=name).click()  # type: ignore[arg-type]
         assert saved.value.suggested_filename == f"made.{name.lower()}"
         assert Path(saved.value.path()).read_text().startswith(first)
+
+
+def test_the_csv_of_a_page_is_that_of_the_command(shown: Page, report: Path) -> None:
+    with shown.expect_download() as saved:
+        shown.locator("#downloads").get_by_role("button", name="CSV").click()
+    mine = list(csv.reader(io.StringIO(Path(saved.value.path()).read_bytes().decode(), newline="")))
+    text = as_csv(analyse(read_dataset(report.parent)))
+    theirs = list(csv.reader(io.StringIO(text, newline="")))
+    assert len(mine) == len(theirs) > 10
+    for one, other in zip(mine, theirs, strict=True):
+        for a, b in zip(one, other, strict=True):
+            # Seven digits in the page.
+            assert a == b or float(a) == pytest.approx(float(b), rel=1e-6)
+
+
+def test_a_table_is_saved_as_it_is_shown(shown: Page) -> None:
+    place = shown.locator(".by", has=shown.locator("[data-table]")).first
+    with shown.expect_download() as saved:
+        place.get_by_role("button", name="CSV").click()
+    lines = list(csv.reader(io.StringIO(Path(saved.value.path()).read_bytes().decode(), newline="")))
+    table = place.locator("xpath=following-sibling::div[1]//table")
+    assert lines[1:] == [
+        [cell.inner_text() for cell in row.locator("td").all()] for row in table.locator("tbody tr").all()
+    ]
+    assert "client cycles/Kbyte" in lines[0] or "client ns/KiB" in lines[0]
+
+
+def test_cells_drawn_by_the_script_are_those_of_the_picture(
+    browser: Browser, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iodyno.report.trial_panels.section.STATIC_MOST_BYTES", 0)
+    dataset = read_dataset(report.parent)
+    summary = analyse(dataset)
+    study = study_trials(dataset, summary)
+    path = write_page(summary, tmp_path / "bare.html", trials=study)
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    bare = context.new_page()
+    bare.goto(path.as_uri())
+    opened(bare)
+    drawn = bare.evaluate(
+        """() => [...document.querySelectorAll('#trials details g[data-map]')].map(g => [...g.children].flatMap(p => {
+        const grey = +p.getAttribute('fill').match(/\\d+/)[0];
+        return [...p.getAttribute('d').matchAll(/M([\\d.]+) ([\\d.]+)H/g)].map(m => [+m[1], +m[2], grey]); }))"""
+    )
+    view = study.views["00000-1"]
+    families = families_of([times for each in study.views.values() for times in each.times])
+    for cells, times in zip(drawn, view.times, strict=True):
+        rows = families[times.beside, times.operation].drawn
+        rates = heat.rates(times.columns, rows)
+        low, high = heat.extremes(rates)
+        frame, wanted = Frame(view.end_s, view.measured), []
+        for column, found in zip(times.columns, rates, strict=True):
+            for row, rate in found.items():
+                top = heat.BOTTOM - (row + 1) * (heat.BOTTOM - heat.TOP) / rows.count
+                wanted.append((frame.x(column.begin_s), top, heat.level(rate, low, high)))
+        assert len(cells) == len(wanted)
+        for (x, y, grey), (left, top, level) in zip(sorted(cells), sorted(wanted), strict=True):
+            assert (x, y) == pytest.approx((left, top), abs=0.06)
+            assert abs(grey - level) <= 7, "a step of the forty at the most, by rounding"
+    bars = "[...document.querySelectorAll('#trials details[open] .counts')].map(p => p.getAttribute('d').match(/M/g).length)"
+    assert bare.evaluate(bars) == [
+        len(families[times.beside, times.operation].drawn.counts(times.within("measured")))
+        for times in view.times
+    ]
+    context.close()
 
 
 def test_the_theme_turns_and_stays_readable(shown: Page) -> None:

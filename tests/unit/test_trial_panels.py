@@ -7,7 +7,11 @@ import json
 import re
 import struct
 import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +20,7 @@ from made_campaign import Layout, Truth, make_campaign
 from made_times import histogram, times
 
 from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.histogram import bounds_of, merge
 from iodyno.analysis.operation_times import Column, OperationTimes, rows_for
 from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial_views import Line, Strip, TrialStudy, study_trials
@@ -58,7 +63,8 @@ def test_a_pixel_is_coloured_where_there_are_operations_and_nowhere_else(columns
     found = times(columns)
     rows = rows_for([found])
     assert rows is not None
-    source, low, high = heat.picture(found.columns, rows)
+    source = heat.picture(found.columns, rows)
+    low, high = heat.extremes(heat.rates(found.columns, rows))
     lines = pixels(base64.b64decode(source.partition(",")[2]))
     shown = {(c, len(lines) - 1 - r) for r, line in enumerate(lines) for c, level in enumerate(line) if level}
     # Intervals of one length are a pixel each.
@@ -88,7 +94,7 @@ def test_longer_intervals_are_not_brighter() -> None:
     )
     rows = rows_for([found])
     assert rows is not None
-    _, low, high = heat.picture(found.columns, rows)
+    low, high = heat.extremes(heat.rates(found.columns, rows))
     assert low == high == 10
 
 
@@ -126,25 +132,65 @@ def study(folder: Path, trials: int = 2, spread: float = 0.5) -> tuple[TrialStud
     return study_trials(dataset, summary), summary
 
 
+def unpacked(text: str) -> tuple[dict[str, Any], Iterator[list[tuple[int, int]]]]:
+    """The JSON of a page's data, and cells of one column after the other: row or bucket, and count."""
+    found = zlib.decompress(base64.b64decode(text))
+    *sizes, rest = found.split(b"\n", 3)
+    ends = list(accumulate(map(int, sizes)))
+    parts = [rest[: ends[0]], *(rest[low:high] for low, high in pairwise([*ends, len(rest)]))]
+
+    def numbers(part: bytes) -> Iterator[int]:
+        value, shift = 0, 0
+        for byte in part:
+            value, shift = value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                yield value
+                value, shift = 0, 0
+
+    lengths, steps, counts = map(numbers, parts[1:])
+    cells = (
+        list(
+            zip(
+                accumulate(next(steps) for _ in range(length)),
+                (next(counts) for _ in range(length)),
+                strict=True,
+            )
+        )
+        for length in lengths
+    )
+    return json.loads(parts[0]), cells
+
+
 def test_the_data_for_the_script_are_all_counts(tmp_path: Path) -> None:
     found, _ = study(tmp_path)
     views = list(found.views.values())
     families = families_of([times for view in views for times in view.times])
-    text = packed(views, families, {view.name: [] for view in views})
-    data = json.loads(zlib.decompress(base64.b64decode(text)))
+    data, columns = unpacked(packed(views, families, {view.name: [] for view in views}))
     for view in views:
         mine = data["trials"][view.name]
         assert mine["t"] == [1000 * second for second in range(8)]
         assert mine["w"] == ["warm_up"] + ["measured"] * 6
         for times_, drawn in zip(view.times, mine["maps"], strict=True):
             edges = data["rows"][drawn["rows"]]["edges"]
-            for column, flat in zip(times_.columns, drawn["cells"], strict=True):
-                row, counted = 0, 0
-                for step, count in zip(flat[::2], flat[1::2], strict=True):
-                    row += step
-                    assert 0 <= row < len(edges) - 1
-                    counted += count
-                assert counted == column.times.count
+            assert drawn["columns"] == len(times_.columns)
+            for column in times_.columns:
+                cells = dict(next(columns))
+                assert cells == families[times_.beside, times_.operation].fine.counts(column.times)
+                assert all(0 <= row < len(edges) - 1 for row in cells)
+                assert sum(cells.values()) == column.times.count
+    # Then the shapes: which buckets the times of a point's map lie in, and how they share a row.
+    for times_ in found.points["p01"]:
+        shape = dict(next(columns))
+        every = merge(column.times for column in times_.columns)
+        assert list(shape) == list(every.buckets)
+        counts = dict(zip(every.buckets, every.counts, strict=True))
+        rows = families[times_.beside, times_.operation].fine
+        for bucket, part in shape.items():
+            beside = [other for other in shape if bisect_right(rows.edges, bounds_of(other)[0])
+                      == bisect_right(rows.edges, bounds_of(bucket)[0])]  # fmt: skip
+            most = max(counts[other] for other in beside)
+            assert part == pytest.approx(31 * counts[bucket] / most, abs=1)
+    assert next(columns, None) is None
     drawn = data["rows"][0]["drawn"]
     assert [data["rows"][0]["edges"][place] for place in drawn] == list(families[False, "write"].drawn.edges)
 

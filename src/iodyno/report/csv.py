@@ -1,4 +1,4 @@
-"""Tables as comma-separated text (RFC 4180): every outcome of every point, in base units."""
+"""Every outcome of every point as comma-separated text (RFC 4180), in base units; the script of a report writes the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.report.estimate_json import number
-from iodyno.report.tables import Table
 
 _ESTIMATE = ("estimate", "low", "high", "n", "unit", "method", "missing")
 
@@ -29,15 +28,6 @@ def as_csv(summary: CampaignSummary) -> str:
                     *(found.n, found.unit, found.method, found.missing),
                 ]
             )
-    return out.getvalue()
-
-
-def table_csv(table: Table) -> str:
-    """A table as it is shown, hosts in front of the heads of their columns."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\r\n")
-    rows.writerow([f"{column.group} {column.title}".strip() for column in table.columns])
-    rows.writerows([cell.text for cell in row] for row in table.rows)
     return out.getvalue()
 
 

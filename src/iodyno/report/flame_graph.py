@@ -1,6 +1,6 @@
 """Flame graphs of a report: the data of all call trees as one piece of JSON, and the script that draws them.
 
-The page allows this one script by its hash and no other. Costs are stored as hundred-thousandths of the dearest of the
+The page allows this one script by its hash and no other. Costs are stored as parts of the dearest of the
 one or two wholes, and all of it is compressed (zlib), so that a tree of some hundred paths takes some kilobytes.
 """
 
@@ -19,8 +19,9 @@ from iodyno.analysis.call_tree import KINDS, CallTree
 from iodyno.analysis.function_change import Verdict
 from iodyno.analysis.stacks import OWNERS, Function
 from iodyno.report.function_tables import OWNER_WORDS, place_of_function
+from iodyno.report.page_script import shorter_script
 
-PARTS = 100_000
+PARTS = 20_000
 VERDICTS: tuple[Verdict, ...] = ("unchanged", "rises", "falls")
 """As the script numbers them."""
 
@@ -28,7 +29,9 @@ VERDICTS: tuple[Verdict, ...] = ("unchanged", "rises", "falls")
 @cache
 def script() -> str:
     """The script that draws, as it stands in the page."""
-    return (files("iodyno.report") / "templates" / "flame_graph.js").read_text(encoding="utf-8")
+    return shorter_script(
+        (files("iodyno.report") / "templates" / "flame_graph.js").read_text(encoding="utf-8")
+    )
 
 
 def script_source() -> str:
@@ -48,6 +51,7 @@ def graph_data(trees: Mapping[str, tuple[str, CallTree]]) -> str:
         "modules": modules,
         "places": [modules.index(place_of_function(function)) for function in numbers],
         "graphs": graphs,
+        "parts": PARTS,
     }
     text = json.dumps(found, allow_nan=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()

@@ -9,6 +9,7 @@ import base64
 import gzip
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from iodyno.analysis.trial_views import TrialStudy, study_trials
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
 from iodyno.report.answer import answer
+from iodyno.report.aside import Aside
 from iodyno.report.cost_model import cost_section
-from iodyno.report.csv import as_csv, table_csv
 from iodyno.report.doubts import grouped
 from iodyno.report.figures import FIGURES, cut, draw
 from iodyno.report.finite_buffer import buffer_tables
@@ -40,7 +41,8 @@ from iodyno.report.limiter import Line, lines, name_of, short
 from iodyno.report.method import method_rows
 from iodyno.report.numbers import digits, quantity, with_interval
 from iodyno.report.observer import observer_note
-from iodyno.report.page_script import page_script, page_script_source
+from iodyno.report.packed_markup import minified
+from iodyno.report.page_script import page_script, page_script_source, shorter_style
 from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
@@ -50,6 +52,8 @@ from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, trials_section
 
 PAGE = "report.html"
+_DIGITS = 7
+"""Of the numbers in a page's JSON (chosen: more than an interval ever has; half of the JSON's bytes are digits)."""
 _CUT = " A bar without a cap goes on beyond the axis."
 
 
@@ -132,44 +136,52 @@ def page(
         [figure["name"] for figure in figures if figure["section"] != "effects"],
     )
     sources = [page_script_source(), *([script_source()] if study else [])]
-    return templates.get_template("report.html.j2").render(
-        s=summary,
-        functions=function_section(summary, study),
-        script_sources=" ".join(sources),
-        script=Markup(page_script()),
-        tiles=tiles(summary),
-        answer=said,
-        script_sentences=[*script_sentences(summary.scripts), *flowop_sentences(summary.programs)],
-        picture=next((figure for figure in figures if figure["name"] == said.picture), None),
-        figures={
-            section: [f for f in figures if f["section"] == section and f["name"] != said.picture]
-            for section in ("cost", "wall", "effects")
-        },
-        cost_model=cost_section(summary.costs) if summary.costs else None,
-        tables=[(table, _download(table_csv(table), "text/csv")) for table in tables],
-        every=every,
-        every_csv=_packed(table_csv(every)),
-        limiters=_limiters(summary),
-        limiter_name=name_of,
-        tier_note=tier_note(summary),
-        observer=observer_note(summary),
-        panels=panels,
-        trials=[_trial_row(summary, trial, panels.panels if panels else {}) for trial in summary.trials],
-        failed=[trial for trial in summary.trials if trial.status != "finished"],
-        hosts=[(host, host_facts(host)) for host in summary.hosts],
-        doubts=grouped(summary),
-        cost=cost_outcome(summary),
-        method=method_rows(summary),
-        json_data=_packed(as_json(summary, indent=None)),
-        csv_data=_packed(as_csv(summary)),
-        rerun=f"iodyno run experiment.yaml{' --quick' if summary.quick else ''}",
-        experiment_data=_download(summary.experiment_text, "text/yaml"),
-        quantity=quantity,
-        percent=_percent,
-        option=_option,
-        spans=_spans,
-        hints=Hints(),
+    return minified(
+        templates.get_template("report.html.j2").render(
+            s=summary,
+            functions=function_section(summary, study),
+            script_sources=" ".join(sources),
+            script=Markup(page_script()),
+            style=Markup(_style("style.css", *(["functions.css"] if study else []))),
+            tiles=tiles(summary),
+            answer=said,
+            script_sentences=[*script_sentences(summary.scripts), *flowop_sentences(summary.programs)],
+            picture=next((figure for figure in figures if figure["name"] == said.picture), None),
+            figures={
+                section: [f for f in figures if f["section"] == section and f["name"] != said.picture]
+                for section in ("cost", "wall", "effects")
+            },
+            cost_model=cost_section(summary.costs) if summary.costs else None,
+            tables=tables,
+            every=every,
+            limiters=_limiters(summary),
+            limiter_name=name_of,
+            tier_note=tier_note(summary),
+            observer=observer_note(summary),
+            panels=panels,
+            trials=[_trial_row(summary, trial, panels.panels if panels else {}) for trial in summary.trials],
+            failed=[trial for trial in summary.trials if trial.status != "finished"],
+            hosts=[(host, host_facts(host)) for host in summary.hosts],
+            doubts=grouped(summary),
+            cost=cost_outcome(summary),
+            method=method_rows(summary),
+            json_data=_packed(as_json(summary, indent=None, digits=_DIGITS)),
+            rerun=f"iodyno run experiment.yaml{' --quick' if summary.quick else ''}",
+            experiment_data=_download(summary.experiment_text, "text/yaml"),
+            quantity=quantity,
+            percent=_percent,
+            option=_option,
+            spans=_spans,
+            hints=Hints(),
+            aside=Aside(),
+        )
     )
+
+
+def _style(*names: str) -> str:
+    """Style sheets of the page, one after the other."""
+    texts = ((files("iodyno.report") / "templates" / name).read_text(encoding="utf-8") for name in names)
+    return "\n".join(shorter_style(text) for text in texts)
 
 
 def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sentence]:

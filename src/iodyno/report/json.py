@@ -23,12 +23,20 @@ from iodyno.report.limiter import finding_json
 from iodyno.report.search import search_json
 
 
-def as_json(summary: CampaignSummary, *, indent: int | None = 2) -> str:
-    """The campaign as JSON text."""
+def as_json(summary: CampaignSummary, *, indent: int | None = 2, digits: int | None = None) -> str:
+    """The campaign as JSON text; with `digits`, numbers have so many significant ones at the most."""
     separators = (",", ":") if indent is None else None
-    return json.dumps(
-        campaign(summary), indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
-    )
+    found = campaign(summary) if digits is None else _shorter(campaign(summary), digits)
+    return json.dumps(found, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False)
+
+
+def _shorter(value: Any, digits: int) -> Any:
+    """The same value with shorter numbers; whole ones are exact counts and levels, and stay."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, dict):
+        return {key: _shorter(each, digits) for key, each in value.items()}
+    return [_shorter(each, digits) for each in value] if isinstance(value, list) else value
 
 
 def campaign(summary: CampaignSummary) -> dict[str, Any]:

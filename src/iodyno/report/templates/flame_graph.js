@@ -142,7 +142,7 @@
       return f < 0 ? (i === 0 ? "all busy time" : data.owners[-f - 1]) : data.names[f];
     }
 
-    cost(units) { return units * this.tree.total / 100000; }
+    cost(units) { return units * this.tree.total / data.parts; }
 
     tell(i) {
       const { tree } = this, f = tree.f[i], value = tree[this.side];
@@ -202,7 +202,9 @@
     place.replaceChildren();
     new Graph(place, data.graphs[place.dataset.graph]);
   };
-  const places = [...document.querySelectorAll(".flame[data-graph]")];
-  places.forEach(show);
-  document.addEventListener("toggle", () => places.forEach(show), true);
+  const all = () => document.querySelectorAll(".flame[data-graph]").forEach(show);
+  all();
+  document.addEventListener("toggle", all, true);
+  // Parts of the page that lie compressed in it come later.
+  document.addEventListener("filled", all);
 })();

@@ -1,6 +1,6 @@
 // Of a report: the theme's button, and in each trial a range of time that all of its panels and its table show.
-// Data lie in the page as compressed JSON: `rows` (edges of rows in ns, and which of them are drawn), `trials` by name with t (ends
-// of intervals in ms), w (their windows), maps (cells of each interval: row as distance from the one before, count) and lines.
+// Data lie compressed in the page: JSON with `rows` (edges of rows in ns, and which of them are drawn) and `trials` by name with t (ends
+// of intervals in ms), w (their windows), maps (which rows and which shape, how many columns), lines; after it the numbers of the cells.
 "use strict";
 (() => {
   const element = (name, attributes, parent, text) => {
@@ -39,7 +39,6 @@
     if (target) target.scrollIntoView();
   };
   addEventListener("hashchange", reveal);
-  reveal();
 
   // ---- what lies compressed in the page
   const unpacked = (text, form) => {
@@ -56,13 +55,46 @@
     cell.title = (await hints)[Number(cell.dataset.hint)];
   });
 
-  // ---- tables lie compressed in the page; the script writes them out as they are
-  if (window.DecompressionStream) for (const link of document.querySelectorAll("a[data-plain]")) {
+  // ---- the JSON lies compressed in the page; the script writes it out as it is, and tables of what is in it or is shown
+  const csv = (name, rows) => {
+    const quoted = (cell) => { const text = String(cell ?? ""); return /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text; };
+    save(name, new Blob([rows.map((row) => row.map(quoted).join(",") + "\r\n").join("")], { type: "text/csv" }));
+  };
+  if (window.DecompressionStream) {
+    const link = document.querySelector("a[data-plain]"), plain = () => unpacked(link.href.slice(link.href.indexOf(",") + 1), "gzip");
     link.addEventListener("click", async (event) => {
       event.preventDefault();
-      save(link.dataset.plain, await unpacked(link.href.slice(link.href.indexOf(",") + 1), "gzip").blob());
+      save(link.dataset.plain, await plain().blob());
+    });
+    // A row for each point and outcome, as `iodyno report --csv` has them.
+    const all = document.querySelector("[data-rows]");
+    all.addEventListener("click", async () => {
+      const { points } = await plain().json(), levels = [...new Set(points.flatMap((point) => Object.keys(point.levels)))];
+      const told = ["estimate", "low", "high", "n", "unit", "method", "missing"];
+      const level = (value) => (value === true ? "on" : value === false ? "off" : value);
+      csv(all.dataset.rows, [["point", ...levels, "outcome", ...told], ...points.flatMap((point) => Object.entries(point.outcomes)
+        .map(([name, found]) => [point.id, ...levels.map((each) => level(point.levels[each])), name, ...told.map((key) => found[key])]))]);
     });
   }
+  // A table as it is shown, hosts in front of the heads of their columns.
+  for (const button of document.querySelectorAll("[data-table]")) button.addEventListener("click", () => {
+    const table = (button.closest(".by") || button.closest("p")).nextElementSibling.querySelector("table");
+    const heads = [...table.tHead.rows];
+    const groups = heads.length > 1 ? [...heads[0].cells].flatMap((head) => Array(head.colSpan).fill(head.textContent)) : [];
+    const names = [...heads[heads.length - 1].cells].map((head, place) => `${groups[place] || ""} ${head.firstChild ? head.firstChild.data : ""}`.replace(/\u200b/g, "").trim());
+    csv(button.dataset.table, [names, ...[...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent))]);
+  });
+  for (const each of document.querySelectorAll(".script-only:not(#trials *)")) each.hidden = false;
+
+  // ---- parts that lie compressed in the page: all of them, as soon as the rest is seen; drawn and escaped when the page was made
+  const aside = document.getElementById("aside");
+  const filled = !aside || !window.DecompressionStream ? Promise.resolve() : new Promise((done) => addEventListener("load", () => setTimeout(async () => {
+    const parts = await unpacked(aside.textContent, "deflate").json();
+    for (const place of document.querySelectorAll("[data-aside]")) place.outerHTML = parts[place.dataset.aside];
+    document.dispatchEvent(new Event("filled"));
+    done();
+  })));
+  filled.then(reveal);
 
   // ---- on paper everything that matters is open
   let closed = [];
@@ -80,18 +112,50 @@
   for (const each of document.querySelectorAll(".script-only")) each.hidden = false;
   let read = null;
   const data = () => {
-    read = read || unpacked(packed.textContent, "deflate").json();
+    read = read || unpacked(packed.textContent, "deflate").arrayBuffer().then((buffer) => decoded(new Uint8Array(buffer)));
     return read;
   };
 
+  // Three lengths, a line each; JSON; then how many cells a column has, steps from row to row, and counts, seven bits a byte.
+  const decoded = (bytes) => {
+    let at = 0;
+    const line = () => { const from = at; while (bytes[at] !== 10) at++; return Number(new TextDecoder().decode(bytes.subarray(from, at++))); };
+    const [text, lengths, steps] = [line(), line(), line()];
+    const found = JSON.parse(new TextDecoder().decode(bytes.subarray(at, at + text)));
+    const numbers = (place) => () => {
+      let value = 0, scale = 1;
+      for (; bytes[place] > 127; place++) { value += (bytes[place] & 127) * scale; scale *= 128; }
+      return value + bytes[place++] * scale;
+    };
+    const length = numbers(at + text), step = numbers(at + text + lengths), count = numbers(at + text + lengths + steps);
+    const cells = () => {
+      const each = new Map();
+      for (let left = length(), row = 0; left > 0; left--) { row += step(); each.set(row, count()); }
+      return each;
+    };
+    let shapes = 0;
+    for (const trial of Object.values(found.trials)) for (const map of trial.maps) {
+      map.cells = Array.from({ length: map.columns }, cells);
+      shapes = Math.max(shapes, map.shape + 1);
+    }
+    found.shapes = Array.from({ length: shapes }, cells);
+    return found;
+  };
+
+  // The least value of a bucket of the stored histograms, in ns: one each below 256, then 128 an octave.
+  const least = (bucket) => {
+    if (bucket < 256) return bucket;
+    const shift = Math.floor(bucket / 128) - 1;
+    return (bucket - shift * 128) * Math.pow(2, shift);
+  };
+
   class Trial {
-    constructor(place, found, rows) {
-      Object.assign(this, { place, found, rows });
+    constructor(place, found, rows, shapes) {
+      Object.assign(this, { place, found, rows, shapes });
       this.ends = found.t;
       this.last = this.ends.length - 2;
       this.first = 0;
       this.until = this.last;
-      this.counts = new Map();
       this.svgs = [...place.querySelectorAll("svg[data-span]")].map((svg) => {
         const [left, right, top, bottom, end] = svg.dataset.span.split(" ").map(Number);
         const veils = [0, 1].map(() => element("rect", { class: "veil", y: top - 1, height: bottom - top + 2, width: 0 }, svg));
@@ -102,8 +166,15 @@
       this.histograms = [...place.querySelectorAll("svg[data-histogram]")].map((svg) => {
         const [left, right, top, bottom, decades] = svg.dataset.axis.split(" ").map(Number);
         const path = svg.querySelector(".counts");
-        return { svg, path, still: path.getAttribute("d"), label: svg.getAttribute("aria-label"), map: Number(svg.dataset.histogram), left, right, top, bottom, decades };
+        const each = { svg, path, label: svg.getAttribute("aria-label"), map: Number(svg.dataset.histogram), left, right, top, bottom, decades };
+        if (!path.hasAttribute("d")) {
+          const measured = found.w.flatMap((window, index) => (window === "measured" ? [index] : []));
+          if (measured.length) this.bars(each, measured[0], measured[measured.length - 1]);
+        }
+        each.still = path.getAttribute("d") || "";
+        return each;
       });
+      for (const pane of this.svgs) this.paint(pane);
       const table = place.querySelector(".windows table");
       this.heads = found.heads.map(([kind, of, factor, share]) => ({ kind, of, factor, share }));
       this.body = element("tbody", { class: "chosen" }, table);
@@ -134,6 +205,31 @@
         if (event.key === "Escape" && (this.first > 0 || this.until < this.last)) this.choose(0, this.last);
       });
       this.say();
+    }
+
+    // Cells of a map that has none yet: a path for each grey, by the logarithm of the rate, as the pictures in the page have them.
+    paint(pane) {
+      const group = pane.svg.querySelector("g[data-map]");
+      if (!group) return;
+      const number = Number(group.dataset.map), { drawn } = this.rows[this.found.maps[number].rows];
+      const scale = (pane.right - pane.left) / (1e3 * pane.end), high = (pane.bottom - pane.top) / (drawn.length - 1);
+      const row_of = new Map();
+      for (let row = 0; row + 1 < drawn.length; row++) for (let fine = drawn[row]; fine < drawn[row + 1]; fine++) row_of.set(fine, row);
+      const rates = this.found.maps[number].cells.map((cells, index) => {
+        const span = (this.ends[index + 1] - this.ends[index]) / 1e3, found = new Map();
+        cells.forEach((count, fine) => found.set(row_of.get(fine), (found.get(row_of.get(fine)) || 0) + count / span));
+        return found;
+      });
+      let [low, most] = [Infinity, 0];
+      for (const column of rates) column.forEach((rate) => { low = Math.min(low, rate); most = Math.max(most, rate); });
+      const paths = {}, x = (ms) => Math.min(pane.right, pane.left + ms * scale).toFixed(1);
+      rates.forEach((column, index) => column.forEach((rate, row) => {
+        const share = most > low ? Math.log(rate / low) / Math.log(most / low) : 1;
+        const grey = Math.round(1 + (254 * Math.round(share * 40)) / 40);
+        const top = pane.bottom - (row + 1) * high;
+        paths[grey] = (paths[grey] || "") + `M${x(this.ends[index])} ${top.toFixed(1)}H${x(this.ends[index + 1])}v${high.toFixed(1)}H${x(this.ends[index])}z`;
+      }));
+      for (const grey in paths) element("path", { d: paths[grey], fill: `rgb(${grey},${grey},${grey})`, "shape-rendering": "crispEdges" }, group);
     }
 
     // Which interval lies under the pointer.
@@ -179,7 +275,7 @@
     // What lies under the pointer, in words.
     hover(pane, event, index) {
       const span = `${digits(this.ends[index] / 1e3)} to ${digits(this.ends[index + 1] / 1e3)} s`;
-      const image = pane.svg.querySelector("image[data-map]");
+      const image = pane.svg.querySelector("[data-map]");
       if (!image) { this.hint.textContent = span; return; }
       const number = Number(image.dataset.map), box = pane.svg.getBoundingClientRect();
       const { edges, drawn } = this.rows[this.found.maps[number].rows];
@@ -193,15 +289,7 @@
     }
 
     // Counts by fine row of one interval.
-    column(number, index) {
-      const key = number + ":" + index;
-      if (!this.counts.has(key)) {
-        const found = new Map(), flat = (this.found.maps[number].cells[index]) || [];
-        for (let i = 0, row = 0; i < flat.length; i += 2) { row += flat[i]; found.set(row, flat[i + 1]); }
-        this.counts.set(key, found);
-      }
-      return this.counts.get(key);
-    }
+    column(number, index) { return this.found.maps[number].cells[index] || new Map(); }
 
     together(number, first, until) {
       const sum = new Map();
@@ -211,22 +299,31 @@
       return sum;
     }
 
-    // Spread over its row by the logarithm, so that the error is less than the row's width.
+    // Within its row as the times of all trials of the point lie there, so that the error is less than the row's width, and mostly
+    // far less.
     quantile(number, counts, share) {
-      const edges = this.rows[this.found.maps[number].rows].edges;
+      const { rows, shape } = this.found.maps[number], edges = this.rows[rows].edges;
       let all = 0;
       counts.forEach((count) => { all += count; });
       if (!all) return null;
       const rank = Math.max(1, Math.ceil(share * all));
       let seen = 0;
       for (const [row, count] of [...counts].sort((a, b) => a[0] - b[0])) {
-        if (seen + count >= rank) {
-          const low = Math.max(edges[row], 0.5);
-          return low * Math.pow(edges[row + 1] / low, (rank - seen - 0.5) / count);
-        }
+        if (seen + count >= rank) return this.within(this.shapes[shape], edges[row], edges[row + 1], (rank - seen - 0.5) / count);
         seen += count;
       }
       return null;
+    }
+
+    // The value below which a share of a row's times lies.
+    within(shape, low, high, share) {
+      const inside = [...shape].map(([bucket, part]) => [least(bucket), least(bucket + 1), part]).filter(([from]) => from >= low && from < high);
+      let left = share * inside.reduce((sum, [, , part]) => sum + part, 0);
+      for (const [from, to, part] of inside) {
+        if (left <= part) return from + ((to - from) * left) / part;
+        left -= part;
+      }
+      return Math.sqrt(Math.max(low, 0.5) * high);
     }
 
     cells(first, until) {
@@ -306,7 +403,13 @@
         each.svg.setAttribute("aria-label", each.label);
         return;
       }
-      const { drawn } = this.rows[this.found.maps[each.map].rows], counts = this.together(each.map, this.first, this.until);
+      const all = this.bars(each, this.first, this.until);
+      each.svg.setAttribute("aria-label", `${each.label.replace(/: .*/, "").replace("the measured window", "the chosen time")}: ${whole(all)} operations`);
+    }
+
+    // Draws the bars of a range; how many operations they are.
+    bars(each, first, until) {
+      const { drawn } = this.rows[this.found.maps[each.map].rows], counts = this.together(each.map, first, until);
       const wide = (each.right - each.left) / (drawn.length - 1), low = Math.log10(0.5), high = each.decades;
       let path = "", all = 0;
       for (let row = 0; row + 1 < drawn.length; row++) {
@@ -318,20 +421,19 @@
         path += `M${(each.left + row * wide).toFixed(1)} ${each.bottom}V${y.toFixed(0)}h${wide.toFixed(1)}V${each.bottom}`;
       }
       each.path.setAttribute("d", path);
-      each.svg.setAttribute("aria-label", `${each.label.replace(/: .*/, "").replace("the measured window", "the chosen time")}: ${whole(all)} operations`);
+      return all;
     }
 
     download() {
-      const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
       const [above, below] = [...this.place.querySelectorAll(".windows thead tr")].map((row) => [...row.children].slice(1));
       const groups = above.flatMap((head) => Array(head.colSpan).fill(head.textContent));
       const heads = below.map((head, place) => `${groups[place]}: ${[...head.childNodes].map((node) => node.textContent).filter(Boolean).join(", ")}`);
-      const lines = [["begin_s", "end_s", "window", ...heads].map(quoted).join(",")];
+      const rows = [["begin_s", "end_s", "window", ...heads]];
       for (let index = this.first; index <= this.until; index++) {
         const cells = this.cells(index, index).map((text) => text.replace(/ /g, "").replace("–", ""));
-        lines.push([this.ends[index] / 1e3, this.ends[index + 1] / 1e3, this.found.w[index], ...cells].join(","));
+        rows.push([this.ends[index] / 1e3, this.ends[index + 1] / 1e3, this.found.w[index], ...cells]);
       }
-      save(this.place.closest("details").id + ".csv", new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+      csv(this.place.closest("details").id + ".csv", rows);
     }
   }
 
@@ -344,10 +446,11 @@
     const begin = async () => {
       if (!each.open || each.dataset.begun || !each.querySelector(".chosen-range")) return;
       each.dataset.begun = "1";
+      await filled;
       const name = each.id.replace("trial-", ""), found = await data(), mine = found.trials[name];
       // Drawn and escaped when the page was made.
       if (found.panels[name]) each.querySelector(".inside > .panels").innerHTML = found.panels[name];
-      if (mine && mine.t.length > 1) new Trial(each.querySelector(".inside"), mine, found.rows);
+      if (mine && mine.t.length > 1) new Trial(each.querySelector(".inside"), mine, found.rows, found.shapes);
     };
     each.addEventListener("toggle", begin);
     begin();

@@ -40,17 +40,22 @@ def rates(columns: Sequence[Column], rows: Rows) -> list[dict[int, float]]:
     ]
 
 
-def picture(columns: Sequence[Column], rows: Rows) -> tuple[str, float, float]:
-    """The cells as an image's source, and the least and the greatest rate in them (1/s)."""
-    each = rates(columns, rows)
+def extremes(each: Sequence[dict[int, float]]) -> tuple[float, float]:
+    """The least and the greatest rate of a cell (1/s)."""
     known = [rate for column in each for rate in column.values()]
-    low, high = min(known), max(known)
+    return min(known), max(known)
+
+
+def picture(columns: Sequence[Column], rows: Rows) -> str:
+    """The cells as an image's source."""
+    each = rates(columns, rows)
+    low, high = extremes(each)
     lines = [bytearray() for _ in range(rows.count)]
     for column, width in zip(each, widths(columns), strict=True):
         for row, line in enumerate(lines):
             rate = column.get(row)
             line.extend(bytes([level(rate, low, high) if rate else 0]) * width)
-    return as_source(grey_png([bytes(line) for line in reversed(lines)])), low, high
+    return as_source(grey_png([bytes(line) for line in reversed(lines)]))
 
 
 def level(rate: float, low: float, high: float) -> int:
@@ -81,11 +86,13 @@ def draw(
     number: int | None = None,
     of: str = "",
     lines: bool = False,
+    bare: bool = False,
 ) -> str:
     """The SVG of a heat map. `number`: its place in the data for the script; `of`: what it is of, for those who hear it;
-    `lines`: whether the median and the 99th percentile of each interval lie over it."""
+    `lines`: whether the median and the 99th percentile of each interval lie over it; `bare`: without cells, which the script
+    draws from the page's data."""
     columns = times.columns
-    source, low, high = picture(columns, rows)
+    low, high = extremes(rates(columns, rows))
     title = name_of(times)
     label = f"heat map, {of}{title}: {times.count} operations over {frame.end_s:.3g} s"
     which = "" if number is None else f' data-map="{number}"'
@@ -95,8 +102,10 @@ def draw(
         f'<text x="4" y="15" class="axis">{escape(title)}</text>',
         *_legend(low, high),
         f'<rect class="ground" x="{LEFT}" y="{TOP}" width="{RIGHT - LEFT}" height="{BOTTOM - TOP}"/>',
-        f'<image class="cells"{which} x="{first}" y="{TOP}" width="{last - first:.1f}" height="{BOTTOM - TOP}" '
-        f'preserveAspectRatio="none" href="{source}"/>',
+        f'<g class="cells"{which}></g>'
+        if bare
+        else f'<image class="cells"{which} x="{first}" y="{TOP}" width="{last - first:.1f}" height="{BOTTOM - TOP}" '
+        f'preserveAspectRatio="none" href="{picture(columns, rows)}"/>',
     ]
     if lines:
         parts += [_line(columns, rows, frame, share, name) for share, name in ((0.5, "p50"), (0.99, "p99"))]

@@ -13,8 +13,11 @@ from iodyno.report.trial_panels.heat import name_of
 TOP, BOTTOM, HEIGHT = 24, 138, 162
 
 
-def draw(times: OperationTimes, rows: Rows, number: int, shared: Shared) -> str:
-    """The SVG of a histogram of the measured window; counts on a logarithmic axis, so that one slow operation is seen."""
+def draw(times: OperationTimes, rows: Rows, number: int, shared: Shared, *, bare: bool = False) -> str:
+    """The SVG of a histogram of the measured window; counts on a logarithmic axis, so that one slow operation is seen.
+
+    `bare`: without the bars, which the script draws from the page's data.
+    """
     within = times.within("measured")
     counts = rows.counts(within)
     most = max(counts.values(), default=1)
@@ -37,7 +40,8 @@ def draw(times: OperationTimes, rows: Rows, number: int, shared: Shared) -> str:
     axis += "".join(
         f'<text x="{at:.0f}" y="{BOTTOM + 16}">{text}</text>' for at, text in time_ticks(rows, LEFT, RIGHT)
     )
-    return "".join([*parts, shared.use(axis), f'<path class="counts" d="{_bars(counts, rows, y)}"/></svg>'])
+    bars = "" if bare else f' d="{_bars(counts, rows, y)}"'
+    return "".join([*parts, shared.use(axis), f'<path class="counts"{bars}/></svg>'])
 
 
 def _bars(counts: dict[int, int], rows: Rows, y: Span) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from markupsafe import Markup
@@ -22,9 +22,9 @@ from iodyno.report.trial_panels.frame import Frame, Shared
 
 TRIALS_MOST = 200
 """Trials with panels in one page (chosen: beyond them nobody looks at each, and the page would be too large)."""
-STATIC_MOST_BYTES = 90_000
-"""Drawings of trials that a page holds as they are (chosen: what 1.5 MB leave beside flame graphs and tables); the others lie
-compressed in its data, and the script puts them where they belong."""
+STATIC_MOST_BYTES = 50_000
+"""Drawings of trials that a page holds as they are (chosen: some trials of each point of a small campaign, and a thirtieth of the
+size that a page may have); of the others axes and lines lie compressed in its data, and the script draws cells and histograms."""
 _SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 _WINDOWS = {"warm_up": "warm-up", "measured": "measured", "drain": "drain"}
 Families = Mapping[tuple[bool, str], Family]
@@ -107,19 +107,19 @@ def trials_section(
     views = [shortened(view, most) for view in chosen]
     families = families_of([times for view in study.views.values() for times in view.times])
     shared = Shared()
-    panels = {view.name: _panels(view, families, shared) for view in views}
+    room = STATIC_MOST_BYTES
+    panels, packed_panels = {}, {}
+    for view in views:
+        panels[view.name] = each = _panels(view, families, shared, bare=room < 0)
+        room -= 0 if room < 0 else len(each.drawn)
+        if room < 0:
+            each = each if each.packed else _panels(view, families, shared, bare=True)
+            panels[view.name], packed_panels[view.name] = each, str(each.drawn)
     heads: dict[str, list[list[str | float]]] = {
         name: [[head.kind, head.of, head.factor, head.share] for head in each.heads]
         for name, each in panels.items()
     }
     points = tuple(_points(summary, study, families, shared, found))
-    room = STATIC_MOST_BYTES
-    packed_panels: dict[str, str] = {}
-    for name, each in panels.items():
-        room -= len(each.drawn)
-        if room < 0:
-            packed_panels[name] = str(each.drawn)
-            panels[name] = replace(each, packed=True)
     return Trials(
         panels=panels,
         points=points,
@@ -143,16 +143,22 @@ def _wide(family: Family) -> str:
     return f"{100 * (2 ** (1 / family.drawn.an_octave) - 1):.0f} %"
 
 
-def _panels(view: TrialView, families: Families, shared: Shared) -> Panels:
+def _panels(view: TrialView, families: Families, shared: Shared, *, bare: bool) -> Panels:
+    """`bare`: without what the script can draw from the page's data."""
     frame = Frame(view.end_s, view.measured, shared)
     maps = [(number, each, families[each.beside, each.operation]) for number, each in enumerate(view.times)]
     heads = tuple(_heads(view))
     return Panels(
-        maps=tuple(Markup(heat.draw(each, f.drawn, frame, number=number)) for number, each, f in maps),
-        histograms=tuple(Markup(histogram.draw(each, f.drawn, number, shared)) for number, each, f in maps),
+        maps=tuple(
+            Markup(heat.draw(each, f.drawn, frame, number=number, bare=bare)) for number, each, f in maps
+        ),
+        histograms=tuple(
+            Markup(histogram.draw(each, f.drawn, number, shared, bare=bare)) for number, each, f in maps
+        ),
         strips=tuple(Markup(strips.draw(strip, frame)) for strip in view.strips),
         heads=heads,
         rows=tuple(_rows(view, heads)),
+        packed=bare,
     )
 
 

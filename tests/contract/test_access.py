@@ -26,7 +26,7 @@ from places import (
 )
 
 from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import Account, carry_out, recover
+from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec, Windows
 from iodyno.hosts.access import AgentProgram
@@ -149,7 +149,7 @@ def test_an_aborted_trial_leaves_agents_that_take_another(way: Way) -> None:
             async def abort_one() -> None:
                 raise_after = rig.sessions["client"].failure("test", "enough", "nothing")
                 with contextlib.suppress(TrialError):
-                    await recover(rig, raise_after)
+                    await rig.recover(raise_after)
 
             task = asyncio.create_task(load(rig, way, LONG))
             await asyncio.sleep(1.0)
@@ -178,7 +178,7 @@ def test_a_killed_agent_is_named_and_started_anew(way: Way) -> None:
             assert time.monotonic() - began < 50, "long before the end of the load"
             assert failure.code == "agent_lost"
             assert failure.where.startswith(("host client", "host server"))
-            await recover(rig, failure)
+            await rig.recover(failure)
             assert await load(rig, way, SHORT) > 0
         assert gone_within(SOON_S, *way.agents)
 

@@ -18,7 +18,7 @@ from places import MS, SOON_S, Notes, experiment, gone_within, namespaces_of, ow
 
 from iodyno.campaign.ledger import manifests
 from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import Account, carry_out, recover
+from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor
@@ -186,7 +186,7 @@ def test_a_path_that_is_taken_away_fails_one_trial(level: str, program: AgentPro
             assert failed.value.what
             if level == "loopback":
                 subprocess.run(["ip", "-n", end.namespace, "link", "set", "lo", "up"], check=True)
-            await recover(rig, failed.value)
+            await rig.recover(failed.value)
             assert await load(rig) > 1_000_000, "the path is made anew"
 
     asyncio.run(scenario())

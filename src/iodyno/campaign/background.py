@@ -10,7 +10,7 @@ from typing import Any
 
 from iodyno.campaign.folder import doubt_json
 from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import OPERATIONS, Account, measure_idle, recover
+from iodyno.campaign.trial import OPERATIONS, Account, measure_idle
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
 from iodyno.store.schema import BACKGROUND
@@ -27,7 +27,7 @@ async def measure_background(rig: Rig, folder: Path, when: str) -> dict[str, flo
     try:
         return await _measure(rig, folder, when)
     except TrialError as failure:
-        await recover(rig, failure)
+        await rig.recover(failure)
         return await _measure(rig, folder, when)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from functools import partial
 from typing import Any
 
 from iodyno.campaign.rig import Rig, together
@@ -25,11 +26,8 @@ async def calibrate(rig: Rig) -> dict[str, Any]:
     fits = await together(rig.sessions[host].probe_clock() for host in hosts)
     loops: dict[str, dict[str, float | None]] = {host: {} for host in hosts}
     for driver in DRIVERS:
-        costs = await together(
-            _loop_cost(rig.sessions[host], fit, driver, () if host in rig.observers else rig.cpus[host])
-            for host, fit in zip(hosts, fits, strict=True)
-        )
-        for host, cost in zip(hosts, costs, strict=True):
+        costs = await rig.in_time(partial(_loop_costs, rig, driver))
+        for host, cost in costs.items():
             loops[host][driver] = cost
     return {
         host: {
@@ -41,7 +39,18 @@ async def calibrate(rig: Rig) -> dict[str, Any]:
     }
 
 
-async def _loop_cost(session: Session, fit: ClockFit, driver: str, cpus: tuple[int, ...]) -> float | None:
+async def _loop_costs(rig: Rig, driver: str, longer: int) -> dict[str, float | None]:
+    async def of(host: str, session: Session) -> float | None:
+        cpus = () if host in rig.observers else rig.cpus[host]
+        return await _loop_cost(session, await session.probe_clock(), driver, cpus, longer * _SLACK_NS)
+
+    costs = await together(of(host, session) for host, session in rig.sessions.items())
+    return dict(zip(rig.sessions, costs, strict=True))
+
+
+async def _loop_cost(
+    session: Session, fit: ClockFit, driver: str, cpus: tuple[int, ...], slack_ns: int
+) -> float | None:
     """Mean service time of writes that go nowhere: loop, clock, counters, histogram. None when there were none."""
     job = {
         "trial": f"calibration-{driver}",
@@ -72,7 +81,7 @@ async def _loop_cost(session: Session, fit: ClockFit, driver: str, cpus: tuple[i
 
     await session.prepare(job)
     await session.ready(_TIMEOUT_S)
-    await session.arm(fit.to_host(time.monotonic_ns() + _SLACK_NS))
+    await session.arm(fit.to_host(time.monotonic_ns() + slack_ns))
     # A busy machine may leave the loop no CPU for so short a time; then its cost is not known.
-    await session.result(2 * _SPAN_NS + _SLACK_NS, keep, stalls=False)
+    await session.result(2 * _SPAN_NS + slack_ns, keep, stalls=False)
     return times["sum_ns"] / times["count"] if times["count"] else None

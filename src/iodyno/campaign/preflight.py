@@ -214,8 +214,15 @@ async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
     # A kernel in a sandbox or a guest takes longer to its first byte (chosen: ten times).
     longer = 10 if rig.observers else 1
     windows = replace(_TEST_WINDOWS, measured_ns=longer * _TEST_WINDOWS.measured_ns + 4 * delay_ns)
+
+    async def test(times: int) -> None:
+        longer = replace(
+            windows, measured_ns=times * windows.measured_ns, interval_ns=times * windows.interval_ns
+        )
+        await carry_out(rig, "preflight", {**tested, "connections": 1}, longer, Account(), count)
+
     try:
-        await carry_out(rig, "preflight", {**tested, "connections": 1}, windows, Account(), count)
+        await rig.in_time(test)
     except TrialError as error:
         what = f"{sender} cannot send data to {receiver}: {error.what}"
         raise NoDataError(what, where=error.where, advice=error.advice) from error

@@ -19,10 +19,9 @@ from iodyno.core.workload import Level
 
 _SPARE_THREADS = 32
 _SPARE_BYTES = 64 << 20
-_TEST_WINDOWS = Windows(warm_up_ns=0, measured_ns=100_000_000, drain_ns=0, interval_ns=100_000_000)
+_TEST_NS = 100_000_000
+_TEST_WINDOWS = Windows(warm_up_ns=0, measured_ns=_TEST_NS, drain_ns=0, interval_ns=_TEST_NS)
 _SECTOR_BYTES = 512
-_BY_CHANCE = ("late", "nothing_done", "timeout")
-"""What a busy machine does to a test of 0.1 s, and not to its next one."""
 
 Settings = list[dict[str, Level]]
 
@@ -108,7 +107,7 @@ def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
 async def data(rig: Rig, settings: Settings) -> Line:
     """Whether every host reaches its target as each point needs it: very short trials. Raises PreflightError."""
     # Imported here: a trial is made of what is checked here.
-    from iodyno.campaign.trial import Account, carry_out, recover
+    from iodyno.campaign.trial import Account, carry_out
 
     began_ns = time.monotonic_ns()
     moved = 0
@@ -117,18 +116,21 @@ async def data(rig: Rig, settings: Settings) -> Line:
         nonlocal moved
         moved += record["load"]["bytes"]
 
-    tested, prompt = _distinct(settings), _without_rates(rig)
+    tested = _distinct(settings)
     for point in tested:
         # What the page cache holds is no matter here, and a reading of the whole working set takes long.
         quick = {k: v for k, v in point.items() if k not in ("rate", "arrivals")} | {"cached": "any"}
-        for attempt in (1, 2):
-            try:
-                await carry_out(prompt, "preflight", quick, _TEST_WINDOWS, Account(), count)
-                break
-            except TrialError as error:
-                if attempt == 2 or error.code not in _BY_CHANCE:
-                    raise PreflightError(error.what, where=error.where, advice=error.advice) from error
-                await recover(rig, error)
+
+        async def test(times: int, point: Mapping[str, Level] = quick) -> None:
+            longer = dict.fromkeys(("measured_ns", "interval_ns"), times * _TEST_NS)
+            await carry_out(
+                _without_rates(rig), "preflight", point, replace(_TEST_WINDOWS, **longer), Account(), count
+            )
+
+        try:
+            await rig.in_time(test)
+        except TrialError as error:
+            raise PreflightError(error.what, where=error.where, advice=error.advice) from error
     took_ms = (time.monotonic_ns() - began_ns) / 1e6
     clients = ", ".join(rig.experiment.workload.hosts[:3]) + (
         " ..." if rig.experiment.workload.hosts[3:] else ""

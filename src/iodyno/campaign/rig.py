@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
@@ -35,12 +35,18 @@ OF_ONE_AGENT = (*OF_LOAD, "process", "threads")
 _GRACE_S = 0.5
 """How long after a first failure others may come that explain it (chosen: an agent's end is seen in moments)."""
 
+_BY_CHANCE = ("late", "nothing_done", "stalled", "timeout")
+"""What a busy machine does to a test of 0.1 s, and not to a longer one."""
+_LONGER = 8
+_MOST_PATIENCE = 64
+
 
 class Rig:
     """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed.
 
     `path`: the level of `path` that lies between the hosts, or of `volume` that a load on storage has; None: what their
-    access says. `targets`: what is known of the files and devices of a load on disks, by path.
+    access says. `targets`: what is known of the files and devices of a load on disks, by path. `patience`: how many times
+    the usual time ahead a start is armed; it grows when one came too late.
     """
 
     def __init__(self, experiment: Experiment, program: AgentProgram, path: str | None = None) -> None:
@@ -54,6 +60,7 @@ class Rig:
         self.volume: Volume | None = None
         self.cpus: dict[str, tuple[int, ...]] = {}
         self.targets: dict[str, dict[str, Any]] = {}
+        self.patience = 1
         self.knobs = RigKnobs({}, program, {}, {}, "")
 
     async def __aenter__(self) -> Self:
@@ -123,6 +130,27 @@ class Rig:
         """Starts anew the agents that a trial went on without. Raises AccessError."""
         if not all(session.alive for session in self.sessions.values()):
             await self.start_agents()
+
+    async def recover(self, failure: TrialError) -> None:
+        """Brings the rig back to where another trial can run, one that is given more time where this one's start came
+        too late. Raises AccessError.
+        """
+        if failure.code == "late":
+            self.patience = min(_LONGER * self.patience, _MOST_PATIENCE)
+        await asyncio.shield(self.abort(f"the trial failed: {failure.what}"))
+        await self.mend()
+
+    async def in_time(self, test: Callable[[int], Awaitable[_T]]) -> _T:
+        """The outcome of a short test, which gets how many times its usual length to take. Raises TrialError and
+        AccessError.
+        """
+        try:
+            return await test(1)
+        except TrialError as error:
+            if error.code not in _BY_CHANCE:
+                raise
+            await self.recover(error)
+        return await test(_LONGER)
 
     async def start_agents(self) -> None:
         """Starts an agent where there is none, inside and outside. Raises AccessError."""

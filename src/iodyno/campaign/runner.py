@@ -21,7 +21,7 @@ from iodyno.campaign.rig import Rig, path_of
 from iodyno.campaign.rigs import Rigs, Skipped
 from iodyno.campaign.scripted import load_settings
 from iodyno.campaign.seek import Searched, Seeker
-from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out, recover
+from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out
 from iodyno.core.decision import Standing, ended
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import StoreError, TrialError
@@ -356,7 +356,7 @@ class _Campaign:
                 raise
             if failure is None:
                 return
-            await recover(rig, failure)
+            await rig.recover(failure)
 
     async def _attempt(
         self, rig: Rig, planned: PlannedTrial, attempt: int, first: int, watcher: Watcher

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import secrets
 import time
@@ -166,6 +165,7 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
     connections = sum(flow.connections for flow in flows)
     slack_ns = _SLACK_NS * (len(flows) + len(main.rig.observers)) + _SLACK_PER_CONNECTION_NS * connections
     slack_ns += alone.SLACK_PER_HOST_NS * len(main.account.hosts)
+    slack_ns *= main.rig.patience
     outside = await observed.prepare(main.rig, "observed", windows)
     start_ns = time.monotonic_ns() + slack_ns
     for flow, clocks in zip(flows, before, strict=True):
@@ -235,7 +235,7 @@ async def measure_idle(
         await session.prepare(account.hosts[host]["job"])
     for host, session in sessions.items():
         account.hosts[host]["ready"] = _content(await session.ready(_READY_TIMEOUT_S))
-    start_ns = time.monotonic_ns() + _SLACK_NS
+    start_ns = time.monotonic_ns() + _SLACK_NS * rig.patience
     await _arm(rig, account, before, start_ns, sessions)
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     results = await together(
@@ -429,9 +429,3 @@ def _unknown(role: str, job: dict[str, Any], cpus: tuple[int, ...]) -> dict[str,
 
 def _content(message: Message) -> Message:
     return {key: value for key, value in message.items() if key != "type"}
-
-
-async def recover(rig: Rig, failure: TrialError) -> None:
-    """Brings the rig back to where another trial can run. Raises AccessError."""
-    await asyncio.shield(rig.abort(f"the trial failed: {failure.what}"))
-    await rig.mend()

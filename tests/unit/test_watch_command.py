@@ -48,6 +48,38 @@ def test_the_board_of_a_finished_campaign(finished: Path) -> None:
     assert ending(board) == "the campaign has ended: 4 of 4 trials finished"
 
 
+def test_who_comes_late_has_the_trials_before_whole(tmp_path: Path) -> None:
+    whole = make_campaign(
+        tmp_path / "whole",
+        [({"connections": 1, "size": 65536}, Truth())],
+        layout=Layout(replicates=1, idle=()),
+    )
+    folder = unfinished(tmp_path / "c")
+    feed = Feed(folder)
+    try:
+        feed.event("begin", name="made", trials=4, pid=1)
+        tell_trial(feed, 0, intervals=4, pace=lambda _: None, end=False)
+        # Its records go from the feed when it is stored.
+        stored = folder / "trials" / "00000-1"
+        shutil.copytree(whole / "trials" / "00000-1", stored)
+        manifest = json.loads((stored / "manifest.json").read_text())
+        manifest["windows"] |= {"warm_up_ns": 10**9, "measured_ns": 10 * 10**9}
+        (stored / "manifest.json").write_text(json.dumps(manifest))
+        feed.end_trial("00000-1", status="finished", reason=None)
+        tell_trial(feed, 1, intervals=2, pace=lambda _: None, end=False)
+        until(lambda: not list(folder.glob("feed/*00000-1*")) and list(folder.glob("feed/*00001-1*")))
+        board = Board(folder)
+        until(lambda: (board.refresh(), len(board.samples) == 4)[1])
+        first = board.trials["00000-1"]
+        assert first["status"] == "finished"
+        assert first["length_s"] == pytest.approx(11.0), "ten intervals and a warm-up, as the store has them"
+        assert len(board.samples_of("00000-1")) == 22
+        assert board.current == "00001-1"
+    finally:
+        feed.close("finished")
+    board.close()
+
+
 def test_a_live_board_tells_what_happens(tmp_path: Path) -> None:
     folder = unfinished(tmp_path / "c")
     feed = Feed(folder)

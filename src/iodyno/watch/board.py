@@ -6,6 +6,7 @@ page that lost its connection goes on where it was.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -255,12 +256,30 @@ class Board:
             trial["status"] = line["status"]
             trial["reason"] = (line["reason"] or {}).get("what")
         if name == self.current:
-            if len(self.samples) < _KEPT_SAMPLES:
+            if self._all_followed():
                 self._kept[name] = list(self.samples)  # else it is read from the store
+            elif trial is not None and not self.samples:
+                # Who came when it was over knows neither when its first interval began nor how long it took.
+                self._describe(trial)
             self.current = None
         self._cutter.forget(name)
         if trial is not None:
             self._say("trials", [trial])
+
+    def _all_followed(self) -> bool:
+        """Whether every interval of the trial under way was seen, from the first on, and is still kept."""
+        seen: dict[str, int] = {}
+        for sample in self.samples:
+            if sample.index != seen.get(sample.host, 0):
+                return False
+            seen[sample.host] = sample.index + 1
+        return bool(seen)
+
+    def _describe(self, trial: dict[str, Any]) -> None:
+        """What the store has of a trial; nothing changes where it has none."""
+        with contextlib.suppress(StoreError):
+            found = stored.read_description(self.folder, trial["trial"])
+            trial |= {key: found[key] for key in ("start_s", "length_s", "doubts")}
 
     def _drop_current(self) -> None:
         """A trial that was neither finished nor failed was stopped, and is not stored."""
@@ -277,7 +296,7 @@ class Board:
         sample = self._cutter.cut(name, line)
         at_s = line["at_ns"] / 1e9
         if not self.samples:
-            trial["start_s"] = at_s - (sample.end_s - sample.begin_s)
+            trial["start_s"] = at_s - sample.end_s
             self._say("trials", [trial])
         trial["length_s"] = max(trial["length_s"], sample.end_s)
         self.samples.append(sample)

@@ -71,7 +71,7 @@ setInterval(() => {
 }, 250);
 
 // Panels.
-function addPanel(spec, focus = false) {
+function addPanel(spec, focus = "") {
   const node = $("panel").content.firstElementChild.cloneNode(true);
   const panel = { statistic: spec.statistic, by: spec.by, only: spec.only ?? [], node, slots: new Map(), selected: null, drawn: null };
   const pick = name => node.querySelector(name);
@@ -86,7 +86,8 @@ function addPanel(spec, focus = false) {
   panels.push(panel);
   $("panels").append(node);
   changed(panel);
-  if (focus) { node.scrollIntoView({ block: "nearest" }); pick(".statistic").focus(); }
+  // Where nothing is left to choose the title is next: a choice would take the keys of the page.
+  if (focus) { node.scrollIntoView({ block: "nearest" }); pick("h2").tabIndex = -1; pick(focus).focus(); }
 }
 function changed(panel) {
   panel.slots.clear(); panel.selected = null; panel.producers.hidden = true; panel.keysText = "";
@@ -215,7 +216,7 @@ function showProducers(panel, selected, cell) {
     const others = cells.dimensions(panel.statistic).filter(name => !fixed.has(name) && (selected.key === "others" ? name === panel.by : name !== panel.by && name !== only.dimension));
     const head = document.createElement("p"), tables = document.createElement("div");
     tables.className = "tables";
-    head.textContent = `${statistic.title}, ${NAMES[selected.key] ?? selected.key}, ${cell ? `at ${clock(cell.at)}, ${cell.window.replace("_", "-")} window` : "mean of what is shown"}: who produced it`;
+    head.textContent = `${statistic.title}, ${NAMES[selected.key] ?? selected.key}, ${cell ? `at ${clock(cell.at)}, ${cell.window.replace("_", "-")} window` : `mean of ${clock(at[0])} to ${clock(at[1])}`}: who produced it`;
     for (const by of others) {
       const rates = [...cells.mean(over, { statistic: panel.statistic, by, only: wanted })].filter(([key]) => selected.key !== "others" || !panel.slots.has(key)).sort((a, b) => b[1] - a[1]);
       const total = rates.reduce((sum, [, rate]) => sum + rate, 0), table = document.createElement("table");
@@ -224,7 +225,7 @@ function showProducers(panel, selected, cell) {
         const row = table.insertRow(), drill = document.createElement("button");
         drill.textContent = NAMES[key] ?? key;
         drill.title = `Show only this, by ${by}`;
-        drill.onclick = () => addPanel({ statistic: panel.statistic, by: by === panel.by ? others.find(name => name !== by) ?? "host" : by, only: [...wanted, { dimension: by, key }] }, true);
+        drill.onclick = () => addPanel({ statistic: panel.statistic, by: by === panel.by ? others.find(name => name !== by) ?? "host" : by, only: [...wanted, { dimension: by, key }] }, "h2");
         row.insertCell().append(drill);
         row.insertCell().textContent = amount(rate, statistic.unit);
         row.insertCell().textContent = total ? `${(100 * rate / total).toFixed(1)} %` : "";
@@ -232,6 +233,7 @@ function showProducers(panel, selected, cell) {
       if (rates.length > MOST_ROWS) table.insertRow().insertCell().textContent = `and ${rates.length - MOST_ROWS} more`;
       if (rates.length > (by === "group" ? 1 : 0)) tables.append(table); // one group alone tells nothing
     }
+    if (!tables.children.length) head.textContent = head.textContent.replace(/: who produced it$/, ": nothing is there. A click on what is coloured tells who produced it.");
     panel.producers.replaceChildren(head, tables);
   }
   redraw();
@@ -371,7 +373,7 @@ events.addEventListener("beat", hear);
 $("play").onclick = () => setPlaying(!(view.playing && (view.end !== null || isLive())));
 $("live").onclick = goLive;
 $("span").onchange = event => { view.span = event.target.value; remember(); redraw(); };
-$("add").onclick = () => addPanel({ statistic: "cpu", by: "host" }, true);
+$("add").onclick = () => addPanel({ statistic: "cpu", by: "host" }, ".statistic");
 $("help").onclick = () => { $("keys").hidden = !$("keys").hidden; $("help").setAttribute("aria-expanded", String(!$("keys").hidden)); };
 function moveCursor(by) {
   const shown = cells.between(...range());

@@ -153,6 +153,10 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
                 let datagrams = sent.totals.datagrams;
                 assert_eq!(datagrams.sent, open.begun, "{case}");
                 assert_eq!(open.response_time.count(), sent.totals.operations, "{case}");
+                if workload == Workload::Stream {
+                    let calls = sent.totals.batch.unwrap().since(&Snapshot::default());
+                    assert_eq!(calls.sum_ns, datagrams.sent, "{case}: messages of {} calls", calls.count);
+                }
                 let lost = datagrams.lost + received.totals.datagrams.lost;
                 assert_eq!(
                     open.begun,

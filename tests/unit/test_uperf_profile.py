@@ -194,6 +194,14 @@ def test_a_mistake_is_said_with_its_line_and_what_is_allowed(text: str, line: in
     assert said in message
 
 
+def test_a_group_within_a_group_is_one_mistake() -> None:
+    inner = '<group nthreads="1">\n<transaction><flowop type="nop"/></transaction>\n</group>'
+    message = mistakes(f'<profile>\n<group nprocs="2">\n{inner}\n</group>\n</profile>\n')
+    assert "profile.xml:3:" in message
+    assert "within the <group> of line 2" in message
+    assert "nothing opens" not in message
+
+
 def test_all_mistakes_are_said_at_once() -> None:
     message = mistakes(wrapped('<flowop type="wriet"/>\n<flowop type="read" options="siez=1"/>'))
     assert "profile.xml:4:" in message

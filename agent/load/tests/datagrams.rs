@@ -153,6 +153,10 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
                 let datagrams = sent.totals.datagrams;
                 assert_eq!(datagrams.sent, open.begun, "{case}");
                 assert_eq!(open.response_time.count(), sent.totals.operations, "{case}");
+                if workload == Workload::Stream {
+                    let calls = sent.totals.batch.unwrap().since(&Snapshot::default());
+                    assert_eq!(calls.sum_ns, datagrams.sent, "{case}: messages of {} calls", calls.count);
+                }
                 let lost = datagrams.lost + received.totals.datagrams.lost;
                 assert_eq!(
                     open.begun,
@@ -162,6 +166,29 @@ fn an_open_loop_begins_what_is_due_and_counts_it() {
             }
         }
     }
+}
+
+#[test]
+fn a_sender_that_is_behind_is_late_and_does_not_wait_for_itself() {
+    // All flows are one worker's, who is asked for more than any can send: each flow would have been free.
+    let mut sender = exchange(Role::Send, Driver::Epoll, Interface::ReadWrite, 8, 1);
+    sender.workload = Workload::Stream;
+    sender.cpus = iodyno_sys::affinity::allowed().unwrap()[..1].to_vec();
+    sender.arrivals = Some(Arrivals {
+        law: Law::Poisson {},
+        operations: 20_000_000,
+        period_ns: Nanos::SECOND,
+        per_connection: false,
+        seed: 7,
+    });
+    let mut receiver = exchange(Role::Receive, Driver::Threads, Interface::ReadWrite, 8, 1);
+    receiver.workload = Workload::Stream;
+    let (sent, _) = run(&sender, &receiver);
+    let open = sent.totals.open_loop.unwrap();
+    assert!(open.missed > 0);
+    let [late, waiting] =
+        [&open.lateness, &open.waiting].map(|times| times.since(&Snapshot::default()).sum_ns);
+    assert!(late > waiting, "late by {late} ns, waiting {waiting} ns");
 }
 
 #[test]

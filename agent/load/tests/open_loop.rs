@@ -2,7 +2,7 @@
 
 mod pair;
 
-use iodyno_core::arrivals::{Arrivals, Law};
+use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::histogram::{Histogram, Snapshot};
 use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
@@ -115,6 +115,48 @@ fn a_stream_has_arrivals_too() {
         check_accounts(&sent, 1);
         assert_eq!(sent.totals.bytes, received.totals.bytes);
         assert!(open(&sent).due.abs_diff(400) < 100, "{}", open(&sent).due);
+    }
+}
+
+#[test]
+fn messages_that_are_due_together_go_in_one_call_and_each_counts_from_its_own_instant() {
+    for driver in DRIVERS {
+        // One every 200 ns, which is less than a call takes.
+        let mut sender = job(Role::Send, driver, 2, 64, 300);
+        sender.arrivals = arrivals(Law::Poisson {}, 5_000_000);
+        let (sent, received) = run(&sender, &job(Role::Receive, driver, 2, 64, 300));
+        check_accounts(&sent, 1);
+        assert_eq!(sent.totals.connections_lost, 0, "{:?}", sent.totals.lost_reason);
+        assert_eq!(sent.totals.bytes, received.totals.bytes);
+        // What the stop cut off is not complete: 64 messages of each connection at most.
+        let (open, operations) = (open(&sent), sent.totals.operations);
+        assert!(open.begun.abs_diff(operations) <= 2 * 64, "{driver:?}: {} of {operations}", open.begun);
+        assert!(sent.totals.bytes.abs_diff(operations * 64) <= 2 * 64 * 64);
+        let calls = all(sent.totals.batch.as_ref().unwrap());
+        assert_eq!(calls.sum_ns, open.begun, "{driver:?}: messages of {} calls", calls.count);
+        assert!(calls.count < open.begun, "{driver:?}: {} calls", calls.count);
+        // Every one that was begun had its own instant: together they waited for all the time between due and begun.
+        assert!(all(&open.lateness).sum_ns + all(&open.waiting).sum_ns > 0);
+    }
+}
+
+#[test]
+fn messages_that_are_joined_keep_their_sizes_in_order() {
+    for driver in DRIVERS {
+        let mut sender = job(Role::Send, driver, 1, 900, 200);
+        sender.arrivals = arrivals(Law::Constant {}, 3_000_000);
+        sender.message_sizes = Some(Sizes::Trace { sizes_bytes: [1, 900, 7].map(Bytes).to_vec() });
+        let (sent, received) = run(&sender, &job(Role::Receive, driver, 1, 900, 200));
+        let operations = sent.totals.operations;
+        let whole = operations / 3 * 908 + [0, 1, 901][(operations % 3) as usize];
+        // The last call may have been cut off by the stop within a message.
+        assert!(
+            (whole..whole + 900).contains(&sent.totals.bytes),
+            "{driver:?}: {} of {whole}",
+            sent.totals.bytes
+        );
+        assert_eq!(sent.totals.bytes, received.totals.bytes);
+        assert!(all(sent.totals.batch.as_ref().unwrap()).count < operations, "{driver:?}");
     }
 }
 

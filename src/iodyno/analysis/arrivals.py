@@ -57,6 +57,18 @@ def operations(trial: Trial) -> Measured:
     return total_ratio([(record.operations, record.span_ns) for record in sender.measured], scale=1e9)
 
 
+def messages_per_call(trial: Trial) -> Measured:
+    """Messages that one call of the sender of a stream handed over, on average: in an open loop, those that were due by then."""
+    sender = trial.end("send")
+    if sender is None:
+        return missing("the trial has no sender")
+    handed = [found for record in sender.measured if (found := sender.batches.get(record.index))]
+    if not handed:
+        return missing("a call of this sender takes one message")
+    # The histogram of messages a call has their number where others have nanoseconds.
+    return total_ratio([(float(h.sum_ns), float(h.count)) for h in handed])
+
+
 def missed_ratio(trial: Trial) -> Measured:
     """Of the arrivals that were due in the measured window, the share that was never begun.
 

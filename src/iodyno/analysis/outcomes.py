@@ -87,6 +87,7 @@ OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "response_time_p99_ns": partial(arrivals.response_time_quantile, q=0.99),
     "response_time_p999_ns": partial(arrivals.response_time_quantile, q=0.999),
     "lateness_p50_ns": partial(arrivals.lateness_quantile, q=0.5),
+    "messages_per_call_mean": arrivals.messages_per_call,
     "retransmits_per_segment": flows.retransmits_per_segment,
     "device_segment_bytes": flows.device_segment_bytes,
     "segments_per_ack": flows.segments_per_ack,

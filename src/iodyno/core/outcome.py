@@ -78,6 +78,11 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             better="lower",
         ),
         OutcomeKind(
+            "messages_per_call_mean",
+            "1",
+            "Messages that one call of the sender of a stream took on average: those that were due together.",
+        ),
+        OutcomeKind(
             "cpu_ns_per_kib",
             "ns/KiB",
             "CPU time of the host, less its background, per KiB delivered.",

@@ -16,8 +16,8 @@ pub(super) struct Arrivals<'a> {
 pub(super) struct Claim {
     /// When the claimed arrival is due; 0: none is claimed.
     pub due: u64,
-    /// When the flow had room for it.
-    free: u64,
+    /// When the flow had room for it, had the generator never been late.
+    pub free: u64,
 }
 
 impl<'a> Arrivals<'a> {
@@ -27,20 +27,22 @@ impl<'a> Arrivals<'a> {
         Some(Arrivals { open, times: open.times(worker) })
     }
 
-    /// The next arrival, for a flow that has room since `now`.
+    /// The next arrival, for a flow that has room since `free`.
     #[inline]
-    pub(super) fn claim(self, flow: u32, now: u64) -> Claim {
+    pub(super) fn claim(self, flow: u32, free: u64) -> Claim {
         // 0 stands for none.
-        Claim { due: self.open.claim(flow as usize).max(1), free: now }
+        Claim { due: self.open.claim(flow as usize).max(1), free }
     }
 
-    /// The operation of a claim began at `begun`.
+    /// The operation of a claim began at `begun`; how late that was.
     #[inline]
-    pub(super) fn begun(self, claim: Claim, begun: u64) {
-        self.times.lateness.record(begun.saturating_sub(claim.due.max(claim.free)));
+    pub(super) fn begun(self, claim: Claim, begun: u64) -> u64 {
+        let late = begun.saturating_sub(claim.due.max(claim.free));
+        self.times.lateness.record(late);
         if claim.free > claim.due {
             self.times.waiting.record(claim.free - claim.due);
         }
+        late
     }
 
     /// An operation that was due then ended `now`.

@@ -394,7 +394,9 @@ impl Client<'_> {
             }
             self.sequences[0] = (sequence, bytes);
             match self.hand_over(flow, 1) {
-                Turn::Done => arrivals.begun(claim, begun),
+                Turn::Done => {
+                    arrivals.begun(claim, begun);
+                }
                 turn => return turn,
             }
             flow.claim = Claim::default();

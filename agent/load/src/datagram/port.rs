@@ -18,6 +18,7 @@ use crate::error::LoadError;
 use crate::rings::frames::Frames;
 use crate::transport::datagram::{Header, Mark};
 use crate::worker::shared::{Shared, State};
+use crate::workload::most_joined;
 
 /// chosen: most datagrams that the kernel joins, with room: kernels join up to 64 (`UDP_GRO_CNT_MAX`) and pass on what
 /// was never cut, up to 128.
@@ -98,9 +99,14 @@ impl<'a> Port<'a> {
             }
             Driver::Rings => (Way::Frames(Box::new(Frames::open(shared, &sockets)?)), RING_ROOM),
             Driver::Threads | Driver::Epoll | Driver::Reflector => {
-                let calls = calls(job.interface);
+                let joined = most_joined(job) as usize;
+                let calls = match calls(job.interface) {
+                    Calls::Plain | Calls::Message if joined > 1 => Calls::Batch,
+                    calls => calls,
+                };
                 let room = match calls {
                     Calls::Plain | Calls::Message => 1,
+                    Calls::Batch if job.interface != Interface::Batch => joined,
                     Calls::Batch => batch,
                     // An answer to each of what was joined.
                     Calls::Segments if job.role == Role::Receive => MOST_JOINED,

@@ -177,7 +177,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Whichever flow has claimed the next arrival. A sender that is behind hands over as many as one call takes.
+    /// Whichever flow has claimed the next arrival. What else is due by then goes with it, as many as one call takes.
     fn send_when_due(
         &mut self,
         flows: &mut [Flow],
@@ -198,7 +198,8 @@ impl Sender<'_> {
             while ready < due.len() && claimed[at].due <= self.worker.now {
                 due[ready] = claimed[at];
                 ready += 1;
-                claimed[at] = arrivals.claim(flow.number, self.worker.now);
+                // Those of one call do not wait for each other.
+                claimed[at] = arrivals.claim(flow.number, claimed[at].free);
             }
             let mut sent = 0;
             while sent < ready && flow.open && !self.worker.is_due() {
@@ -208,11 +209,17 @@ impl Sender<'_> {
                     Sent::Full | Sent::NoMemory => self.worker.pause(self.worker.now + AGAIN.0),
                     Sent::Broken(number) => self.lose(flow, number),
                 }
-                for claim in &due[sent..sent + (flow.next - before) as usize] {
-                    arrivals.begun(*claim, begun);
+                let (first, mut late) = (sent, 0);
+                sent += (flow.next - before) as usize;
+                for claim in &due[first..sent] {
+                    late = arrivals.begun(*claim, begun);
                     arrivals.ended(claim.due, self.worker.now);
                 }
-                sent += (flow.next - before) as usize;
+                // The socket took so long; but what the generator was late by is not its doing (Lindley's recursion, as in
+                // `workload::open`).
+                let free = self.worker.now.saturating_sub(late);
+                due[sent..ready].iter_mut().for_each(|claim| claim.free = free);
+                claimed[at].free = free;
             }
             if flow.open {
                 claims.push(Reverse((claimed[at].due, at)));

@@ -120,7 +120,8 @@ fn arrive<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(us
     };
     submit(shared, number, |at| {
         let (activity, link) = make(at);
-        (Open::around(activity, &shared.job, arrivals, at, number), link)
+        let calls = shared.counters.batches(number);
+        (Open::around(activity, &shared.job, arrivals, at, number, calls), link)
     });
 }
 

@@ -47,7 +47,8 @@ fn run<A: Activity>(
     let mut turn_begun = worker.now;
     loop {
         match activity.step(link, worker, cell) {
-            Step::Pausing(until) => {
+            // A pause that is over before it began is none: the thread has had its turn all the same.
+            Step::Pausing(until) if until > worker.now => {
                 worker.pause(until);
                 turn_begun = worker.now;
                 if A::UNTIL_DUE && worker.is_due() {
@@ -55,7 +56,7 @@ fn run<A: Activity>(
                     return worker.concluded(connection);
                 }
             }
-            Step::On | Step::Waiting => {
+            Step::On | Step::Waiting | Step::Pausing(_) => {
                 if A::UNTIL_DUE && worker.is_due() && !activity.in_hand() {
                     link.finish();
                     return worker.concluded(connection);

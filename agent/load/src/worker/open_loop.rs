@@ -89,6 +89,19 @@ impl OpenLoop {
         self.claim_numbered(connection).1
     }
 
+    /// The instant of the next arrival, if that has come `now`: it is that of `connection`, too.
+    #[inline]
+    pub fn claim_due(&self, connection: usize, now: u64) -> Option<u64> {
+        let own = self.queues.len() > 1;
+        let mut queue = locked(&self.queues[if own { connection } else { 0 }]);
+        let due = self.start.load(Relaxed).saturating_add(queue.schedule.next().0);
+        if due > now {
+            return None;
+        }
+        queue.schedule.advance();
+        Some(due)
+    }
+
     /// The same with the number of arrivals before it.
     #[inline]
     pub fn claim_numbered(&self, connection: usize) -> (u64, u64) {

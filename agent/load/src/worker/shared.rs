@@ -20,7 +20,7 @@ use crate::transport::calls::Means;
 use crate::transport::meeting::Listening;
 use crate::transport::tls::{Session, Terms};
 use crate::workload::script::Live;
-use crate::workload::{LONGEST_CALL_BYTES, READ_BYTES};
+use crate::workload::{most_joined, LONGEST_CALL_BYTES, READ_BYTES};
 
 /// chosen: workers share receive scratches beyond this many; a read that goes where another CPU's read goes
 /// costs time, and of a few running threads hardly two meet in one of these.
@@ -130,7 +130,8 @@ impl Shared {
             (Workload::Script, _) => (crate::workload::LONGEST_CALL_BYTES, true),
             _ => (1, true),
         };
-        let source_bytes = sent.min(LONGEST_CALL_BYTES);
+        let together = u64::from(most_joined(job));
+        let source_bytes = (sent * together).min(LONGEST_CALL_BYTES);
         let source = SendSource::new(source_bytes as usize).map_err(|error| memory(&error))?;
         let means = Means::of(job, &sockets, &source)
             .map_err(|error| LoadError::refused(&error, "open what the calls need", "interface"))?;
@@ -144,7 +145,8 @@ impl Shared {
         }
         let on_a_ring = job.driver == Driver::Rings
             || job.transport.is_datagram() && job.driver == Driver::IoUring && datagram::is_server(job);
-        if matches!(job.interface, Interface::Batch | Interface::Segments) || on_a_ring {
+        let joins = most_joined(job) > 1;
+        if matches!(job.interface, Interface::Batch | Interface::Segments) || on_a_ring || joins {
             counters = counters.with_batches(workers);
         }
         Ok(Shared {

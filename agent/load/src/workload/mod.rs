@@ -13,6 +13,7 @@ pub(crate) mod stream;
 
 use std::io;
 
+use iodyno_core::job::{Direction, Job, Role, Workload};
 use iodyno_sys::epoll::Interest;
 use iodyno_sys::errno;
 
@@ -47,6 +48,12 @@ pub(crate) trait Activity {
     fn resting_interest(&self) -> Interest {
         Interest::Nothing
     }
+    /// Operations that one call may begin together; they end in the order in which they began.
+    fn most_joined(&self) -> u32 {
+        1
+    }
+    /// So many operations begin together `now`, [`Activity::most_joined`] at most and more than 1, with the next call.
+    fn join(&mut self, _operations: u32, _now: u64) {}
     /// Whether something is in hand that must come to its end although the load is due to stop.
     fn in_hand(&self) -> bool {
         false
@@ -62,6 +69,26 @@ pub(crate) trait Activity {
 /// chosen: most bytes that one send call hands over. Longer messages take several calls, so that a message
 /// of a gigabyte neither needs a gigabyte of memory nor keeps the load on long after it is due to stop.
 pub(crate) const LONGEST_CALL_BYTES: u64 = 1 << 20;
+/// chosen: messages of an open loop that one call of a stream hands over when they are all due. At 64 the cost of a call
+/// is a small part of that of its bytes.
+const MOST_JOINED: u64 = 64;
+/// chosen: most bytes that are joined: beyond, a call costs little beside its bytes.
+const JOINED_BYTES: u64 = 64 << 10;
+
+/// Messages of a sender's stream that one of its calls may hand over when all are due; 1: they stay apart.
+pub(crate) fn most_joined(job: &Job) -> u32 {
+    let alone = job.arrivals.is_none()
+        || job.role != Role::Send
+        || job.workload != Workload::Stream
+        || job.direction != Direction::Forward
+        || job.burst > 1
+        || job.plays_application();
+    match alone {
+        true => 1,
+        false => (JOINED_BYTES / job.message_bytes.0.max(1)).clamp(1, MOST_JOINED) as u32,
+    }
+}
+
 /// chosen: length of a read. Measured: 64 to 256 KiB are alike.
 pub(crate) const READ_BYTES: usize = 128 << 10;
 

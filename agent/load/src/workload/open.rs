@@ -6,6 +6,9 @@
 //! Wierman and Harchol-Balter, "Open versus closed", NSDI 2006). The first counts from the arrival, each other from
 //! the end of the one before or of its pause.
 
+use std::collections::VecDeque;
+
+use iodyno_core::histogram::Recorder;
 use iodyno_core::job::Job;
 use iodyno_sys::epoll::Interest;
 
@@ -37,17 +40,25 @@ pub(crate) struct Open<'a, A> {
     late: u64,
     /// When the operation in hand was to begin; 0: when it begins.
     intended: u64,
+    /// The same of those that one call began behind it.
+    joined: VecDeque<u64>,
+    /// Operations that one call may begin, and how many each began, where that may be more than one.
+    most_joined: u32,
+    calls: Option<&'a Recorder>,
 }
 
 impl<'a, A: Activity> Open<'a, A> {
-    /// `connection`: whose activity it is; `number`: of the worker that carries it out.
+    /// `connection`: whose activity it is; `number`: of the worker that carries it out; `calls`: where it says how many
+    /// operations a call began.
     pub(crate) fn around(
         activity: A,
         job: &Job,
         arrivals: &'a OpenLoop,
         connection: usize,
         number: usize,
+        calls: Option<&'a Recorder>,
     ) -> Self {
+        let most_joined = activity.most_joined();
         Open {
             activity,
             arrivals,
@@ -59,6 +70,9 @@ impl<'a, A: Activity> Open<'a, A> {
             free: 0,
             late: 0,
             intended: 0,
+            joined: VecDeque::with_capacity(most_joined as usize),
+            most_joined,
+            calls,
         }
     }
 
@@ -71,13 +85,39 @@ impl<'a, A: Activity> Open<'a, A> {
 
     #[inline]
     fn begin(&mut self, now: u64) {
-        let in_time = self.due.max(self.free);
-        if in_time > self.due {
-            self.times.waiting.record(in_time - self.due);
+        self.note_begin(self.due, now);
+        (self.intended, self.due, self.left) = (self.due, 0, self.burst);
+        if self.most_joined > 1 {
+            self.join(now);
+        }
+    }
+
+    /// The arrival of `due` begins `now`.
+    #[inline]
+    fn note_begin(&mut self, due: u64, now: u64) {
+        let in_time = due.max(self.free);
+        if in_time > due {
+            self.times.waiting.record(in_time - due);
         }
         self.late = now.saturating_sub(in_time);
         self.times.lateness.record(self.late);
-        (self.intended, self.due, self.left) = (self.due, 0, self.burst);
+    }
+
+    /// Whatever else is due begins with the same call: each counts from its own instant, and none waits for the others.
+    #[inline]
+    fn join(&mut self, now: u64) {
+        while self.left < self.most_joined {
+            let Some(due) = self.arrivals.claim_due(self.connection, now) else { break };
+            self.note_begin(due, now);
+            self.joined.push_back(due);
+            self.left += 1;
+        }
+        if self.left > 1 {
+            self.activity.join(self.left, now);
+        }
+        if let Some(calls) = self.calls {
+            calls.record(u64::from(self.left));
+        }
     }
 
     /// The connection was ready although nothing was asked of it: it ended or broke.
@@ -156,20 +196,20 @@ impl<A: Activity> Activity for Open<'_, A> {
         }
         for _ in 0..complete {
             self.times.response.record(worker.now.saturating_sub(self.intended));
+            self.intended = self.joined.pop_front().unwrap_or(self.intended);
         }
         self.left = self.left.saturating_sub(complete as u32);
         if self.left > 0 {
-            self.intended = 0;
+            if self.burst > 1 {
+                self.intended = 0;
+            }
             return step;
         }
         if !matches!(step, Step::On | Step::Waiting) || worker.is_due() {
             return step;
         }
         self.claim(worker.now);
-        if self.due > worker.now {
-            self.rest(worker)
-        } else {
-            Step::On
-        }
+        // Where it is due already, those of other connections that were due before it have their turn first.
+        self.rest(worker)
     }
 }

@@ -1,11 +1,13 @@
 //! Bulk transmit: messages of one size, one after the other, as fast as they are accepted; the other end
 //! reads whatever there is.
 
+use std::collections::VecDeque;
+
 use iodyno_core::job::Job;
 use iodyno_sys::epoll::Interest;
 
 use super::lengths::Lengths;
-use super::{refused, Activity, Step};
+use super::{most_joined, refused, Activity, Step};
 use crate::transport::Link;
 use crate::worker::counters::Cell;
 use crate::worker::Worker;
@@ -35,6 +37,10 @@ pub(crate) struct Transmit {
     left: u64,
     /// When its first byte was first offered.
     begun: u64,
+    /// Lengths of the messages that are in hand behind it, and their sum. The first call begins them all.
+    joined: VecDeque<u64>,
+    joined_bytes: u64,
+    most_joined: u32,
     /// Whether another activity receives on the same connection: its bytes are those that count there.
     beside: bool,
 }
@@ -43,12 +49,39 @@ impl Transmit {
     /// As `job` has it, on one of its connections.
     pub(crate) fn of(job: &Job, connection: usize) -> Self {
         let lengths = Lengths::of(job, connection);
-        Transmit { lengths, message_bytes: job.message_bytes.0, left: 0, begun: 0, beside: false }
+        let most_joined = most_joined(job);
+        Transmit {
+            lengths,
+            message_bytes: job.message_bytes.0,
+            left: 0,
+            begun: 0,
+            joined: VecDeque::with_capacity(most_joined as usize),
+            joined_bytes: 0,
+            most_joined,
+            beside: false,
+        }
     }
 
     /// The same on a connection that receives, too.
     pub(crate) fn beside(job: &Job, connection: usize) -> Self {
         Transmit { beside: true, ..Transmit::of(job, connection) }
+    }
+}
+
+impl Transmit {
+    /// The kernel took so many bytes of what is in hand.
+    #[inline]
+    fn take_off(&mut self, mut bytes: u64, worker: &Worker<'_>, cell: &Cell) {
+        while bytes >= self.left {
+            bytes -= self.left;
+            worker.completed(cell, self.begun);
+            let Some(next) = self.joined.pop_front() else {
+                self.left = 0;
+                return;
+            };
+            (self.left, self.joined_bytes) = (next, self.joined_bytes - next);
+        }
+        self.left -= bytes;
     }
 }
 
@@ -58,6 +91,19 @@ impl Activity for Transmit {
     #[inline]
     fn interest(&self) -> Interest {
         Interest::Writable
+    }
+
+    fn most_joined(&self) -> u32 {
+        self.most_joined
+    }
+
+    fn join(&mut self, operations: u32, now: u64) {
+        (self.left, self.begun) = (self.lengths.next(), now);
+        for _ in 1..operations {
+            let bytes = self.lengths.next();
+            self.joined.push_back(bytes);
+            self.joined_bytes += bytes;
+        }
     }
 
     fn calls_per_visit(&self, connections: usize) -> u32 {
@@ -80,20 +126,17 @@ impl Activity for Transmit {
             self.begun = worker.now;
         }
         let source = worker.source();
-        let offered = &source[..source.len().min(self.left as usize)];
+        let offered = &source[..source.len().min((self.left + self.joined_bytes) as usize)];
         let outcome = link.send(offered);
         worker.tick();
         match outcome {
             Ok(accepted) => {
-                self.left -= accepted as u64;
                 if self.beside {
                     worker.sent_beside(cell, accepted as u64, self.begun);
                 } else {
                     worker.moved(cell, accepted as u64, self.begun);
                 }
-                if self.left == 0 {
-                    worker.completed(cell, self.begun);
-                }
+                self.take_off(accepted as u64, worker, cell);
                 // A short count means that the socket buffer is full: asking again would only say so.
                 if accepted == offered.len() {
                     Step::On

@@ -212,6 +212,14 @@ class _Reading:
         if len(self.open) < level:
             text = f"found <{tag.name}> outside of a <{_LEVELS[level - 1]}>, allowed: within one"
             return self.note(tag.line, self.place(), text)
+        if tag.name == "group" and len(self.open) == level + 1 and not self.open[level].children:
+            # It is not what was forgotten to be closed: nothing is in it. Its end is that of a tag nobody knows.
+            outer = self.open[level].tag
+            self.unknown.append(tag.name)
+            text = (
+                f"found <group> within the <group> of line {outer.line}, allowed: groups one after the other"
+            )
+            return self.note(tag.line, self.place(), text)
         while len(self.open) > level:
             unclosed = self.open[-1].tag
             if unclosed.name != "flowop":
@@ -230,10 +238,12 @@ class _Reading:
         """`</name>`."""
         names = [entry.tag.name for entry in self.open]
         if tag.name not in names:
+            if tag.name in self.unknown:
+                return self.unknown.remove(tag.name)
             # A flowop that a tag after it has ended already.
             if tag.name != "flowop":
                 self.note(tag.line, self.place(), f"found </{tag.name}>, which nothing opens")
-            return
+            return None
         while self.open[-1].tag.name != tag.name:
             unclosed = self.open[-1].tag
             if unclosed.name != "flowop":
@@ -242,6 +252,7 @@ class _Reading:
                 )
             self.finish()
         self.finish()
+        return None
 
     def end(self, line: int) -> None:
         """The end of the file."""

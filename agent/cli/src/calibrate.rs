@@ -4,6 +4,7 @@
 //! no longer small against what is measured.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use iodyno_core::histogram::Recorder;
 use iodyno_core::job::Driver;
@@ -95,6 +96,46 @@ pub fn print(json: bool) -> io::Result<()> {
     writeln!(out, "\nCPU time of one reading of each sensor")?;
     for SensorCost { sensor, cost_ns } in &c.sensors {
         writeln!(out, "  {sensor:<22}  {:.1} us", cost_ns.0 as f64 / 1e3)?;
+    }
+    Ok(())
+}
+
+/// Time in programs at the block layer.
+#[derive(Serialize)]
+struct BlockPrograms {
+    programs: &'static str,
+    runs_per_operation: f64,
+    operation_ns: f64,
+    least_ns: f64,
+    most_ns: f64,
+}
+
+/// Measures and prints what programs at the block layer take for an operation, with reads of a file or device.
+pub fn print_block(file: &Path, json: bool) -> io::Result<()> {
+    let costs = iodyno_sense::block_operation_costs(file).map_err(io::Error::other)?;
+    let rows: Vec<BlockPrograms> = costs
+        .into_iter()
+        .map(|cost| BlockPrograms {
+            programs: cost.programs,
+            runs_per_operation: cost.runs,
+            operation_ns: cost.median_ns,
+            least_ns: cost.least_ns,
+            most_ns: cost.most_ns,
+        })
+        .collect();
+    let mut out = io::stdout();
+    if json {
+        return writeln!(out, "{}", serde_json::to_string_pretty(&rows)?);
+    }
+    writeln!(out, "time in programs for an operation of the block layer (median of 25 turns, least, most)")?;
+    for row in rows {
+        let name = row.programs;
+        let (runs, median) = (row.runs_per_operation, row.operation_ns);
+        writeln!(
+            out,
+            "  {name:<40}  {runs:.1} runs  {median:.0} ns [{:.0}, {:.0}]",
+            row.least_ns, row.most_ns
+        )?;
     }
     Ok(())
 }

@@ -71,6 +71,9 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Measure only programs at the block layer, with reads of this file or device past the page cache
+        #[arg(long, value_name = "FILE")]
+        block: Option<PathBuf>,
     },
     /// Print what this agent says of its host
     Facts,
@@ -107,7 +110,8 @@ fn main() -> ExitCode {
         Command::Restore { journal } => guard::print_restored(journal),
         Command::Reduce(options) => return reduce::run(&options),
         Command::TraceBlock(options) => return trace_block::run(&options),
-        Command::Calibrate { json } => calibrate::print(json),
+        Command::Calibrate { json, block: Some(file) } => calibrate::print_block(&file, json),
+        Command::Calibrate { json, block: None } => calibrate::print(json),
         Command::Facts => hello::print(),
         Command::Schema { folder } => catalogue::write(&folder),
     };

@@ -3,8 +3,12 @@
 // How long operations of the block layer take, counted where they end: no event leaves the kernel but the slow ones.
 //
 // Programs at typed tracepoints (BTF), which read the kernel's structures as they are: fields are found when a program is
-// loaded, wherever this kernel has them. What is known of an operation stays in the map from one operation to the next, as
-// the kernel uses the same requests over and over: so nothing is inserted or deleted under load.
+// loaded, wherever this kernel has them. They run for every operation of a disk, so they do little: nothing is inserted or
+// deleted under load, and what is looked up is at a place that is computed. The kernel uses the same requests over and over.
+//
+// The kernel's own stamp of the hand-over (`io_start_time_ns`) is no use: it is set only while a queue keeps statistics, and
+// the clock for it is read once for all that a task hands over together (`blk_time_get_ns`), so that the wait of the later
+// ones would look like the device's.
 
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -34,42 +38,60 @@ struct request {
 
 #pragma clang attribute pop
 
-// An operation under way, by the address of its request. `issued_ns` 0: not at the device.
+// An operation under way. `issued_ns` 0: not at the device.
 struct begun {
+	__u64 request;
 	__u64 issued_ns;
-	struct series_key series;
-	__u32 given_back;
-	__u32 told;
+	__u32 bytes;
+	__u8 number;  // of its series
+	__u8 given_back;
+	__u8 told;
+	__u8 unused;
+	__u64 also_unused;  // to a power of two: places are found by a shift
 };
+
+// By the address of the request: at the place that it gives, at the one beside it, or in the table, which is slow, where others
+// have both. Memory of the programs themselves needs no look-up.
+static struct begun places[PLACES];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 16384);
 	__type(key, __u64);
 	__type(value, struct begun);
-} under_way SEC(".maps");
+} displaced SEC(".maps");
+
+// What series are of, by their number: `taken` decides between CPUs that want the same number, and is what the agent reads.
+static __u64 kinds[SERIES];
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SERIES);
-	__type(key, struct series_key);
+	__type(key, __u32);
+	__type(value, __u64);
+} taken SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SERIES);
+	__type(key, __u32);
 	__type(value, struct series);
 } series SEC(".maps");
 
-// A series in which nothing is counted: too large for a program's stack.
+// Processes at the place that their number gives, and those whose place another one has.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, PROCESSES);
 	__type(key, __u32);
-	__type(value, struct series);
-} empty SEC(".maps");
+	__type(value, struct process);
+} processes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, PROCESSES);
 	__type(key, __u32);
 	__type(value, struct process);
-} processes SEC(".maps");
+} other_processes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -92,7 +114,11 @@ struct {
 	__type(value, __u64);
 } since SEC(".maps");
 
-static __always_inline void leave_out(__u32 reason)
+// What is rare is a function of its own, so that what is not lies close together.
+#define RARE static __attribute__((noinline))
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+RARE void leave_out(__u32 reason)
 {
 	__u64 *count = bpf_map_lookup_elem(&untold, &reason);
 
@@ -108,7 +134,19 @@ static __always_inline __u64 since_ns(void)
 	return found ? *found : 0;
 }
 
-// Bits that a number takes.
+// Bits that a number below 256 takes.
+#define BITS_2(of) of, of
+#define BITS_4(of) BITS_2(of), BITS_2(of)
+#define BITS_8(of) BITS_4(of), BITS_4(of)
+#define BITS_16(of) BITS_8(of), BITS_8(of)
+#define BITS_32(of) BITS_16(of), BITS_16(of)
+#define BITS_64(of) BITS_32(of), BITS_32(of)
+#define BITS_128(of) BITS_64(of), BITS_64(of)
+static const __u8 small_bits[256] = {
+	0, 1, BITS_2(2), BITS_4(3), BITS_8(4), BITS_16(5), BITS_32(6), BITS_64(7), BITS_128(8),
+};
+
+// Bits that a number below 2^40 takes.
 static __always_inline __u32 bits_of(__u64 value)
 {
 	__u32 bits = 0;
@@ -116,10 +154,9 @@ static __always_inline __u32 bits_of(__u64 value)
 	if (value >> 32) { bits += 32; value >>= 32; }
 	if (value >> 16) { bits += 16; value >>= 16; }
 	if (value >> 8) { bits += 8; value >>= 8; }
-	if (value >> 4) { bits += 4; value >>= 4; }
-	if (value >> 2) { bits += 2; value >>= 2; }
-	if (value >> 1) { bits += 1; value >>= 1; }
-	return bits + value;
+	// The compiler knows more of the value than the verifier, and would leave the mask out.
+	asm volatile("" : "+r"(value));
+	return bits + small_bits[value & 0xff];
 }
 
 // Bucket of a time: exact below 2 << SUB_BITS, then 1 << SUB_BITS buckets an octave.
@@ -133,63 +170,135 @@ static __always_inline __u32 bucket_of(__u64 value)
 	return (shift << SUB_BITS) + (__u32)(value >> shift);
 }
 
-// What an operation is counted with. Class of its size: 0 up to 4 KiB, then one for each power of two.
-static __always_inline struct series_key series_of(struct request *request)
+// What an operation is counted with, never 0. Class of its size: 0 up to 4 KiB, then one for each power of two.
+static __always_inline __u64 kind_of(struct request *request, __u32 bytes)
 {
 	struct gendisk *disk = request->q->disk;
-	__u32 bytes = request->__data_len;
-	__u32 class = bytes ? bits_of((bytes - 1) >> 12) : 0;
-	struct series_key key = {};
+	__u64 class = bytes ? bits_of((bytes - 1) >> 12) : 0;
+	__u64 device = ((__u32)disk->major << 20) | (__u32)disk->first_minor;
 
-	key.device = ((__u32)disk->major << 20) | disk->first_minor;
-	key.operation = request->cmd_flags & 0xff;
-	key.class = class < CLASSES ? class : CLASSES - 1;
-	return key;
+	if (class >= CLASSES)
+		class = CLASSES - 1;
+	return KNOWN | class << CLASS_AT | (__u64)(request->cmd_flags & 0xff) << OPERATION_AT | device;
 }
 
-static __always_inline struct series *counted(struct series_key key)
+// A number for a kind that is not at the first one that it could have; `SERIES` where there is no room.
+RARE __u32 another_number(__u64 kind, __u32 first)
 {
-	struct series *known = bpf_map_lookup_elem(&series, &key);
-	struct series *nothing;
-	__u32 zero = 0;
+	for (__u32 step = 0; step < SERIES; step++) {
+		__u32 number = (first + step) % SERIES, key = number;
+		__u64 *holder;
+
+		if (kinds[number] == kind)
+			return number;
+		if (kinds[number])
+			continue;
+		bpf_map_update_elem(&taken, &key, &kind, BPF_NOEXIST);
+		holder = bpf_map_lookup_elem(&taken, &key);
+		if (!holder)
+			return SERIES;
+		kinds[number] = *holder;
+		if (*holder == kind)
+			return number;
+	}
+	return SERIES;
+}
+
+// Number of the series of a kind.
+static __always_inline __u32 number_of(__u64 kind)
+{
+	__u32 first = (kind ^ kind >> OPERATION_AT ^ kind >> (CLASS_AT - 2)) % SERIES;
+
+	return kinds[first] == kind ? first : another_number(kind, first);
+}
+
+RARE struct process *other_process(__u32 id)
+{
+	struct process *known = bpf_map_lookup_elem(&other_processes, &id);
+	struct process first = {.id = id};
 
 	if (known)
 		return known;
-	nothing = bpf_map_lookup_elem(&empty, &zero);
-	if (!nothing)
-		return 0;
-	bpf_map_update_elem(&series, &key, nothing, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&series, &key);
+	bpf_get_current_comm(first.name, sizeof(first.name));
+	bpf_map_update_elem(&other_processes, &id, &first, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&other_processes, &id);
 }
 
 // Who has an operation begun: whoever runs when it is queued, or handed to the device where nothing queues.
-static __always_inline void tell_process(struct request *request)
+static __always_inline void tell_process(__u32 bytes)
 {
-	__u32 id = bpf_get_current_pid_tgid() >> 32;
-	struct process *known = bpf_map_lookup_elem(&processes, &id);
+	__u32 id = bpf_get_current_pid_tgid() >> 32, place = id % PROCESSES;
+	struct process *process = bpf_map_lookup_elem(&processes, &place);
 
-	if (!known) {
-		struct process first = {};
-
-		bpf_get_current_comm(first.name, sizeof(first.name));
-		bpf_map_update_elem(&processes, &id, &first, BPF_NOEXIST);
-		known = bpf_map_lookup_elem(&processes, &id);
-		if (!known)
-			return;
+	if (!process)
+		return;
+	if (UNLIKELY(process->id != id)) {
+		if (process->id) {
+			process = other_process(id);
+			if (!process)
+				return;
+		} else {
+			process->id = id;
+			bpf_get_current_comm(process->name, sizeof(process->name));
+		}
 	}
-	known->operations += 1;
-	known->bytes += request->__data_len;
+	process->operations += 1;
+	process->bytes += bytes;
 }
 
-static __always_inline struct begun *begun_of(__u64 key)
+static __always_inline __u32 place_of(__u64 request)
 {
-	struct begun none = {};
-	struct begun *known = bpf_map_lookup_elem(&under_way, &key);
+	__u32 low;
 
-	if (known)
-		return known;
-	bpf_map_update_elem(&under_way, &key, &none, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&under_way, &key);
+	// The verifier lets nobody compute with an address, but its lower half is a number.
+	asm volatile("%0 = %1" : "=w"(low) : "w"((__u32)request));
+	// Knuth's multiplicative hashing, of addresses that are multiples of a cache line.
+	return ((low >> 6) * 2654435761U) >> (32 - PLACE_BITS);
+}
+
+RARE struct begun *displaced_of(__u64 request)
+{
+	return bpf_map_lookup_elem(&displaced, &request);
+}
+
+// What is known of an operation that was begun.
+static __always_inline struct begun *known(__u64 request)
+{
+	__u32 place = place_of(request);
+
+	if (places[place].request == request)
+		return &places[place];
+	if (places[place ^ 1].request == request)
+		return &places[place ^ 1];
+	return displaced_of(request);
+}
+
+static __always_inline int idle(struct begun *begun)
+{
+	return !begun->issued_ns && !begun->given_back && !begun->told;
+}
+
+// A place for an operation that has none. Of two CPUs that take one at once, the one is counted as unseen.
+RARE struct begun *new_place(__u64 request, __u32 place)
+{
+	struct begun none = {.request = request};
+
+	place %= PLACES;
+	if (!idle(&places[place]))
+		place ^= 1;
+	if (idle(&places[place])) {
+		places[place].request = request;
+		return &places[place];
+	}
+	bpf_map_update_elem(&displaced, &request, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&displaced, &request);
+}
+
+static __always_inline struct begun *begun_of(__u64 request)
+{
+	struct begun *begun = known(request);
+
+	return begun ? begun : new_place(request, place_of(request));
 }
 
 SEC("tp_btf/block_rq_insert")
@@ -200,13 +309,15 @@ int queued(__u64 *ctx)
 
 	if (!begun || begun->given_back)
 		return 0;
-	tell_process(request);
+	tell_process(request->__data_len);
 	begun->told = 1;
 	return 0;
 }
 
 static __always_inline void hand_over(struct request *request, struct begun *begun)
 {
+	__u32 bytes = request->__data_len;
+
 	if (begun->given_back) {
 		begun->given_back = 0;
 	} else {
@@ -214,10 +325,11 @@ static __always_inline void hand_over(struct request *request, struct begun *beg
 		if (begun->issued_ns && begun->issued_ns >= since_ns())
 			leave_out(UNSEEN);
 		if (!begun->told)
-			tell_process(request);
+			tell_process(bytes);
 		begun->told = 0;
 	}
-	begun->series = series_of(request);
+	begun->bytes = bytes;
+	begun->number = number_of(kind_of(request, bytes));
 	begun->issued_ns = bpf_ktime_get_ns();
 }
 
@@ -234,16 +346,15 @@ int issued(__u64 *ctx)
 }
 
 // The kernel runs no program inside of itself: an operation that an interrupt hands over while `issued` runs on the same CPU
-// is seen by this one alone. The same holds of `completed_inside`.
+// is seen by this one alone. The same holds of `completed_inside`. Both are attached only where that happens.
 SEC("tp_btf/block_rq_issue")
 int issued_inside(__u64 *ctx)
 {
-	__u64 key = ctx[0];
-	struct begun *begun = bpf_map_lookup_elem(&under_way, &key);
+	struct begun *begun = known(ctx[0]);
 
 	if (begun && begun->issued_ns && !begun->given_back)
 		return 0;
-	begun = begun_of(key);
+	begun = begun_of(ctx[0]);
 	if (begun)
 		hand_over((struct request *)ctx[0], begun);
 	return 0;
@@ -252,8 +363,7 @@ int issued_inside(__u64 *ctx)
 SEC("tp_btf/block_rq_requeue")
 int given_back(__u64 *ctx)
 {
-	__u64 key = ctx[0];
-	struct begun *begun = bpf_map_lookup_elem(&under_way, &key);
+	struct begun *begun = known(ctx[0]);
 
 	if (begun && begun->issued_ns) {
 		begun->issued_ns = 0;
@@ -276,20 +386,35 @@ static __always_inline void count(struct series *into, __u64 queue_ns, __u64 ser
 		into->queue[bucket] += 1;
 }
 
+RARE void tell_slow(struct begun *begun, __u64 made_ns, __u64 issued_ns, __u64 now, __u64 sector)
+{
+	struct slow_operation *told = bpf_ringbuf_reserve(&slow, sizeof(*told), 0);
+
+	if (!told)
+		return;
+	told->made_ns = made_ns;
+	told->issued_ns = issued_ns;
+	told->ended_ns = now;
+	told->sector = sector;
+	told->kind = kinds[begun->number % SERIES];
+	told->bytes = begun->bytes;
+	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+}
+
 static __always_inline void end(__u64 *ctx, struct begun *begun)
 {
 	struct request *request = (struct request *)ctx[0];
 	__u64 now = bpf_ktime_get_ns(), made_ns = request->start_time_ns, issued_ns = begun->issued_ns;
-	__u32 bytes = request->__data_len;
+	__u32 number = begun->number;
 	struct series *into;
 
 	begun->issued_ns = 0;
-	if (issued_ns < since_ns()) {
+	if (UNLIKELY(issued_ns < since_ns())) {
 		leave_out(BEGUN_BEFORE);
 		return;
 	}
-	into = counted(begun->series);
-	if (!into) {
+	into = bpf_map_lookup_elem(&series, &number);
+	if (UNLIKELY(!into)) {
 		leave_out(NO_ROOM);
 		return;
 	}
@@ -297,22 +422,12 @@ static __always_inline void end(__u64 *ctx, struct begun *begun)
 	if (!made_ns || made_ns > issued_ns)
 		made_ns = issued_ns;
 	count(into, issued_ns - made_ns, now - issued_ns);
-	into->bytes += bytes;
-	if ((__u8)ctx[1])
+	into->bytes += begun->bytes;
+	if (UNLIKELY((__u8)ctx[1]))
 		into->errors += 1;
-	if (now - made_ns > SLOW_NS) {
-		struct slow_operation *told = bpf_ringbuf_reserve(&slow, sizeof(*told), 0);
-
+	if (UNLIKELY(now - made_ns > SLOW_NS)) {
 		into->slow += 1;
-		if (told) {
-			told->made_ns = made_ns;
-			told->issued_ns = issued_ns;
-			told->ended_ns = now;
-			told->sector = request->__sector;
-			told->bytes = bytes;
-			told->series = begun->series;
-			bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
-		}
+		tell_slow(begun, made_ns, issued_ns, now, request->__sector);
 	}
 }
 
@@ -320,14 +435,14 @@ SEC("tp_btf/block_rq_complete")
 int completed(__u64 *ctx)
 {
 	struct request *request = (struct request *)ctx[0];
-	__u64 key = ctx[0], made_ns;
 	__u32 bytes = request->__data_len;
 	struct begun *begun;
+	__u64 made_ns;
 
 	// A part of it; the rest completes later.
 	if ((__u32)ctx[2] < bytes)
 		return 0;
-	begun = bpf_map_lookup_elem(&under_way, &key);
+	begun = known(ctx[0]);
 	if (begun && begun->issued_ns) {
 		end(ctx, begun);
 		return 0;
@@ -344,12 +459,11 @@ SEC("tp_btf/block_rq_complete")
 int completed_inside(__u64 *ctx)
 {
 	struct request *request = (struct request *)ctx[0];
-	__u64 key = ctx[0];
 	struct begun *begun;
 
 	if ((__u32)ctx[2] < request->__data_len)
 		return 0;
-	begun = bpf_map_lookup_elem(&under_way, &key);
+	begun = known(ctx[0]);
 	if (begun && begun->issued_ns)
 		end(ctx, begun);
 	return 0;

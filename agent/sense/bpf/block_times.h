@@ -7,8 +7,11 @@
 #define SERIES 64
 // Classes of size: up to 4 KiB, 8 KiB, ... 1 MiB, and more.
 #define CLASSES 10
-// Processes that have operations begun; what others begin is counted with their series only.
+// Processes that have operations begun, at places of their own and besides; what others begin is counted with their series only.
 #define PROCESSES 256
+// Places of operations under way: as many as fast devices have requests, a few times over, so that few share one.
+#define PLACE_BITS 14
+#define PLACES (1 << PLACE_BITS)
 
 // Layout of the histograms: 32 buckets an octave, 3.1 % wide, up to 18 minutes.
 #define SUB_BITS 5
@@ -22,11 +25,11 @@
 // Why an operation is in no series.
 enum { NO_ROOM, UNSEEN, BEGUN_BEFORE, REASONS };
 
-struct series_key {
-	__u32 device;     // major << 20 | minor, as the kernel's own dev_t
-	__u16 operation;  // enum req_op, linux/blk_types.h
-	__u16 class;
-};
+// What a series is of, in a word: its device (major << 20 | minor, as the kernel's own dev_t), `enum req_op` of
+// linux/blk_types.h, class of size, and a bit that says that it is one.
+#define OPERATION_AT 32
+#define CLASS_AT 48
+#define KNOWN (1ULL << 63)
 
 struct series {
 	__u64 operations;
@@ -43,6 +46,7 @@ struct process {
 	__u64 operations;
 	__u64 bytes;
 	char name[16];
+	__u64 id;
 };
 
 struct slow_operation {
@@ -50,6 +54,6 @@ struct slow_operation {
 	__u64 issued_ns;
 	__u64 ended_ns;
 	__u64 sector;
-	struct series_key series;
+	__u64 kind;
 	__u64 bytes;
 };

@@ -1,5 +1,7 @@
 //! Operations of the block layer one by one, as the kernel's tracepoints tell them (`bpf/block.bpf.c`).
 
+#[cfg(has_bpf)]
+pub(crate) mod cost;
 mod events;
 #[cfg(has_bpf)]
 mod kernel;

@@ -2,6 +2,7 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 use iodyno_core::units::Nanos;
 
@@ -69,6 +70,34 @@ pub fn soft_interrupt_cost() -> Result<SoftInterruptCost, String> {
     return crate::exact::pair_cost::measure().map_err(|refusal| refusal.to_string());
     #[cfg(not(has_bpf))]
     return Err("built without the programs".to_owned());
+}
+
+/// What programs take for an operation of the block layer, from its begin to its end, by the kernel's statistics: time of
+/// whoever is interrupted, in nanoseconds, with what the kernel takes to measure it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockOperationCost {
+    /// What the programs do.
+    pub programs: &'static str,
+    /// How many of them run for an operation, on average.
+    pub runs: f64,
+    /// Median of the turns.
+    pub median_ns: f64,
+    /// The least of them.
+    pub least_ns: f64,
+    /// The most of them.
+    pub most_ns: f64,
+}
+
+/// Measures [`BlockOperationCost`] in some eight seconds, with reads of `file` (or a device) past the page cache: of programs
+/// that do one thing each, and last of those of the sensor `block_times`.
+///
+/// # Errors
+/// Why there is no such sensor here, or why the file cannot be read so.
+pub fn block_operation_costs(file: &Path) -> Result<Vec<BlockOperationCost>, String> {
+    #[cfg(has_bpf)]
+    return crate::blocks::cost::measure(&Roots::default().sys, file).map_err(|refusal| refusal.to_string());
+    #[cfg(not(has_bpf))]
+    return Err(format!("built without the programs, so {} is not read", file.display()));
 }
 
 /// Both ends of a connection; empty where loopback cannot be used.

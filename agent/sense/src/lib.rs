@@ -26,7 +26,7 @@ mod sensors;
 mod source;
 
 pub use blocks::{BlockEvent, BlockOperation, BlockTrace, Untold};
-pub use costs::{costs, soft_interrupt_cost, SoftInterruptCost};
+pub use costs::{block_operation_costs, costs, soft_interrupt_cost, BlockOperationCost, SoftInterruptCost};
 pub use facts::{clocksource, cpus_online, host_facts};
 pub use panel::Panel;
 pub use sensor::{Roots, SenseError, Sensor, Subject};

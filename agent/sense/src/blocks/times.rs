@@ -3,7 +3,7 @@
 use std::collections::HashMap as Map;
 use std::path::Path;
 
-use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, Program};
 use aya::{include_bytes_aligned, Btf, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
@@ -16,16 +16,17 @@ use crate::exact::refusal::Refusal;
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block_times.bpf.o"));
 
-/// Program and tracepoint. The end of an operation comes last: a begin without its end is harmless. Of two at one tracepoint
-/// the kernel runs that first which was attached first.
-const PROGRAMS: [(&str, &str); 6] = [
+/// Program and tracepoint. The end of an operation comes last: a begin without its end is harmless.
+const PROGRAMS: [(&str, &str); 4] = [
     ("given_back", "block_rq_requeue"),
     ("queued", "block_rq_insert"),
     ("issued", "block_rq_issue"),
-    ("issued_inside", "block_rq_issue"),
     ("completed", "block_rq_complete"),
-    ("completed_inside", "block_rq_complete"),
 ];
+/// For what an interrupt does while one of those runs on the same CPU: of two at one tracepoint the kernel runs that first
+/// which was attached first.
+const INSIDE: [(&str, &str); 2] =
+    [("issued_inside", "block_rq_issue"), ("completed_inside", "block_rq_complete")];
 /// Layout of the kernel's histograms, as in `bpf/block_times.h`.
 const SUB_BITS: u32 = 5;
 const TOP_BITS: u32 = 40;
@@ -51,7 +52,7 @@ impl SeriesKey {
         SeriesKey {
             device: (device >> 20, device & 0xf_ffff),
             operation: (word >> 32) as u8,
-            class: (word >> 48) as u8,
+            class: (word >> 48) as u8 & 0x7f,
         }
     }
 
@@ -164,8 +165,11 @@ fn middle(index: usize) -> u64 {
     (mantissa << shift) + (1 << shift) / 2
 }
 
+/// What is counted of a process: operations, bytes, its name in two words, its id.
+type ProcessWords = [u64; 5];
+
 /// A process that had operations begun so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     /// Its id.
     pub id: u32,
@@ -208,21 +212,48 @@ pub(crate) struct LeftOut {
 /// What the kernel says the programs took while it kept count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
+    /// Runs of all of the programs.
+    pub runs: u64,
     /// Runs of the program at the end of operations.
     pub completions: u64,
     /// Time in all of the programs.
     pub ns: u64,
 }
 
+impl Spent {
+    /// What was added since.
+    pub fn since(self, before: Spent) -> Spent {
+        Spent {
+            runs: self.runs - before.runs,
+            completions: self.completions - before.completions,
+            ns: self.ns - before.ns,
+        }
+    }
+}
+
 /// Loaded programs, and where they are attached.
 pub(crate) struct BlockTimes {
-    series: PerCpuHashMap<MapData, u64, [u64; WORDS]>,
-    processes: PerCpuHashMap<MapData, u32, [u64; 4]>,
+    taken: HashMap<MapData, u32, u64>,
+    series: PerCpuArray<MapData, [u64; WORDS]>,
+    processes: PerCpuArray<MapData, ProcessWords>,
+    other_processes: PerCpuHashMap<MapData, u32, ProcessWords>,
     slow: RingBuf<MapData>,
     untold: PerCpuArray<MapData, u64>,
     since: Array<MapData, u64>,
     links: Vec<BtfTracePointLink>,
+    inside: Inside,
     ebpf: Ebpf,
+}
+
+/// Whether the programs are there for what an interrupt does inside of the others: each takes time of every operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inside {
+    /// Not yet: devices of one queue end their operations in soft interrupts, which do not interrupt each other.
+    No,
+    /// They are attached with the others from now on.
+    Wanted,
+    /// They are.
+    Attached,
 }
 
 impl BlockTimes {
@@ -237,25 +268,39 @@ impl BlockTimes {
         })?;
         let mut ebpf =
             EbpfLoader::new().btf(Some(&btf)).verifier_log_level(VerifierLogLevel::DEBUG).load(OBJECT)?;
-        for (name, tracepoint) in PROGRAMS {
+        for (name, tracepoint) in PROGRAMS.into_iter().chain(INSIDE) {
             program(&mut ebpf, name)?.load(tracepoint, &btf)?;
         }
         let mut map = |name| ebpf.take_map(name).ok_or(Refusal::Defect("a map is not in the object"));
         Ok(BlockTimes {
-            series: PerCpuHashMap::try_from(map("series")?).map_err(EbpfError::from)?,
-            processes: PerCpuHashMap::try_from(map("processes")?).map_err(EbpfError::from)?,
+            taken: HashMap::try_from(map("taken")?).map_err(EbpfError::from)?,
+            series: PerCpuArray::try_from(map("series")?).map_err(EbpfError::from)?,
+            processes: PerCpuArray::try_from(map("processes")?).map_err(EbpfError::from)?,
+            other_processes: PerCpuHashMap::try_from(map("other_processes")?).map_err(EbpfError::from)?,
             slow: RingBuf::try_from(map("slow")?).map_err(EbpfError::from)?,
             untold: PerCpuArray::try_from(map("untold")?).map_err(EbpfError::from)?,
             since: Array::try_from(map("since")?).map_err(EbpfError::from)?,
             links: Vec::new(),
+            inside: if many_queues(sys) { Inside::Wanted } else { Inside::No },
             ebpf,
         })
     }
 
     /// Has the programs run.
     pub fn attach(&mut self) -> Result<(), Refusal> {
+        // Nothing counts until all of them run: what was begun before one of them did would look as if it had no end.
+        self.since.set(0, u64::MAX, 0).map_err(EbpfError::from)?;
+        self.attach_each(&PROGRAMS)?;
+        if self.inside == Inside::Wanted {
+            self.attach_each(&INSIDE)?;
+            self.inside = Inside::Attached;
+        }
         self.since.set(0, clock::monotonic().0, 0).map_err(EbpfError::from)?;
-        for (name, _) in PROGRAMS {
+        Ok(())
+    }
+
+    fn attach_each(&mut self, programs: &[(&str, &str)]) -> Result<(), Refusal> {
+        for (name, _) in programs {
             let program = program(&mut self.ebpf, name)?;
             let link = program.attach()?;
             self.links.push(program.take_link(link)?);
@@ -263,43 +308,47 @@ impl BlockTimes {
         Ok(())
     }
 
+    /// Has the programs run, from now on, that see what an interrupt does inside of the others: some operation was not seen.
+    pub fn attach_inside(&mut self) -> Result<(), Refusal> {
+        if self.inside != Inside::Attached {
+            self.attach_each(&INSIDE)?;
+            self.inside = Inside::Attached;
+        }
+        Ok(())
+    }
+
     /// Takes them away again; they stay loaded and cost nothing.
     pub fn detach(&mut self) {
         self.links.clear();
+        if self.inside == Inside::Attached {
+            self.inside = Inside::Wanted;
+        }
     }
 
     /// Every series so far.
     pub fn series(&self) -> Result<Map<SeriesKey, Series>, Refusal> {
         let mut found = Map::new();
-        for key in self.series.keys() {
-            let key = key.map_err(EbpfError::from)?;
+        for taken in self.taken.iter() {
+            let (number, kind) = taken.map_err(EbpfError::from)?;
             let mut sum = Series::default();
-            for words in self.series.get(&key, 0).map_err(EbpfError::from)?.iter() {
+            for words in self.series.get(&number, 0).map_err(EbpfError::from)?.iter() {
                 sum.add(words);
             }
-            found.insert(SeriesKey::of(key), sum);
+            found.insert(SeriesKey::of(kind), sum);
         }
         Ok(found)
     }
 
     /// Every process so far.
     pub fn processes(&self) -> Result<Vec<Process>, Refusal> {
-        let mut found = Vec::new();
-        for id in self.processes.keys() {
-            let id = id.map_err(EbpfError::from)?;
-            let mut sum = Process { id, name: String::new(), operations: 0, bytes: 0 };
-            for [operations, bytes, name @ ..] in self.processes.get(&id, 0).map_err(EbpfError::from)?.iter()
-            {
-                sum.operations += operations;
-                sum.bytes += bytes;
-                let name: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).collect();
-                if name[0] != 0 {
-                    sum.name = super::events::plain(&name);
-                }
-            }
-            found.push(sum);
+        let mut found = Map::new();
+        for place in 0..self.processes.len() {
+            add_processes(&mut found, &self.processes.get(&place, 0).map_err(EbpfError::from)?);
         }
-        Ok(found)
+        for other in self.other_processes.iter() {
+            add_processes(&mut found, &other.map_err(EbpfError::from)?.1);
+        }
+        Ok(found.into_values().collect())
     }
 
     /// Slow operations since the last call, as far as there was room for them.
@@ -335,12 +384,36 @@ impl BlockTimes {
         let mut spent = Spent::default();
         for (name, program) in self.ebpf.programs() {
             let info = program.info()?;
+            spent.runs += info.run_count();
             spent.ns += info.run_time().as_nanos() as u64;
             if name == "completed" {
                 spent.completions += info.run_count();
             }
         }
         Ok(spent)
+    }
+}
+
+/// Whether a disk has more than one queue. Those end their operations in hard interrupts (`blk_mq_complete_request_remote`),
+/// which may come while another's end is counted.
+fn many_queues(sys: &Path) -> bool {
+    let Ok(disks) = std::fs::read_dir(sys.join("block")) else { return true };
+    let queues =
+        |disk: std::fs::DirEntry| std::fs::read_dir(disk.path().join("mq")).map_or(0, Iterator::count);
+    disks.flatten().any(|disk| queues(disk) > 1)
+}
+
+/// Adds what each CPU counted at a place; on each it may be of another process.
+fn add_processes(found: &mut Map<u32, Process>, counted: &PerCpuValues<ProcessWords>) {
+    for [operations, bytes, name @ .., id] in counted.iter().filter(|words| words[0] > 0) {
+        let id = *id as u32;
+        let process = found.entry(id).or_insert_with(|| Process { id, ..Process::default() });
+        process.operations += operations;
+        process.bytes += bytes;
+        let name: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        if name[0] != 0 {
+            process.name = super::events::plain(&name);
+        }
     }
 }
 
@@ -385,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_series_is_told_by_device_operation_and_size() {
-        let key = SeriesKey::of((3 << 48) | (1 << 32) | (254 << 20) | 5);
+        let key = SeriesKey::of((1 << 63) | (3 << 48) | (1 << 32) | (254 << 20) | 5);
         assert_eq!((key.device, key.label().as_str()), ((254, 5), "operation=write,size=32KiB"));
         let more = SeriesKey { class: 9, operation: 2, ..key };
         assert_eq!(more.label(), "operation=flush,size=more");

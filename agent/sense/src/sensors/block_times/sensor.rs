@@ -184,6 +184,9 @@ impl Sensor for BlockTimesSensor {
             report_processes(out, &before.processes, &now.processes);
             let lost = |state: &State| state.left_out.no_room + state.left_out.unseen;
             put(out, &LEFT_OUT, "", lost(&now) - lost(&before));
+            if now.left_out.unseen > before.left_out.unseen {
+                self.programs()?.attach_inside()?;
+            }
         }
         self.last = Some(now);
         Ok(missing.sentence())

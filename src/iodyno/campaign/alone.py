@@ -43,9 +43,9 @@ def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str,
 def targets_of(rig: Rig, settings: Mapping[str, Level]) -> dict[str, Any]:
     """What is known of the target of each client: the device under it, and what it is."""
     found = {}
-    made = None if rig.volume is None else str(rig.volume.target)
     for host in rig.experiment.workload.hosts:
         own = rig.experiment.workload.settings_of(host, settings)
+        made = None if rig.volume is None else str(rig.volume.target_of(host))
         paths = [made] if made else paths_of(str(own.get("target", "")), host)
         # Of several targets the first one stands for the device under them.
         if known := next((rig.targets[path] for path in paths if path in rig.targets), None):

@@ -13,6 +13,7 @@ from iodyno.campaign.scripted import load_settings, script_of
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
+from iodyno.core.volume import GENERATOR
 from iodyno.core.workload import STREAM, Level
 
 IDLE_SETTINGS: Mapping[str, Level] = {"connections": 1, "size": 1}
@@ -35,7 +36,7 @@ def job_of(
         settings = IDLE_SETTINGS
     elif workload.hosts:
         if rig.volume is not None:
-            settings = {**settings, "target": str(rig.volume.target)}
+            settings = {**settings, "target": str(rig.volume.target_of(host))}
         told, settings = _alone(
             workload, host, workload.settings_of(host, settings), zlib.crc32(name.encode())
         )
@@ -58,7 +59,7 @@ def job_of(
         "workload": STREAM.name if role == "idle" else workload.kind,
         **told,
         **({"script": script} if script else {}),
-        **_watched(rig, role),
+        **_watched(rig, host, role),
         **_calls(role, settings if role != "alone" else {"transport": settings["transport"]}),
         "connections": settings["connections"],
         "message_bytes": greatest,
@@ -102,11 +103,17 @@ def _alone(
     return disk_job.disk_of(host, settings, seed), disk_job.load_settings(settings)
 
 
-def _watched(rig: Rig, role: str) -> dict[str, Any]:
-    """The processes of the volume, whose CPU time is part of what an operation costs."""
+def _watched(rig: Rig, host: str, role: str) -> dict[str, Any]:
+    """The processes of the volume, whose CPU time is part of what an operation costs; and the agents of other clients on the
+    machine, which the one that reads it would take for other tasks.
+    """
     if rig.volume is None or role != "alone":
         return {}
-    return {"watched": [{"role": name, "process_ids": list(ids)} for name, ids in rig.volume.roles.items()]}
+    watched = [{"role": name, "process_ids": list(ids)} for name, ids in rig.volume.roles.items()]
+    agents = [rig.sessions[client].process_id for client in rig.experiment.workload.hosts if client != host]
+    if others := [process_id for process_id in agents if process_id is not None]:
+        watched.append({"role": GENERATOR, "process_ids": others})
+    return {"watched": watched}
 
 
 _OTHER = {"send": "receive", "receive": "send"}

@@ -102,6 +102,14 @@ PARAMETERS = (
         words=("any", "yes", "no"),
         default="any",
     ),
+    Parameter(
+        "server_cached",
+        "word",
+        "Whether the bytes are in the page cache of the volume's server: yes: all when the load begins; no: none, and it keeps"
+        " nothing that it has read. Made so, and proved; any: as it is.",
+        words=("any", "yes", "no"),
+        default="any",
+    ),
     Parameter("read", "share", "Share of the operations that read.", low=0, high=10**6, default=10**6),
     Parameter(
         "pattern",

@@ -1,9 +1,13 @@
-//! CPU time of processes that are not the agent's and belong to what is measured, by role: a server, a client's daemon.
+//! Processes that are not the agent's and belong to what is measured, by role (a server, a client's daemon): their CPU time, what
+//! storage gave them and took from them, and what went over their network.
 //!
 //! The sum over all threads of a process and of those that it had started when the job came. The kernel brings a running
-//! thread's time up to date at the timer tick; the time of a thread that ends between two readings is lost.
+//! thread's time up to date at the timer tick; the time of a thread that ends between two readings is lost. Bytes of storage are the
+//! kernel's own account of a process, so that what others do to the same disk is not in them: a read that the page cache
+//! could answer counts nothing, what is read ahead counts when it is read, and a write when it makes pages dirty or goes past them.
+//! Bytes of the network are those of the devices of the network namespace that the processes are in, its loopback device apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +26,44 @@ const CPU: Metric = counter(
     "CPU time of the processes of a role, all threads.",
 );
 
-pub(crate) const ENTRY: Entry = Entry { name: "roles", metrics: &[CPU], open };
+const READ: Metric = counter(
+    "role.read_bytes",
+    "By",
+    "/proc/PID/io",
+    "role=server",
+    "Bytes that storage gave to the processes of a role.",
+);
+
+const WRITE: Metric = counter(
+    "role.write_bytes",
+    "By",
+    "/proc/PID/io",
+    "role=server",
+    "Bytes that the processes of a role had storage take.",
+);
+
+const RECEIVED: Metric = counter(
+    "role.received_bytes",
+    "By",
+    "/proc/PID/net/dev",
+    "role=server",
+    "Bytes received in the network namespaces of a role, but for loopback.",
+);
+
+const SENT: Metric = counter(
+    "role.sent_bytes",
+    "By",
+    "/proc/PID/net/dev",
+    "role=server",
+    "Bytes sent in the network namespaces of a role, but for loopback.",
+);
+
+/// What is counted of a process beside its CPU time, in the order of [`storage`], and of a namespace, in that of [`network`].
+const OF_PROCESS: [&Metric; 2] = [&READ, &WRITE];
+const OF_NAMESPACE: [&Metric; 2] = [&RECEIVED, &SENT];
+
+pub(crate) const ENTRY: Entry =
+    Entry { name: "roles", metrics: &[CPU, READ, WRITE, RECEIVED, SENT], open };
 
 struct Roles {
     proc: PathBuf,
@@ -44,8 +85,10 @@ impl Sensor for Roles {
         self.growths.begin();
         let first = self.growths.first();
         let mut by_role: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut moved: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for (role, process_ids) in &self.watched {
             let sum = by_role.entry(role).or_default();
+            let mut namespaces = BTreeSet::new();
             for &process_id in process_ids {
                 let Some(threads) = threads(&self.proc, process_id) else {
                     missing.add(format!("process {process_id} of the {role} has ended"));
@@ -55,11 +98,27 @@ impl Sensor for Roles {
                     let grown = self.growths.since_last_or_birth((process_id, thread), now, Width::Bits64);
                     *sum = sum.saturating_add(grown.unwrap_or(0));
                 }
+                let counted = storage(&self.proc, process_id).map(|now| (OF_PROCESS, now));
+                // Of processes in one namespace the first stands for it: the devices are the same.
+                let first = namespace(&self.proc, process_id).is_some_and(|found| namespaces.insert(found));
+                let carried = first.then(|| network(&self.proc, process_id)).flatten();
+                for (metrics, now) in counted.into_iter().chain(carried.map(|now| (OF_NAMESPACE, now))) {
+                    for (metric, value) in metrics.into_iter().zip(now) {
+                        let key = (process_id, metric.name.to_string());
+                        let grown = self.growths.since_last_or_birth(key, value, Width::Bits64);
+                        *moved.entry((metric.name, role)).or_default() += grown.unwrap_or(0);
+                    }
+                }
             }
         }
         if !first {
             for (role, sum) in by_role {
                 put(out, &CPU, format!("role={role}"), sum);
+            }
+            for metric in OF_PROCESS.into_iter().chain(OF_NAMESPACE) {
+                for ((_, role), sum) in moved.iter().filter(|((name, _), _)| *name == metric.name) {
+                    put(out, metric, format!("role={role}"), *sum);
+                }
             }
         }
         Ok(missing.sentence())
@@ -75,4 +134,30 @@ fn threads(proc: &Path, process_id: u32) -> Option<Vec<(String, u64)>> {
         Some((task.file_name().to_string_lossy().into_owned(), time))
     };
     Some(tasks.flatten().filter_map(read).collect())
+}
+
+/// Bytes read and written of a process (`proc_pid_io(5)`); `None`: there is no such process, or it is another user's.
+fn storage(proc: &Path, process_id: u32) -> Option<[u64; 2]> {
+    let text = fs::read_to_string(proc.join(process_id.to_string()).join("io")).ok()?;
+    let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
+    Some([of("read_bytes:")?, of("write_bytes:")?])
+}
+
+/// What the network namespace of a process is called.
+fn namespace(proc: &Path, process_id: u32) -> Option<PathBuf> {
+    fs::read_link(proc.join(process_id.to_string()).join("ns/net")).ok()
+}
+
+/// Bytes received and sent by the devices of a process's network namespace, its loopback device apart (`proc_pid_net(5)`).
+fn network(proc: &Path, process_id: u32) -> Option<[u64; 2]> {
+    let text = fs::read_to_string(proc.join(process_id.to_string()).join("net/dev")).ok()?;
+    let mut sums = [0_u64; 2];
+    for (device, counts) in text.lines().filter_map(|line| line.split_once(':')) {
+        let counts: Vec<u64> = counts.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        if device.trim() != "lo" && counts.len() >= 9 {
+            sums[0] += counts[0];
+            sums[1] += counts[8];
+        }
+    }
+    Some(sums)
 }

@@ -77,7 +77,7 @@ async def _serve(volume: Volume, place: Place, export: Export) -> str:
         serve,
     ]
     process = await start(
-        volume.note, command, namespace=export.namespace, cpus=place.server_cpus, log=export.log
+        volume.note, command, namespace=export.namespace, log=export.log
     )
     server.add(volume, process)
     await wait_until(

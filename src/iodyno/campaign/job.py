@@ -13,8 +13,8 @@ from iodyno.campaign.scripted import load_settings, script_of
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
-from iodyno.core.volume import GENERATOR
-from iodyno.core.workload import STREAM, Level
+from iodyno.core.volume import CREATE_FILES, GENERATOR
+from iodyno.core.workload import FILES, STREAM, Level
 
 IDLE_SETTINGS: Mapping[str, Level] = {"connections": 1, "size": 1}
 """What a host with nothing to do is told."""
@@ -56,7 +56,7 @@ def job_of(
         "token": token,
         "role": role,
         # An idle host has nothing to do, of whatever kind.
-        "workload": STREAM.name if role == "idle" else workload.kind,
+        "workload": STREAM.name if role == "idle" else FILES.name if "files" in told else workload.kind,
         **told,
         **({"script": script} if script else {}),
         **_watched(rig, host, role),
@@ -100,6 +100,9 @@ def _alone(
     """The part of the job that a load without another end has, and its settings in the words of one with connections."""
     if workload.program is not None:
         return file_job.files_of(workload, host, settings, seed), file_job.load_settings(workload, settings)
+    if settings.get("work") == CREATE_FILES:
+        made, own = file_job.creation(workload, settings)
+        return file_job.files_of(made, host, own, seed), file_job.load_settings(made, own)
     return disk_job.disk_of(host, settings, seed), disk_job.load_settings(settings)
 
 

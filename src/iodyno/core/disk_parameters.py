@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from iodyno.core import distribution, replay
 from iodyno.core.parameter import Parameter
-from iodyno.core.volume import VOLUMES
+from iodyno.core.volume import CREATE_FILES, VOLUMES
 
 NULL_TARGET = "null"
 """A target without a system call: what the loop itself costs."""
@@ -109,6 +109,14 @@ PARAMETERS = (
         " nothing that it has read. Made so, and proved; any: as it is.",
         words=("any", "yes", "no"),
         default="any",
+    ),
+    Parameter(
+        "work",
+        "word",
+        "What an operation is: a block read or written, or, on a file system of each client on its part of a volume, a file of"
+        " one block that each worker makes, writes, closes and removes (create_files).",
+        words=("blocks", CREATE_FILES),
+        default="blocks",
     ),
     Parameter("read", "share", "Share of the operations that read.", low=0, high=10**6, default=10**6),
     Parameter(

@@ -38,6 +38,9 @@ MOST_CLIENTS = 60
 MAY_KEEP_NOTHING = frozenset({"nbd"})
 """Levels whose server can be told to keep nothing in its page cache (`server_cached: no`)."""
 
+CREATE_FILES = "create_files"
+"""The level of `work` whose operations are about files."""
+
 UNCACHED, WITH_FILES = "server uncached", "with files"
 """What a volume may have beside its level: a server that keeps nothing in its page cache; a file system for each client."""
 
@@ -52,5 +55,5 @@ def made_of(settings: Mapping[str, object]) -> str | None:
     if level is None:
         return None
     uncached = [UNCACHED] if settings.get("server_cached") == "no" else []
-    files = [WITH_FILES] if settings.get("program") is not None else []
+    files = [WITH_FILES] if settings.get("work") == CREATE_FILES else []
     return ", ".join([str(level), *uncached, *files])

@@ -9,7 +9,7 @@ from iodyno.core import disk_parameters
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.personality.parameters import kinds_of, workload_of
-from iodyno.core.volume import FOR_MANY, MAY_KEEP_NOTHING, MOST_CLIENTS
+from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_KEEP_NOTHING, MOST_CLIENTS
 from iodyno.core.workload import DISK, FILES, WORKLOADS, Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats import program_section
@@ -82,6 +82,8 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
     # Also a volume with a wrong level is one, so that no target is asked for beside it.
     if "volume" in given or reading.has(("factors", "volume")):
         _check_volume(reading, workload, given, factors)
+    elif CREATE_FILES in {workload.settings.get("work"), *_levels(factors, "work")}:
+        reading.note_missing(("workload",), "volume", f"what {CREATE_FILES} makes files on: nbd, nfs or iscsi")
     elif not workload.own and "target" not in given and not reading.has(("workload", "target")):
         reading.note_missing(("workload",), "target", "the file or device that is read and written")
     for name, text in disk_parameters.mistakes_of(workload.settings):
@@ -126,6 +128,9 @@ def _check_volume(
         reading.note(where, f"found {', '.join(alone)} with {len(workload.hosts)} hosts, allowed: {many}, or one host")
     if len(workload.hosts) > MOST_CLIENTS:
         reading.note(where, f"found {len(workload.hosts)} hosts, allowed: {MOST_CLIENTS} at most")
+    if CREATE_FILES in {workload.settings.get("work"), *_levels(factors, "work")} and (alone := sorted(levels - FOR_MANY)):
+        many = ", ".join(sorted(FOR_MANY))
+        reading.note(where, f"found {', '.join(alone)} with work: {CREATE_FILES}, allowed: {many}")
     told = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}
     wrong = {"no": levels - MAY_KEEP_NOTHING, "yes": levels - FOR_MANY}
     for asked in sorted(str(each) for each in told if each in wrong and wrong[str(each)]):

@@ -11,6 +11,7 @@ from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.volume import ROLES
+from iodyno.core.workload import FILES
 from iodyno.report.layout import Layout, layout_of, place_name, sections
 from iodyno.report.limiter import sentence as limiter_sentence
 from iodyno.report.limiter import short
@@ -88,6 +89,11 @@ def machines_of(summary: CampaignSummary) -> list[str]:
     ][:_MACHINES_MOST]
 
 
+def _of_files(summary: CampaignSummary) -> bool:
+    """Whether all of the load are file programs; files may also be one level of a load on blocks."""
+    return bool(summary.workload.get("kind") == FILES.name)
+
+
 def _clients(summary: CampaignSummary) -> int:
     return len(summary.workload.get("hosts") or ())
 
@@ -100,7 +106,7 @@ def _share_alike(summary: CampaignSummary) -> bool:
 def _times(summary: CampaignSummary) -> list[tuple[str, str, str]]:
     """Outcome, head of its column, and words, of the times that any point has."""
     found = []
-    if summary.programs:
+    if _of_files(summary):
         # Flowops have rows of their own.
         return [
             ("service_time_p50_ns", "p50", "median service time of all flowops"),
@@ -210,8 +216,8 @@ def _slowest(summary: CampaignSummary) -> Iterator[str]:
 def _title(summary: CampaignSummary, layout: Layout, level: object) -> str:
     settings = summary.workload.get("settings") or {}
     target = settings.get("target")
-    load = "File program" if summary.programs else "Disk load"
-    what = f"{load} {'in' if summary.programs else 'on'} {target}" if target else load
+    load = "File program" if _of_files(summary) else "Disk load"
+    what = f"{load} {'in' if _of_files(summary) else 'on'} {target}" if target else load
     clients = _clients(summary)
     what += f", {clients} clients" if clients > 1 else ""
     if layout.section is None:

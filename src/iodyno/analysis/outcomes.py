@@ -196,9 +196,7 @@ OF_DISK_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
     **{f"cpu_{role}_us_per_io": partial(_of_role, role=role) for role in ROLES},
     "cpu_rest_us_per_io": roles.of_the_rest,
     **{name: OF_HOST[name] for name in OF_HOST if name in NAMES_OF_DISKS},
-    **{
-        f"{role}_cpus_busy": partial(_cpus_of_role, role=role) for role in ROLES
-    },
+    **{f"{role}_cpus_busy": partial(_cpus_of_role, role=role) for role in ROLES},
     **{
         f"server_{name}_bytes_per_s": partial(_bytes_of_server, metric=f"role.{metric}_bytes")
         for name, metric in SERVER_BYTES

@@ -273,6 +273,9 @@ class Rig:
             asked = {
                 name: self.hosts.observers.get(name, self.hosts.accesses[name]).reached.cpus for name in names
             }
+            if self.volume is not None and not any(asked.values()):
+                # Server and daemons run on all of them, for all clients: a part of the CPUs would have a part of each.
+                asked = dict.fromkeys(names, tuple(allowed))
             divided, shared = accesses.divide_cpus(allowed, asked)
             self.cpus |= divided
             if shared and not any(doubt.code == "shared_cpus" for doubt in self.hosts.doubts):

@@ -1,7 +1,7 @@
 """The page cache of a volume's server: made for a trial what `server_cached` asks for, and looked at before and after the load.
 
-What is in it is counted page by page (fincore(1)); that the server read from its disk during the load, or did not, is counted by the
-kernel (sensor `roles`, `role.read_bytes`), and held against what the clients read when the trial is analysed.
+What is in it is counted page by page (fincore(1)); whether the server read from its disk during the load is counted by the kernel
+(sensor `roles`, `role.read_bytes`), and held against what the clients read when the trial is analysed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ async def prepared(rig: Rig, account: Account, settings: Mapping[str, Level]) ->
         return
     try:
         await asyncio.to_thread(_read if asked == "yes" else _drop, image)
-        facts = {"asked": asked, "size_bytes": image.stat().st_size, "resident_before_bytes": await _resident(image)}
+        facts = {
+            "asked": asked,
+            "size_bytes": image.stat().st_size,
+            "resident_before_bytes": await _resident(image),
+        }
     except (OSError, AccessError) as error:
         what = f"the page cache of the server cannot be made ready: {error}"
         raise TrialError(what, where=str(image), advice="leave server_cached out", code="target") from error

@@ -90,9 +90,9 @@ async def carry_out(
         async with (
             rig.knobs.turned(settings, account),
             rig.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,
+            server_cache.prepared(rig, account, settings),
         ):
-            async with server_cache.prepared(rig, account, settings):
-                await _load(flows, windows)
+            await _load(flows, windows)
     # Not below 0: a simulated host does not wait for its windows.
     account.overhead_ns = max(0, time.monotonic_ns() - began_ns - windows.load_ns)
 

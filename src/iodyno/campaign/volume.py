@@ -56,7 +56,11 @@ async def open_volume(wanted: str, experiment: Experiment, hosts: OpenHosts) -> 
             raise AccessError(f"the volume cannot be filled: {error}", where=f"volume {level}") from error
         raise
     volume.made["ready_s"] = round(time.monotonic() - began, 3)
-    volume.made |= {name: True for name, there in (("uncached", place.keeps_nothing), ("files", place.with_files)) if there}
+    volume.made |= {
+        name: True
+        for name, there in (("uncached", place.keeps_nothing), ("files", place.with_files))
+        if there
+    }
     for client in clients:
         reached = hosts.accesses[client].reached
         facts = volume.facts() | {"target": str(volume.target_of(client))}

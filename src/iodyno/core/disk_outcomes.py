@@ -18,7 +18,7 @@ CPU_CLASSES = (
     ("other", "other tasks, such as threads of the kernel and servers on this machine"),
 )
 
-SERVER_BYTES = (("disk_read", "read"), ("disk_write", "write"), ("received", "received"), ("sent", "sent"))
+SERVER_BYTES = (("disk_read", "read"), ("received", "received"), ("sent", "sent"))
 """Bytes of a volume's server, as outcomes name them and as the sensor `roles` does."""
 
 _EVERY = (
@@ -147,7 +147,6 @@ _EVERY = (
         OutcomeKind(f"server_{name}_bytes_per_s", "B/s", f"Bytes per second that a volume's server {what}.", per_host=True)
         for name, what in (
             ("disk_read", "got from its disk: what its page cache had is not among them"),
-            ("disk_write", "had its disk take, at once or later"),
             ("received", "received from its clients, with all headers"),
             ("sent", "sent to its clients, with all headers"),
         )

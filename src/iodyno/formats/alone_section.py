@@ -83,7 +83,9 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
     if "volume" in given or reading.has(("factors", "volume")):
         _check_volume(reading, workload, given, factors)
     elif CREATE_FILES in {workload.settings.get("work"), *_levels(factors, "work")}:
-        reading.note_missing(("workload",), "volume", f"what {CREATE_FILES} makes files on: nbd, nfs or iscsi")
+        reading.note_missing(
+            ("workload",), "volume", f"what {CREATE_FILES} makes files on: nbd, nfs or iscsi"
+        )
     elif not workload.own and "target" not in given and not reading.has(("workload", "target")):
         reading.note_missing(("workload",), "target", "the file or device that is read and written")
     for name, text in disk_parameters.mistakes_of(workload.settings):
@@ -125,10 +127,14 @@ def _check_volume(
     levels = {str(level) for level in (workload.settings.get("volume"), *_levels(factors, "volume")) if level}
     if len(workload.hosts) > 1 and (alone := sorted(levels - FOR_MANY)):
         many = ", ".join(sorted(FOR_MANY))
-        reading.note(where, f"found {', '.join(alone)} with {len(workload.hosts)} hosts, allowed: {many}, or one host")
+        reading.note(
+            where, f"found {', '.join(alone)} with {len(workload.hosts)} hosts, allowed: {many}, or one host"
+        )
     if len(workload.hosts) > MOST_CLIENTS:
         reading.note(where, f"found {len(workload.hosts)} hosts, allowed: {MOST_CLIENTS} at most")
-    if CREATE_FILES in {workload.settings.get("work"), *_levels(factors, "work")} and (alone := sorted(levels - FOR_MANY)):
+    if CREATE_FILES in {workload.settings.get("work"), *_levels(factors, "work")} and (
+        alone := sorted(levels - FOR_MANY)
+    ):
         many = ", ".join(sorted(FOR_MANY))
         reading.note(where, f"found {', '.join(alone)} with work: {CREATE_FILES}, allowed: {many}")
     told = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}

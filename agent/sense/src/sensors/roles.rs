@@ -1,10 +1,11 @@
 //! Processes that are not the agent's and belong to what is measured, by role (a server, a client's daemon): their CPU time, what
-//! storage gave them and took from them, and what went over their network.
+//! storage gave them, and what went over their network.
 //!
 //! The sum over all threads of a process and of those that it had started when the job came. The kernel brings a running
 //! thread's time up to date at the timer tick; the time of a thread that ends between two readings is lost. Bytes of storage are the
 //! kernel's own account of a process, so that what others do to the same disk is not in them: a read that the page cache
-//! could answer counts nothing, what is read ahead counts when it is read, and a write when it makes pages dirty or goes past them.
+//! could answer counts nothing, what is read ahead counts when it is read. Its account of writes is no such thing: it counts pages
+//! that become dirty, all of a large folio for one block of it, and is left out.
 //! Bytes of the network are those of the devices of the network namespace that the processes are in, its loopback device apart.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,23 +29,15 @@ const CPU: Metric = counter(
 
 const READ: Metric = counter(
     "role.read_bytes",
-    "By",
+    "bytes",
     "/proc/PID/io",
     "role=server",
     "Bytes that storage gave to the processes of a role.",
 );
 
-const WRITE: Metric = counter(
-    "role.write_bytes",
-    "By",
-    "/proc/PID/io",
-    "role=server",
-    "Bytes that the processes of a role had storage take.",
-);
-
 const RECEIVED: Metric = counter(
     "role.received_bytes",
-    "By",
+    "bytes",
     "/proc/PID/net/dev",
     "role=server",
     "Bytes received in the network namespaces of a role, but for loopback.",
@@ -52,18 +45,16 @@ const RECEIVED: Metric = counter(
 
 const SENT: Metric = counter(
     "role.sent_bytes",
-    "By",
+    "bytes",
     "/proc/PID/net/dev",
     "role=server",
     "Bytes sent in the network namespaces of a role, but for loopback.",
 );
 
-/// What is counted of a process beside its CPU time, in the order of [`storage`], and of a namespace, in that of [`network`].
-const OF_PROCESS: [&Metric; 2] = [&READ, &WRITE];
+/// What is counted of a namespace, in the order of [`network`].
 const OF_NAMESPACE: [&Metric; 2] = [&RECEIVED, &SENT];
 
-pub(crate) const ENTRY: Entry =
-    Entry { name: "roles", metrics: &[CPU, READ, WRITE, RECEIVED, SENT], open };
+pub(crate) const ENTRY: Entry = Entry { name: "roles", metrics: &[CPU, READ, RECEIVED, SENT], open };
 
 struct Roles {
     proc: PathBuf,
@@ -98,16 +89,15 @@ impl Sensor for Roles {
                     let grown = self.growths.since_last_or_birth((process_id, thread), now, Width::Bits64);
                     *sum = sum.saturating_add(grown.unwrap_or(0));
                 }
-                let counted = storage(&self.proc, process_id).map(|now| (OF_PROCESS, now));
                 // Of processes in one namespace the first stands for it: the devices are the same.
                 let first = namespace(&self.proc, process_id).is_some_and(|found| namespaces.insert(found));
                 let carried = first.then(|| network(&self.proc, process_id)).flatten();
-                for (metrics, now) in counted.into_iter().chain(carried.map(|now| (OF_NAMESPACE, now))) {
-                    for (metric, value) in metrics.into_iter().zip(now) {
-                        let key = (process_id, metric.name.to_string());
-                        let grown = self.growths.since_last_or_birth(key, value, Width::Bits64);
-                        *moved.entry((metric.name, role)).or_default() += grown.unwrap_or(0);
-                    }
+                let read = storage(&self.proc, process_id).map(|now| (&READ, now));
+                let over_network = carried.into_iter().flat_map(|now| OF_NAMESPACE.into_iter().zip(now));
+                for (metric, value) in read.into_iter().chain(over_network) {
+                    let key = (process_id, metric.name.to_string());
+                    let grown = self.growths.since_last_or_birth(key, value, Width::Bits64);
+                    *moved.entry((metric.name, role)).or_default() += grown.unwrap_or(0);
                 }
             }
         }
@@ -115,7 +105,7 @@ impl Sensor for Roles {
             for (role, sum) in by_role {
                 put(out, &CPU, format!("role={role}"), sum);
             }
-            for metric in OF_PROCESS.into_iter().chain(OF_NAMESPACE) {
+            for metric in [&READ].into_iter().chain(OF_NAMESPACE) {
                 for ((_, role), sum) in moved.iter().filter(|((name, _), _)| *name == metric.name) {
                     put(out, metric, format!("role={role}"), *sum);
                 }
@@ -136,11 +126,10 @@ fn threads(proc: &Path, process_id: u32) -> Option<Vec<(String, u64)>> {
     Some(tasks.flatten().filter_map(read).collect())
 }
 
-/// Bytes read and written of a process (`proc_pid_io(5)`); `None`: there is no such process, or it is another user's.
-fn storage(proc: &Path, process_id: u32) -> Option<[u64; 2]> {
+/// Bytes that storage gave to a process (`proc_pid_io(5)`); `None`: there is no such process, or it is another user's.
+fn storage(proc: &Path, process_id: u32) -> Option<u64> {
     let text = fs::read_to_string(proc.join(process_id.to_string()).join("io")).ok()?;
-    let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
-    Some([of("read_bytes:")?, of("write_bytes:")?])
+    text.lines().find_map(|line| line.strip_prefix("read_bytes:")?.trim().parse().ok())
 }
 
 /// What the network namespace of a process is called.

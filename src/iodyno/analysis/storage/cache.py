@@ -74,7 +74,8 @@ def _violations_of_server(trial: Trial) -> Iterator[str]:
     asked = trial.settings.get("server_cached")
     if asked not in ("yes", "no"):
         return
-    known = next(iter((trial.manifest.get("targets") or {}).values()), {}).get("server") or {}
+    targets: Mapping[str, Mapping[str, Any]] = trial.manifest.get("targets") or {}
+    known: Mapping[str, int] = next((told["server"] for told in targets.values() if told.get("server")), {})
     if known.get("size_bytes"):
         resident = known["resident_before_bytes"] / known["size_bytes"]
         if (asked == "no" and resident > SHARE) or (asked == "yes" and resident < 1 - SHARE):
@@ -145,7 +146,11 @@ def _void(trial: Trial) -> Trial:
 def unproved(trial: Trial) -> Iterator[Doubt]:
     """A doubt where the state of the page cache was asked for, and can be seen neither in it nor at a device."""
     reads = int(trial.settings.get("read", 1)) > 0
-    if trial.settings.get("server_cached") in ("yes", "no") and reads and share_from_server_cache(trial) is None:
+    if (
+        trial.settings.get("server_cached") in ("yes", "no")
+        and reads
+        and share_from_server_cache(trial) is None
+    ):
         text = "whether the server read from its page cache cannot be seen: what its disk gave is not known"
         yield Doubt(WarningCode.READ_FROM_CACHE, text, trial.name)
     if trial.settings.get("cached") not in ("yes", "no") or not trial.clients:

@@ -27,5 +27,7 @@ async def on(volume: Volume, part: Path) -> Path:
     folder = part.with_name("files")
     folder.mkdir()
     volume.note.add("file_system", folder)
-    await said_by("mount", "-t", KIND, device, str(folder))
+    # As over a protocol for files: what is made, written or removed is with the server when the call returns. Else the page
+    # cache of the client would have it all, and a file that is soon removed would never leave it.
+    await said_by("mount", "-t", KIND, "-o", "sync,dirsync,noatime", device, str(folder))
     return folder

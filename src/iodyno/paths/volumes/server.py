@@ -47,13 +47,15 @@ def unavailable() -> str | None:
 
 
 async def make(level: str, place: Place, serve: Serve) -> Volume:
-    """A server with an image of its own; for each client a link to it, and a daemon on a part of the image. Raises AccessError."""
+    """A server with an image of its own; for each client a link to it and a daemon on a part of it. Raises AccessError."""
     remove_leftovers()
     note = Note(level, place.tag)
     folder = place.folder / note.name
     note.add("folder", folder)
     serial = next(_made)
-    network = _NETWORK.format(_FIRST_NETWORK + (list(VOLUMES).index(level) + len(VOLUMES) * serial) % _NETWORKS)
+    network = _NETWORK.format(
+        _FIRST_NETWORK + (list(VOLUMES).index(level) + len(VOLUMES) * serial) % _NETWORKS
+    )
     targets = {name: folder / "clients" / name / "target" for name in place.clients}
     volume = Volume(level, next(iter(targets.values())), device=False, note=note, targets=targets)
     try:

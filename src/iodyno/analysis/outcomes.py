@@ -201,6 +201,9 @@ OF_DISK_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
         f"server_{name}_bytes_per_s": partial(_bytes_of_server, metric=f"role.{metric}_bytes")
         for name, metric in SERVER_BYTES
     },
+    "server_network_bytes_per_s": lambda trial, host, _: roles.bytes_per_s(
+        trial, host, SERVER, "role.sent_bytes", "role.received_bytes"
+    ),
     "device_busy_ratio": lambda trial, host, _: devices.busy_ratio(trial, host),
     "device_depth": lambda trial, host, _: devices.depth(trial, host),
     "device_read_bytes_per_s": lambda trial, host, _: devices.per_second(trial, host, "disk.read_bytes"),

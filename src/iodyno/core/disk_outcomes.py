@@ -149,6 +149,7 @@ _EVERY = (
             ("disk_read", "got from its disk: what its page cache had is not among them"),
             ("received", "received from its clients, with all headers"),
             ("sent", "sent to its clients, with all headers"),
+            ("network", "sent and received"),
         )
     ),
     OutcomeKind(

@@ -9,8 +9,9 @@ from typing import Any
 
 from iodyno.analysis.flowops import FoundProgram
 from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
-from iodyno.core.volume import CREATE_FILES
+from iodyno.core.volume import CLIENT_DAEMON, CREATE_FILES, SERVER
 from iodyno.report.layout import Layout, place_name, sections
 from iodyno.report.limiter import sentence as limiter_sentence
 from iodyno.report.limiter import short
@@ -20,8 +21,11 @@ from iodyno.report.table import Cell, Column, Table
 _SHARE = 0.02
 """Chosen: as much as does not make a trial void (`iodyno.analysis.storage.cache.SHARE`)."""
 _MOVED = (
-    ("sent", "server_sent_bytes_per_s", "what the server sent to its clients, with all headers"),
-    ("received", "server_received_bytes_per_s", "what it received from them"),
+    (
+        "network",
+        "server_network_bytes_per_s",
+        "what the server sent to its clients and received from them, with all headers",
+    ),
     ("disk read", "server_disk_read_bytes_per_s", "what its disk gave: what its page cache had is not in it"),
     (
         "disk written",
@@ -40,7 +44,6 @@ def served_table(summary: CampaignSummary, layout: Layout, machine: str) -> Tabl
     rows = []
     for _, points in sections(summary, layout):
         rows += [_row(summary, layout, point, machine, len(clients)) for point in points if point.finished]
-    cached = "share of the bytes read that the server's disk did not give"
     columns = (
         Column("row"),
         Column("threads", hint="of all clients"),
@@ -48,18 +51,10 @@ def served_table(summary: CampaignSummary, layout: Layout, machine: str) -> Tabl
         Column("rate", "clients", "operations per second, of all clients; of file creation: files made"),
         Column("p50", "clients", "median time of an operation"),
         Column("p99", "clients", "99th percentile of it"),
-        Column(
-            "CPU",
-            "clients",
-            "CPUs that the clients' protocol daemons keep busy; the load itself is not in it",
-        ),
-        Column(
-            "CPU",
-            "server",
-            "CPUs that the server's processes keep busy; the kernel's network is in the whole machine's",
-        ),
         *(Column(head, "server", hint) for head, _, hint in _MOVED),
-        Column("from cache", "server", cached),
+        Column("from cache", "server", "share of the bytes read that the server's disk did not give"),
+        Column("server", "CPUs busy", "the server's processes; the kernel's network is in the machine"),
+        Column("clients", "CPUs busy", "the clients' protocol daemons; the load itself is not in it"),
         Column("machine", hint="busy share of all CPUs: clients, server and all else are on one machine"),
         Column("Limiter", hint="what stops the rate from rising"),
     )
@@ -77,7 +72,8 @@ def _row(
 ) -> tuple[Cell, ...]:
     settings = _settings(summary, point)
     taking_part = int(settings.get("clients", clients))
-    name = place_name(point, layout.factors) or point.id
+    alone = [factor.name for factor in layout.factors] == [VARIANT]
+    name = point.labels[VARIANT] if alone else place_name(point, layout.factors) or point.id
     times = [_cell(point, f"service_time_{quantile}_ns") for quantile in ("p50", "p99")]
     moved, rate = _cell(point, "bytes_per_s"), _cell(point, "iops")
     if settings.get("work") == CREATE_FILES and (program := _program(summary, point)):
@@ -93,10 +89,9 @@ def _row(
         moved,
         rate,
         *times,
-        _cell(point, f"{machine}.client_daemon_cpus_busy"),
-        _cell(point, f"{machine}.server_cpus_busy"),
         *(_cell(point, f"{machine}.{outcome}") for _, outcome, _ in _MOVED),
         _from_cache(point),
+        *(_cell(point, f"{machine}.{role}_cpus_busy", unit=False) for role in (SERVER, CLIENT_DAEMON)),
         _cell(point, f"{machine}.cpu_busy_ratio"),
         Cell(short(point.limiter), limiter_sentence(point.limiter)),
     )
@@ -131,8 +126,8 @@ def _known(point: PointSummary, name: str) -> bool:
     return found is not None and found.estimate is not None
 
 
-def _cell(point: PointSummary, name: str) -> Cell:
+def _cell(point: PointSummary, name: str, *, unit: bool = True) -> Cell:
     found: Estimate | None = point.outcomes.get(name)
     if found is None or found.estimate is None:
         return Cell("–", (found.missing if found else None) or "")
-    return Cell(with_interval(found, name.rpartition(".")[2]), f"{found.method}, n = {found.n}")
+    return Cell(with_interval(found, name.rpartition(".")[2], unit=unit), f"{found.method}, n = {found.n}")

@@ -7,6 +7,7 @@ left of the whole are the kernel's own threads, interrupts and other tasks. Wher
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from iodyno.analysis import cost
@@ -38,25 +39,25 @@ def of_processes(trial: Trial, name: str, role: str) -> Measured:
 
 def cpus_busy(trial: Trial, name: str, role: str) -> Measured:
     """CPUs that a role's processes keep busy: their CPU time over the time that passed."""
-    return _per_time(trial, name, role, METRIC, 1.0)
+    return _per_time(trial, name, role, (METRIC,), 1.0)
 
 
-def bytes_per_s(trial: Trial, name: str, role: str, metric: str) -> Measured:
-    """What a role's processes read from or wrote to storage (`role.read_bytes`, `role.write_bytes`), or what went over their
-    network (`role.received_bytes`, `role.sent_bytes`), per second.
+def bytes_per_s(trial: Trial, name: str, role: str, *metrics: str) -> Measured:
+    """What a role's processes read from storage (`role.read_bytes`), or what went over their network
+    (`role.received_bytes`, `role.sent_bytes`), per second; of several metrics the sum.
     """
-    return _per_time(trial, name, role, metric, 1e9)
+    return _per_time(trial, name, role, metrics, 1e9)
 
 
-def _per_time(trial: Trial, name: str, role: str, metric: str, scale: float) -> Measured:
+def _per_time(trial: Trial, name: str, role: str, metrics: Sequence[str], scale: float) -> Measured:
     host = trial.hosts.get(name)
     if host is None:
         return missing("another host on the same machine reads its processes")
     label = f"role={role}"
     parts = [
-        (float(reading.values[metric, label]), float(reading.span_ns))
+        (float(sum(reading.values[metric, label] for metric in metrics)), float(reading.span_ns))
         for reading in host.measured_readings(SENSOR)
-        if (metric, label) in reading.values
+        if all((metric, label) in reading.values for metric in metrics)
     ]
     return (
         total_ratio(parts, scale=scale, note=f"processes of the {role.replace('_', ' ')}")

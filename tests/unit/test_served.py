@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import made_summary
 import pytest
 
 from iodyno.analysis.cost import CostBasis
@@ -15,6 +17,9 @@ from iodyno.analysis.storage import cache
 from iodyno.core.errors import ExperimentError
 from iodyno.core.volume import made_of
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.report.layout import layout_of
+from iodyno.report.method import method_rows
+from iodyno.report.served import served_table
 
 SPAN_NS = 10**9
 INTERVALS = 4
@@ -163,3 +168,31 @@ def test_what_a_volume_cannot_be_is_one_error(count: int, settings: dict[str, An
 def test_several_clients_of_a_server_are_read() -> None:
     found = asked(3, {"server_cached": ["no", "yes"]}, volume="nbd")
     assert [found.factors[0].levels, len(found.workload.hosts)] == [("no", "yes"), 3]
+
+
+def test_what_a_foreign_file_is_read_as_stands_in_the_method() -> None:
+    notes = ("a.f:3: cached= of older versions: left as it is", "a.f:9: system is not carried out")
+    rows = dict(method_rows(replace(made_summary.single(), notes=notes)))
+    assert rows["Read as"] == "; ".join(notes)
+    assert "Read as" not in dict(method_rows(made_summary.single()))
+
+
+def test_the_table_of_a_server_has_a_row_for_each_point_in_the_words_of_its_page_cache() -> None:
+    """Read ahead is no share of less than nothing."""
+    clients = ("client-1", "client-2")
+    workload = {"kind": "disk", "hosts": list(clients), "settings": {"volume": "nbd", "workers": 20}}
+    base = made_summary.single()
+    told = {
+        "client-1.server_cpus_busy": made_summary.around(0.5, "CPUs"),
+        "server_cached_ratio": made_summary.around(-0.66, "1"),
+        "client-1.server_network_bytes_per_s": made_summary.around(2e8, "B/s"),
+    }
+    point = replace(base.points[0], outcomes={**base.points[0].outcomes, **told})
+    summary = replace(base, workload=workload, points=(point,))
+    table = served_table(summary, layout_of(summary), "client-1")
+    assert table is not None and "2 clients" in table.title
+    (row,) = table.rows
+    shown = dict(zip([column.title for column in table.columns], (cell.text for cell in row), strict=True))
+    assert (shown["threads"], shown["from cache"]) == ("40", "none")
+    assert shown["network"].startswith("200") and "MB/s" in shown["network"]
+    assert served_table(base, layout_of(base), "client-1") is None

@@ -360,3 +360,48 @@ def test_ctrl_c_during_a_layout_leaves_nothing(tmp_path: Path) -> None:
     _, said = process.communicate(timeout=HUNG_S)
     assert process.returncode == 130, said
     assert not target.exists()
+
+
+FILLS = """
+set $io=4k
+define fileset name=f,path=/x,entries=4,size=4k,prealloc
+define process name=p { thread name=t,memsize=1m {
+  flowop openfile name=open,filesetname=f,fd=1
+  flowop appendfile name=append,fd=1,iosize=$io
+  flowop closefile name=close,fd=1
+  flowop delay name=pause,value=1
+} }
+"""
+
+
+@pytest.mark.root
+def test_a_file_system_that_fills_during_the_load_is_counted_and_costs_no_other_trial(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    (tmp_path / "fills.f").write_text(FILLS)
+    (tmp_path / "fills.yaml").write_text(
+        f"""
+name: fills
+hosts: {{client: {{access: local}}}}
+workload: {{kind: files, on: client, target: {small}, program: fills.f}}
+factors: {{io: [4KiB, 16MiB]}}
+design: {{kind: ladder, along: io, direction: up, replicates: 1}}
+windows: {{warm_up: 0s, measured: 300ms, interval: 100ms}}
+limits: {{retries: 0, background_window: 100ms, background: 1.0}}
+profile: off
+"""
+    )
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(small)], check=True)
+    try:
+        shown = iodyno("run", "fills.yaml", "--json", cwd=tmp_path)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    assert shown.returncode == 0, shown.stderr
+    trials = read_dataset(tmp_path / json.loads(shown.stdout)["campaign"]).trials
+    told = {
+        int(trial.levels["io"]): [d.text for d in trial.doubts if d.code is WarningCode.DISK_ERRORS]
+        for trial in trials
+    }
+    assert all(trial.finished for trial in trials)
+    assert told[4096] == []
+    assert ["No space left on device" in text and "append" in text for text in told[16 << 20]] == [True]

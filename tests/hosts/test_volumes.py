@@ -19,8 +19,10 @@ import pytest
 from places import HUNG_S, Notes, run
 
 from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.flowops import programs_of
+from iodyno.analysis.storage import cache
 from iodyno.core.errors import AccessError
-from iodyno.core.volume import OVER_NETWORK, SERVER, VOLUMES
+from iodyno.core.volume import FOR_MANY, OVER_NETWORK, SERVER, VOLUMES
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.paths.volumes import table
@@ -119,6 +121,111 @@ def test_a_lab_that_is_killed_leaves_what_the_next_one_removes(level: str, folde
     assert machine() - before
     assert len(remove_leftovers()) == 1
     assert not left(before)
+
+
+@pytest.mark.parametrize("level", sorted(FOR_MANY))
+def test_each_client_has_a_part_of_its_own(level: str, folder: Path) -> None:
+    """What one writes is not what another reads, and their parts are as large as was asked."""
+    if why := table.unavailable(level):
+        pytest.skip(why)
+    before = machine()
+
+    async def scenario() -> None:
+        volume = await table.make(level, Place(folder, SIZE, {"a": None, "b": None}))
+        try:
+            parts = [volume.target_of(name) for name in ("a", "b")]
+            assert len(set(parts)) == 2 and volume.gone() is None
+            for part, letter in zip(parts, (b"a", b"b"), strict=True):
+                assert part.stat().st_size == SIZE
+                with part.open("r+b", buffering=0) as file:
+                    file.write(letter * BLOCK)
+                    file.seek(SIZE - BLOCK)
+                    file.write(letter * BLOCK)
+                    os.fsync(file.fileno())
+            assert volume.image is not None
+            image = volume.image.read_bytes()
+            places = (0, SIZE - BLOCK, SIZE, 2 * SIZE - BLOCK)
+            assert [image[place : place + 1] for place in places] == [b"a", b"a", b"b", b"b"]
+            assert len(volume.roles["client_daemon"]) >= 2 and len(volume.processes[SERVER]) >= 1
+        finally:
+            await volume.close()
+
+    asyncio.run(scenario())
+    assert not left(before)
+
+
+def test_files_of_a_client_are_on_its_part(folder: Path) -> None:
+    if why := table.unavailable("nbd"):
+        pytest.skip(why)
+    before = machine()
+
+    async def scenario() -> None:
+        volume = await table.make("nbd", Place(folder, SIZE, {"a": None, "b": None}, with_files=True))
+        try:
+            text = os.urandom(BLOCK)
+            (volume.target_of("b") / "file").write_bytes(text)
+            assert not (volume.target_of("a") / "file").exists()
+            assert volume.image is not None
+            # With the server when the call returned: nothing was told to write it back.
+            assert text in volume.image.read_bytes()[SIZE:]
+        finally:
+            await volume.close()
+
+    asyncio.run(scenario())
+    assert not left(before)
+
+
+def test_the_page_cache_of_a_server_is_made_and_proved_for_several_clients(
+    tmp_path: Path, folder: Path
+) -> None:
+    if why := table.unavailable("nbd"):
+        pytest.skip(why)
+    experiment = parse_experiment(
+        experiment_text(
+            {
+                "name": "served",
+                "hosts": {"client": {"access": "netns", "count": 2}},
+                "workload": {
+                    **{"kind": "disk", "on": "client", "volume": "nbd", "working_set": "8MiB"},
+                    **{"direct": "on", "volume_folder": str(folder)},
+                },
+                "factors": {
+                    "variant": {
+                        "levels": ["cold", "warm", "create"],
+                        "together": {
+                            "server_cached": ["no", "yes", "any"],
+                            "work": ["blocks", "blocks", "create_files"],
+                        },
+                    }
+                },
+                "design": {"replicates": 1},
+                "windows": {"warm_up": "100ms", "measured": "600ms", "interval": "100ms"},
+                "limits": {"retries": 1, "background_window": "100ms", "background": 1.0},
+                "profile": "off",
+            }
+        ),
+        environment={},
+    )
+    outcome = asyncio.run(run(experiment, tmp_path))
+    trials = {
+        str(trial.settings["variant"]): trial
+        for trial in read_dataset(outcome.folder).trials
+        if trial.finished
+    }
+    assert set(trials) == {"cold", "warm", "create"}, [t.reason for t in read_dataset(outcome.folder).trials]
+    told = {name: trial.manifest["targets"]["client-2"].get("server") for name, trial in trials.items()}
+    assert told["cold"]["resident_before_bytes"] == 0
+    assert told["warm"]["resident_before_bytes"] == told["warm"]["size_bytes"] == 2 * (8 << 20)
+    # The kernel's own account of the server's processes: what was read ahead makes it less than nothing.
+    cold, warm = (cache.share_from_server_cache(trials[name]) for name in ("cold", "warm"))
+    assert cold is not None and cold < cache.SHARE
+    assert warm is not None and warm > 1 - cache.SHARE
+    (created,) = programs_of(read_dataset(outcome.folder))
+    calls = {flowop.call: flowop for flowop in created.flowops}
+    assert calls["createfile"].operations > 0 and not any(flowop.errors for flowop in created.flowops)
+    received = trials["create"].hosts["client-1"].growth("roles", "role.received_bytes", "role=server")
+    # More than the blocks: headers, and what a file system keeps of a file. The last may have come after the window.
+    assert received is not None and received > 0.5 * calls["writewholefile"].bytes
 
 
 def test_what_does_not_fit_is_refused_before_it_is_written(folder: Path) -> None:

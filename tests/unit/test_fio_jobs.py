@@ -14,7 +14,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.workload import DISK
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.fio import Job, is_job_file, jobs_of, numbers, parse_sections
-from iodyno.formats.fio.experiment import experiment_keys
+from iodyno.formats.fio.experiment import experiment_keys, steps
 from iodyno.formats.fio.options import ALIASES, CARRIED, REFUSED, WITHOUT_EFFECT
 
 JOB = """; a job
@@ -345,3 +345,21 @@ def test_a_mutated_job_file_is_read_or_refused_with_one_error(seed: int) -> None
         parse_experiment(experiment_text(keys), file="j.fio")
     except ExperimentError as error:
         assert error.where.startswith("j.fio")
+
+
+@pytest.mark.parametrize(
+    ("heads", "expected"),
+    [
+        (("a", "b", "c stonewall", "d"), (("a", "b"), ("c", "d"))),
+        (("a", "b stonewall", "c", "d stonewall"), (("a",), ("b", "c"), ("d",))),
+        (("a", "b stonewall", "c stonewall"), ()),  # levels of one factor
+        (("a", "b", "c"), ()),  # clients of one trial
+        (("a", "b", "c wait_for=a", "d stonewall"), ()),  # what waits for one of several has no step
+    ],
+)
+def test_jobs_at_a_time_and_others_after_them_are_steps(heads: tuple[str, ...], expected: Any) -> None:
+    text = "[global]\nfilename=/srv/x\nsize=1m\nrw=read\n"
+    for head in heads:
+        name, _, line = head.partition(" ")
+        text += f"[{name}]\n{line}\n"
+    assert steps(parse_sections(text, file="j.fio", environment={}, aliases=ALIASES)) == expected

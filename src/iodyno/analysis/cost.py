@@ -372,7 +372,7 @@ def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
             total / span, {index: count / ns for index, count, ns in packets}, f"packets of {device}"
         )
     end = (
-        _clients_of(trial, host) if trial.clients else trial.end("send" if unit == "operation" else "receive")
+        clients_of(trial, host) if trial.clients else trial.end("send" if unit == "operation" else "receive")
     )
     if end is None:
         return "the trial has no sender" if unit == "operation" else "the trial has no receiver"
@@ -390,7 +390,7 @@ def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
     return _Rate(sum(counts.values()) / end.measured_ns, by_record)
 
 
-def _clients_of(trial: Trial, host: HostData) -> HostData:
+def clients_of(trial: Trial, host: HostData) -> HostData:
     """The clients whose load the CPUs of the host carry: those on its machine; all, where it has none (it serves)."""
     mine = {name: client for name, client in trial.clients.items() if client.machine == host.machine}
     return clients_together(mine or trial.clients)

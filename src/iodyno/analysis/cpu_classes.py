@@ -116,7 +116,7 @@ def choose(
     with_it: dict[tuple[str, str], list[bool]] = {}
     trials_by_reason: dict[str, set[str]] = {}
     for place, trial in [*((t.point, t) for t in trials), *(("idle machine", t) for t in idle)]:
-        for host in trial.hosts.values():
+        for host in _that_read(trial):
             has = bool(spent(host, "bpf")) or not host.measured
             with_it.setdefault((place, host.name), []).append(has)
             if not has:
@@ -136,6 +136,13 @@ def choose(
     timed = facts and all(fact.get("irq_time_accounting") is True for fact in facts.values())
     partly = any(any(each) for each in with_it.values())
     return Accounting("irq_time" if timed else "tick", why, partly, tick_hz)
+
+
+def _that_read(trial: Trial) -> list[HostData]:
+    """The hosts that look at their CPUs: of several on the same CPUs of a machine the first looks for all."""
+    looked = [host for host in trial.hosts.values() if {CPU_EXACT, CPU_TIMES} & host.readings.keys()]
+    machines = {host.machine for host in looked if host.machine}
+    return [host for host in trial.hosts.values() if host in looked or host.machine not in machines]
 
 
 def spent(host: HostData, tier: ClassTier, *, every: bool = False) -> list[Spent]:

@@ -23,7 +23,7 @@ MEASURED = "measured"
 
 # What the analysis uses of the series: a long campaign has many more rows than these.
 _METRICS = (
-    "role.cpu_ns",
+    "role.%",
     *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
     *("arrivals.%", "datagram.%", "server.%"),
     *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),

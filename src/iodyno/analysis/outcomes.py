@@ -21,9 +21,9 @@ from iodyno.analysis.cpu_classes import BUSY_CLASSES
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
 from iodyno.analysis.storage import block_times, cache, classes, devices, fairness, memory, roles
-from iodyno.core.disk_outcomes import NAMES_OF_DISKS
+from iodyno.core.disk_outcomes import NAMES_OF_DISKS, SERVER_BYTES
 from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
-from iodyno.core.volume import ROLES
+from iodyno.core.volume import ROLES, SERVER
 
 
 def _start_skew(trial: Trial) -> Measured:
@@ -55,6 +55,11 @@ def _from_cache(trial: Trial) -> Measured:
         if share is None
         else Measured(share)
     )
+
+
+def _from_server_cache(trial: Trial) -> Measured:
+    share = cache.share_from_server_cache(trial)
+    return missing("what a server got from its disk is not known") if share is None else Measured(share)
 
 
 def _of_client(measure_one: Callable[..., Measured]) -> Callable[[Trial, str, CostBasis], Measured]:
@@ -125,6 +130,14 @@ OF_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
 _KINDS = {"": ("read", "write"), "read_": ("read",), "write_": ("write",)}
 
 
+def _cpus_of_role(trial: Trial, host: str, _: CostBasis, *, role: str) -> Measured:
+    return roles.cpus_busy(trial, host, role)
+
+
+def _bytes_of_server(trial: Trial, host: str, _: CostBasis, *, metric: str) -> Measured:
+    return roles.bytes_per_s(trial, host, SERVER, metric)
+
+
 def _device_time(
     measure_one: Callable[..., Measured], metric: str, operations: tuple[str, ...]
 ) -> Callable[[Trial, str, CostBasis], Measured]:
@@ -163,6 +176,7 @@ OF_DISK_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "fairness": fairness.fairness,
     "slowest_client_ratio": fairness.slowest_ratio,
     "read_from_cache_ratio": _from_cache,
+    "server_cached_ratio": _from_server_cache,
 }
 """Outcomes of a trial whose load needs no other end."""
 
@@ -183,6 +197,14 @@ OF_DISK_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
     **{f"cpu_{role}_us_per_io": partial(_of_role, role=role) for role in ROLES},
     "cpu_rest_us_per_io": roles.of_the_rest,
     **{name: OF_HOST[name] for name in OF_HOST if name in NAMES_OF_DISKS},
+    **{f"{role}_cpus_busy": partial(_cpus_of_role, role=role) for role in ROLES},
+    **{
+        f"server_{name}_bytes_per_s": partial(_bytes_of_server, metric=f"role.{metric}_bytes")
+        for name, metric in SERVER_BYTES
+    },
+    "server_network_bytes_per_s": lambda trial, host, _: roles.bytes_per_s(
+        trial, host, SERVER, "role.sent_bytes", "role.received_bytes"
+    ),
     "device_busy_ratio": lambda trial, host, _: devices.busy_ratio(trial, host),
     "device_depth": lambda trial, host, _: devices.depth(trial, host),
     "device_read_bytes_per_s": lambda trial, host, _: devices.per_second(trial, host, "disk.read_bytes"),

@@ -43,9 +43,9 @@ def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str,
 def targets_of(rig: Rig, settings: Mapping[str, Level]) -> dict[str, Any]:
     """What is known of the target of each client: the device under it, and what it is."""
     found = {}
-    made = None if rig.volume is None else str(rig.volume.target)
     for host in rig.experiment.workload.hosts:
         own = rig.experiment.workload.settings_of(host, settings)
+        made = None if rig.volume is None else str(rig.volume.target_of(host))
         paths = [made] if made else paths_of(str(own.get("target", "")), host)
         # Of several targets the first one stands for the device under them.
         if known := next((rig.targets[path] for path in paths if path in rig.targets), None):
@@ -109,13 +109,33 @@ def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
             first = disk.get("first_error") or {}
             text = f"{disk['errors']} operations failed, the first at offset {first.get('offset_bytes')}: {first.get('what')}"
             account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
+        if failed := [
+            flowop for flowop in (result.get("files") or {}).get("flowops", ()) if flowop["errors"]
+        ]:
+            first, count = failed[0], sum(flowop["errors"] for flowop in failed)
+            text = f"{count} flowops failed, the first of {first['name']}: {first['first_error']}"
+            account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
     if not done:
         clients = [host for host, facts in account.hosts.items() if facts["role"] == "alone"]
         raise rig.sessions[clients[0]].failure(
             "nothing_done",
-            "not one operation was completed in the trial",
+            f"not one operation was completed in the trial{_why_nothing(account)}",
             "give it a longer window, or look whether the target answers at all",
         )
+
+
+def _why_nothing(account: Account) -> str:
+    """What a file program says of itself, or a disk of its operations, where none of them came to an end."""
+    for facts in account.hosts.values():
+        result = facts["result"] or {}
+        program, disk = result.get("files") or {}, result.get("disk") or {}
+        if program.get("first_error"):
+            return f": the first failed with {program['first_error']}"
+        if program.get("end") == "no_file":
+            return f": no file was there to take ({program.get('ended_by') or 'the program'})"
+        if disk.get("first_error"):
+            return f": the first failed with {disk['first_error'].get('what')}"
+    return ""
 
 
 def _wrong_data(rig: Rig, host: str, disk: Mapping[str, Any]) -> TrialError:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from iodyno.campaign.disk_job import block_of
 from iodyno.core.disk_parameters import target_of
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.knob import named
 from iodyno.core.personality.binding import bound
 from iodyno.core.personality.bound import Bound
-from iodyno.core.personality.parameters import RESERVED
+from iodyno.core.personality.parameters import RESERVED, kinds_of
 from iodyno.core.personality.wire import program
+from iodyno.core.volume import CREATE_FILES
 from iodyno.core.workload import FILES, Level
+from iodyno.formats.wml import parse_personality
 
 READY_TIMEOUT_S = 3600.0
 """Longest time for the files to be made. Chosen: a million files, or some hundred gigabytes."""
@@ -39,6 +43,35 @@ def load_settings(workload: WorkloadSpec, settings: Mapping[str, Level]) -> dict
         "size": 1,
         "transport": "null",
     }
+
+
+def creation(workload: WorkloadSpec, settings: Mapping[str, Level]) -> tuple[WorkloadSpec, dict[str, Level]]:
+    """What creation of files is as a load (`work: create_files` of the workload `disk`), and its settings: each worker makes a
+    file, writes a block of it, closes it and removes one, so that a file system of any size lasts for any time.
+    """
+    program = parse_personality(_CREATION, file=CREATE_FILES)
+    own: dict[str, Level] = {
+        "target": settings["target"],
+        "nthreads": settings.get("workers", 1),
+        "blocksize": block_of(settings)[0],
+    }
+    return replace(workload, kind=FILES.name, program=program, variables=kinds_of(program)), own
+
+
+_CREATION = """
+set $nthreads=1
+set $blocksize=4k
+set $nfiles=$nthreads * 100
+define fileset name=made,path=/files,entries=$nfiles,dirwidth=1000,size=$blocksize
+define process name=creation {
+  thread name=worker,instances=$nthreads,memsize=1m {
+    flowop createfile name=create,filesetname=made,fd=1
+    flowop writewholefile name=write,fd=1,iosize=$blocksize
+    flowop closefile name=close,fd=1
+    flowop deletefile name=remove,filesetname=made
+  }
+}
+"""
 
 
 def files_of(workload: WorkloadSpec, host: str, settings: Mapping[str, Level], seed: int) -> dict[str, Any]:

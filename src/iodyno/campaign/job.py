@@ -13,7 +13,8 @@ from iodyno.campaign.scripted import load_settings, script_of
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
-from iodyno.core.workload import STREAM, Level
+from iodyno.core.volume import CREATE_FILES, GENERATOR
+from iodyno.core.workload import FILES, STREAM, Level
 
 IDLE_SETTINGS: Mapping[str, Level] = {"connections": 1, "size": 1}
 """What a host with nothing to do is told."""
@@ -35,7 +36,7 @@ def job_of(
         settings = IDLE_SETTINGS
     elif workload.hosts:
         if rig.volume is not None:
-            settings = {**settings, "target": str(rig.volume.target)}
+            settings = {**settings, "target": str(rig.volume.target_of(host))}
         told, settings = _alone(
             workload, host, workload.settings_of(host, settings), zlib.crc32(name.encode())
         )
@@ -55,10 +56,10 @@ def job_of(
         "token": token,
         "role": role,
         # An idle host has nothing to do, of whatever kind.
-        "workload": STREAM.name if role == "idle" else workload.kind,
+        "workload": STREAM.name if role == "idle" else FILES.name if "files" in told else workload.kind,
         **told,
         **({"script": script} if script else {}),
-        **_watched(rig, role),
+        **_watched(rig, host, role),
         **_calls(role, settings if role != "alone" else {"transport": settings["transport"]}),
         "connections": settings["connections"],
         "message_bytes": greatest,
@@ -99,14 +100,23 @@ def _alone(
     """The part of the job that a load without another end has, and its settings in the words of one with connections."""
     if workload.program is not None:
         return file_job.files_of(workload, host, settings, seed), file_job.load_settings(workload, settings)
+    if settings.get("work") == CREATE_FILES:
+        made, own = file_job.creation(workload, settings)
+        return file_job.files_of(made, host, own, seed), file_job.load_settings(made, own)
     return disk_job.disk_of(host, settings, seed), disk_job.load_settings(settings)
 
 
-def _watched(rig: Rig, role: str) -> dict[str, Any]:
-    """The processes of the volume, whose CPU time is part of what an operation costs."""
+def _watched(rig: Rig, host: str, role: str) -> dict[str, Any]:
+    """The processes of the volume, whose CPU time is part of what an operation costs; and the agents of other clients on the
+    machine, which the one that reads it would take for other tasks.
+    """
     if rig.volume is None or role != "alone":
         return {}
-    return {"watched": [{"role": name, "process_ids": list(ids)} for name, ids in rig.volume.roles.items()]}
+    watched = [{"role": name, "process_ids": list(ids)} for name, ids in rig.volume.roles.items()]
+    agents = [rig.sessions[client].process_id for client in rig.experiment.workload.hosts if client != host]
+    if others := [process_id for process_id in agents if process_id is not None]:
+        watched.append({"role": GENERATOR, "process_ids": others})
+    return {"watched": watched}
 
 
 _OTHER = {"send": "receive", "receive": "send"}

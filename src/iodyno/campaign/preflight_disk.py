@@ -163,6 +163,7 @@ def _distinct(settings: Settings) -> Settings:
     ways = (
         "target",
         "volume",
+        "work",
         "interface",
         "direct",
         "sync",

@@ -12,6 +12,7 @@ from iodyno.campaign.knobs import RigKnobs
 from iodyno.campaign.volume import open_volume
 from iodyno.core.errors import IodynoError, TrialError
 from iodyno.core.experiment import Experiment
+from iodyno.core.volume import made_of
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram
@@ -272,6 +273,9 @@ class Rig:
             asked = {
                 name: self.hosts.observers.get(name, self.hosts.accesses[name]).reached.cpus for name in names
             }
+            if self.volume is not None and not any(asked.values()):
+                # Server and daemons run on all of them, for all clients: a part of the CPUs would have a part of each.
+                asked = dict.fromkeys(names, tuple(allowed))
             divided, shared = accesses.divide_cpus(allowed, asked)
             self.cpus |= divided
             if shared and not any(doubt.code == "shared_cpus" for doubt in self.hosts.doubts):
@@ -306,6 +310,6 @@ def _distance(error: BaseException) -> int:
 
 
 def path_of(settings: Mapping[str, Level]) -> str | None:
-    """The level of `path`, or of `volume`, in the settings of a trial; None: what the hosts' access says."""
-    level = settings.get("path", settings.get("volume"))
-    return None if level is None else str(level)
+    """The level of `path`, or what is made of `volume`, in the settings of a trial; None: what the hosts' access says."""
+    level = settings.get("path")
+    return made_of(settings) if level is None else str(level)

@@ -43,8 +43,8 @@ async def make_ready(
     found: dict[str, dict[str, Any]] = {}
     if rig.volume is not None:
         # Made by the lab for this campaign: nothing on it is anybody's.
-        path = str(rig.volume.target)
-        return {path: asdict(await asyncio.to_thread(care.seen, path))}
+        paths = {str(rig.volume.target_of(host)) for host in rig.experiment.workload.hosts}
+        return {path: asdict(await asyncio.to_thread(care.seen, path)) for path in paths}
     for wanted in _wanted(rig, settings, here=True):
         if kind_of(wanted.path) == "null":
             continue

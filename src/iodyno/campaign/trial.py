@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iodyno.campaign import alone, held_device, meeting, observed
+from iodyno.campaign import alone, held_device, meeting, observed, server_cache
 from iodyno.campaign.job import job_of, with_port
 from iodyno.campaign.rig import Rig, together
 from iodyno.campaign.scripted import load_settings
@@ -90,6 +90,7 @@ async def carry_out(
         async with (
             rig.knobs.turned(settings, account),
             rig.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,
+            server_cache.prepared(rig, account, settings),
         ):
             await _load(flows, windows)
     # Not below 0: a simulated host does not wait for its windows.

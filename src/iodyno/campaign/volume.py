@@ -9,6 +9,7 @@ from pathlib import Path
 
 from iodyno.core.errors import AccessError
 from iodyno.core.experiment import Experiment
+from iodyno.core.volume import UNCACHED, WITH_FILES
 from iodyno.core.workload import Level
 from iodyno.paths.volumes import table
 from iodyno.paths.volumes.volume import Place, Volume
@@ -19,31 +20,51 @@ _CHUNK = 1 << 20
 _FOLDER = "/var/tmp"
 
 
-async def open_volume(level: str, experiment: Experiment, hosts: OpenHosts) -> Volume:
-    """Makes the volume for the one client of an experiment, as large as its largest working set. Raises AccessError."""
-    client = experiment.workload.hosts[0]
-    spec = experiment.hosts[client]
-    if spec.access not in _HERE:
-        raise AccessError(
-            f"a volume is made on the lab's machine, but host {client} is reached by {spec.access}",
-            where=f"hosts.{client}",
-            advice="give it access: local or netns, or a target of its own",
-        )
-    reached = hosts.accesses[client].reached
-    namespace = (reached.path or {}).get("namespace")
+async def open_volume(wanted: str, experiment: Experiment, hosts: OpenHosts) -> Volume:
+    """Makes what `made_of` names for the clients of an experiment, for each as large as the largest working set. Raises
+    AccessError.
+    """
+    level, *beside = wanted.split(", ")
+    clients: dict[str, str | None] = {}
+    for client in experiment.workload.hosts:
+        spec = experiment.hosts[client]
+        if spec.access not in _HERE:
+            raise AccessError(
+                f"a volume is made on the lab's machine, but host {client} is reached by {spec.access}",
+                where=f"hosts.{client}",
+                advice="give it access: local or netns, or a target of its own",
+            )
+        clients[client] = (hosts.accesses[client].reached.path or {}).get("namespace")
     folder = Path(str(experiment.workload.settings.get("volume_folder", _FOLDER)))
-    place = Place(folder, _size(experiment), client_namespace=namespace)
+    place = Place(
+        folder,
+        _size(experiment),
+        clients,
+        tag="-".join([level, *(each.replace(" ", "-") for each in beside)]),
+        keeps_nothing=UNCACHED in beside,
+        with_files=WITH_FILES in beside,
+    )
     began = time.monotonic()
     volume = await table.make(level, place)
     try:
-        await asyncio.to_thread(fill, volume.target, place.size_bytes)
+        if not place.with_files:
+            filled = [asyncio.to_thread(fill, volume.target_of(name), place.size_bytes) for name in clients]
+            await asyncio.gather(*filled)
     except BaseException as error:
         await volume.close()
         if isinstance(error, OSError):
             raise AccessError(f"the volume cannot be filled: {error}", where=f"volume {level}") from error
         raise
     volume.made["ready_s"] = round(time.monotonic() - began, 3)
-    reached.path = {**(reached.path or {}), "kind": "volume", **volume.facts()}
+    volume.made |= {
+        name: True
+        for name, there in (("uncached", place.keeps_nothing), ("files", place.with_files))
+        if there
+    }
+    for client in clients:
+        reached = hosts.accesses[client].reached
+        facts = volume.facts() | {"target": str(volume.target_of(client))}
+        reached.path = {**(reached.path or {}), "kind": "volume", **facts}
     return volume
 
 

@@ -19,7 +19,7 @@ from iodyno.core.personality.parameters import kinds_of
 from iodyno.core.personality.settings import setting
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.fio import is_job_file, read_sections
-from iodyno.formats.fio.experiment import chosen
+from iodyno.formats.fio.experiment import chosen, steps
 from iodyno.formats.fio.experiment import experiment_keys as keys_of_jobs
 from iodyno.formats.fio.options import ALIASES
 from iodyno.formats.mistakes import nearest
@@ -117,6 +117,15 @@ def keys_of(
             keys["windows"] |= {"measured": f"{QUICK_S}s", "interval": "500ms"}
             notes = (*notes, f"quick: {QUICK_S} s are measured")
     return keys, notes
+
+
+def steps_of(file: str, *, target: str | None, sections: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The names of the jobs of each step of a job file that has several at a time and others after them; empty: it is one
+    experiment, as is any other file. Raises ExperimentError.
+    """
+    if kind_of(file) != "fio":
+        return ()
+    return steps(chosen(read_sections(file, dict(os.environ), ALIASES), sections, file), target=target)
 
 
 def experiment_of(file: str, **asked: Any) -> Experiment:

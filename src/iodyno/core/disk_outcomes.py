@@ -18,6 +18,9 @@ CPU_CLASSES = (
     ("other", "other tasks, such as threads of the kernel and servers on this machine"),
 )
 
+SERVER_BYTES = (("disk_read", "read"), ("received", "received"), ("sent", "sent"))
+"""Bytes of a volume's server, as outcomes name them and as the sensor `roles` does."""
+
 _EVERY = (
     OutcomeKind(
         "iops",
@@ -132,6 +135,25 @@ _EVERY = (
             better="lower",
         )
         for name, where in CPU_CLASSES
+    ),
+    *(
+        OutcomeKind(f"{role}_cpus_busy", "CPUs", f"CPUs that {whose} keeps busy.", per_host=True, better="lower")
+        for role, whose in (
+            ("server", "a server of a volume"),
+            ("client_daemon", "the clients' daemon of a volume"),
+        )
+    ),
+    *(
+        OutcomeKind(f"server_{name}_bytes_per_s", "B/s", f"Bytes per second that a volume's server {what}.", per_host=True)
+        for name, what in (
+            ("disk_read", "got from its disk: what its page cache had is not among them"),
+            ("received", "received from its clients, with all headers"),
+            ("sent", "sent to its clients, with all headers"),
+            ("network", "sent and received"),
+        )
+    ),
+    OutcomeKind(
+        "server_cached_ratio", "1", "Share of the bytes read by the clients that the disk of a volume's server did not give."
     ),
     OutcomeKind(
         "device_busy_ratio", "1", "Share of the time with an operation in flight at the device.", per_host=True

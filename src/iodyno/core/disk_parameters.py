@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from iodyno.core import distribution, replay
 from iodyno.core.parameter import Parameter
-from iodyno.core.volume import VOLUMES
+from iodyno.core.volume import CREATE_FILES, VOLUMES
 
 NULL_TARGET = "null"
 """A target without a system call: what the loop itself costs."""
@@ -101,6 +101,22 @@ PARAMETERS = (
         "Whether the working set is in the page cache when the load begins: made so, and proved; any: as it is.",
         words=("any", "yes", "no"),
         default="any",
+    ),
+    Parameter(
+        "server_cached",
+        "word",
+        "Whether the bytes are in the page cache of the volume's server: yes: all when the load begins; no: none, and it keeps"
+        " nothing that it has read. Made so, and proved; any: as it is.",
+        words=("any", "yes", "no"),
+        default="any",
+    ),
+    Parameter(
+        "work",
+        "word",
+        "What an operation is: a block read or written, or, on a file system of each client on its part of a volume, a file of"
+        " one block that each worker makes, writes, closes and removes (create_files).",
+        words=("blocks", CREATE_FILES),
+        default="blocks",
     ),
     Parameter("read", "share", "Share of the operations that read.", low=0, high=10**6, default=10**6),
     Parameter(

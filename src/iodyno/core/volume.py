@@ -23,5 +23,37 @@ SERVER, CLIENT_DAEMON = "server", "client_daemon"
 ROLES = (SERVER, CLIENT_DAEMON)
 """Whose processes a volume may have, beside the load that uses it."""
 
+GENERATOR = "generator"
+"""The role of the agents of clients beside the one that reads the machine."""
+
 OVER_NETWORK = frozenset({"nfs", "nbd", "iscsi"})
 """Levels with a server across a link."""
+
+FOR_MANY = OVER_NETWORK
+"""Levels that serve several clients: one server, whose image has a part for each of them."""
+
+MOST_CLIENTS = 60
+"""Clients that one server has addresses for."""
+
+MAY_KEEP_NOTHING = frozenset({"nbd"})
+"""Levels whose server can be told to keep nothing in its page cache (`server_cached: no`)."""
+
+CREATE_FILES = "create_files"
+"""The level of `work` whose operations are about files."""
+
+UNCACHED, WITH_FILES = "server uncached", "with files"
+"""What a volume may have beside its level: a server that keeps nothing in its page cache; a file system for each client."""
+
+
+def made_of(settings: Mapping[str, object]) -> str | None:
+    """What of a volume is made for the settings of a trial, in words: its level and what it has beside. None: no volume.
+
+    >>> made_of({"volume": "nbd", "server_cached": "no"})
+    'nbd, server uncached'
+    """
+    level = settings.get("volume")
+    if level is None:
+        return None
+    uncached = [UNCACHED] if settings.get("server_cached") == "no" else []
+    files = [WITH_FILES] if settings.get("work") == CREATE_FILES else []
+    return ", ".join([str(level), *uncached, *files])

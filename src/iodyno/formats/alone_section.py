@@ -9,6 +9,7 @@ from iodyno.core import disk_parameters
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.personality.parameters import kinds_of, workload_of
+from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_KEEP_NOTHING, MOST_CLIENTS
 from iodyno.core.workload import DISK, FILES, WORKLOADS, Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats import program_section
@@ -80,7 +81,11 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
         reading.note(("workload", "target"), "the volume is the target, allowed: one of the two")
     # Also a volume with a wrong level is one, so that no target is asked for beside it.
     if "volume" in given or reading.has(("factors", "volume")):
-        _check_volume(reading, workload, given)
+        _check_volume(reading, workload, given, factors)
+    elif CREATE_FILES in {workload.settings.get("work"), *_levels(factors, "work")}:
+        reading.note_missing(
+            ("workload",), "volume", f"what {CREATE_FILES} makes files on: nbd, nfs or iscsi"
+        )
     elif not workload.own and "target" not in given and not reading.has(("workload", "target")):
         reading.note_missing(("workload",), "target", "the file or device that is read and written")
     for name, text in disk_parameters.mistakes_of(workload.settings):
@@ -114,11 +119,30 @@ def _check_host(reading: Reading, workload: WorkloadSpec, given: set[str], host:
         reading.note_missing(here, "working_set", f"the bytes of {target} that are used, such as 1GiB")
 
 
-def _check_volume(reading: Reading, workload: WorkloadSpec, given: set[str]) -> None:
-    """A volume is made on the lab's machine, for one host."""
+def _check_volume(
+    reading: Reading, workload: WorkloadSpec, given: set[str], factors: Mapping[str, Factor]
+) -> None:
+    """A volume is made on the lab's machine; over a network, for any number of clients."""
     where = ("factors", "volume") if reading.has(("factors", "volume")) else ("workload", "volume")
-    if len(workload.hosts) > 1:
-        reading.note(where, f"found {len(workload.hosts)} hosts, allowed: one, that uses the volume")
+    levels = {str(level) for level in (workload.settings.get("volume"), *_levels(factors, "volume")) if level}
+    if len(workload.hosts) > 1 and (alone := sorted(levels - FOR_MANY)):
+        many = ", ".join(sorted(FOR_MANY))
+        reading.note(
+            where, f"found {', '.join(alone)} with {len(workload.hosts)} hosts, allowed: {many}, or one host"
+        )
+    if len(workload.hosts) > MOST_CLIENTS:
+        reading.note(where, f"found {len(workload.hosts)} hosts, allowed: {MOST_CLIENTS} at most")
+    if CREATE_FILES in {workload.settings.get("work"), *_levels(factors, "work")} and (
+        alone := sorted(levels - FOR_MANY)
+    ):
+        many = ", ".join(sorted(FOR_MANY))
+        reading.note(where, f"found {', '.join(alone)} with work: {CREATE_FILES}, allowed: {many}")
+    told = {workload.settings.get("server_cached"), *_levels(factors, "server_cached")}
+    wrong = {"no": levels - MAY_KEEP_NOTHING, "yes": levels - FOR_MANY}
+    for asked in sorted(str(each) for each in told if each in wrong and wrong[str(each)]):
+        allowed = ", ".join(sorted(MAY_KEEP_NOTHING if asked == "no" else FOR_MANY))
+        found_levels = ", ".join(sorted(wrong[asked]))
+        reading.note(where, f"found {found_levels} with server_cached: {asked}, allowed: {allowed}")
     if "working_set" not in given:
         reading.note_missing(("workload",), "working_set", "the size of the volume, such as 256MiB")
 

@@ -278,7 +278,7 @@ def _own_section(workload: Workload) -> type[Section]:
     return create_model(f"{workload.name}_own", __base__=Section, __doc__="Settings of one host.", **fields)
 
 
-OF_ALL_HOSTS = ("volume", "clients", "on_client_loss", "verify")
+OF_ALL_HOSTS = ("volume", "server_cached", "clients", "on_client_loss", "verify")
 """Settings that one host cannot have of its own: they are about all of them, or about what is on a target they share."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from iodyno.analysis.flowops import NO_OPERATION, FoundFlowop, FoundProgram
+from iodyno.core.factor import VARIANT
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.numbers import between, quantity, with_interval
 from iodyno.report.table import Cell, Column, Table
@@ -57,7 +58,9 @@ _ESTIMATED = ("rate_per_s", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns")
 
 
 def _place(program: FoundProgram) -> str:
-    levels = ", ".join(f"{name} {level}" for name, level in program.labels.items())
+    # The names of a variant stand for all that goes with them.
+    told = {VARIANT: program.labels[VARIANT]} if VARIANT in program.labels else program.labels
+    levels = ", ".join(f"{name} {level}" for name, level in told.items())
     return f", {levels}" if levels else ""
 
 

@@ -31,7 +31,7 @@ from iodyno.report.doubts import grouped
 from iodyno.report.figures import FIGURES, cut, draw
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flame_graph import script_source
-from iodyno.report.flowop_section import flowop_sentences, flowop_tables
+from iodyno.report.flowop_section import flowop_sentences
 from iodyno.report.function_section import contrast_sentences, function_section
 from iodyno.report.heat_map.sentences import worst_sentence
 from iodyno.report.hints import Hints
@@ -47,7 +47,7 @@ from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
 from iodyno.report.storage import COST, machines_of, tile_outcomes
-from iodyno.report.tables import Table, cost_outcome, outcome_table, source_tables
+from iodyno.report.tables import Table, cost_outcome, load_tables, outcome_table
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, trials_section
 
@@ -121,9 +121,8 @@ def page(
     )
     tables = [
         *script_tables(summary.scripts),
-        *flowop_tables(summary.programs),
+        *load_tables(summary),
         *buffer_tables(summary),
-        *source_tables(summary),
     ]
     every = outcome_table(summary)
     study = functions or FunctionStudy()

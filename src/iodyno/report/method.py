@@ -31,6 +31,7 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
         f"{kind}, {len(summary.points)} points, {summary.planned} trials planned, {finished} finished{order}",
     )
     yield "Load", _of_disks(summary) if summary.on_disks else _pairs(summary.workload)
+    yield "Read as", "; ".join(summary.notes)
     windows = [f"{_words(name)} {quantity(ns, 'ns')}" for name, ns in summary.windows.items() if ns]
     yield "Windows of a trial", ", ".join(windows)
     yield (

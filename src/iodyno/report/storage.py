@@ -6,16 +6,19 @@ Nothing here speaks of goodput: what a disk does is counted where it is asked fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.volume import ROLES
+from iodyno.core.workload import FILES
 from iodyno.report.layout import Layout, layout_of, place_name, sections
 from iodyno.report.limiter import sentence as limiter_sentence
 from iodyno.report.limiter import short
 from iodyno.report.numbers import between, digits, with_interval
 from iodyno.report.sentence import Sentence
+from iodyno.report.served import served_table
 from iodyno.report.table import Cell, Column, Table
 
 TIMES = {"p50": "p50", "p99": "p99"}
@@ -58,7 +61,10 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
             row.append(Cell(short(point.limiter), limiter_sentence(point.limiter)))
             rows.append(tuple(row))
         found.append(Table(_title(summary, layout, level), tuple(columns), tuple(rows)))
-    return [*found, *_role_table(summary, layout), *_client_table(summary, layout)]
+    served = [
+        table for machine in machines_of(summary)[:1] if (table := served_table(summary, layout, machine))
+    ]
+    return [*served, *found, *_role_table(summary, layout), *_client_table(summary, layout)]
 
 
 def storage_sentences(
@@ -88,6 +94,11 @@ def machines_of(summary: CampaignSummary) -> list[str]:
     ][:_MACHINES_MOST]
 
 
+def _of_files(summary: CampaignSummary) -> bool:
+    """Whether all of the load are file programs; files may also be one level of a load on blocks."""
+    return bool(summary.workload.get("kind") == FILES.name)
+
+
 def _clients(summary: CampaignSummary) -> int:
     return len(summary.workload.get("hosts") or ())
 
@@ -100,7 +111,7 @@ def _share_alike(summary: CampaignSummary) -> bool:
 def _times(summary: CampaignSummary) -> list[tuple[str, str, str]]:
     """Outcome, head of its column, and words, of the times that any point has."""
     found = []
-    if summary.programs:
+    if _of_files(summary):
         # Flowops have rows of their own.
         return [
             ("service_time_p50_ns", "p50", "median service time of all flowops"),
@@ -200,19 +211,27 @@ def _slowest(summary: CampaignSummary) -> Iterator[str]:
     name = min(means, key=lambda client: means[client])
     fair = [e for p in summary.points if (e := p.outcomes.get("fairness")) and e.estimate is not None]
     least = min(fair, key=lambda e: e.estimate or 0.0) if fair else None
-    index = f" Fairness (Jain's index) is {between(least)} at the least." if least else ""
+    index = f" Fairness (Jain's index) is {between(_index(least, len(means)))} at the least." if least else ""
     if means[name] > _EVEN * mean:
         yield f"All {len(means)} clients have the same rate to within {1 - means[name] / mean:.1%} of its mean.{index}"
         return
     yield f"Of {len(means)} clients {name} is the slowest, with {means[name] / mean:.1%} of the mean rate.{index}"
 
 
+def _index(found: Estimate, clients: int | None = None) -> Estimate:
+    """Jain's index with no more of its interval than it can have: 1/n, where one of n has all, to 1."""
+    if found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(found.low, 1 / clients if clients else 0.0), high=min(found.high, 1.0))
+
+
 def _title(summary: CampaignSummary, layout: Layout, level: object) -> str:
     settings = summary.workload.get("settings") or {}
     target = settings.get("target")
-    load = "File program" if summary.programs else "Disk load"
-    what = f"{load} {'in' if summary.programs else 'on'} {target}" if target else load
-    clients = _clients(summary)
+    load = "File program" if _of_files(summary) else "Disk load"
+    what = f"{load} {'in' if _of_files(summary) else 'on'} {target}" if target else load
+    most = [int(point.levels["clients"]) for point in summary.points if "clients" in point.levels]
+    clients = max(most, default=int(settings.get("clients", _clients(summary))))
     what += f", {clients} clients" if clients > 1 else ""
     if layout.section is None:
         return what
@@ -228,6 +247,8 @@ def _cell(point: PointSummary, name: str) -> Cell:
     found = point.outcomes.get(name)
     if found is None:
         return Cell("–")
+    if name == "fairness":
+        found = _index(found)
     if found.estimate is None:
         return Cell("skipped" if point.skipped else "–", found.missing or "")
     return Cell(with_interval(found, name.rpartition(".")[2]), f"{found.method}, n = {found.n}")

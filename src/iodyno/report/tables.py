@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
+from iodyno.core.workload import DISK
 from iodyno.report.class_sentences import void
+from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import sentence, short
 from iodyno.report.numbers import Scale, scale_of, with_interval
@@ -26,6 +28,14 @@ def cost_outcome(summary: CampaignSummary) -> str:
         if any(_has(point, outcome) for point in summary.points for outcome in known):
             return name
     return "cycles_per_kbyte"
+
+
+def load_tables(summary: CampaignSummary) -> list[Table]:
+    """What the load did, and its flowops: first where it is nothing but these, last where they are some of its points."""
+    flowops = flowop_tables(summary.programs)
+    if summary.workload.get("kind") == DISK.name:
+        return [*source_tables(summary), *flowops]
+    return [*flowops, *source_tables(summary)]
 
 
 def source_tables(summary: CampaignSummary) -> list[Table]:

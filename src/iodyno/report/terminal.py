@@ -15,11 +15,11 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.report.doubts import grouped
 from iodyno.report.finite_buffer import buffer_tables
-from iodyno.report.flowop_section import flowop_sentences, flowop_tables
+from iodyno.report.flowop_section import flowop_sentences
 from iodyno.report.observer import observer_note
 from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentences import Sentence, sentences
-from iodyno.report.tables import Table, source_tables
+from iodyno.report.tables import Table, load_tables
 
 CPU_TIERS = {
     "bpf": "usr and sys are the load's own CPU time, timed at every switch in the kernel (tier bpf).",
@@ -39,9 +39,8 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequ
     out = file or sys.stdout
     for table in (
         *script_tables(summary.scripts),
-        *flowop_tables(summary.programs),
+        *load_tables(summary),
         *buffer_tables(summary),
-        *source_tables(summary),
     ):
         show_table(table, out)
     rate = "" if summary.on_disks else " Throughput is goodput."

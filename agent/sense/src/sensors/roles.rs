@@ -1,9 +1,14 @@
-//! CPU time of processes that are not the agent's and belong to what is measured, by role: a server, a client's daemon.
+//! Processes that are not the agent's and belong to what is measured, by role (a server, a client's daemon): their CPU time, what
+//! storage gave them, and what went over their network.
 //!
 //! The sum over all threads of a process and of those that it had started when the job came. The kernel brings a running
-//! thread's time up to date at the timer tick; the time of a thread that ends between two readings is lost.
+//! thread's time up to date at the timer tick; the time of a thread that ends between two readings is lost. Bytes of storage are the
+//! kernel's own account of a process, so that what others do to the same disk is not in them: a read that the page cache
+//! could answer counts nothing, what is read ahead counts when it is read. Its account of writes is no such thing: it counts pages
+//! that become dirty, all of a large folio for one block of it, and is left out.
+//! Bytes of the network are those of the devices of the network namespace that the processes are in, its loopback device apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +27,34 @@ const CPU: Metric = counter(
     "CPU time of the processes of a role, all threads.",
 );
 
-pub(crate) const ENTRY: Entry = Entry { name: "roles", metrics: &[CPU], open };
+const READ: Metric = counter(
+    "role.read_bytes",
+    "bytes",
+    "/proc/PID/io",
+    "role=server",
+    "Bytes that storage gave to the processes of a role.",
+);
+
+const RECEIVED: Metric = counter(
+    "role.received_bytes",
+    "bytes",
+    "/proc/PID/net/dev",
+    "role=server",
+    "Bytes received in the network namespaces of a role, but for loopback.",
+);
+
+const SENT: Metric = counter(
+    "role.sent_bytes",
+    "bytes",
+    "/proc/PID/net/dev",
+    "role=server",
+    "Bytes sent in the network namespaces of a role, but for loopback.",
+);
+
+/// What is counted of a namespace, in the order of [`network`].
+const OF_NAMESPACE: [&Metric; 2] = [&RECEIVED, &SENT];
+
+pub(crate) const ENTRY: Entry = Entry { name: "roles", metrics: &[CPU, READ, RECEIVED, SENT], open };
 
 struct Roles {
     proc: PathBuf,
@@ -44,8 +76,10 @@ impl Sensor for Roles {
         self.growths.begin();
         let first = self.growths.first();
         let mut by_role: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut moved: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for (role, process_ids) in &self.watched {
             let sum = by_role.entry(role).or_default();
+            let mut namespaces = BTreeSet::new();
             for &process_id in process_ids {
                 let Some(threads) = threads(&self.proc, process_id) else {
                     missing.add(format!("process {process_id} of the {role} has ended"));
@@ -55,11 +89,26 @@ impl Sensor for Roles {
                     let grown = self.growths.since_last_or_birth((process_id, thread), now, Width::Bits64);
                     *sum = sum.saturating_add(grown.unwrap_or(0));
                 }
+                // Of processes in one namespace the first stands for it: the devices are the same.
+                let first = namespace(&self.proc, process_id).is_some_and(|found| namespaces.insert(found));
+                let carried = first.then(|| network(&self.proc, process_id)).flatten();
+                let read = storage(&self.proc, process_id).map(|now| (&READ, now));
+                let over_network = carried.into_iter().flat_map(|now| OF_NAMESPACE.into_iter().zip(now));
+                for (metric, value) in read.into_iter().chain(over_network) {
+                    let key = (process_id, metric.name.to_string());
+                    let grown = self.growths.since_last_or_birth(key, value, Width::Bits64);
+                    *moved.entry((metric.name, role)).or_default() += grown.unwrap_or(0);
+                }
             }
         }
         if !first {
             for (role, sum) in by_role {
                 put(out, &CPU, format!("role={role}"), sum);
+            }
+            for metric in [&READ].into_iter().chain(OF_NAMESPACE) {
+                for ((_, role), sum) in moved.iter().filter(|((name, _), _)| *name == metric.name) {
+                    put(out, metric, format!("role={role}"), *sum);
+                }
             }
         }
         Ok(missing.sentence())
@@ -75,4 +124,29 @@ fn threads(proc: &Path, process_id: u32) -> Option<Vec<(String, u64)>> {
         Some((task.file_name().to_string_lossy().into_owned(), time))
     };
     Some(tasks.flatten().filter_map(read).collect())
+}
+
+/// Bytes that storage gave to a process (`proc_pid_io(5)`); `None`: there is no such process, or it is another user's.
+fn storage(proc: &Path, process_id: u32) -> Option<u64> {
+    let text = fs::read_to_string(proc.join(process_id.to_string()).join("io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes:")?.trim().parse().ok())
+}
+
+/// What the network namespace of a process is called.
+fn namespace(proc: &Path, process_id: u32) -> Option<PathBuf> {
+    fs::read_link(proc.join(process_id.to_string()).join("ns/net")).ok()
+}
+
+/// Bytes received and sent by the devices of a process's network namespace, its loopback device apart (`proc_pid_net(5)`).
+fn network(proc: &Path, process_id: u32) -> Option<[u64; 2]> {
+    let text = fs::read_to_string(proc.join(process_id.to_string()).join("net/dev")).ok()?;
+    let mut sums = [0_u64; 2];
+    for (device, counts) in text.lines().filter_map(|line| line.split_once(':')) {
+        let counts: Vec<u64> = counts.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        if device.trim() != "lo" && counts.len() >= 9 {
+            sums[0] += counts[0];
+            sums[1] += counts[8];
+        }
+    }
+    Some(sums)
 }

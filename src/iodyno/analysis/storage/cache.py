@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from iodyno.core.volume import SERVER
 from iodyno.core.warnings import Doubt, WarningCode
 
 if TYPE_CHECKING:
@@ -46,8 +47,58 @@ def share_from_cache(trial: Trial) -> float | None:
     return 1 - given / read if read else None
 
 
+def share_from_server_cache(trial: Trial) -> float | None:
+    """Share of the bytes that the clients read in the measured window and the disk of their volume's server did not give; None:
+    there is no such server, or nothing was read. Below 0: it read ahead.
+    """
+    given = _given_by_server(trial)
+    read = sum(
+        counts.bytes
+        for client in trial.clients.values()
+        for record in client.measured
+        if (counts := client.classes.get("read", {}).get(record.index)) is not None
+    )
+    return None if given is None or not read else 1 - given / read
+
+
+def _given_by_server(trial: Trial) -> int | None:
+    """Bytes that its disk gave the server in the measured window."""
+    key = ("role.read_bytes", f"role={SERVER}")
+    readings = [each for host in trial.hosts.values() for each in host.measured_readings("roles")]
+    found = [reading.values[key] for reading in readings if key in reading.values]
+    return int(sum(found)) if found else None
+
+
+def _violations_of_server(trial: Trial) -> Iterator[str]:
+    """Why the page cache of the volume's server was not what `server_cached` asks for."""
+    asked = trial.settings.get("server_cached")
+    if asked not in ("yes", "no"):
+        return
+    targets: Mapping[str, Mapping[str, Any]] = trial.manifest.get("targets") or {}
+    known: Mapping[str, int] = next((told["server"] for told in targets.values() if told.get("server")), {})
+    if known.get("size_bytes"):
+        resident = known["resident_before_bytes"] / known["size_bytes"]
+        if (asked == "no" and resident > SHARE) or (asked == "yes" and resident < 1 - SHARE):
+            wanted = "uncached" if asked == "no" else "cached: it may be larger than the memory"
+            yield (
+                f"{resident:.0%} of what the server serves was in its page cache when the load began, in a test that was to be"
+                f" {wanted}"
+            )
+    share = share_from_server_cache(trial)
+    if share is not None and asked == "no" and share > SHARE:
+        yield (
+            f"{share:.0%} of the bytes read came from the page cache of the server, in a test that was to be uncached: its disk"
+            " gave fewer than were read"
+        )
+    if share is not None and asked == "yes" and share < 1 - SHARE:
+        yield (
+            f"{1 - share:.0%} as many bytes came from the disk of the server as were read, in a test that was to be cached"
+        )
+
+
 def violations(trial: Trial) -> Iterator[str]:
     """Why the page cache was not what was asked for; nothing when it was, or when that cannot be seen."""
+    yield from _violations_of_server(trial)
     asked = trial.settings.get("cached")
     if asked not in ("yes", "no"):
         return
@@ -94,6 +145,14 @@ def _void(trial: Trial) -> Trial:
 
 def unproved(trial: Trial) -> Iterator[Doubt]:
     """A doubt where the state of the page cache was asked for, and can be seen neither in it nor at a device."""
+    reads = int(trial.settings.get("read", 1)) > 0
+    if (
+        trial.settings.get("server_cached") in ("yes", "no")
+        and reads
+        and share_from_server_cache(trial) is None
+    ):
+        text = "whether the server read from its page cache cannot be seen: what its disk gave is not known"
+        yield Doubt(WarningCode.READ_FROM_CACHE, text, trial.name)
     if trial.settings.get("cached") not in ("yes", "no") or not trial.clients:
         return
     blind = [c.name for c in trial.clients.values() if _resident_ratio(c) is None]

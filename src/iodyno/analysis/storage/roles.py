@@ -7,6 +7,7 @@ left of the whole are the kernel's own threads, interrupts and other tasks. Wher
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from iodyno.analysis import cost
@@ -14,7 +15,7 @@ from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import CPU_EXACT, TIER_NOTES
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
-from iodyno.core.volume import ROLES
+from iodyno.core.volume import GENERATOR, ROLES
 
 SENSOR, METRIC = "roles", "role.cpu_ns"
 
@@ -24,7 +25,7 @@ def of_processes(trial: Trial, name: str, role: str) -> Measured:
     host = trial.hosts.get(name)
     if host is None:
         return missing("another host on the same machine reads its processes")
-    done = {record.index: record.operations for record in host.measured}
+    done = {record.index: record.operations for record in cost.clients_of(trial, host).measured}
     label = f"role={role}"
     parts = [
         (float(reading.values[METRIC, label]), float(done[index]))
@@ -32,8 +33,41 @@ def of_processes(trial: Trial, name: str, role: str) -> Measured:
         if index in done and (METRIC, label) in reading.values
     ]
     if not parts:
-        return missing(f"no process of a {role.replace('_', ' ')} is known on this host")
+        return missing(_unknown(role))
     return total_ratio(parts, scale=1e-3, note=f"processes of the {role.replace('_', ' ')}")
+
+
+def cpus_busy(trial: Trial, name: str, role: str) -> Measured:
+    """CPUs that a role's processes keep busy: their CPU time over the time that passed."""
+    return _per_time(trial, name, role, (METRIC,), 1.0)
+
+
+def bytes_per_s(trial: Trial, name: str, role: str, *metrics: str) -> Measured:
+    """What a role's processes read from storage (`role.read_bytes`), or what went over their network
+    (`role.received_bytes`, `role.sent_bytes`), per second; of several metrics the sum.
+    """
+    return _per_time(trial, name, role, metrics, 1e9)
+
+
+def _per_time(trial: Trial, name: str, role: str, metrics: Sequence[str], scale: float) -> Measured:
+    host = trial.hosts.get(name)
+    if host is None:
+        return missing("another host on the same machine reads its processes")
+    label = f"role={role}"
+    parts = [
+        (float(sum(reading.values[metric, label] for metric in metrics)), float(reading.span_ns))
+        for reading in host.measured_readings(SENSOR)
+        if all((metric, label) in reading.values for metric in metrics)
+    ]
+    return (
+        total_ratio(parts, scale=scale, note=f"processes of the {role.replace('_', ' ')}")
+        if parts
+        else missing(_unknown(role))
+    )
+
+
+def _unknown(role: str) -> str:
+    return f"no process of a {role.replace('_', ' ')} is known on this host"
 
 
 def of_all(trial: Trial, name: str, basis: CostBasis) -> Measured:
@@ -45,7 +79,8 @@ def of_all(trial: Trial, name: str, basis: CostBasis) -> Measured:
     found = _in_us(cost.cpu_time(trial, name, basis, "operation"))
     if found.value is None or not basis.without_others:
         return found
-    known = [one for role in ROLES if (one := of_processes(trial, name, role)).value is not None]
+    every = (*ROLES, GENERATOR)
+    known = [one for role in every if (one := of_processes(trial, name, role)).value is not None]
     if not known:
         return found
     lengths = {len(one.intervals) for one in (found, *known)}
@@ -58,19 +93,32 @@ def of_all(trial: Trial, name: str, basis: CostBasis) -> Measured:
 
 
 def of_generator(trial: Trial, name: str, basis: CostBasis) -> Measured:
-    """CPU microseconds of the load generator, system calls too, for each read or write."""
-    return _in_us(cost.cpu_time(trial, name, basis, "operation", "usr", "sys"))
+    """CPU microseconds of the load generator, system calls too, for each read or write: of the agents of all clients on the
+    machine.
+    """
+    return _with(_in_us(cost.cpu_time(trial, name, basis, "operation", "usr", "sys")), _others(trial, name))
+
+
+def _others(trial: Trial, name: str) -> float:
+    """What the agents of other clients on the machine take, us for each operation."""
+    found = of_processes(trial, name, GENERATOR)
+    return found.value or 0.0
 
 
 def of_the_rest(trial: Trial, name: str, basis: CostBasis) -> Measured:
     """CPU microseconds of the kernel's own threads, of interrupts and of other tasks for each read or write."""
     rest = _in_us(cost.cpu_time(trial, name, basis, "operation", "irq", "softirq", "other"))
-    known = [one.value for role in ROLES if (one := of_processes(trial, name, role)).value is not None]
-    if rest.value is None:
-        return rest
+    roles = (*ROLES, GENERATOR)
+    known = [one.value for role in roles if (one := of_processes(trial, name, role)).value is not None]
     # Intervals of both are not of one reading each; what is left keeps those of the whole, moved.
-    taken = sum(known)
-    return replace(rest, value=rest.value - taken, intervals=tuple(part - taken for part in rest.intervals))
+    return _with(rest, -sum(known))
+
+
+def _with(found: Measured, more: float) -> Measured:
+    """The same and so much more."""
+    if found.value is None or not more:
+        return found
+    return replace(found, value=found.value + more, intervals=tuple(part + more for part in found.intervals))
 
 
 def of_hard_interrupts(trial: Trial, name: str, basis: CostBasis) -> Measured:

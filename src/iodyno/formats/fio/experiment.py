@@ -87,6 +87,21 @@ def experiment_keys(
     return keys, tuple(dict.fromkeys(notes))
 
 
+def steps(sections: Sequence[Section], *, target: str | None = None) -> tuple[tuple[str, ...], ...]:
+    """Names of the jobs of each step, where some jobs of a file run at the same time and others after them (`stonewall`): each
+    step is an experiment of its own. Empty: all of the file is one experiment. Raises ExperimentError.
+    """
+    found: list[list[str]] = []
+    for job in jobs_of(list(sections), target=target):
+        if job.waits_for:
+            return ()
+        if not found or job.alone_after:
+            found.append([])
+        found[-1].append(job.name)
+    several = len(found) > 1 and any(len(names) > 1 for names in found)
+    return tuple(tuple(names) for names in found) if several else ()
+
+
 def _together(jobs: Sequence[Job], file: str) -> bool:
     """Whether all jobs run at the same time, not one after the other. Raises ExperimentError where some do and some do not."""
     after = [job.alone_after or job.waits_for == jobs[number].name for number, job in enumerate(jobs[1:])]
@@ -100,7 +115,8 @@ def _together(jobs: Sequence[Job], file: str) -> bool:
         f"the jobs [{jobs[first].name}] and [{beside.name}] run at the same time, and [{alone.name}] after others; "
         "allowed: all at the same time, or one after the other",
         where=f"{beside.file}:{beside.line}",
-        advice=f"--section {jobs[first].name} --section {beside.name}, then the others",
+        advice=f"`iodyno run` makes a campaign of each step; else --section {jobs[first].name} --section {beside.name},"
+        " then the others",
     )
 
 

@@ -129,6 +129,10 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
         _CONTENTS, "contents are random, zero or compressible by a share, and nothing is discarded"
     ),
+    **dict.fromkeys(
+        _named("bs_unaligned blocksize_unaligned"),
+        "block sizes are drawn as they are written: bssplit, or bsrange",
+    ),
     **dict.fromkeys(_ENGINE, "this part of fio is not carried"),
     **dict.fromkeys(
         _named("latency_target latency_window latency_percentile latency_run"),

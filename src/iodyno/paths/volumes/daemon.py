@@ -33,33 +33,45 @@ async def make(place: Place) -> Volume:
         image = folder / "image"
         make_file(image, place.size_bytes)
         volume = Volume("daemon", folder / "target", device=False, note=note, made={"file": str(image)})
-        await attach(
-            volume, place, folder, f"driver=file,filename={_quoted(image)},cache.direct=on,aio=threads"
-        )
+        block = f"driver=file,filename={_quoted(image)},cache.direct=on,aio=threads"
+        await attach(volume, place, target=volume.target, namespace=_only(place), block=block)
     except BaseException:
         note.undo()
         raise
     return volume
 
 
-async def attach(volume: Volume, place: Place, folder: Path, block: str) -> None:
-    """Starts the daemon on a block device of QEMU (`driver=...`); `volume.target` is then its file. Raises AccessError."""
-    log, target = folder / "client.log", volume.target
+async def attach(volume: Volume, place: Place, *, target: Path, namespace: str | None, block: str) -> None:
+    """Starts a daemon on a block device of QEMU (`driver=...`), which `target` is then a file of. Raises AccessError."""
+    log = target.with_name("client.log")
     target.touch()
     volume.note.add("mount", target)
     command = [
         *(PROGRAM, "--blockdev", f"node-name=disk,{block}"),
         *("--export", f"type=fuse,id=export,node-name=disk,mountpoint={_quoted(target)},writable=on"),
     ]
-    process = await start(
-        volume.note, command, namespace=place.client_namespace, cpus=place.client_cpus, log=log
-    )
+    process = await start(volume.note, command, namespace=namespace, log=log)
     volume.processes.setdefault(CLIENT_DAEMON, []).append(process)
-    before = folder.stat().st_dev
+    before = target.parent.stat().st_dev
     await wait_until(lambda: _mounted(target, before), process, PROGRAM, log)
     found = target.stat().st_size
     if found < place.size_bytes:
         raise AccessError(f"the volume has {found} bytes, asked for {place.size_bytes}", where=str(target))
+
+
+def part_of(block: str, number: int, size_bytes: int) -> str:
+    """One client's part of a block device of QEMU that all of them share, from its number on.
+
+    >>> part_of("driver=nbd,server.host=a", 1, 4096)
+    'driver=raw,offset=4096,size=4096,file.driver=nbd,file.server.host=a'
+    """
+    below = ",".join(f"file.{option}" for option in block.split(","))
+    return f"driver=raw,offset={number * size_bytes},size={size_bytes},{below}"
+
+
+def _only(place: Place) -> str | None:
+    """The namespace of the first client."""
+    return next(iter(place.clients.values()))
 
 
 def _mounted(target: Path, device: int) -> bool:

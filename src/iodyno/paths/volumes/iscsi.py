@@ -32,9 +32,7 @@ async def make(place: Place) -> Volume:
 async def _serve(volume: Volume, place: Place, export: Export) -> str:
     control = str(server.unique_number())
     command = ["tgtd", "-f", "-C", control, "--iscsi", f"portal={export.address}:{PORT}"]
-    process = await start(
-        volume.note, command, namespace=export.namespace, cpus=place.server_cpus, log=export.log
-    )
+    process = await start(volume.note, command, namespace=export.namespace, log=export.log)
     server.add(volume, process)
     await wait_until(lambda: server.listens(process.pid, PORT), process, "tgtd", export.log)
     admin = ("tgtadm", "-C", control, "--lld", "iscsi", "--tid", "1")

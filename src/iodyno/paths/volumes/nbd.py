@@ -22,9 +22,11 @@ async def make(place: Place) -> Volume:
 
 async def _serve(volume: Volume, place: Place, export: Export) -> str:
     command = ["nbdkit", "-f", "-i", export.address, "-p", str(PORT), "file", str(export.image)]
-    process = await start(
-        volume.note, command, namespace=export.namespace, cpus=place.server_cpus, log=export.log
-    )
+    if place.keeps_nothing:
+        # It gives up what it has read from the page cache with posix_fadvise, and what it wrote when that is on disk
+        # (nbdkit-file-plugin(1)).
+        command.append("cache=none")
+    process = await start(volume.note, command, namespace=export.namespace, log=export.log)
     server.add(volume, process)
     await wait_until(lambda: server.listens(process.pid, PORT), process, "nbdkit", export.log)
     return f"driver=nbd,server.type=inet,server.host={export.address},server.port={PORT}"

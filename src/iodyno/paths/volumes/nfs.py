@@ -76,9 +76,7 @@ async def _serve(volume: Volume, place: Place, export: Export) -> str:
         "-c",
         serve,
     ]
-    process = await start(
-        volume.note, command, namespace=export.namespace, cpus=place.server_cpus, log=export.log
-    )
+    process = await start(volume.note, command, namespace=export.namespace, log=export.log)
     server.add(volume, process)
     await wait_until(
         lambda: server.listens(process.pid, PORT) and server.listens(process.pid, MOUNT_PORT),

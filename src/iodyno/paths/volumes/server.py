@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from iodyno.core.errors import AccessError
 from iodyno.core.volume import SERVER, VOLUMES
 from iodyno.paths.veth import ip, may_make_namespaces, remove_leftovers, start_ticks
-from iodyno.paths.volumes import daemon
+from iodyno.paths.volumes import daemon, file_system
 from iodyno.paths.volumes.volume import Note, Place, Volume, end, make_file
 
 _NETWORK = "198.18.{}"
-"""Of the block kept for benchmarks (RFC 2544, RFC 6890), where nothing else is; one for each level, which may be there at a
+"""Of the block kept for benchmarks (RFC 2544, RFC 6890), where nothing else is; one for each volume, which may be there at a
 time.
 """
 _FIRST_NETWORK = 64
+_made = itertools.count()
+_NETWORKS = 128
+"""Volumes of one level at a time are few: those of a lab have numbers in turn."""
 
 
 @dataclass(frozen=True)
@@ -42,23 +47,37 @@ def unavailable() -> str | None:
 
 
 async def make(level: str, place: Place, serve: Serve) -> Volume:
-    """A server with an image of its own, a link to it, and the client daemon on it. Raises AccessError."""
+    """A server with an image of its own; for each client a link to it and a daemon on a part of it. Raises AccessError."""
     remove_leftovers()
     note = Note(level, place.tag)
     folder = place.folder / note.name
     note.add("folder", folder)
-    volume = Volume(level, folder / "client" / "target", device=False, note=note)
-    network = _NETWORK.format(_FIRST_NETWORK + list(VOLUMES).index(level))
+    serial = next(_made)
+    network = _NETWORK.format(
+        _FIRST_NETWORK + (list(VOLUMES).index(level) + len(VOLUMES) * serial) % _NETWORKS
+    )
+    targets = {name: folder / "clients" / name / "target" for name in place.clients}
+    volume = Volume(level, next(iter(targets.values())), device=False, note=note, targets=targets)
     try:
         export = Export(
             folder / "server", folder / "server" / "image", note.name, f"{network}.2", folder / "server.log"
         )
         export.folder.mkdir(parents=True)
-        (folder / "client").mkdir()
-        make_file(export.image, place.size_bytes)
-        await _link(note, place, level, network)
+        volume.image = export.image
+        make_file(export.image, place.size_bytes * len(targets))
+        note.add("namespace", note.name)
+        await ip("netns", "add", note.name)
+        await ip("-n", note.name, "link", "set", "lo", "up")
+        for number, namespace in enumerate(place.clients.values()):
+            await _link(note, namespace, network, serial, number)
         block = await serve(volume, place, export)
-        await daemon.attach(volume, place, folder / "client", block)
+        for number, (name, target) in enumerate(targets.items()):
+            target.parent.mkdir(parents=True)
+            mine = block if len(targets) == 1 else daemon.part_of(block, number, place.size_bytes)
+            await daemon.attach(volume, place, target=target, namespace=place.clients[name], block=mine)
+            if place.with_files:
+                volume.targets[name] = await file_system.on(volume, target)
+        volume.target = next(iter(volume.targets.values()))
     except BaseException:
         for processes in volume.processes.values():
             for process in processes:
@@ -69,27 +88,33 @@ async def make(level: str, place: Place, serve: Serve) -> Volume:
         "file": str(export.image),
         "server_namespace": export.namespace,
         "server_address": export.address,
+        "clients": len(targets),
     }
     return volume
 
 
-async def _link(note: Note, place: Place, level: str, network: str) -> None:
-    """A pair of devices between the client's namespace and a new one for the server."""
-    note.add("namespace", note.name)
-    await ip("netns", "add", note.name)
+async def _link(note: Note, client: str | None, network: str, serial: int, number: int) -> None:
+    """A pair of devices between a client's namespace and the server's, with a network of four addresses, of which there are
+    enough for `MOST_CLIENTS`. All clients reach the
+    server at the address that the first one has a link to.
+    """
+    server, here, there = f"{network}.2", f"{network}.{4 * number + 1}", f"{network}.{4 * number + 2}"
     # A device's name has 15 characters at most (IFNAMSIZ).
-    here = f"iov{os.getpid() % 10**7}{level[:4]}"
-    note.add("link", f":{here}")
-    await ip("link", "add", here, "type", "veth", "peer", "name", "veth0", "netns", note.name)
-    client = ("-n", place.client_namespace) if place.client_namespace else ()
-    if place.client_namespace:
-        await ip("link", "set", here, "netns", place.client_namespace)
-        note.add("link", f"{place.client_namespace}:{here}")
-    await ip(*client, "address", "add", f"{network}.1/30", "dev", here)
-    await ip(*client, "link", "set", here, "up")
-    await ip("-n", note.name, "address", "add", f"{network}.2/30", "dev", "veth0")
-    await ip("-n", note.name, "link", "set", "lo", "up")
-    await ip("-n", note.name, "link", "set", "veth0", "up")
+    device, end = f"iov{os.getpid() % 2**22:x}{serial % 256:x}.{number}", f"veth{number}"
+    note.add("link", f":{device}")
+    await ip("link", "add", device, "type", "veth", "peer", "name", end, "netns", note.name)
+    inside = ("-n", client) if client else ()
+    if client:
+        await ip("link", "set", device, "netns", client)
+        note.add("link", f"{client}:{device}")
+    await ip(*inside, "address", "add", f"{here}/30", "dev", device)
+    await ip(*inside, "link", "set", device, "up")
+    await ip("-n", note.name, "address", "add", f"{there}/30", "dev", end)
+    await ip("-n", note.name, "link", "set", end, "up")
+    if number:
+        # Clients of one namespace have a way already.
+        with contextlib.suppress(AccessError):
+            await ip(*inside, "route", "add", server, "via", there)
 
 
 def listens(namespace_process: int, port: int) -> bool:

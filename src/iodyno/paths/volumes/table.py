@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from iodyno.core.errors import AccessError
-from iodyno.paths.volumes import block, daemon, iscsi, nbd, nfs
+from iodyno.paths.volumes import block, daemon, file_system, iscsi, nbd, nfs
 from iodyno.paths.volumes.volume import Place, Volume, remove_leftovers
 
 _MAKERS: Mapping[str, tuple[Callable[[], str | None], Callable[[Place], Awaitable[Volume]]]] = {
@@ -28,7 +28,7 @@ def unavailable(level: str) -> str | None:
 async def make(level: str, place: Place) -> Volume:
     """Makes a volume; its `close` takes it away. Raises AccessError."""
     remove_leftovers()
-    if why := unavailable(level):
+    if why := unavailable(level) or (file_system.unavailable() if place.with_files else None):
         raise AccessError(
             why, where=f"volume {level}", advice="leave the level out, or install what it needs"
         )

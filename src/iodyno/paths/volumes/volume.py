@@ -32,19 +32,25 @@ _END_S = 5.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where a volume is made: a folder for its files, its size, and whose CPUs server and client daemon run on."""
+    """Where a volume is made: a folder for its files, its size for each client, and the network namespace of each (None:
+    the lab's own). `keeps_nothing`: the server is to keep nothing in its page cache; `with_files`: each client is to have a
+    file system on its part.
+    """
 
     folder: Path
     size_bytes: int
-    client_namespace: str | None = None
-    client_cpus: tuple[int, ...] = ()
-    server_cpus: tuple[int, ...] = ()
+    clients: Mapping[str, str | None] = field(default_factory=lambda: {"client": None})
     tag: str = ""
+    keeps_nothing: bool = False
+    with_files: bool = False
 
 
 @dataclass
 class Volume:
-    """A volume that is there. `target` is what the load reads and writes; `device`: whether that is a block device."""
+    """A volume that is there. `target` is what the load reads and writes; `device`: whether that is a block device.
+
+    `targets`: that of each client, where there are several. `image`: the file that the server reads and writes.
+    """
 
     level: str
     target: Path
@@ -52,6 +58,12 @@ class Volume:
     note: Note
     processes: dict[str, list[asyncio.subprocess.Process]] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
+    targets: dict[str, Path] = field(default_factory=dict)
+    image: Path | None = None
+
+    def target_of(self, client: str) -> Path:
+        """What the load of one client reads and writes."""
+        return self.targets.get(client, self.target)
 
     @property
     def roles(self) -> Mapping[str, tuple[int, ...]]:
@@ -71,10 +83,13 @@ class Volume:
             for process in processes:
                 if process.returncode is not None:
                     return f"a process of the {role.replace('_', ' ')} of {self.level} has ended ({process.returncode})"
-        return None if self.target.exists() else f"{self.target} is gone"
+        lost = [target for target in (self.target, *self.targets.values()) if not target.exists()]
+        return f"{lost[0]} is gone" if lost else None
 
     async def close(self) -> None:
         """Takes all of it away. May be called twice."""
+        # What file systems still have to write goes first, while all below them answers.
+        await asyncio.to_thread(self.note.leave_file_systems)
         # The client goes first, while its server still answers.
         for role in sorted(self.processes):
             for process in reversed(self.processes[role]):
@@ -97,12 +112,18 @@ class Note:
         return f"iodyno-{self._file.stem}"
 
     def add(self, kind: str, name: object) -> None:
-        """Notes that something is made. Kinds: folder, mount, loop, zram, link, namespace, process."""
+        """Notes that something is made. Kinds: folder, file_system, mount, loop, zram, link, namespace, process."""
         self._made.setdefault(kind, []).append(str(name))
         NOTES.mkdir(parents=True, exist_ok=True)
         partial = self._file.with_suffix(".partial")
         partial.write_text(json.dumps(self._made), encoding="utf-8")
         partial.replace(self._file)
+
+    def leave_file_systems(self) -> None:
+        """Unmounts the file systems on the volume, and lets go of the devices under them."""
+        for kind, command in (("file_system", ("umount",)), ("loop", ("losetup", "-d"))):
+            for name in self._made.get(kind, []) if self._made.get("file_system") else []:
+                _quietly(*command, name)
 
     def undo(self) -> None:
         """Takes away what is noted, and the note."""
@@ -117,7 +138,7 @@ def undo(made: Mapping[str, Sequence[str]]) -> None:
         if started and start_ticks(int(pid)) == int(started):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
-    for mount in made.get("mount", []):
+    for mount in (*made.get("file_system", []), *made.get("mount", [])):
         _quietly("umount", "-l", mount)
     for device in made.get("loop", []):
         _quietly("losetup", "-d", device)

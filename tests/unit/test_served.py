@@ -1,0 +1,198 @@
+"""What the server of a volume did for many clients: CPU time by role, and whether its page cache was as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import made_summary
+import pytest
+
+from iodyno.analysis.cost import CostBasis
+from iodyno.analysis.cpu_classes import Accounting
+from iodyno.analysis.dataset import ClassCounts, HostData, Reading, Record, Trial
+from iodyno.analysis.outcomes import measure_named
+from iodyno.analysis.storage import cache
+from iodyno.core.errors import ExperimentError
+from iodyno.core.volume import made_of
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.report.layout import layout_of
+from iodyno.report.method import method_rows
+from iodyno.report.served import served_table
+
+SPAN_NS = 10**9
+INTERVALS = 4
+IMAGE = 1 << 30
+BASIS = CostBasis(accounting=Accounting("bpf"))
+TRUTH_US = {"generator": 11.0, "server": 30.0, "client_daemon": 20.0, "rest": 9.0}
+"""CPU time of an operation by role that readings are made from."""
+OPERATIONS = (3000, 1000)
+"""Of the client that reads the machine, and of another one, per interval."""
+
+
+def reading(values: Mapping[tuple[str, str], int]) -> Reading:
+    return Reading(SPAN_NS, 0, None, dict(values))
+
+
+def client(name: str, operations: int, readings: dict[str, dict[int, Reading]]) -> HostData:
+    moved = operations * 4096
+    records = [
+        Record(n, "measured", n * SPAN_NS, (n + 1) * SPAN_NS, moved, operations, 1, 0)
+        for n in range(INTERVALS)
+    ]
+    counts = {n: ClassCounts(moved, operations, 0) for n in range(INTERVALS)}
+    manifest: dict[str, Any] = {"result": {}}
+    return HostData(
+        name, "alone", (0, 1), manifest, records, readings=readings, classes={"read": counts}, machine="one"
+    )
+
+
+def machine(
+    given: float = 1.0, asked: str = "any", resident: float = 0.0, settings: Mapping[str, Any] | None = None
+) -> Trial:
+    """A trial of two clients of one machine. `given`: bytes that the server's disk gave for each that was read."""
+    own, other = OPERATIONS
+    every = own + other
+    ns = {role: round(1000 * us * every) for role, us in TRUTH_US.items()}
+    mine = ns["generator"] * own // every
+    labels = {role: f"role={role}" for role in ("server", "client_daemon", "generator")}
+    roles = {
+        ("role.cpu_ns", labels["server"]): ns["server"],
+        ("role.cpu_ns", labels["client_daemon"]): ns["client_daemon"],
+        ("role.cpu_ns", labels["generator"]): ns["generator"] - mine,
+        ("role.read_bytes", labels["server"]): round(given * every * 4096),
+        ("role.sent_bytes", labels["server"]): 700,
+        ("role.received_bytes", labels["server"]): 300,
+    }
+    busy = sum(ns.values())
+    exact = {}
+    for cpu in (0, 1):
+        # All that is not the first agent's own are other tasks and interrupts, half of it on each CPU.
+        exact |= {
+            ("exact.app_ns", f"cpu={cpu}"): mine // 2,
+            ("exact.app_user_ns", f"cpu={cpu}"): mine // 4,
+            ("exact.other_ns", f"cpu={cpu}"): (busy - mine) // 2,
+            ("exact.hardirq_ns", f"cpu={cpu}"): 0,
+            ("exact.idle_ns", f"cpu={cpu}"): SPAN_NS - busy // 2,
+        }
+    readings = {
+        "roles": {n: reading(roles) for n in range(INTERVALS)},
+        "cpu_exact": {n: reading(exact) for n in range(INTERVALS)},
+    }
+    first, second = client("client-1", own, readings), client("client-2", other, {})
+    server = {"asked": asked, "size_bytes": IMAGE, "resident_before_bytes": round(resident * IMAGE)}
+    told = {"server_cached": asked, "read": 10**6, **(settings or {})}
+    return Trial(
+        "00000-1", 0, 1, 0, 0, "p", {}, told, "finished", None, "",
+        {"targets": {"client-1": {"device": None, "server": server}}},
+        hosts={"client-1": first},
+        clients={"client-1": first, "client-2": second},
+    )  # fmt: skip
+
+
+def value(trial: Trial, outcome: str) -> float | None:
+    return measure_named(trial, outcome, BASIS).value
+
+
+def test_cpu_time_by_role_is_that_of_the_operations_of_all_clients() -> None:
+    trial = machine()
+    found = {role: value(trial, f"client-1.cpu_{role}_us_per_io") for role in TRUTH_US}
+    assert found == pytest.approx(TRUTH_US, rel=1e-3)
+    assert value(trial, "client-1.cpu_us_per_io") == pytest.approx(sum(TRUTH_US.values()), rel=1e-3)
+
+
+def test_what_a_server_keeps_busy_and_moves_is_that_of_a_second() -> None:
+    trial = machine(given=0.5)
+    every = sum(OPERATIONS)
+    assert value(trial, "client-1.server_cpus_busy") == pytest.approx(TRUTH_US["server"] * every / 1e6)
+    assert value(trial, "client-1.server_disk_read_bytes_per_s") == pytest.approx(0.5 * every * 4096)
+    assert value(trial, "client-1.server_network_bytes_per_s") == pytest.approx(1000)
+    assert value(trial, "server_cached_ratio") == pytest.approx(0.5)
+    assert measure_named(trial, "client-2.server_cpus_busy", BASIS).value is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "resident", "why"),
+    [
+        ("no", 1.0, 0.0, None),
+        ("no", 1.7, 0.0, None),  # it read ahead
+        ("no", 0.9, 0.0, "10% of the bytes read came from the page cache of the server"),
+        ("no", 1.0, 0.5, "50% of what the server serves was in its page cache"),
+        ("yes", 0.0, 1.0, None),
+        ("yes", 0.3, 1.0, "30% as many bytes came from the disk of the server"),
+        ("yes", 0.0, 0.6, "60% of what the server serves was in its page cache"),
+        ("any", 0.5, 0.5, None),
+    ],
+)  # fmt: skip
+def test_a_server_whose_page_cache_was_not_as_asked_voids_the_trial(
+    asked: str, given: float, resident: float, why: str | None
+) -> None:
+    (trial,) = cache.voided([machine(given, asked, resident)])
+    assert trial.status == ("void" if why else "finished")
+    assert why is None or why in str(trial.reason)
+
+
+def test_what_a_volume_is_made_with_follows_the_settings() -> None:
+    assert made_of({}) is None
+    assert made_of({"volume": "nbd", "server_cached": "yes", "work": "blocks"}) == "nbd"
+    assert made_of({"volume": "nbd", "work": "create_files"}) == "nbd, with files"
+
+
+def asked(count: int, factors: Mapping[str, Any], **settings: Any) -> Any:
+    keys = {
+        "name": "served",
+        "hosts": {"client": {"access": "netns", "count": count}},
+        "workload": {"kind": "disk", "on": "client", "working_set": "8MiB", **settings},
+        "factors": factors,
+    }
+    return parse_experiment(experiment_text(keys), environment={})
+
+
+@pytest.mark.parametrize(
+    ("count", "settings", "why"),
+    [
+        (2, {"volume": "loop"}, "found loop with 2 hosts, allowed: iscsi, nbd, nfs, or one host"),
+        (1, {"volume": "nfs", "server_cached": "no"}, "found nfs with server_cached: no, allowed: nbd"),
+        (1, {"volume": "loop", "server_cached": "yes"}, "found loop with server_cached: yes"),
+        (1, {"volume": "zram", "work": "create_files"}, "found zram with work: create_files"),
+        (1, {"target": "file.dat", "work": "create_files"}, "what create_files makes files on"),
+    ],
+)
+def test_what_a_volume_cannot_be_is_one_error(count: int, settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(ExperimentError) as refused:
+        asked(count, {"depth": [1]}, **settings)
+    assert why in str(refused.value), str(refused.value)
+
+
+def test_several_clients_of_a_server_are_read() -> None:
+    found = asked(3, {"server_cached": ["no", "yes"]}, volume="nbd")
+    assert [found.factors[0].levels, len(found.workload.hosts)] == [("no", "yes"), 3]
+
+
+def test_what_a_foreign_file_is_read_as_stands_in_the_method() -> None:
+    notes = ("a.f:3: cached= of older versions: left as it is", "a.f:9: system is not carried out")
+    rows = dict(method_rows(replace(made_summary.single(), notes=notes)))
+    assert rows["Read as"] == "; ".join(notes)
+    assert "Read as" not in dict(method_rows(made_summary.single()))
+
+
+def test_the_table_of_a_server_has_a_row_for_each_point_in_the_words_of_its_page_cache() -> None:
+    """Read ahead is no share of less than nothing."""
+    clients = ("client-1", "client-2")
+    workload = {"kind": "disk", "hosts": list(clients), "settings": {"volume": "nbd", "workers": 20}}
+    base = made_summary.single()
+    told = {
+        "client-1.server_cpus_busy": made_summary.around(0.5, "CPUs"),
+        "server_cached_ratio": made_summary.around(-0.66, "1"),
+        "client-1.server_network_bytes_per_s": made_summary.around(2e8, "B/s"),
+    }
+    point = replace(base.points[0], outcomes={**base.points[0].outcomes, **told})
+    summary = replace(base, workload=workload, points=(point,))
+    table = served_table(summary, layout_of(summary), "client-1")
+    assert table is not None and "2 clients" in table.title
+    (row,) = table.rows
+    shown = dict(zip([column.title for column in table.columns], (cell.text for cell in row), strict=True))
+    assert (shown["threads"], shown["from cache"]) == ("40", "none")
+    assert shown["network"].startswith("200") and "MB/s" in shown["network"]
+    assert served_table(base, layout_of(base), "client-1") is None

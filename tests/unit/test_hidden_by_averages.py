@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from made_summary import summary
@@ -82,6 +83,29 @@ def test_what_averages_hide_is_one_of_the_three_sentences(known: list[str]) -> N
     assert shown.first[0].text == known[0] and "cost" in {each.text for each in shown.first}
     assert known[-1] == "cost" or known[-1] not in {each.text for each in shown.first}
     assert "hidden" not in {each.about for each in answer(summary(), said, ()).first}
+
+
+@pytest.mark.parametrize(
+    ("question", "asked", "first"),
+    [
+        ("What does it cost?", ("goodput_bits_per_s",), ["cost", "change", "hidden"]),
+        ("What does it deliver, and what limits it?", ("iops",), ["rate", "limiter", "hidden"]),
+        ("What does it cost, and what limits it?", ("client.cpu_us_per_io",), ["cost", "limiter", "hidden"]),
+    ],
+)
+def test_what_is_asked_in_words_is_answered(question: str, asked: tuple[str, ...], first: list[str]) -> None:
+    limited = summary()
+    verdict = replace(limited.points[0].limiter.verdict, trials=3)
+    points = tuple(replace(each, limiter=replace(each.limiter, verdict=verdict)) for each in limited.points)
+    limited = replace(limited, question=question, asked=asked, points=points)
+    said = [Sentence(name, about=name) for name in ("cost", "change", "rate", "hidden")]  # type: ignore[arg-type]
+    assert [each.about for each in answer(limited, said, ()).first] == first
+
+
+def test_a_cost_of_many_factors_is_shown_by_its_effects_where_lines_would_be_too_many() -> None:
+    said = [Sentence("cost", about="cost")]
+    assert answer(summary(), said, ("cost", "effects")).picture == "effects"
+    assert answer(summary(), said, ("cost",)).picture == "cost"
 
 
 def tailed(above: tuple[tuple[float, float, int], ...]) -> Grid:

@@ -264,3 +264,20 @@ def test_lines_of_quantiles_lie_over_a_map_where_they_are_asked_for() -> None:
     drawn = heat.draw(one, family.drawn, frame, lines=True)
     (p50,) = [part for part in drawn.split("<path ") if part.startswith('class="quantile p50"')]
     assert p50.count("M") == 2, "nothing is drawn where there was no operation"
+
+
+def test_operations_a_second_stand_below_a_map_with_lines() -> None:
+    one = times([[1000] * 50, [], [2000] * 100])
+    (family,) = families_of([one]).values()
+    drawn = heat.draw(one, family.drawn, Frame(3.0, (0.0, 3.0), Shared()), lines=True)
+    strip = re.search(r'class="counts" d="M(\d+) (\d+)([^"]*)z"', drawn)
+    assert strip is not None
+    left, base, steps = int(strip[1]), int(strip[2]), strip[3]
+    levels, y = [], base
+    for step, to in re.findall(r"(?:v(-?\d+))?H(\d+)", steps):
+        y += int(step or 0)
+        levels.append(((base - y) / (heat.RATE_BOTTOM - heat.RATE_TOP), int(to)))
+    assert left == round(Frame(3.0, (0.0, 3.0)).x(0.0))
+    # Half as many, none, the most.
+    assert [level for level, _ in levels] == pytest.approx([0.5, 0.0, 1.0], abs=0.02)
+    assert ">100 /s<" in drawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ SENTENCES = 3
 _QUESTIONS: tuple[About, ...] = ("decision", "search", "buffer", "wall", "fit")
 """What an experiment was made to find, first of all; then comes what every campaign has."""
 _ORDER: tuple[tuple[About, ...], ...] = (_QUESTIONS, ("cost",), ("change",), ("rate",))
+_ASKS_LIMITER = re.compile(r"\blimit", re.IGNORECASE)
 _PICTURES: dict[About, tuple[str, ...]] = {
     "decision": ("decision",),
     "buffer": ("finite-buffer",),
@@ -22,6 +24,7 @@ _PICTURES: dict[About, tuple[str, ...]] = {
     "fit": ("fit",),
     "search": ("rate",),
     "rate": ("disk-rate", "rate"),
+    "cost": ("effects",),
 }
 """Figures that show what a sentence says, the best first; else the first figure that there is."""
 
@@ -40,25 +43,35 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
 
     What averages hide is said only where it matters (`analysis.heat_map.points`), and then it is one of the three.
     """
-    every = [*said, *(Sentence(text, about="more") for text in limiter_sentence(summary))]
+    every = [*said, *(Sentence(text, about="limiter") for text in limiter_sentence(summary))]
     chosen: list[Sentence] = []
-    for kinds in _ORDER:
+    order, asks_limiter = _ORDER, _ASKS_LIMITER.search(summary.question) is not None
+    if asks_limiter:
+        # What was asked for in words is answered, and beside it what the experiment names first.
+        order = (_QUESTIONS, ("limiter",), ("cost",) if asks_cost(summary) else ("rate",), ("change",))
+    for kinds in order:
         found = next((s for kind in kinds for s in every if s.about == kind), None)
         if found is not None and len(chosen) < SENTENCES:
             chosen.append(found)
     for sentence in every[-1:] + every:
         if len(chosen) < SENTENCES and sentence not in chosen:
             chosen.append(sentence)
+    least = chosen[-1:]
     # In the order in which they are said of any campaign.
     chosen.sort(key=every.index)
     hidden = next((s for s in every if s.about == "hidden"), None)
     if hidden is not None and hidden not in chosen:
-        # It drives out what is said last; what an operation costs stays.
-        others = [s for s in chosen[1:] if s.about != "cost"]
+        # It drives out what is said last, but not what an operation costs; of what was asked in words, what was chosen last.
+        others = least if asks_limiter else [s for s in chosen[1:] if s.about != "cost"]
         chosen = [s for s in chosen if len(chosen) < SENTENCES or s is not others[-1]] + [hidden]
     wanted = _PICTURES.get(chosen[0].about, ()) if chosen else ()
     picture = next((name for name in (*wanted, *figures) if name in figures), None)
     return Answer(tuple(chosen), tuple(s for s in every if s not in chosen), picture)
+
+
+def asks_cost(summary: CampaignSummary) -> bool:
+    """Whether the first outcome that the experiment names is a cost."""
+    return bool(summary.asked) and summary.asked[0].rpartition(".")[2].startswith(("cpu_", "cycles_"))
 
 
 def limiter_sentence(summary: CampaignSummary) -> list[str]:

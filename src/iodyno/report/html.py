@@ -36,7 +36,7 @@ from iodyno.report.function_section import contrast_sentences, function_section
 from iodyno.report.heat_map.sentences import worst_sentence
 from iodyno.report.hints import Hints
 from iodyno.report.json import as_json
-from iodyno.report.layout import layout_of, place_name
+from iodyno.report.layout import layout_of, line_name, place_name
 from iodyno.report.limiter import Line, lines, name_of, short
 from iodyno.report.method import method_rows
 from iodyno.report.numbers import digits, quantity, with_interval
@@ -52,6 +52,8 @@ from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, trials_section
 
 PAGE = "report.html"
+LINES_MOST = 8
+"""Lines of a figure that can be told apart (chosen: as many as there are colours); beyond, a cost's effects say it better."""
 _DIGITS = 7
 """Of the numbers in a page's JSON (chosen: more than an interval ever has; half of the JSON's bytes are digits)."""
 _CUT = " A bar without a cap goes on beyond the axis."
@@ -132,7 +134,7 @@ def page(
     said = answer(
         summary,
         [*sentences(summary), *contrast_sentences(study), *_hidden(summary, found)],
-        [figure["name"] for figure in figures if figure["section"] != "effects"],
+        [each["name"] for each in figures if each["section"] != "effects" or _lines(summary) > LINES_MOST],
     )
     sources = [page_script_source(), *([script_source()] if study else [])]
     return minified(
@@ -181,6 +183,12 @@ def _style(*names: str) -> str:
     """Style sheets of the page, one after the other."""
     texts = ((files("iodyno.report") / "templates" / name).read_text(encoding="utf-8") for name in names)
     return "\n".join(shorter_style(text) for text in texts)
+
+
+def _lines(summary: CampaignSummary) -> int:
+    """How many lines a figure over the points has."""
+    layout = layout_of(summary)
+    return len({line_name(layout, point) for point in summary.points})
 
 
 def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sentence]:

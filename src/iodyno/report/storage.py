@@ -75,13 +75,19 @@ def storage_sentences(
     """What the campaign answers of a disk. `range_of` and `along` say of an outcome how far it ranges, and how it goes
     along the main factor.
     """
+    costs_first = bool(summary.asked) and summary.asked[0].endswith(f".{COST}")
+    if costs_first:
+        machine = summary.asked[0].rpartition(".")[0]
+        yield from range_of(summary.asked[0], f"On {machine}, an operation costs")
+        yield from along(summary.asked[0], f"the CPU time of an operation on {machine}")
     yield from range_of("iops", "The rate in operations per second is")
     yield from along("iops", "the rate")
     for name, _, hint in _times(summary):
         if name.endswith("p99_ns"):
             yield from range_of(name, f"The {hint} is")
     for machine in machines_of(summary):
-        yield from range_of(f"{machine}.{COST}", f"On {machine}, an operation costs")
+        if not costs_first or f"{machine}.{COST}" != summary.asked[0]:
+            yield from range_of(f"{machine}.{COST}", f"On {machine}, an operation costs")
     yield from map(Sentence, _slowest(summary))
 
 

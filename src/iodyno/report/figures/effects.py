@@ -47,7 +47,9 @@ def _panel(study: CostStudy, title: str, lines: tuple[EffectLine, ...], scale: S
     at = first.numbers or tuple(float(place) for place in range(len(first.labels)))
     kind: Kind = "log" if first.log else "linear" if first.numbers else "category"
     name = first.factor.replace("_", " ") + (" (logarithmic)" if first.log else "")
-    x = Axis(name, kind, tuple(zip(at, first.labels, strict=True)))
+    x = Axis(
+        name, kind, tuple(zip(at, (label.replace(" percent", "%") for label in first.labels), strict=True))
+    )
     y = Axis(scale.unit, "linear")
     series = tuple(
         Series(

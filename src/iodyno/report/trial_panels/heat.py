@@ -20,6 +20,8 @@ from iodyno.report.trial_panels.frame import LEFT, RIGHT, Frame, Shared, time_ti
 from iodyno.report.trial_panels.png import as_source, grey_png
 
 TOP, BOTTOM, HEIGHT = 28, 208, 232
+RATE_TOP, RATE_BOTTOM, RATE_HEIGHT = 238, 268, 284
+"""Of the strip of operations a second below a map that has lines, and the height of both."""
 LEVELS = 40
 """Grey levels in use (chosen: more than the eye tells apart, few enough to compress well)."""
 _PIXELS_MOST = 480
@@ -89,8 +91,8 @@ def draw(
     bare: bool = False,
 ) -> str:
     """The SVG of a heat map. `number`: its place in the data for the script; `of`: what it is of, for those who hear it;
-    `lines`: whether the median and the 99th percentile of each interval lie over it; `bare`: without cells, which the script
-    draws from the page's data."""
+    `lines`: whether the median and the 99th percentile of each interval lie over it, and operations
+    a second below it; `bare`: without cells, which the script draws from the page's data."""
     columns = times.columns
     low, high = extremes(rates(columns, rows))
     title = name_of(times)
@@ -98,7 +100,7 @@ def draw(
     which = "" if number is None else f' data-map="{number}"'
     first, last = frame.x(columns[0].begin_s), frame.x(min(columns[-1].end_s, frame.end_s))
     parts = [
-        frame.opening(label, HEIGHT, TOP, BOTTOM),
+        frame.opening(label, RATE_HEIGHT if lines else HEIGHT, TOP, BOTTOM),
         f'<text x="4" y="15" class="axis">{escape(title)}</text>',
         *_legend(low, high),
         f'<rect class="ground" x="{LEFT}" y="{TOP}" width="{RIGHT - LEFT}" height="{BOTTOM - TOP}"/>',
@@ -109,6 +111,7 @@ def draw(
     ]
     if lines:
         parts += [_line(columns, rows, frame, share, name) for share, name in ((0.5, "p50"), (0.99, "p99"))]
+        parts.append(_throughput(columns, frame))
     ticks = time_ticks(rows, BOTTOM, TOP)
     labels = "".join(
         f'<text class="end" x="{LEFT - 6}" y="{at + 4.3:.0f}">{text}</text>' for at, text in ticks
@@ -132,6 +135,24 @@ def _line(columns: Sequence[Column], rows: Rows, frame: Frame, share: float, nam
         path += f"{step}H{end}"
         last = y
     return f'<path class="quantile {name}" d="{path}"/>'
+
+
+def _throughput(columns: Sequence[Column], frame: Frame) -> str:
+    """Operations a second of each column as one outline from zero, and the most of them."""
+    each = [column.times.count / column.span_s for column in columns]
+    most = max(each)
+    path, up = f"M{round(frame.x(columns[0].begin_s))} {RATE_BOTTOM}", RATE_BOTTOM
+    for column, rate in zip(columns, each, strict=True):
+        y = round(RATE_BOTTOM - (RATE_BOTTOM - RATE_TOP) * rate / most)
+        path += (f"v{y - up}" if y != up else "") + f"H{round(frame.x(min(column.end_s, frame.end_s)))}"
+        up = y
+    base = frame.shared.use(
+        f'<path d="M{LEFT} {RATE_BOTTOM}H{RIGHT}"/><text class="end" x="{LEFT - 6}" y="{RATE_BOTTOM + 4}">0</text>'
+    )
+    return (
+        f'<path class="counts" d="{path}V{RATE_BOTTOM}z"/>{base}'
+        f'<text class="axis end" x="{LEFT - 6}" y="{RATE_TOP + 8}">{quantity(most, "1/s")}</text>'
+    )
 
 
 def place_of(value: float, rows: Rows) -> float:

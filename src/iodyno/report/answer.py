@@ -14,7 +14,7 @@ from iodyno.report.sentence import About, Sentence
 SENTENCES = 3
 _QUESTIONS: tuple[About, ...] = ("decision", "search", "buffer", "wall", "fit")
 """What an experiment was made to find, first of all; then comes what every campaign has."""
-_ORDER: tuple[tuple[About, ...], ...] = (_QUESTIONS, ("cost",), ("change",), ("rate",))
+_ORDER: tuple[tuple[About, ...], ...] = (_QUESTIONS, ("beside",), ("cost",), ("change",), ("rate",))
 _PICTURES: dict[About, tuple[str, ...]] = {
     "decision": ("decision",),
     "buffer": ("finite-buffer",),
@@ -53,8 +53,8 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
     chosen.sort(key=every.index)
     hidden = next((s for s in every if s.about == "hidden"), None)
     if hidden is not None and hidden not in chosen:
-        # It drives out what is said last; what an operation costs stays.
-        others = [s for s in chosen[1:] if s.about != "cost"]
+        # It drives out what is said last; what an operation costs, and what one workload costs the other, stay.
+        others = [s for s in chosen[1:] if s.about not in ("cost", "beside")] or chosen[1:]
         chosen = [s for s in chosen if len(chosen) < SENTENCES or s is not others[-1]] + [hidden]
     wanted = _PICTURES.get(chosen[0].about, ()) if chosen else ()
     picture = next((name for name in (*wanted, *figures) if name in figures), None)

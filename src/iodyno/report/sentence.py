@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-About = Literal["decision", "search", "wall", "buffer", "fit", "cost", "hidden", "change", "rate", "more"]
+About = Literal[
+    "decision", "search", "wall", "buffer", "fit", "beside", "cost", "hidden", "change", "rate", "more"
+]
 """What a sentence is about: what an experiment was made to find, then what every campaign has."""
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 from iodyno.analysis.bystander import Trade, trades
+from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.outcome import Estimate
-from iodyno.report.bystander import sentence
+from iodyno.report.answer import answer
+from iodyno.report.bystander import bystander_columns, bystander_sentences, sentence
+from iodyno.report.sentence import Sentence
 
 
 def about(value: float, half: float, unit: str = "1/s") -> Estimate:
@@ -65,3 +71,70 @@ def test_only_neighbouring_levels_at_the_same_others_are_contrasted() -> None:
         ("connections", "1", "8", {"rate": "1"}),
         ("connections", "1", "8", {"rate": "3"}),
     ]
+
+
+def campaign(*told: Trade) -> CampaignSummary:
+    """As much of a campaign as what is said of a bystander needs."""
+    outcomes = {"bystander.operations_per_s": about(1000, 5), "bystander.goodput_bits_per_s": about(1e6, 5e3)}
+    points = (
+        SimpleNamespace(outcomes=outcomes, limiter=SimpleNamespace(verdict=SimpleNamespace(trials=()))),
+    )
+    return cast("CampaignSummary", SimpleNamespace(trades=told, points=points))
+
+
+def test_the_dearest_contrast_stands_on_the_first_screen_with_its_interval() -> None:
+    summary = campaign(found((5e9, 8e9), (1000, 950)), found((5e9, 6e9), (1000, 600)))
+    said = list(bystander_sentences(summary))
+    first = answer(summary, said, ()).first[0]
+    # 600 [570, 630] of 1000 [950, 1050].
+    assert (
+        "the bystander's rate goes from 1.000 [0.950, 1.050] k/s to 600 [570, 630] /s (-40 % [-46 %, -34 %])"
+        in first.text
+    )
+    assert (
+        "the workload's goodput goes from 5.00 [4.75, 5.25] Gbit/s to 6.00 [5.70, 6.30] Gbit/s (+20 %"
+        in first.text
+    )
+    assert "at the other's cost" in first.text
+    # The contrast of 1000 and 950 is undecided.
+    assert len(said) == 2
+
+
+def test_what_averages_hide_does_not_drive_it_out() -> None:
+    summary = campaign(found((5e9, 8e9), (1000, 600)))
+    others = [Sentence("a", about="cost"), Sentence("b", about="change"), Sentence("c", about="hidden")]
+    first = answer(summary, [*others, *bystander_sentences(summary)], ()).first
+    assert {sentence.about for sentence in first} == {"cost", "hidden", "beside"}
+
+
+def test_where_nobody_pays_the_first_screen_says_what_changed_most() -> None:
+    summary = campaign(found((5e9, 5e9), (1000, 990)), found((5e9, 5.1e9), (1000, 950)))
+    (said,) = bystander_sentences(summary)
+    assert "to 950 [902, 998] /s (-5 % [-14 %, +5 %], undecided)" in said.text
+    assert "In 2 contrasts neither of the two is better off at the other's cost" in said.text
+    assert said in answer(summary, [said], ()).first
+
+
+def test_trials_with_few_operations_are_told_by_their_median() -> None:
+    points = [
+        (
+            {"rate": rate},
+            {"rate": str(rate)},
+            {
+                "goodput_bits_per_s": about(5e9, 1e8, "bit/s"),
+                "bystander.response_time_p99_ns": Estimate(
+                    None, None, None, 0, "ns", "none", missing="too few"
+                ),
+                "bystander.response_time_p50_ns": about(median, 1e4, "ns"),
+            },
+        )
+        for rate, median in ((1, 1e6), (2, 2e6))
+    ]
+    (trade,) = trades(points, {"rate": (1, 2)}, ("stream", "request_response"))
+    assert [(felt.outcome, felt.better) for felt in trade.bystander] == [
+        ("bystander.response_time_p50_ns", False)
+    ]
+
+
+def test_the_table_has_the_rate_of_the_bystander_once() -> None:
+    assert list(bystander_columns(campaign())) == ["bystander.operations_per_s"]

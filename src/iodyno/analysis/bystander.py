@@ -20,6 +20,11 @@ WATCHED: Mapping[str, tuple[str, ...]] = {
     "connect_request_response": ("operations_per_s", "response_time_p99_ns", "write_service_time_p99_ns"),
 }
 """By kind of workload, what its users feel."""
+INSTEAD: Mapping[str, str] = {
+    "response_time_p99_ns": "response_time_p50_ns",
+    "write_service_time_p99_ns": "write_service_time_p50_ns",
+}
+"""What stands for an outcome that cannot be had: trials with few operations have no 99th percentile."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,15 @@ def trades(
 
 
 def _felt(first: Outcomes, second: Outcomes, names: Sequence[str]) -> Iterator[Felt]:
-    for name in names:
-        a, b = first.get(name), second.get(name)
-        if a is None or b is None or a.estimate is None or b.estimate is None:
+    for wanted_name in names:
+        host, dot, outcome = wanted_name.rpartition(".")
+        known = (
+            (name, first[name], second[name])
+            for name in (wanted_name, f"{host}{dot}{INSTEAD.get(outcome, outcome)}")
+            if all(side.get(name) is not None and side[name].estimate is not None for side in (first, second))
+        )
+        name, a, b = next(known, (None, None, None))
+        if name is None or a is None or b is None:
             continue
         step = change(a, b)
         wanted = {"higher": "rises", "lower": "falls"}.get(OUTCOMES[name.rpartition(".")[2]].better)

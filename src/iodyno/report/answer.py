@@ -15,7 +15,7 @@ from iodyno.report.sentence import About, Sentence
 SENTENCES = 3
 _QUESTIONS: tuple[About, ...] = ("decision", "search", "buffer", "wall", "fit")
 """What an experiment was made to find, first of all; then comes what every campaign has."""
-_ORDER: tuple[tuple[About, ...], ...] = (_QUESTIONS, ("cost",), ("change",), ("rate",))
+_ORDER: tuple[tuple[About, ...], ...] = (_QUESTIONS, ("beside",), ("cost",), ("change",), ("rate",))
 _ASKS_LIMITER = re.compile(r"\blimit", re.IGNORECASE)
 _PICTURES: dict[About, tuple[str, ...]] = {
     "decision": ("decision",),
@@ -61,8 +61,10 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
     chosen.sort(key=every.index)
     hidden = next((s for s in every if s.about == "hidden"), None)
     if hidden is not None and hidden not in chosen:
-        # It drives out what is said last, but not what an operation costs; of what was asked in words, what was chosen last.
-        others = least if asks_limiter else [s for s in chosen[1:] if s.about != "cost"]
+        # It drives out what is said last, but neither what an operation costs nor what one workload costs the other; of what
+        # was asked in words, what was chosen last.
+        others = least if asks_limiter else [s for s in chosen[1:] if s.about not in ("cost", "beside")]
+        others = others or chosen[1:]
         chosen = [s for s in chosen if len(chosen) < SENTENCES or s is not others[-1]] + [hidden]
     wanted = _PICTURES.get(chosen[0].about, ()) if chosen else ()
     picture = next((name for name in (*wanted, *figures) if name in figures), None)

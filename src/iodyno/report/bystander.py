@@ -3,40 +3,123 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import log
 
-from iodyno.analysis.bystander import Felt, Trade
+from iodyno.analysis.bystander import INSTEAD, WATCHED, Felt, Trade
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.outcome import BYSTANDER
 from iodyno.report.numbers import between
+from iodyno.report.sentence import Sentence
 
+_TITLES = {
+    "goodput_bits_per_s": "goodput",
+    "operations_per_s": "rate",
+    "response_time_p99_ns": "response p99",
+    "write_service_time_p99_ns": "service p99",
+    "response_time_p50_ns": "response p50",
+    "write_service_time_p50_ns": "service p50",
+}
+_TIMES = 2.0
+"""Ratio from which on a change is told as how many times (chosen)."""
 _WORDS = {
     "goodput_bits_per_s": "goodput",
     "operations_per_s": "rate",
     "response_time_p99_ns": "99th percentile of the response time",
     "write_service_time_p99_ns": "99th percentile of the service time",
+    "response_time_p50_ns": "median response time",
+    "write_service_time_p50_ns": "median service time",
 }
 
 
-def bystander_sentences(summary: CampaignSummary) -> Iterator[str]:
-    """One for each contrast in which one of the two is favoured at the other's cost; one when there is none."""
-    if not summary.trades:
+def bystander_sentences(summary: CampaignSummary) -> Iterator[Sentence]:
+    """What the contrast that changes the two most does to both, with whether one pays for the other; then each contrast in which
+    one of them does.
+    """
+    told = [trade for trade in summary.trades if trade.workload and trade.bystander]
+    if not told:
         return
-    found = [trade for trade in summary.trades if trade.at_its_cost]
-    for trade in found:
-        yield sentence(trade)
-    if not found:
-        yield (
-            f"In none of {len(summary.trades)} contrasts is one of the workload and the bystander better off and the other"
-            " worse, as far as these trials can tell."
+    paid = sorted((trade for trade in told if trade.at_its_cost), key=_extent, reverse=True)
+    most, rest = (paid[0], paid[1:]) if paid else (max(told, key=_extent), [])
+    if not paid:
+        yield Sentence(
+            f"{_both(most)}. {'Here' if len(told) == 1 else f'In {len(told)} contrasts'} neither of the two is better off"
+            " at the other's cost, as far as these trials can tell.",
+            about="beside",
         )
+        return
+    others = f" So it is in {len(paid)} of {len(told)} contrasts." if rest else ""
+    yield Sentence(f"{_both(most)}: one is favoured at the other's cost.{others}", about="beside")
+    yield from (Sentence(sentence(trade)) for trade in paid)
+
+
+def bystander_columns(summary: CampaignSummary) -> dict[str, tuple[str, str]]:
+    """Outcomes that the bystander's users feel and some point knows: heading and what it is, by name."""
+    known = {
+        name
+        for point in summary.points
+        for name, found in point.outcomes.items()
+        if found.estimate is not None
+    }
+    felt = dict.fromkeys(name for names in WATCHED.values() for name in names)
+    asked = {name if f"{BYSTANDER}.{name}" in known else INSTEAD.get(name, name): None for name in felt}
+    named = {name: f"{BYSTANDER}.{name}" for name in asked if f"{BYSTANDER}.{name}" in known}
+    if any(name.startswith("response_time") for name in named):
+        # It holds the service time.
+        named = {name: full for name, full in named.items() if not name.startswith("write_service_time")}
+    if len(named) > 1 and "goodput_bits_per_s" in named and "operations_per_s" in named:
+        # That of requests says the same as their rate.
+        del named["goodput_bits_per_s"]
+    return {full: (_TITLES[name], _WORDS[name]) for name, full in named.items()}
+
+
+def _extent(trade: Trade) -> float:
+    """How much a contrast changes what is worse off by it; without that, the bystander (as a logarithm of ratios)."""
+    felt = [one for side in (trade.workload, trade.bystander) for one in side]
+    worse = [one for one in felt if one.better is False] if trade.at_its_cost else list(trade.bystander)
+    return max((abs(log(one.change.ratio)) for one in worse if one.change.ratio), default=0.0)
+
+
+def _both(trade: Trade) -> str:
+    """What the contrast changed of both, in per cent too, with the bounds of the two intervals set against each other."""
+    sides = (("the workload's", trade.workload), ("the bystander's", trade.bystander))
+    said = " and ".join(f"{whose} {_changed(felt)}" for whose, felt in sides)
+    return f"{_opening(trade)}, {said}"
+
+
+def _changed(felt: Sequence[Felt]) -> str:
+    # What is decided goes first, and the worst of it. Else the response time: its load comes whether it is answered or not.
+    undecided = next((f for f in felt if "response_time" in f.outcome), felt[0])
+    one = next((f for better in (False, True) for f in felt if f.better is better), undecided)
+    change = one.change
+    name = _WORDS[one.outcome.removeprefix(f"{BYSTANDER}.")]
+    by = f"{_per_cent(change.ratio)}" if change.ratio is not None else ""
+    if change.ratio is not None and change.low is not None and change.high is not None:
+        by = f"{by} [{_per_cent(change.low)}, {_per_cent(change.high)}]"
+    unsure = ", undecided" if one.better is None else ""
+    return f"{name} goes from {between(change.first)} to {between(change.second)}{f' ({by}{unsure})' if by else ''}"
+
+
+def _per_cent(ratio: float) -> str:
+    """A ratio as a change; beyond the double as what it is, because nobody reads hundreds of per cent.
+
+    >>> _per_cent(0.9), _per_cent(1.25), _per_cent(3.5)
+    ('-10 %', '+25 %', '×3.5')
+    """
+    if ratio >= _TIMES:
+        return f"×{ratio:.2g}" if ratio < 100 else f"×{ratio:.0f}"
+    return f"{100 * (ratio - 1):+.0f} %"
+
+
+def _opening(trade: Trade) -> str:
+    place = ", ".join(f"{name.replace('_', ' ')} {label}" for name, label in trade.others.items())
+    name = trade.factor.replace("_", " ")
+    return f"From {name} {trade.before} to {trade.after}{f' ({place})' if place else ''}"
 
 
 def sentence(trade: Trade) -> str:
     """Who gains and who pays when the factor goes from one level to the other."""
-    place = ", ".join(f"{name.replace('_', ' ')} {label}" for name, label in trade.others.items())
-    name = trade.factor.replace("_", " ")
     return (
-        f"From {name} {trade.before} to {trade.after}{f' ({place})' if place else ''}, "
+        f"{_opening(trade)}, "
         f"{_side('the workload', trade.workload)}, and {_side('the bystander', trade.bystander)}:"
         f" one is favoured at the other's cost."
     )

@@ -67,7 +67,7 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     for host in summary.hosts:
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
         found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
-    found += map(Sentence, bystander_sentences(summary))
+    found += bystander_sentences(summary)
     if not found:
         found.append(Sentence("No trial finished, so nothing can be said."))
     return found

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
-from iodyno.core.outcome import Estimate
+from iodyno.core.outcome import BYSTANDER, Estimate
 from iodyno.core.workload import DISK
+from iodyno.report.bystander import bystander_columns
 from iodyno.report.class_sentences import void
 from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
@@ -69,6 +70,9 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
     times = _service_times(summary)
     for name in times:
         columns.append(Column(_QUANTILES[name], hint="time from a request to the last byte of its answer"))
+    beside = bystander_columns(summary)
+    for title, what in beside.values():
+        columns.append(Column(title, BYSTANDER, f"{what} of the workload beside"))
     columns.append(Column("Limiter", hint="what stops the rate from rising"))
     found = []
     for level, points in sections(summary, layout):
@@ -81,11 +85,14 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
                     row.append(_other(point, host.name))
                 row.append(_cost(point, host.name, cost))
             rates = ["goodput_bits_per_s", *(["messages_per_s"] if "messages_per_s" in summary.asked else [])]
-            rates += times
+            rates += [*times, *beside]
             if point.skipped:
                 row += [*(Cell("skipped", point.skipped) for _ in rates), Cell(point.skipped)]
             else:
-                row += [_cell(point.outcomes[name], name) for name in rates]
+                row += [
+                    _cell(point.outcomes[name], name) if name in point.outcomes else Cell("–")
+                    for name in rates
+                ]
                 row.append(Cell(short(point.limiter), sentence(point.limiter)))
             rows.append(tuple(row))
         found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows)))

@@ -1,7 +1,7 @@
 """The labelled corpus: trials with a limiter planted on purpose, at several strengths, and healthy ones.
 
-Of loads on storage, strengths with `device_delay` are on a device whose reads take that long, each for itself: a loop device over a
-file that nbdkit serves with its delay filter.
+Of loads on storage, strengths with `device_delay` are on a device whose reads take that long, each for itself: a loop device
+over a file that nbdkit serves with its delay filter.
 
 Each plant is an ordinary experiment. Its strengths fall into two halves: thresholds may be chosen on the calibration
 half; what is printed as right and wrong is the test half, whose strengths are others.
@@ -249,7 +249,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     _plant(
         "client.cpu_quota",
-        {"interface": "pread", "target": "null", "direct": False},
+        {"interface": "pread", "cached": "yes", "direct": False},
         _levels("quota", 10, 30),
         _levels("quota", 20, 40),
         workload="disk",

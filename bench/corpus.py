@@ -1,5 +1,8 @@
 """The labelled corpus: trials with a limiter planted on purpose, at several strengths, and healthy ones.
 
+Of loads on storage, strengths with `device_delay` are on a device whose reads take that long, each for itself: a loop device
+over a file that nbdkit serves with its delay filter.
+
 Each plant is an ordinary experiment. Its strengths fall into two halves: thresholds may be chosen on the calibration
 half; what is printed as right and wrong is the test half, whose strengths are others.
 """
@@ -8,10 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +40,7 @@ class Plant:
     """A limiter that is planted: the settings that plant it, and the strengths of each half.
 
     `accepted`: verdicts that are right. `storage`: whether it is of a load on a disk, of one host. `spinners`: processes that
-    spin on the CPUs of that host meanwhile.
+    spin on the CPUs of that host meanwhile. `name`: where another plant of the same label has the same workload.
     """
 
     label: str
@@ -45,6 +51,7 @@ class Plant:
     workload: str = "stream"
     storage: bool = False
     spinners: Mapping[str, int] = field(default_factory=dict)
+    name: str = ""
 
     def strengths(self, half: Half) -> Sequence[Mapping[str, Level]]:
         """Settings of each strength."""
@@ -206,8 +213,43 @@ PLANTS: tuple[Plant, ...] = (
         storage=True,
     ),
     _plant(
+        "client.disk",
+        {"interface": "io_uring"},
+        [{"device_delay": 2 * MS, "depth": 32}, {"device_delay": 8 * MS, "depth": 64}],
+        [{"device_delay": 4 * MS, "depth": 48}, {"device_delay": MS, "depth": 32}],
+        workload="disk",
+        storage=True,
+        name="client-disk-delayed",
+    ),
+    _plant(
+        "concurrency",
+        {"interface": "pread", "workers": 1},
+        _levels("device_delay", 2 * MS, 10 * MS),
+        _levels("device_delay", MS, 5 * MS, 20 * MS),
+        workload="disk",
+        storage=True,
+    ),
+    _plant(
+        "offered_load",
+        {"interface": "io_uring", "depth": 8, "arrivals": "poisson"},
+        [{"device_delay": 2 * MS, "rate": 200}, {"device_delay": 8 * MS, "rate": 50}],
+        [{"device_delay": 4 * MS, "rate": 100}, {"device_delay": MS, "rate": 400}],
+        workload="disk",
+        storage=True,
+        name="offered-load-delayed",
+    ),
+    _plant(
+        "healthy",
+        {"interface": "pread", "cached": "yes", "direct": False, "pattern": "random"},
+        [{"workers": 1}, {"workers": 4, "block": 16384}],
+        [{"workers": 2}, {"workers": 1, "block": 65536}, {"workers": 8, "block": 8192}],
+        accepted=HEALTHY,
+        workload="disk",
+        storage=True,
+    ),
+    _plant(
         "client.cpu_quota",
-        {"interface": "pread", "target": "null", "direct": False},
+        {"interface": "pread", "cached": "yes", "direct": False},
         _levels("quota", 10, 30),
         _levels("quota", 20, 40),
         workload="disk",
@@ -232,7 +274,7 @@ def experiment(plant: Plant) -> Experiment:
         settings = {**_OF_STORAGE, **plant.settings}
         workload = WorkloadSpec(plant.workload, "client", "client", settings, hosts=("client",))
     return Experiment(
-        name=f"corpus-{plant.label.replace('.', '-')}{'-storage' if plant.storage else ''}",
+        name=f"corpus-{plant.name or plant.label.replace('.', '-')}{'-storage' if plant.storage else ''}",
         question=f"Is {plant.label} found?",
         hosts=hosts,
         workload=workload,
@@ -253,6 +295,75 @@ def design(plant: Plant, halves: Sequence[Half], replicates: int, seed: int) -> 
     ]
     spec = DesignSpec(replicates=replicates, seed=seed)
     return Design(spec.kind, seed, tuple(points), order.trials(runs.of_points(points), spec))
+
+
+_DEVICE_BYTES = 64 << 20
+_DEVICE_READY_S = 20.0
+
+
+@contextlib.contextmanager
+def delayed(plant: Plant) -> Iterator[Plant]:
+    """The plant with a target for each of its `device_delay` (ns), as long as the context lasts."""
+    strengths = [*plant.calibration, *plant.test]
+    delays = {int(one["device_delay"]) for one in strengths if "device_delay" in one}
+    with contextlib.ExitStack() as stack:
+        targets = {delay: stack.enter_context(_delayed_device(delay)) for delay in sorted(delays)}
+
+        def placed(strength: Mapping[str, Level]) -> Mapping[str, Level]:
+            levels = dict(strength)
+            if (delay := levels.pop("device_delay", None)) is not None:
+                levels["target"] = str(targets[int(delay)])
+            return levels
+
+        yield replace(
+            plant,
+            calibration=[placed(one) for one in plant.calibration],
+            test=[placed(one) for one in plant.test],
+        )
+
+
+@contextlib.contextmanager
+def _delayed_device(delay_ns: int) -> Iterator[Path]:
+    """A loop device whose reads and writes take at least so long, each for itself; removed at the end."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iodyno-corpus-")))
+        socket, file = folder / "socket", folder / "served"
+        file.touch()
+        ms = f"{delay_ns // MS}ms"
+        serve = ["nbdkit", "-f", "-U", str(socket), "--filter=delay", "memory", str(_DEVICE_BYTES)]
+        stack.enter_context(_running([*serve, f"rdelay={ms}", f"wdelay={ms}"], socket.exists))
+        show = [
+            *("qemu-storage-daemon", "--blockdev"),
+            f"node-name=disk,driver=nbd,server.type=unix,server.path={socket}",
+            *("--export", f"type=fuse,id=export,node-name=disk,mountpoint={file},writable=on"),
+        ]
+        stack.callback(subprocess.run, ["umount", "-l", str(file)], capture_output=True)
+        stack.enter_context(_running(show, lambda: file.stat().st_size == _DEVICE_BYTES))
+        made = subprocess.run(
+            ["losetup", "--find", "--show", "--direct-io=on", str(file)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        device = made.stdout.strip()
+        stack.callback(subprocess.run, ["losetup", "--detach", device], capture_output=True)
+        yield Path(device)
+
+
+@contextlib.contextmanager
+def _running(command: Sequence[str], ready: Callable[[], bool]) -> Iterator[None]:
+    """A process until the end of the context, from when it is ready on."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + _DEVICE_READY_S
+        while not ready():
+            if process.poll() is not None or time.monotonic() > end:
+                raise SystemExit(f"bench limiter: {command[0]} does not serve a delayed device")
+            time.sleep(0.02)
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 _GROUPS = Path("/sys/fs/cgroup/cpu")
@@ -304,4 +415,7 @@ def children() -> list[int]:
 
 def may_run() -> str | None:
     """Why the corpus cannot run here; None: it can."""
-    return None if os.geteuid() == 0 else "it needs root, to make network namespaces and control groups"
+    if os.geteuid() != 0:
+        return "it needs root, to make network namespaces and control groups"
+    missing = [name for name in ("nbdkit", "qemu-storage-daemon", "losetup") if shutil.which(name) is None]
+    return f"{missing[0]} is not there, of which delayed devices are made" if missing else None

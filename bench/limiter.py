@@ -96,7 +96,6 @@ async def run(pairs: int) -> list[dict[str, object]]:
 async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], replicates: int) -> list[Named]:
     """Runs a plant and gives the verdicts on its trials. Those that failed are left out, and said."""
     asked = corpus.experiment(plant)
-    design = corpus.design(plant, halves, replicates, seed=1)
     folder = into / asked.name
     folder.mkdir(parents=True)
     cpus = {"client": 0, "server": 1}
@@ -104,7 +103,8 @@ async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], repli
     spins = [
         allowed[cpus[host] * (len(allowed) // 2)] for host, n in plant.spinners.items() for _ in range(n)
     ]
-    with corpus.spinning(spins):
+    with corpus.spinning(spins), corpus.delayed(plant) as planted:
+        design = corpus.design(planted, halves, replicates, seed=1)
         await run_campaign(asked, design, folder, resume=False, watcher=_Quiet())
     return look(plant, folder)
 

@@ -21,6 +21,7 @@ from iodyno.analysis.operation_times import times_of
 from iodyno.analysis.outcomes import measure_named
 from iodyno.analysis.storage import block_times
 from iodyno.core.experiment import Experiment
+from iodyno.session.locate import find_agent
 
 pytestmark = pytest.mark.root
 HOSTS = {"client": {"access": "local"}}
@@ -143,3 +144,14 @@ def test_slow_operations_are_told_one_by_one(tmp_path: Path) -> None:
     assert all(begin <= one.ended_ns <= end + 10**9 for one in slow)
     told = host.growth("block_times", "block.slow_operations", f"dev={device.name},operation=read,size=4KiB")
     assert told == len(slow), "no more than 32 in an interval, so all of them"
+
+
+def test_a_file_that_cannot_be_read_past_the_cache_is_one_clear_error(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    for path in (tmp_path / "nowhere", empty):
+        command = [find_agent().path, "calibrate", "--block", path]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        said = ended.stderr.splitlines()
+        assert ended.returncode == 70 and len(said) == 1, ended
+        assert said[0].startswith(f"iodyno-agent: error: {path}: ") or "BPF" in said[0], said

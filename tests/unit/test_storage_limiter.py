@@ -36,6 +36,8 @@ FULL = {"load_ratio_of_busiest_cpu": 0.99, "idle_ratio_of_busiest_cpu": 0.0}
         ({**FREE, "outstanding": 1, "device_busy_ratio": 0.99, "device_depth": 1.0}, "concurrency"),
         ({**FREE, "outstanding": 32, "device_busy_ratio": 1.0, "device_depth": 31.0}, "client.disk"),
         ({**FREE, "outstanding": 32, "device_busy_ratio": 0.4, "device_depth": 0.6}, UNKNOWN),
+        ({**FREE, "outstanding": 8, "device_busy_ratio": 0.2, "device_depth": 0.3, "device_limit_used": 0.99}, "client.disk"),
+        ({**FREE, "outstanding": 8, "device_busy_ratio": 0.2, "device_depth": 0.3, "device_limit_used": 0.5}, UNKNOWN),
         ({**FREE, "achieved_over_offered": 1.0, "device_busy_ratio": 0.2, "device_depth": 0.2}, "offered_load"),
         ({**FREE, "achieved_over_offered": 0.6, "device_busy_ratio": 1.0, "device_depth": 40.0}, "client.disk"),
         ({**FULL, "outstanding": 32, "device_busy_ratio": 1.0, "device_depth": 31.0}, "client.cpu"),

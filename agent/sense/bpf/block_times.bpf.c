@@ -386,7 +386,8 @@ static __always_inline void count(struct series *into, __u64 queue_ns, __u64 ser
 		into->queue[bucket] += 1;
 }
 
-RARE void tell_slow(struct begun *begun, __u64 made_ns, __u64 issued_ns, __u64 now, __u64 sector)
+static __always_inline void tell_slow(
+	__u32 number, __u64 made_ns, __u64 issued_ns, __u64 now, struct request *request, __u32 bytes)
 {
 	struct slow_operation *told = bpf_ringbuf_reserve(&slow, sizeof(*told), 0);
 
@@ -395,9 +396,9 @@ RARE void tell_slow(struct begun *begun, __u64 made_ns, __u64 issued_ns, __u64 n
 	told->made_ns = made_ns;
 	told->issued_ns = issued_ns;
 	told->ended_ns = now;
-	told->sector = sector;
-	told->kind = kinds[begun->number % SERIES];
-	told->bytes = begun->bytes;
+	told->sector = request->__sector;
+	told->kind = kinds[number % SERIES];
+	told->bytes = bytes;
 	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
 }
 
@@ -405,9 +406,10 @@ static __always_inline void end(__u64 *ctx, struct begun *begun)
 {
 	struct request *request = (struct request *)ctx[0];
 	__u64 now = bpf_ktime_get_ns(), made_ns = request->start_time_ns, issued_ns = begun->issued_ns;
-	__u32 number = begun->number;
+	__u32 number = begun->number, bytes = begun->bytes;
 	struct series *into;
 
+	// From here on another operation may have the place.
 	begun->issued_ns = 0;
 	if (UNLIKELY(issued_ns < since_ns())) {
 		leave_out(BEGUN_BEFORE);
@@ -422,12 +424,12 @@ static __always_inline void end(__u64 *ctx, struct begun *begun)
 	if (!made_ns || made_ns > issued_ns)
 		made_ns = issued_ns;
 	count(into, issued_ns - made_ns, now - issued_ns);
-	into->bytes += begun->bytes;
+	into->bytes += bytes;
 	if (UNLIKELY((__u8)ctx[1]))
 		into->errors += 1;
 	if (UNLIKELY(now - made_ns > SLOW_NS)) {
 		into->slow += 1;
-		tell_slow(begun, made_ns, issued_ns, now, request->__sector);
+		tell_slow(number, made_ns, issued_ns, now, request, bytes);
 	}
 }
 

@@ -1,5 +1,6 @@
 //! What the programs of the sensor take for an operation, beside programs that do one thing each.
 
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -39,6 +40,8 @@ const BLOCK: usize = 4096;
 
 /// Measures, in some eight seconds, with reads of `file` that go past the page cache.
 pub(crate) fn measure(sys: &Path, file: &Path) -> Result<Vec<BlockOperationCost>, Refusal> {
+    let unreadable = |error: io::Error| Refusal::Other(format!("{}: {error}", file.display()));
+    drop(open(file).map_err(unreadable)?);
     let mut sensor = BlockTimes::load(sys)?;
     let mut floor = EbpfLoader::new().verifier_log_level(VerifierLogLevel::DEBUG).load(OBJECT)?;
     for (name, _) in YARDSTICKS {
@@ -54,7 +57,7 @@ pub(crate) fn measure(sys: &Path, file: &Path) -> Result<Vec<BlockOperationCost>
         stop.store(true, Ordering::Relaxed);
         for reader in readers {
             let ended = reader.join().map_err(|_| Refusal::Defect("a reader panicked"))?;
-            ended.map_err(|error| Refusal::Other(format!("{}: {error}", file.display())))?;
+            ended.map_err(unreadable)?;
         }
         turns
     });
@@ -117,10 +120,18 @@ fn summary(programs: &'static str, turns: &[Spent]) -> BlockOperationCost {
     }
 }
 
+/// A file and its blocks, of which there must be one.
+fn open(file: &Path) -> io::Result<(File, u64)> {
+    let mut file = block_target::open(file, Opening { direct: true, ..Opening::default() })?;
+    match file.seek(SeekFrom::End(0))? / BLOCK as u64 {
+        0 => Err(io::Error::other("it is shorter than a block of 4 KiB: name a larger file, or a device")),
+        blocks => Ok((file, blocks)),
+    }
+}
+
 /// Reads blocks here and there in a file, past the page cache, until told to stop.
 fn read(file: &Path, number: u64, stop: &AtomicBool) -> io::Result<()> {
-    let mut file = block_target::open(file, Opening { direct: true, ..Opening::default() })?;
-    let blocks = file.seek(SeekFrom::End(0))? / BLOCK as u64;
+    let (file, blocks) = open(file)?;
     let mut memory = IoMemory::new(BLOCK)?;
     let mut place = number;
     while !stop.load(Ordering::Relaxed) {

@@ -1,6 +1,7 @@
 //! Times of operations, as `bpf/block_times.bpf.c` counts them in the kernel.
 
 use std::collections::HashMap as Map;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf};
@@ -308,17 +309,34 @@ impl BlockTimes {
         Ok(())
     }
 
-    /// Has the programs run, from now on, that see what an interrupt does inside of the others: some operation was not seen.
-    pub fn attach_inside(&mut self) -> Result<(), Refusal> {
-        if self.inside != Inside::Attached {
-            self.attach_each(&INSIDE)?;
-            self.inside = Inside::Attached;
+    /// Has the programs run that see what an interrupt does inside of the others, where the kernel has left some of that out.
+    pub fn look_inside(&mut self) -> Result<(), Refusal> {
+        if self.inside == Inside::Attached || !self.left_inside()? {
+            return Ok(());
         }
+        self.attach_each(&INSIDE)?;
+        self.inside = Inside::Attached;
         Ok(())
+    }
+
+    /// Whether the kernel has left out runs, because the same program ran on that CPU already. False where it does not say.
+    fn left_inside(&mut self) -> Result<bool, Refusal> {
+        for (name, _) in PROGRAMS {
+            let program = program(&mut self.ebpf, name)?.fd().map_err(EbpfError::from)?;
+            let path = format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd());
+            let told = std::fs::read_to_string(path).unwrap_or_default();
+            let misses = told.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
+            if misses.is_some_and(|misses| misses.trim() != "0") {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes them away again; they stay loaded and cost nothing.
     pub fn detach(&mut self) {
+        // A begin without its end, or an end without its begin, would look as if the other had not been seen.
+        let _ = self.since.set(0, u64::MAX, 0);
         self.links.clear();
         if self.inside == Inside::Attached {
             self.inside = Inside::Wanted;

@@ -35,6 +35,16 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
         (ALONE,),
     ),
     Rule(
+        "disk",
+        (
+            Criterion(
+                "device_limit_used", storage_signals.device_limit_used, 0.90, "chosen: a limit comes in slices of 0.1 s"
+            ),
+            _CPU_FREE,
+        ),
+        (ALONE,),
+    ),
+    Rule(
         "concurrency",
         (
             Criterion(

@@ -31,6 +31,26 @@ def device_depth(view: View) -> Signal:
     return _of_device(view, "disk.in_flight_ns")
 
 
+def device_limit_used(view: View) -> Signal:
+    """Operations per second of all clients over the limit that the lab has set on the device: of reads or of writes, whichever
+    is nearer. What a control group holds back waits above the device, which looks idle then.
+    """
+    limit = view.trial.settings.get("device_limit")
+    if not isinstance(limit, int) or not limit:
+        return absent("experiment", "the lab has not throttled the device")
+    values = {}
+    for record in view.host.measured:
+        if record.span_ns > 0:
+            counts = (_done(view, name, record.index) for name in ("read", "write"))
+            values[record.index] = max(counts) * 1e9 / record.span_ns / limit
+    return Signal(values, "1", "records", "" if values else "no interval was measured")
+
+
+def _done(view: View, name: str, index: int) -> int:
+    classes = (client.classes.get(name, {}) for client in view.trial.clients.values())
+    return sum(found[index].operations for found in classes if index in found)
+
+
 def outstanding(view: View) -> Signal:
     """Operations that a closed loop has under way at a time, of all clients: workers x depth."""
     if arrivals.is_open(view.trial):

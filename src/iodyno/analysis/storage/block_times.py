@@ -129,7 +129,8 @@ def lost(trial: Trial) -> Iterator[Doubt]:
     for host in trial.hosts.values():
         count = host.growth(SENSOR, "block.left_out")
         if count:
-            text = f"{count} operations of block devices are not in their times: more were under way than there was room for"
+            why = "the kernel did not show their begin or end, or more were under way than there was room for"
+            text = f"{count} operations of block devices are not in their times: {why}"
             yield Doubt(WarningCode.BLOCK_TIMES_LOST, text, f"{trial.name}, host {host.name}")
 
 

@@ -185,7 +185,7 @@ impl Sensor for BlockTimesSensor {
             let lost = |state: &State| state.left_out.no_room + state.left_out.unseen;
             put(out, &LEFT_OUT, "", lost(&now) - lost(&before));
             if now.left_out.unseen > before.left_out.unseen {
-                self.programs()?.attach_inside()?;
+                self.programs()?.look_inside()?;
             }
         }
         self.last = Some(now);

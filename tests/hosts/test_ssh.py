@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import SOON_S, SshPlace, gone_within, own_agent, ssh_place
+from places import SOON_S, SshPlace, gone_within, own_agent, run, ssh_place
 
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.flowops import accounts_of
 from iodyno.core.errors import AccessError
 from iodyno.core.warnings import WarningCode
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.hosts.access import AgentProgram
 from iodyno.hosts.ssh import SshAccess
 from iodyno.session.session import Session
@@ -121,3 +124,54 @@ def test_a_host_that_cannot_be_reached(tmp_path: Path, program: AgentProgram) ->
         place.cut()
         with pytest.raises(AccessError, match="cannot be reached"):
             asyncio.run(greet(SshAccess("far", place.options), program))
+
+
+TREE = """
+define fileset name=tree,path=/tree,entries=12,size=8k,prealloc,reuse
+define process name=p { thread name=t,memsize=1m {
+  flowop openfile name=open,filesetname=tree,fd=1
+  flowop readwholefile name=read,fd=1
+  flowop closefile name=close,fd=1
+} }
+"""
+
+
+def test_files_of_a_personality_are_made_used_again_checked_and_removed_over_ssh(tmp_path: Path) -> None:
+    with ssh_place(tmp_path / "place", 5) as place:
+        there = place.home / "data"
+        there.mkdir()
+
+        def accounts(**more: Any) -> list[dict[str, Any]]:
+            experiment = parse_experiment(
+                experiment_text(
+                    {
+                        "name": "tree",
+                        "hosts": {"client": {"access": "ssh", **place.options}},
+                        "workload": {
+                            **{"kind": "files", "on": "client", "target": str(there)},
+                            **{"program": TREE, **more},
+                        },
+                        "design": {"replicates": 1 if more else 2},
+                        "windows": {"warm_up": "0s", "measured": "300ms", "interval": "100ms"},
+                        "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
+                        "profile": "off",
+                    }
+                ),
+                environment={},
+            )
+            outcome = asyncio.run(run(experiment, tmp_path))
+            trials = sorted(read_dataset(outcome.folder).trials, key=lambda trial: trial.order)
+            assert all(trial.finished for trial in trials), [trial.reason for trial in trials]
+            found = [next(iter(accounts_of(trial).values())) for trial in trials]
+            return [account["filesets"][0] for account in found]
+
+        made, again = accounts()
+        assert (made["reused"], made["existing"], again["reused"], again["repaired"]) == (False, 12, True, 0)
+        files = sorted(path for path in there.rglob("*") if path.stat().st_size == 8192)
+        assert len(files) == 12
+        # What is gone or shorter than it was is made again, and all of it goes on request.
+        files[0].unlink()
+        os.truncate(files[1], 100)
+        (mended,) = accounts(remove="on")
+        assert mended["repaired"] == 2 or not mended["reused"]
+        assert not [path for path in there.rglob("*") if path.is_file()]

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iodyno.cli import check
 from iodyno.core.errors import ExperimentError
 from iodyno.core.workload import DISK
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
@@ -363,3 +365,14 @@ def test_jobs_at_a_time_and_others_after_them_are_steps(heads: tuple[str, ...], 
         name, _, line = head.partition(" ")
         text += f"[{name}]\n{line}\n"
     assert steps(parse_sections(text, file="j.fio", environment={}, aliases=ALIASES)) == expected
+
+
+def test_each_step_is_checked_as_an_experiment_of_its_own(tmp_path: Path) -> None:
+    job = tmp_path / "steps.fio"
+    job.write_text("[global]\nsize=1m\nrw=read\nruntime=1\n[a]\n[b]\n[c]\nstonewall\n[d]\n", encoding="utf-8")
+    shown = CliRunner().invoke(check.command, [str(job), "--target", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert [line.split() for line in shown.stdout.splitlines() if "hosts" in line] == [
+        ["hosts", "a", "(local),", "b", "(local)"],
+        ["hosts", "c", "(local),", "d", "(local)"],
+    ]

@@ -70,6 +70,9 @@ fn what_was_laid_out_is_used_again_repaired_or_made_anew() {
     let before = files_in(&scratch.0);
     let second = again(set());
     assert_eq!((second.reused, second.repaired), (true, 0));
+    // Trials of a campaign draw each their own numbers, and use one tree.
+    let drawn = FileProgram { seed: 4711, ..program(&scratch, vec![set()], glance()) };
+    assert!(run(drawn, 60_000).unwrap().account.filesets[0].reused);
     // One is longer, one shorter, one gone, one there that was not to be.
     let path = |at: usize| scratch.0.join(&before[at].0);
     fs::write(path(0), vec![0; 5_000]).unwrap();

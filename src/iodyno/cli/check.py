@@ -31,6 +31,8 @@ def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], *
       iodyno check studies/tcp-transmit.yaml --quick --json
       iodyno check fileserver.f --target /srv/test
     """
+    if storage_files.in_steps(command, file, storage_asked):
+        return
     if storage_files.kind_of(file) is not None:
         experiment = storage_files.experiment_of(file, variables=variables, quick=quick, **storage_asked)
     else:

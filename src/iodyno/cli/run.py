@@ -119,12 +119,7 @@ def command(
             raise click.UsageError(
                 "found a workload of another tool, allowed: --resume and a design with an experiment file"
             )
-        named = {name: storage_asked[name] for name in ("target", "sections")}
-        if jobs_of_steps := storage_files.steps_of(file, **named):
-            context = click.get_current_context()
-            for number, jobs in enumerate(jobs_of_steps, 1):
-                click.echo(f"iodyno: step {number} of {len(jobs_of_steps)}: {', '.join(jobs)}", err=True)
-                context.invoke(command, **{**context.params, "sections": jobs})
+        if storage_files.in_steps(command, file, storage_asked):
             return
         experiment = storage_files.experiment_of(file, **asked, **storage_asked, quick=quick)
     elif profile:

@@ -119,13 +119,19 @@ def keys_of(
     return keys, notes
 
 
-def steps_of(file: str, *, target: str | None, sections: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The names of the jobs of each step of a job file that has several at a time and others after them; empty: it is one
-    experiment, as is any other file. Raises ExperimentError.
+def in_steps(command: click.Command, file: str, asked: Mapping[str, Any]) -> bool:
+    """Whether the file is a job file with several jobs at a time and others after them: then the command, which is the one that
+    is carried out, was carried out for the jobs of each step. Raises ExperimentError.
     """
     if kind_of(file) != "fio":
-        return ()
-    return steps(chosen(read_sections(file, dict(os.environ), ALIASES), sections, file), target=target)
+        return False
+    read = chosen(read_sections(file, dict(os.environ), ALIASES), asked["sections"], file)
+    every = steps(read, target=asked["target"])
+    context = click.get_current_context()
+    for number, jobs in enumerate(every, 1):
+        click.echo(f"iodyno: step {number} of {len(every)}: {', '.join(jobs)}", err=True)
+        context.invoke(command, **{**context.params, "sections": jobs})
+    return bool(every)
 
 
 def experiment_of(file: str, **asked: Any) -> Experiment:

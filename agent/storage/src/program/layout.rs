@@ -228,11 +228,20 @@ struct Plan {
     bytes: u128,
 }
 
-/// Values of a number for a purpose, one after the other.
-fn stream(program: &FileProgram, value: &Value, purpose: &str) -> Option<ValueStream> {
+/// The seed of what a fileset is like. One that is used again is alike in every job, whatever else these draw.
+fn layout_seed(program: &FileProgram, fileset: &Fileset) -> u64 {
+    if fileset.reuse {
+        0
+    } else {
+        program.seed
+    }
+}
+
+/// Values of a number of a fileset for a purpose, one after the other.
+fn stream(program: &FileProgram, fileset: &Fileset, value: &Value, purpose: &str) -> Option<ValueStream> {
     let name = value.variable()?;
     let variable = program.variables.iter().find(|variable| variable.name == name)?;
-    Some(ValueStream::new(variable, program.seed, stream_of(purpose)))
+    Some(ValueStream::new(variable, layout_seed(program, fileset), stream_of(purpose)))
 }
 
 impl Plan {
@@ -247,14 +256,13 @@ impl Plan {
             };
             match depth {
                 Value::Fixed(depth) => fixed(*depth),
-                drawn => {
-                    stream(program, drawn, &format!("depth of {}", fileset.name)).unwrap_or_else(|| fixed(1))
-                }
+                drawn => stream(program, fileset, drawn, &format!("depth of {}", fileset.name))
+                    .unwrap_or_else(|| fixed(1)),
             }
         });
-        let seed = layout_random(program.seed, &fileset.name).bits();
+        let seed = layout_random(layout_seed(program, fileset), &fileset.name).bits();
         let tree = Tree::of(fileset, seed, depths);
-        let mut drawn = stream(program, &fileset.size_bytes, &format!("size of {}", fileset.name));
+        let mut drawn = stream(program, fileset, &fileset.size_bytes, &format!("size of {}", fileset.name));
         let fixed = if let Value::Fixed(size) = fileset.size_bytes { size } else { 0 };
         let mut draw = || drawn.as_mut().map_or(fixed, ValueStream::draw);
         let sizes: Box<[u64]> = (0..fileset.entries).map(|_| draw()).collect();
@@ -327,6 +335,7 @@ fn is_empty(place: &Place) -> io::Result<bool> {
 }
 
 fn marker_of(program: &FileProgram, fileset: &Fileset, complete: bool) -> Marker {
+    let seed = layout_seed(program, fileset);
     // What does not change what lies on the disk is left out.
     let fileset = Fileset {
         parallel: true,
@@ -340,7 +349,7 @@ fn marker_of(program: &FileProgram, fileset: &Fileset, complete: bool) -> Marker
     let used: Vec<&str> = used.into_iter().flatten().filter_map(Value::variable).collect();
     let variables = program.variables.iter().filter(|variable| used.contains(&variable.name.as_str()));
     let variables = variables.cloned().collect();
-    Marker { iodyno_fileset: FORM, complete, seed: program.seed, fileset, variables }
+    Marker { iodyno_fileset: FORM, complete, seed, fileset, variables }
 }
 
 /// Where what is to be written is more than there is room for.

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 About = Literal[
-    "decision", "search", "wall", "buffer", "fit", "beside", "cost", "hidden", "change", "rate", "limiter", "more"
+    "decision",
+    "search",
+    "wall",
+    "buffer",
+    "fit",
+    "beside",
+    "cost",
+    "hidden",
+    "change",
+    "rate",
+    "limiter",
+    "more",
 ]
 """What a sentence is about: what an experiment was made to find, then what every campaign has."""
 

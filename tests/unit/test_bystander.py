@@ -79,7 +79,7 @@ def campaign(*told: Trade) -> CampaignSummary:
     points = (
         SimpleNamespace(outcomes=outcomes, limiter=SimpleNamespace(verdict=SimpleNamespace(trials=()))),
     )
-    return cast("CampaignSummary", SimpleNamespace(trades=told, points=points))
+    return cast("CampaignSummary", SimpleNamespace(trades=told, points=points, question="", asked=()))
 
 
 def test_the_dearest_contrast_stands_on_the_first_screen_with_its_interval() -> None:

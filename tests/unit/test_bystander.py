@@ -79,7 +79,9 @@ def campaign(*told: Trade) -> CampaignSummary:
     points = (
         SimpleNamespace(outcomes=outcomes, limiter=SimpleNamespace(verdict=SimpleNamespace(trials=()))),
     )
-    return cast("CampaignSummary", SimpleNamespace(trades=told, points=points, question="", asked=()))
+    return cast(
+        "CampaignSummary", SimpleNamespace(trades=told, points=points, question="Who pays?", asked=())
+    )
 
 
 def test_the_dearest_contrast_stands_on_the_first_screen_with_its_interval() -> None:
@@ -105,6 +107,13 @@ def test_what_averages_hide_does_not_drive_it_out() -> None:
     others = [Sentence("a", about="cost"), Sentence("b", about="change"), Sentence("c", about="hidden")]
     first = answer(summary, [*others, *bystander_sentences(summary)], ()).first
     assert {sentence.about for sentence in first} == {"cost", "hidden", "beside"}
+
+
+def test_a_question_a_cost_and_a_bystander_leave_room_for_what_averages_hide() -> None:
+    summary = campaign(found((5e9, 8e9), (1000, 600)))
+    others = [Sentence("a", about="fit"), Sentence("b", about="cost"), Sentence("c", about="hidden")]
+    first = answer(summary, [*others, *bystander_sentences(summary)], ()).first
+    assert len(first) == 3 and {"fit", "hidden"} < {sentence.about for sentence in first}
 
 
 def test_where_nobody_pays_the_first_screen_says_what_changed_most() -> None:

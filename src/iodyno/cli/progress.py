@@ -61,7 +61,7 @@ class PlainWatcher(Watcher):
             self._rates[host] = record["load"]["operations"] * 1e9 / length_ns
             self._rate = f"{sum(self._rates.values()):.0f} IO/s"
         elif host == self._experiment.workload.receiver:
-            self._rate = f"{record['load']['bytes'] * 8 / length_ns:.2f} Gbit/s"
+            self._rate = _bits(record["load"]["bytes"] * 8e9 / length_ns)
 
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
         """Says how the trial went."""
@@ -164,6 +164,18 @@ class LiveWatcher(PlainWatcher):
         left = f"{_minutes(self._left_ns)} left" if self._left_ns else ""
         table.add_row(Text(self._now), Text(self._rate, style="bold"), Text(left, style="dim"))
         self._live.update(table, refresh=True)
+
+
+def _bits(per_s: float) -> str:
+    """A goodput in the unit that shows it: requests of 64 bytes are no `0.00 Gbit/s`.
+
+    >>> _bits(21.4e9), _bits(3.26e6), _bits(512.0)
+    ('21.40 Gbit/s', '3.26 Mbit/s', '0.51 kbit/s')
+    """
+    factor, unit = next(
+        (one for one in ((1e9, "Gbit/s"), (1e6, "Mbit/s")) if per_s >= one[0]), (1e3, "kbit/s")
+    )
+    return f"{per_s / factor:.2f} {unit}"
 
 
 def _minutes(time_ns: int) -> str:

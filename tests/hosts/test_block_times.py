@@ -143,7 +143,10 @@ def test_slow_operations_are_told_one_by_one(tmp_path: Path) -> None:
     begin, end = host.records[0].begin_ns, host.records[-1].end_ns
     assert all(begin <= one.ended_ns <= end + 10**9 for one in slow)
     told = host.growth("block_times", "block.slow_operations", f"dev={device.name},operation=read,size=4KiB")
-    assert told == len(slow), "no more than 32 in an interval, so all of them"
+    assert told is not None
+    # No more than 32 in an interval, so all of them. At either edge of the window one may end while a reading is made,
+    # after the counts and before the events.
+    assert abs(told - len(slow)) <= 2
 
 
 def test_a_file_that_cannot_be_read_past_the_cache_is_one_clear_error(tmp_path: Path) -> None:

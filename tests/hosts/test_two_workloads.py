@@ -47,8 +47,13 @@ def run(folder: Path, sender: str, receiver: str) -> tuple[Path, Any]:
 @pytest.mark.parametrize(("sender", "receiver"), [("client", "server"), ("server", "client")])
 def test_both_workloads_are_counted_each_on_its_own(sender: str, receiver: str, tmp_path: Path) -> None:
     campaign, report = run(tmp_path, sender, receiver)
+    void = {trial["point"]: trial["reason"] for trial in report["trials"] if trial["status"] == "void"}
+    assert all("the generator fell behind" in reason for reason in void.values())
     for point in report["points"]:
         outcomes = point["outcomes"]
+        if point["id"] in void:  # a busy machine kept the generator from its CPU: that is said, and nothing estimated
+            assert outcomes["goodput_bits_per_s"]["estimate"] is None
+            continue
         assert outcomes["goodput_bits_per_s"]["estimate"] > 0
         # 500 arrivals, evenly spread, of which a busy machine may make some late, and 100 in the warm-up.
         assert 0 < outcomes["bystander.operations_per_s"]["estimate"] < 650

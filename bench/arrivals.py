@@ -9,7 +9,6 @@ from statistics import median
 from bench.rig import Trial, open_rig, trial
 from iodyno.analysis.arrivals import LATE_GAPS, LATE_LEAST_NS
 from iodyno.analysis.histogram import Histogram, merge
-from iodyno.campaign.trial import recover
 from iodyno.core.errors import TrialError
 from iodyno.core.workload import Level
 
@@ -57,7 +56,7 @@ async def run(pairs: int) -> list[dict[str, object]]:
                 try:
                     found = [_figures(await trial(rig, pair, told, 3.0)) for _ in range(pairs)]
                 except TrialError as problem:
-                    await recover(rig, problem)
+                    await rig.recover(problem)
                     rows.append(
                         {**row, **dict.fromkeys(_COLUMNS, "-"), "verdict": f"cannot be had: {problem}"[:120]}
                     )

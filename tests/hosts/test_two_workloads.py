@@ -51,7 +51,8 @@ def test_both_workloads_are_counted_each_on_its_own(sender: str, receiver: str, 
     assert all("the generator fell behind" in reason for reason in void.values())
     for point in report["points"]:
         outcomes = point["outcomes"]
-        if point["id"] in void:  # a busy machine kept the generator from its CPU: that is said, and nothing estimated
+        # A busy machine kept the generator from its CPU: that is said, and nothing estimated.
+        if point["id"] in void:
             assert outcomes["goodput_bits_per_s"]["estimate"] is None
             continue
         assert outcomes["goodput_bits_per_s"]["estimate"] > 0

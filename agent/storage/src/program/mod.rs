@@ -18,6 +18,7 @@ mod fileset;
 mod layout;
 mod meet;
 mod numbers;
+mod plan;
 mod shared;
 mod strand;
 mod tally;

@@ -2,8 +2,9 @@
 
 Every cell alternates: each of ours, then each of the peers, again and again. Bulk is metered from outside both
 (`bench.meter`). Exchanges and datagrams are counted by whoever makes them, because no counter outside sees them; ours
-are those of the measured window. What was measured is kept in a file after each cell (`--keep`), so that the next call
-measures only what is not there; what it comes to, against the bars, is `bench.network_figures`.
+are those of the measured window. Our agents read no sensors and take no call stacks meanwhile, as the peers do not either:
+what those take is the comparison `sensors`. What was measured is kept in a file after each cell (`--keep`), so that the
+next call measures only what is not there; what it comes to, against the bars, is `bench.network_figures`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,7 @@ async def _cell(name: str, pairs: int) -> dict[str, Any]:
     kind, _, rest = name.partition("-")
     workload = "stream" if kind == "bulk" or name.startswith("udp-send") else "request_response"
     async with open_rig(workload) as (rig, pair):
+        rig.experiment = replace(rig.experiment, profile_hz=0, sensors=())
         if kind == "bulk":
             size, connections = (int(part) for part in rest.split("x"))
             sides = _bulk(rig, pair, size, connections)

@@ -305,7 +305,7 @@ function loadVisible(at) {
       for (const sample of samples) cells.take(sample);
       const loaded = [...cells.trials.values()].filter(each => each.loaded && each !== trial);
       if (loaded.length > MOST_LOADED) { const far = loaded.sort((a, b) => Math.abs(b.info.start_s - start_s) - Math.abs(a.info.start_s - start_s))[0]; far.cells.clear(); far.count = 0; far.sorted = null; far.loaded = false; }
-    }).catch(() => {}).finally(() => { loading.delete(name); redraw(); });
+    }).catch(() => {}).finally(() => { loading.delete(name); redraw(); if (moveWanted) moveCursor(moveWanted); });
   }
 }
 
@@ -375,8 +375,12 @@ $("live").onclick = goLive;
 $("span").onchange = event => { view.span = event.target.value; remember(); redraw(); };
 $("add").onclick = () => addPanel({ statistic: "cpu", by: "host" }, ".statistic");
 $("help").onclick = () => { $("keys").hidden = !$("keys").hidden; $("help").setAttribute("aria-expanded", String(!$("keys").hidden)); };
+let moveWanted = 0;
 function moveCursor(by) {
   const shown = cells.between(...range());
+  loadVisible(range());
+  // What is shown may be on its way yet.
+  moveWanted = shown.length || !loading.size ? 0 : by;
   if (!shown.length) return;
   const starts = [...new Set(shown.map(cell => cell.at))], here = view.cursor === null ? (by < 0 ? starts.length : -1) : starts.findLastIndex(at => at <= view.cursor);
   view.cursor = starts[Math.min(starts.length - 1, Math.max(0, here + by))] + 1e-6;

@@ -507,7 +507,13 @@ def _pressure(resource: str) -> SignalOf:
 
 
 memory_pressure = _pressure("memory")
-io_pressure = _pressure("io")
+
+
+def io_pressure(view: View) -> Signal:
+    """Time in which some task of the machine waited for storage. A load that touches no file is not among those that wait."""
+    if not (view.host.manifest.get("job") or {}).get("script"):
+        return absent("experiment", "the load reads and writes no file")
+    return _pressure("io")(view)
 
 
 def lock_wait(view: View) -> Signal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -13,6 +14,10 @@ PATIENT = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.H
 hypothesis.settings.register_profile("same", PATIENT, derandomize=True)
 hypothesis.settings.register_profile("drawn", PATIENT, print_blob=True)
 hypothesis.settings.load_profile("drawn" if os.environ.get("IODYNO_FUZZ") else "same")
+
+# A shell's background job begins with interrupts ignored, and so would all that the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

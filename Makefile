@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) agent/hatch_build.py
 PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
-STORAGE_PACKAGES := nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3
+STORAGE_PACKAGES := nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs
 TEST_PACKAGES := openssh-client openssh-server chromium bpftrace $(STORAGE_PACKAGES)
 BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
 

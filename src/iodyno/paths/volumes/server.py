@@ -95,8 +95,7 @@ async def make(level: str, place: Place, serve: Serve) -> Volume:
 
 async def _link(note: Note, client: str | None, network: str, serial: int, number: int) -> None:
     """A pair of devices between a client's namespace and the server's, with a network of four addresses, of which there are
-    enough for `MOST_CLIENTS`. All clients reach the
-    server at the address that the first one has a link to.
+    enough for `MOST_CLIENTS`. All clients reach the server at the address that the first one has a link to.
     """
     server, here, there = f"{network}.2", f"{network}.{4 * number + 1}", f"{network}.{4 * number + 2}"
     # A device's name has 15 characters at most (IFNAMSIZ).

@@ -19,6 +19,9 @@ from iodyno.session.locate import find_agent
 _SENDS = 100_000
 """Sends of one measurement: some 0.3 s."""
 
+_SEND_WHERE_BOUND_WAS_SET_NS = 1237
+"""A datagram over loopback on the machine where the bound of one soft interrupt's cost was set."""
+
 _BPFTRACE = (
     "tracepoint:irq:softirq_entry { @begin[cpu] = nsecs; @vector[cpu] = args->vec; } "
     "tracepoint:irq:softirq_exit /@begin[cpu]/ { @ns[cpu, args->vec] = sum(nsecs - @begin[cpu]); }"
@@ -31,7 +34,11 @@ _MOUNTED = (
 
 
 async def pair(pairs: int) -> list[dict[str, object]]:
-    """CPU time that one soft interrupt takes longer under observation (at most 110 ns), beside bpftrace."""
+    """CPU time that one soft interrupt takes longer under observation (at most 110 ns), beside bpftrace.
+
+    The bound was set where the datagram that raised it took 1237 ns. `of_a_send` compares machines: the bound there is
+    8.9 % of the datagram.
+    """
     ours: dict[str, list[float]] = {"empty": [], "least": [], "accounting": [], "counters": []}
     inside: dict[str, list[float]] = {"least": [], "accounting": []}
     sends: list[float] = []
@@ -75,6 +82,7 @@ def _pair_row(
         "least_ns": round(min(added)),
         "most_ns": round(max(added)),
         "of_a_send": f"{share:.1%}",
+        "allowed_of_a_send": f"{allowed_ns / _SEND_WHERE_BOUND_WAS_SET_NS:.1%}" if allowed_ns else "",
         "in_programs_ns": round(statistics.median(inside)) if inside else "",
         "allowed_ns": allowed_ns or "",
     }

@@ -15,6 +15,8 @@ use serde::Serialize;
 
 /// How long each loop is run: long against a scheduling tick, short for a person who waits.
 const SPAN: Nanos = Nanos(300 * 1_000_000);
+/// Samples a second that a trial takes of each CPU unless its experiment says otherwise.
+const PROFILE_HZ: u32 = 997;
 /// How often a wake-up is tried.
 const WAKE_UPS: u64 = 50;
 
@@ -46,6 +48,8 @@ struct Calibration {
     soft_interrupt_accounting_in_programs_ns: Option<f64>,
     /// What that is added to: a datagram over loopback.
     soft_interrupt_send_ns: Option<f64>,
+    /// What a sampled call stack takes from the code that it interrupts; absent where none can be had.
+    stack_sample_ns: Option<f64>,
     sensors: Vec<SensorCost>,
 }
 
@@ -92,6 +96,12 @@ pub fn print(json: bool) -> io::Result<()> {
             let inside = inside.map_or_else(String::new, |ns| format!(", {ns:.0} ns of it in the programs"));
             writeln!(out, "  {what:<22}  {:.0} ns{inside}", added.unwrap_or_default())?;
         }
+    }
+    if let Some(sample) = c.stack_sample_ns {
+        let share = sample * f64::from(PROFILE_HZ) / 1e7;
+        writeln!(out, "\na sampled call stack, as its CPU misses it")?;
+        writeln!(out, "  one sample              {:.1} us", sample / 1e3)?;
+        writeln!(out, "  {PROFILE_HZ} a second            {share:.2} % of a CPU")?;
     }
     writeln!(out, "\nCPU time of one reading of each sensor")?;
     for SensorCost { sensor, cost_ns } in &c.sensors {
@@ -165,6 +175,7 @@ fn measure() -> Calibration {
         soft_interrupt_least_ns: soft_interrupt.map(|cost| cost.least_ns),
         soft_interrupt_counters_ns: soft_interrupt.map(|cost| cost.counters_ns),
         soft_interrupt_send_ns: soft_interrupt.map(|cost| cost.send_ns),
+        stack_sample_ns: iodyno_profile::sample_cost().ok(),
         sensors: iodyno_sense::costs()
             .into_iter()
             .map(|(sensor, cost_ns)| SensorCost { sensor, cost_ns })

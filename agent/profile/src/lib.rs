@@ -15,8 +15,10 @@
 
 mod compose;
 mod fold;
+mod price;
 mod profiler;
 mod records;
 mod symbols;
 
+pub use price::sample_cost;
 pub use profiler::{available, Profiler};

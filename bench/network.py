@@ -43,6 +43,7 @@ BULK: Mapping[str, Settings] = {
     "io_uring": {"driver": "io_uring"},
     "splice": {"driver": "epoll", "interface": "splice"},
     "cork": {"driver": "epoll", "cork": True},
+    "low_water": {"driver": "threads", "receive_low_water": 262144},
 }
 """Ours. What `bench.network_figures.SAME` names makes the peers' own calls; the others are what iodyno can do besides."""
 TCP_RR: Mapping[str, Settings] = {

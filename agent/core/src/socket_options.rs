@@ -24,6 +24,9 @@ pub struct SocketOptions {
     /// `SO_BUSY_POLL`: how long a call looks at the device's queue before it sleeps.
     #[serde(default)]
     pub busy_poll_ns: Option<Nanos>,
+    /// `SO_RCVLOWAT`, after the handshake: who reads is woken when so much has come.
+    #[serde(default)]
+    pub receive_low_water_bytes: Option<Bytes>,
 }
 
 /// Socket options as read back from the kernel, from the first connection; `differing` counts connections
@@ -42,6 +45,9 @@ pub struct SocketOptionsObtained {
     /// `SO_BUSY_POLL` as read back.
     #[serde(default)]
     pub busy_poll_ns: Option<Nanos>,
+    /// `SO_RCVLOWAT` as read back.
+    #[serde(default)]
+    pub receive_low_water_bytes: Option<Bytes>,
     /// `TCP_MAXSEG`: payload of a full segment.
     pub segment_bytes: Option<Bytes>,
     /// Connections whose options differ from the first one's.

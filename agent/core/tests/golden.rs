@@ -50,6 +50,7 @@ fn job() -> Job {
             nagle: Some(true),
             congestion_control: Some("cubic".to_owned()),
             busy_poll_ns: None,
+            receive_low_water_bytes: None,
         },
         windows: Windows {
             warm_up_ns: Nanos(1_000_000_000),

@@ -42,6 +42,19 @@ fn every_byte_arrives_between_any_two_drivers() {
 }
 
 #[test]
+fn a_reader_with_a_low_water_mark_gets_every_byte() {
+    for driver in DRIVERS {
+        let sender = job(Role::Send, driver, 3, 1_000, 300);
+        let mut receiver = job(Role::Receive, driver, 3, 1_000, 300);
+        receiver.socket.receive_low_water_bytes = Some(Bytes(30_000));
+        let (sent, received) = run_until(&sender, &receiver, both_moved);
+        // The last bytes, fewer than the mark, come with the end.
+        assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes, "{driver:?}");
+        assert_eq!(received.totals.connections_lost, 0, "{driver:?}: {:?}", received.totals.lost_reason);
+    }
+}
+
+#[test]
 fn odd_message_sizes_are_counted_exactly() {
     for driver in DRIVERS {
         for message in [1, 13, 100_003, 5_000_001] {

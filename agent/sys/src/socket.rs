@@ -297,6 +297,9 @@ pub enum Setting {
     ReusePort,
     /// `SO_BUSY_POLL` in microseconds: how long a call looks at the device's queue before it sleeps.
     BusyPoll,
+    /// `SO_RCVLOWAT` in bytes: who waits to read is woken when so much is there. The kernel caps it by half of the
+    /// receive buffer.
+    ReceiveLowWater,
 }
 
 impl Setting {
@@ -309,6 +312,7 @@ impl Setting {
             Setting::ReuseAddress => (libc::SOL_SOCKET, libc::SO_REUSEADDR),
             Setting::ReusePort => (libc::SOL_SOCKET, libc::SO_REUSEPORT),
             Setting::BusyPoll => (libc::SOL_SOCKET, libc::SO_BUSY_POLL),
+            Setting::ReceiveLowWater => (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
         }
     }
 }

@@ -186,6 +186,7 @@ def _socket(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
         "nagle": settings.get("nagle") if over_tcp else None,
         "congestion_control": settings.get("congestion_control"),
         "busy_poll_ns": settings.get("busy_poll"),
+        "receive_low_water_bytes": settings.get("receive_low_water"),
     }
 
 

@@ -349,8 +349,8 @@ def _check_sockets(rig: Rig, account: Account) -> None:
         for key, want in asked.items():
             got = obtained.get(key)
             # The kernel doubles a buffer for its own bookkeeping and reports the double (socket(7)).
-            due = want * 2 if key.endswith("_bytes") and want is not None else want
-            if want is None or (got == due if not key.endswith("_bytes") else got is not None and got >= due):
+            due = want * 2 if key.endswith("_buffer_bytes") and want is not None else want
+            if want is None or (got == due if due == want else got is not None and got >= due):
                 continue
             account.doubt(
                 WarningCode.OPTION_NOT_OBTAINED,

@@ -21,6 +21,7 @@ from iodyno.formats.experiment_file import experiment_text, parse_experiment
 @level(STREAM, "--window", "window")
 @level(STREAM, "--send-buffer", "send_buffer")
 @level(STREAM, "--receive-buffer", "receive_buffer")
+@level(STREAM, "--receive-low-water", "receive_low_water")
 @level(STREAM, "--transport", "transport", "tcp")
 @level(STREAM, "--driver", "driver", "threads")
 @click.option("--nagle/--no-nagle", default=True, show_default=True, help="Nagle's algorithm.")

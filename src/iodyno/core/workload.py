@@ -188,6 +188,12 @@ STREAM = Workload(
         ),
         *_ARRIVALS,
         *_SOCKETS,
+        Parameter(
+            "receive_low_water",
+            "size",
+            "SO_RCVLOWAT: who reads is woken when so much has come, and not for each segment.",
+            high=2**30,
+        ),
         Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=True),
         _CONGESTION_CONTROL,
         *_LIMITS,

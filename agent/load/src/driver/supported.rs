@@ -195,6 +195,10 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
             "cork a stream by read_write, message, zero_copy or splice; the end of a request must not wait";
         return Err(refusal("cork", "corking", advice));
     }
+    if job.socket.receive_low_water_bytes.is_some() && !(stream && job.transport == Transport::Tcp) {
+        let advice = "leave it away, or take a stream over tcp; a reader of requests must not wait for more";
+        return Err(refusal("socket.receive_low_water_bytes", "a low-water mark", advice));
+    }
     if job.multiplexed {
         let refuse = |found, advice| Err(refusal("multiplexed", found, advice));
         if job.workload != Workload::RequestResponse {

@@ -56,6 +56,14 @@ pub(crate) fn ask_any(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result
     })
 }
 
+/// Asks for what would keep the handshake, whose messages are short, from being read: of a connection that has done it.
+pub(super) fn ask_last(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result<(), LoadError> {
+    let Some(bytes) = options.receive_low_water_bytes else { return Ok(()) };
+    socket::set(socket, Setting::ReceiveLowWater, clamped(bytes)).map_err(|error| {
+        LoadError::refused(&error, &format!("set it to {}", bytes.0), "socket.receive_low_water_bytes")
+    })
+}
+
 /// The kernel takes no more than an `int` and caps it further by itself, which the read-back shows.
 fn clamped(bytes: Bytes) -> i32 {
     i32::try_from(bytes.0).unwrap_or(i32::MAX)
@@ -80,6 +88,7 @@ impl ReadBack {
                 .ok()
                 .and_then(|value| u64::try_from(value).ok())
                 .map(|microseconds| Nanos(microseconds * 1000)),
+            receive_low_water_bytes: bytes(Setting::ReceiveLowWater),
             segment_bytes: bytes(Setting::Segment),
             differing: 0,
         };

@@ -22,10 +22,13 @@ from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.functions import read_profiles
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.campaign.ledger import manifests
+from iodyno.campaign.rig import Rig
 from iodyno.campaign.runner import CampaignOutcome
+from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.factor import Factor
 from iodyno.hosts.access import AgentProgram
+from iodyno.session import path_levels
 from iodyno.session.locate import find_agent
 
 pytestmark = pytest.mark.root
@@ -176,3 +179,28 @@ def test_a_device_that_goes_in_the_middle_is_named_and_costs_nothing(tmp_path: P
 
 def missing_of(trial: Trial, host: str, sensor: str) -> str:
     return "; ".join(reading.missing or "" for reading in trial.hosts[host].readings[sensor].values())
+
+
+def test_a_quota_by_control_groups_of_version_2(tmp_path: Path) -> None:
+    """In a guest, whose kernel has nothing but version 2: the quota is obtained, read back, and its periods are counted."""
+    if why := path_levels.unavailable("guest"):
+        pytest.skip(f"no guest here: {why}")
+    found: list[dict[str, Any]] = []
+
+    async def scenario() -> dict[str, Any]:
+        async with Rig(experiment("netns"), find_agent(), "guest") as rig:
+            account = Account()
+            settings = rig.experiment.settings({"connections": 1, "path": "guest", "receiver_quota": 50})
+            keep = lambda host, record: found.append(record) if host == "server" else None  # noqa: E731
+            await carry_out(rig, "t", settings, replace(WINDOWS, measured_ns=1_200 * MS), account, keep)
+            return account.hosts["server"]["ready"]["cpu_quota"]  # type: ignore[no-any-return]
+
+    quota = asyncio.run(scenario())
+    assert quota["group"].startswith("/sys/fs/cgroup/iodyno-agent-"), quota
+    assert quota["quota_ns"] * 2 == quota["period_ns"]
+    # The group goes with the load, and so may be gone at the reading after it.
+    measured = [record for record in found if record["window"] == "measured"]
+    readings = [r for record in measured for r in record["sensors"] if r["sensor"] == "cgroup_cpu"]
+    assert not any(r["missing"] for r in readings), {r["missing"] for r in readings}
+    periods = sum(v for r in readings for metric, _, v in r["values"] if metric == "cgroup.periods")
+    assert periods > 0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import errno
 import hashlib
 import os
 import shutil
+import struct
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -146,6 +149,41 @@ def processes_of(*programs: Path | str) -> list[int]:
                 if str((entry / "exe").readlink()) in map(str, programs):
                     found.append(int(entry.name))
     return found
+
+
+def bpf_programs_of(pid: int) -> set[int]:
+    """Ids of the programs in the kernel that a process holds, by the descriptions of its descriptors."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
+            with contextlib.suppress(OSError):
+                lines = entry.read_text().splitlines()
+                found |= {int(line.split()[1]) for line in lines if line.startswith("prog_id:")}
+    return found
+
+
+def unloaded_within(seconds: float, programs: set[int]) -> bool:
+    """Whether the kernel has none of these programs any more, at the latest after that time; it takes a moment to free them."""
+    end = time.monotonic() + seconds
+    while any(map(_is_loaded, programs)):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _is_loaded(program: int) -> bool:
+    """Asks bpf(2), BPF_PROG_GET_FD_BY_ID, as no file tells it."""
+    number = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
+    attributes = ctypes.create_string_buffer(struct.pack("III", program, 0, 0), 128)
+    descriptor = ctypes.CDLL(None, use_errno=True).syscall(number, 13, attributes, 128)
+    if descriptor >= 0:
+        os.close(descriptor)
+        return True
+    error = ctypes.get_errno()
+    if error != errno.ENOENT:
+        raise OSError(error, os.strerror(error))
+    return False
 
 
 def gone_within(seconds: float, *programs: Path | str) -> bool:

@@ -23,12 +23,14 @@ from places import (
     MS,
     SOON_S,
     Notes,
+    bpf_programs_of,
     experiment,
     gone_within,
     namespaces_of,
     own_agent,
     processes_of,
     run,
+    unloaded_within,
 )
 
 from iodyno.campaign.ledger import Ledger, manifests
@@ -83,17 +85,21 @@ def test_an_agent_killed_mid_trial_costs_one_attempt(
     )
     asked = replace(asked, limits=replace(asked.limits, retries=1))
 
+    held: set[int] = set()
+
     def kill() -> None:
         for pid in processes_of(program.path):
             cpus = os.sched_getaffinity(pid)
             others = os.sched_getaffinity(0)
             mine = cpus == {min(others)} if host == "client" else cpus == {max(others)}
             if mine or len(others) == 1:
+                held.update(bpf_programs_of(pid))
                 os.kill(pid, signal.SIGKILL)
                 break
 
     running = run(asked, tmp_path / "campaigns", notes=Killing(kill), program=program)
     failed, finished = manifests(asyncio.run(running).folder)
+    assert unloaded_within(SOON_S, held), "programs of the agent are still in the kernel"
     assert failed["status"] == "failed" and failed["trial"] == "00000-1"
     assert failed["reason"]["code"] == "agent_lost"
     assert "killed by signal 9" in failed["reason"]["what"]

@@ -84,7 +84,7 @@ class HostData:
     `more_histograms`: what else was counted so, by name (`response_time`, `lateness`, `waiting`, `batch`, `io.CLASS` and
     `response.CLASS`). `classes`: counts by class of operation, by index of the record, where the load has classes.
     `machine`: what it shares CPUs with; hosts of one machine have one. `sensed_times`: histograms that sensors counted, by
-    metric and label.
+    metric and label. `lacking`: sensors that the agent could not open there, with the reason.
 
     `derived` keeps what many outcomes are made from, so that it is worked out once.
     """
@@ -100,6 +100,7 @@ class HostData:
     classes: dict[str, dict[int, ClassCounts]] = field(default_factory=dict)
     machine: str = ""
     sensed_times: dict[tuple[str, str], dict[int, Histogram]] = field(default_factory=dict)
+    lacking: Mapping[str, str] = field(default_factory=dict)
     derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -139,8 +140,10 @@ class HostData:
         return sorted({label for r in readings for name, label in r.values if name == metric})
 
     def why_missing(self, sensor: str) -> str:
-        """Why a sensor has nothing to say, as it said itself."""
+        """Why a sensor has nothing to say, as it said itself, or why the host has none."""
         said = {r.missing for r in self.readings.get(sensor, {}).values() if r.missing}
+        if not said and sensor in self.lacking:
+            return f"sensor {sensor} is not to be had on {self.name}: {self.lacking[sensor]}"
         return "; ".join(sorted(said)) or f"sensor {sensor} was not read on {self.name}"
 
 
@@ -376,9 +379,24 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
 def _hosts(manifest: Mapping[str, Any], header: Mapping[str, Any]) -> dict[str, HostData]:
     return {
         name: HostData(
-            name, host["role"], cpus := _cpus(name, host, header), host, machine=_machine(name, cpus, header)
+            name,
+            host["role"],
+            cpus := _cpus(name, host, header),
+            host,
+            machine=_machine(name, cpus, header),
+            lacking=_lacking(name, header),
         )
         for name, host in (manifest.get("hosts") or {}).items()
+    }
+
+
+def _lacking(name: str, header: Mapping[str, Any]) -> dict[str, str]:
+    """Sensors that the agent could not open, with the reason that it gave."""
+    hello = header.get("hosts", {}).get(name, {}).get("hello") or {}
+    return {
+        capability["name"].removeprefix("sensor."): capability.get("reason") or "no reason known"
+        for capability in hello.get("capabilities") or ()
+        if capability["name"].startswith("sensor.") and not capability["available"]
     }
 
 

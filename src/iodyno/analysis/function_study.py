@@ -12,6 +12,7 @@ from iodyno.analysis.factors import FactorLevels, factors_of
 from iodyno.analysis.function_change import ProfileChange, profile_change
 from iodyno.analysis.functions import PointProfile, Profiles, read_profiles
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
+from iodyno.core.workload import Level
 
 CONTRASTS_MOST = 3
 """Contrasts that a report shows (chosen: `iodyno compare` sets any two points against each other)."""
@@ -34,12 +35,16 @@ class Contrast:
 
 @dataclass(frozen=True)
 class FunctionStudy:
-    """Profiles by point and host, mechanisms by point, contrasts by host with the sender's first."""
+    """Profiles by point and host, mechanisms by point, contrasts by host with the sender's first.
+
+    `factors`: those that vary; `together`: what is set along with one of them.
+    """
 
     profiles: Profiles = field(default_factory=lambda: Profiles({}, {}))
     mechanisms: Mapping[str, Sequence[Mechanism]] = field(default_factory=dict)
     contrasts: tuple[Contrast, ...] = ()
     factors: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.profiles)
@@ -66,7 +71,8 @@ def study_functions(dataset: Dataset) -> FunctionStudy:
     factors = [factor for factor in factors_of(dataset) if factor.varies]
     sender = str((dataset.experiment.get("workload") or {}).get("sender", ""))
     hosts = sorted(dataset.hosts, key=lambda name: name != sender)
-    pairs = _pairs([p for (_, host), p in profiles.found.items() if host == hosts[0]], factors)
+    asked = dataset.experiment.get("explain") or {}
+    pairs = _pairs([p for (_, host), p in profiles.found.items() if host == hosts[0]], factors, asked)
     contrasts = [
         Contrast(
             factor,
@@ -77,17 +83,26 @@ def study_functions(dataset: Dataset) -> FunctionStudy:
         for host in hosts
         if (first, host) in profiles.found and (second, host) in profiles.found
     ]
-    return FunctionStudy(profiles, behind, tuple(contrasts), tuple(factor.name for factor in factors))
+    return FunctionStudy(
+        profiles,
+        behind,
+        tuple(contrasts),
+        tuple(factor.name for factor in factors),
+        tuple(name for factor in factors for name in factor.together),
+    )
 
 
 def _pairs(
-    profiles: Sequence[PointProfile], factors: Sequence[FactorLevels]
+    profiles: Sequence[PointProfile],
+    factors: Sequence[FactorLevels],
+    asked: Mapping[str, Sequence[Level]],
 ) -> Iterable[tuple[str, str, str]]:
     """Two points for each factor, all others held: where their cost differs most.
 
-    For the load that is from its least to its most; for any other factor from its cheapest level to its dearest.
+    From one to the other of the levels that the experiment asks about, where the campaign has both. Else for the load from its
+    least to its most, for any other factor from its cheapest level to its dearest.
     """
-    ordered = sorted(factors, key=lambda factor: factor.name == LOAD)
+    ordered = sorted(factors, key=lambda factor: (factor.name not in asked, factor.name == LOAD))
     for factor in ordered[:CONTRASTS_MOST]:
         groups: dict[tuple[object, ...], list[PointProfile]] = {}
         for profile in profiles:
@@ -96,6 +111,11 @@ def _pairs(
         found = []
         for group in groups.values():
             if len(group) < 2:
+                continue
+            at = {profile.levels[factor.name]: profile for profile in group}
+            wanted = asked.get(factor.name, ())
+            if wanted and all(level in at for level in wanted):
+                found.append((at[wanted[0]], at[wanted[1]]))
                 continue
             if factor.name == LOAD:
                 group.sort(key=lambda p: factor.levels.index(p.levels[factor.name]))

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-LAYOUT = "ll7"
 _SUB_BITS = 7
 _TOP_BITS = 42
 BUCKETS = ((_TOP_BITS - _SUB_BITS - 1) << _SUB_BITS) + (2 << _SUB_BITS)

@@ -221,7 +221,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         tier=basis.tier,
         asked=asked_outcomes(dataset),
         points=points,
-        trials=tuple(_trial(dataset, t, measured.get(t.name), doubts[t.name], basis) for t in dataset.trials),
+        trials=tuple(_trial(dataset, t, measured.get(t.name), doubts[t.name]) for t in dataset.trials),
         planned=len(_planned(dataset) or dataset.trials),
         sockets=tuple(_sockets(dataset, finished)),
         doubts=tuple(dict.fromkeys(every)),
@@ -485,7 +485,6 @@ def _trial(
     trial: Trial,
     measured: Mapping[str, Measured] | None,
     doubts: Sequence[Doubt],
-    basis: CostBasis,
 ) -> TrialSummary:
     return TrialSummary(
         name=trial.name,

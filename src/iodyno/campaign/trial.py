@@ -185,7 +185,7 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
             continue
         _check_clocks(flow.account, clocks, after)
         _check_start(flow.rig, flow.account, clocks)
-        _check_sockets(flow.rig, flow.account)
+        _check_sockets(flow.account)
         _check_connections(flow.rig, flow.account)
         _check_script(flow.rig, flow.account)
     for flow in flows[1:]:
@@ -343,7 +343,7 @@ def _check_start(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> 
         )
 
 
-def _check_sockets(rig: Rig, account: Account) -> None:
+def _check_sockets(account: Account) -> None:
     for host, facts in account.hosts.items():
         asked, obtained = facts["job"]["socket"], facts["ready"]["socket"]
         for key, want in asked.items():

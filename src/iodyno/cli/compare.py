@@ -17,6 +17,7 @@ from iodyno.analysis.decisions.verdicts import LEAST, Control
 from iodyno.analysis.function_change import ProfileChange, profile_change
 from iodyno.analysis.functions import Part, read_profiles
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
+from iodyno.analysis.path_steps import step_changes
 from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
 from iodyno.cli.compare_verdicts import Share, compare_campaigns, compare_history, compare_levels
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
@@ -26,6 +27,7 @@ from iodyno.report.function_json import (
     mechanism_change_values,
     outcome_change_values,
     profile_values,
+    step_values,
 )
 from iodyno.report.function_sentences import why
 from iodyno.report.function_tables import (
@@ -171,7 +173,8 @@ def command(
         return
     change = _profile_change(first, second, choose_host(first.summary, host))
     factors = [factor.name for factor in first.summary.factors if factor.varies]
-    sentences = why(change, changes, factors)
+    together = [name for factor in first.summary.factors for name in factor.together]
+    sentences = why(change, changes, factors, together)
     if as_json:
         found = _sides(first, second) | {
             "host": change.first.host,
@@ -179,6 +182,7 @@ def command(
             "first_profile": profile_values(change.first, top, by),
             "second_profile": profile_values(change.second, top, by),
             "mechanisms": mechanism_change_values(changes),
+            "steps": step_values(step_changes(change, changes)),
             "outcomes": outcome_change_values(outcomes),
             "sentences": [sentence.text for sentence in sentences],
             "note": comparison_note(change),

@@ -147,6 +147,3 @@ DESIGN_KINDS: Mapping[str, str] = {
     "csv": "The trials of a file, in its order.",
 }
 """Every kind of design, with what it visits. What makes the points is registered in `iodyno.designs`."""
-
-ORTHOGONAL_KINDS = ("full_factorial", "fractional")
-"""Designs that can be split into blocks by confounding."""

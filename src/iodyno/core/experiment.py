@@ -135,7 +135,8 @@ class Experiment:
 
     `profile_hz`: samples of call stacks per second and CPU; 0: no profile. The default shares no divisor with the
     kernel's timer ticks. `sensors`: those to read; None: all that the hosts have. `prove`: whether extra trials
-    test what limits the rate. `search`: the level of a parameter is looked for at each point, instead of the design's
+    test what limits the rate. `explain`: of a factor, the two levels whose difference in cost a report sets apart by functions.
+    `search`: the level of a parameter is looked for at each point, instead of the design's
     trials. `bystander`: a second workload that runs beside in every trial, with agents of its own, to see what the first
     one takes from it. `until`: the rule that ends the campaign, block by block. `noise`: how often the levels of a noise
     ladder are repeated. `knobs`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
@@ -155,6 +156,7 @@ class Experiment:
     profile_hz: int = 997
     sensors: tuple[str, ...] | None = None
     prove: bool = False
+    explain: Mapping[str, tuple[Level, Level]] = field(default_factory=dict)
     search: SearchSpec | None = None
     bystander: WorkloadSpec | None = None
     until: UntilSpec | None = None

@@ -121,7 +121,7 @@ def evaluate(
     precision = _precision(
         np, matrix, plots, plot_noise_ratio if noise_ratio is None else plot_noise_ratio / noise_ratio
     )
-    slow_left = _left_between_plots(np, kept, coding, design, blocks.shape[1]) if design.slow else 0
+    slow_left = _left_between_plots(kept, design, blocks.shape[1]) if design.slow else 0
     told = []
     for term, places in kept:
         slow = bool(design.slow) and set(term) <= set(design.slow)
@@ -269,7 +269,7 @@ def _precision(np: Any, matrix: Any, plots: Sequence[int | None], ratio: float) 
     return np.diag(np.linalg.inv(information))
 
 
-def _left_between_plots(np: Any, kept: Any, coding: Any, design: Design, blocks: int) -> int:
+def _left_between_plots(kept: Any, design: Design, blocks: int) -> int:
     """Degrees of freedom between whole plots that the slow terms leave."""
     plots = len({trial.plot for trial in design.trials})
     used = sum(len(places) for term, places in kept if set(term) <= set(design.slow))

@@ -402,6 +402,10 @@ class TopSection(Section):
     profile: Annotated[Any, _switch()] = Field(
         True, description="Whether call stacks are sampled, to tell which functions the cost is of."
     )
+    explain: Any = Field(
+        None,
+        description="Of a factor, the two levels whose difference in cost the report is to explain by functions.",
+    )
     search: Any = Field(None, description="A search for the largest level of a parameter that meets a goal.")
     until: Annotated[Any, _Reads(parse_rule, {"type": "string"})] = Field(
         None,
@@ -496,7 +500,7 @@ def experiment_schema() -> Json:
     known = any_of({name: section for name, section in FACTOR_SECTIONS.items() if name != SCRIPT.name})
     workloads = any_of(WORKLOAD_SECTIONS)
     # Here, as that module is made of this one.
-    from iodyno.formats import alone_section, knob_sections
+    from iodyno.formats import alone_section, explain_section, knob_sections
     from iodyno.formats.design_section import DesignSection
 
     knob_sections.add_to_schema(definitions)
@@ -529,6 +533,7 @@ def experiment_schema() -> Json:
         "windows": reference(WindowsSection),
         "limits": reference(LimitsSection),
         "search": reference(SearchSection),
+        "explain": explain_section.schema_of_explain(),
         "outcomes": {
             "type": "array",
             "uniqueItems": True,

@@ -24,6 +24,7 @@ from iodyno.core.search import SearchSpec
 from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
 from iodyno.formats import alone_section, design_section, host_groups, knob_sections, yaml_document
 from iodyno.formats import experiment_model as model
+from iodyno.formats.explain_section import explained
 from iodyno.formats.mistakes import Mistake, Path, dotted, found, nearest, unknown
 from iodyno.formats.outcome_names import mistake_of
 from iodyno.formats.uperf import script_of
@@ -76,6 +77,7 @@ class Reading:
         outcomes = self.outcomes(workload)
         search = self.search(workload, factors)
         until = self.until(top, workload, factors)
+        explain = explained(self, described, factors)
         if windows is not None:
             self.check_windows(windows, ("windows",))
         if design is not None:
@@ -102,6 +104,7 @@ class Reading:
             limits=Limits(limits.retries, limits.start_skew, limits.background, limits.background_window),
             outcomes=outcomes,
             prove=top.prove,
+            explain=explain,
             search=search,
             bystander=bystander,
             until=until,

@@ -159,6 +159,8 @@ def _script(link: GuestLink) -> str:
             "$b mount -t devtmpfs dev /dev; $b mount -t proc proc /proc; $b mount -t sysfs sys /sys",
             *(f"$b insmod /bin/{name}.ko" for name in MODULES),
             "$b sysctl -w net.core.rmem_max=67108864 net.core.wmem_max=67108864",
+            # A CPU quota of the agent is a control group below the top, which hands the controller down.
+            "$b mount -t cgroup2 none /sys/fs/cgroup && echo +cpu >/sys/fs/cgroup/cgroup.subtree_control",
             "$b ip link set lo up",
             f"$b ip address add {link.address}/30 dev eth0; $b ip link set eth0 {mtu}up",
             # The port's name has the device's number, which is the kernel's choice.

@@ -9,6 +9,7 @@ from iodyno.analysis.compare import OutcomeChange
 from iodyno.analysis.function_change import FunctionChange, ProfileChange
 from iodyno.analysis.functions import FunctionCost, Part, PointProfile
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange
+from iodyno.analysis.path_steps import StepChange
 from iodyno.analysis.stacks import Function
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.function_tables import direction
@@ -69,6 +70,22 @@ def mechanism_change_values(found: Sequence[MechanismChange]) -> list[dict[str, 
             "second": estimate_values(each.second),
             "ratio": estimate_values(each.ratio),
             "verdict": _direction(direction(each.ratio)),
+        }
+        for each in found
+    ]
+
+
+def step_values(found: Sequence[StepChange]) -> list[dict[str, Any]]:
+    """Steps of the path at two points: how many a KiB has, and what one takes with all that it calls."""
+    return [
+        {
+            "step": each.kind.one,
+            "host": each.host,
+            "function": each.change.function.name,
+            "per_kib": [estimate_values(e) for e in each.count],
+            "per_kib_ratio": estimate_values(each.count_ratio),
+            "each_ns": [estimate_values(e) for e in each.each],
+            "each_ratio": estimate_values(each.each_ratio),
         }
         for each in found
     ]

@@ -116,7 +116,7 @@ def contrast_sentences(study: FunctionStudy, host: str | None = None) -> list[Se
         sentence
         for each in study.contrasts
         if each.change.first.host == wanted
-        for sentence in why(each.change, each.mechanisms, study.factors)
+        for sentence in why(each.change, each.mechanisms, study.factors, study.together)
     ]
 
 
@@ -125,7 +125,7 @@ def _contrast(
 ) -> ContrastView:
     first, second = each.change.first, each.change.second
     name = f"contrast-{number + 1}"
-    title = between_places(first.labels, second.labels, study.factors)
+    title = between_places(first.labels, second.labels, study.factors, study.together)
     trees[name] = (f"{first.host}, {title}", each.tree)
     a, b = (place_of(profile.labels, study.factors) for profile in (first, second))
     return ContrastView(
@@ -133,7 +133,7 @@ def _contrast(
         title=title[:1].upper() + title[1:],
         host=first.host,
         places=(a, b),
-        sentences=why(each.change, each.mechanisms, study.factors),
+        sentences=why(each.change, each.mechanisms, study.factors, study.together),
         table=change_table(each.change, TOP),
         note=comparison_note(each.change),
         mechanisms=mechanism_change_table(each.mechanisms),

@@ -7,11 +7,12 @@ and mechanisms whose ratio leaves out 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from iodyno.analysis.compare import leaves_out_one
 from iodyno.analysis.function_change import FunctionChange, ProfileChange
 from iodyno.analysis.mechanisms import MechanismChange
+from iodyno.analysis.path_steps import StepChange, step_changes
 from iodyno.core.outcome import Estimate
 from iodyno.report.layout import place_of
 from iodyno.report.numbers import digits, quantity
@@ -23,6 +24,8 @@ MECHANISMS_MOST = 4
 """Mechanisms that a sentence names (chosen: as NAMED_MOST; one of them is the factor itself)."""
 EXPLAINS_LEAST = 0.05
 """Part of the difference under which a function is not named (chosen: a twentieth explains little)."""
+STEPS_MOST = 3
+"""Steps of the path that a sentence takes apart (chosen: as NAMED_MOST)."""
 MECHANISM_LEAST = 1.2
 """Ratio under which a mechanism is not named (chosen: a fifth is hardly why costs differ by a factor)."""
 SAME_COST = 0.1
@@ -40,12 +43,18 @@ OPENS_INTERRUPTS = frozenset(
 
 
 def why(
-    change: ProfileChange, mechanisms: Sequence[MechanismChange], factors: Sequence[str]
+    change: ProfileChange,
+    mechanisms: Sequence[MechanismChange],
+    factors: Sequence[str],
+    together: Sequence[str] = (),
 ) -> list[Sentence]:
-    """Why the second point costs more or less than the first, on one host. `factors`: those that vary."""
+    """Why the second point costs more or less than the first, on one host.
+
+    `factors`: those that vary; `together`: what is set along with one of them.
+    """
     first, second = change.first, change.second
     host = second.host
-    place = between_places(first.labels, second.labels, factors)
+    place = between_places(first.labels, second.labels, factors, together)
     a, b = first.cost.estimate or 0.0, second.cost.estimate or 0.0
     if not change.moved:
         text = (
@@ -55,7 +64,7 @@ def why(
         certain = [one for one in change.ranked() if one.certain][:NAMED_MOST]
         if certain:
             text += f"; of the functions, {_listed([f'{_part(one)} {one.verdict}' for one in certain])}"
-        return [Sentence(f"{text}."), *_behind(mechanisms)]
+        return [Sentence(f"{text}."), *_behind(mechanisms, host)]
     verb = "grows" if b > a else "falls"
     said = [
         f"On {host}, {place}, the CPU time that a KiB takes {verb} from {digits(a)} to {digits(b)} ns, "
@@ -63,13 +72,14 @@ def why(
     ]
     named = [one for one in change.ranked() if _explains(one)]
     details = tuple(_in_full(one) for one in named)
+    steps = step_changes(change, mechanisms)[:STEPS_MOST]
     if named:
         shown = named[:NAMED_MOST]
         # Parts of one sum: their common part is theirs added up.
-        together = sum(one.explains.estimate or 0.0 for one in shown)
+        explained = sum(one.explains.estimate or 0.0 for one in shown)
         said.append(
             f"{_listed([_part(one) for one in shown])} explain{'s' if len(shown) == 1 else ''} "
-            f"{_percent(together)} of that"
+            f"{_percent(explained)} of that"
             + (
                 f" ({_listed([_percent(one.explains.estimate or 0.0) for one in shown])})"
                 if len(shown) > 1
@@ -87,20 +97,59 @@ def why(
     steady = _steady(change)
     if steady:
         said.append(f"Unchanged per KiB: {_listed(steady)}.")
-    return [Sentence(" ".join(said), details), *_behind(mechanisms)]
+    title = f"each function that explains {_percent(EXPLAINS_LEAST)} or more"
+    return [
+        Sentence(" ".join(said), details, title=title),
+        *_step_by_step(steps),
+        *_behind(mechanisms, host, {step.kind.mechanism for step in steps}),
+    ]
 
 
-def _behind(changes: Sequence[MechanismChange]) -> list[Sentence]:
-    """The mechanisms that go with it, if any change."""
-    found = _mechanisms(changes)
+def _step_by_step(steps: Sequence[StepChange]) -> list[Sentence]:
+    """How much of it is that the path takes more steps, and how much that a step takes longer."""
+    if not steps:
+        return []
+    host = steps[0].host
+    return [Sentence(f"Step by step, a KiB has on {host} {'; '.join(_step(step) for step in steps)}.")]
+
+
+def _step(step: StepChange) -> str:
+    kind, (before, after) = step.kind, (quantity(each.estimate, "ns") for each in step.each)
+    function = f"{step.change.function.title} and all that it calls"
+    if leaves_out_one(step.count_ratio):
+        many = f"{_times_of(step.count_ratio).removeprefix('× ').replace(']', '] times')} as many {kind.many}"
+    else:
+        many = f"as many {kind.many} as before"
+    if leaves_out_one(step.each_ratio):
+        return f"{many}, each of which takes {after} in {function} instead of {before} ({_times_of(step.each_ratio)})"
+    return f"{many}, each of which takes as long as before in {function} ({before} and {after})"
+
+
+def _behind(
+    changes: Sequence[MechanismChange], host: str, told: Collection[str] = frozenset()
+) -> list[Sentence]:
+    """The mechanisms that go with it, if any change; those that were told are not told again."""
+    found = _mechanisms([one for one in changes if one.host != host or one.kind.name not in told], host)
     if not found:
         return []
-    return [Sentence(f"With it, {_listed(found[:MECHANISMS_MOST])}.", tuple(found[MECHANISMS_MOST:]))]
+    text = f"With it, {_listed(found[:MECHANISMS_MOST])}."
+    rest = tuple(found[MECHANISMS_MOST:])
+    return [
+        Sentence(text, rest, title=f"{len(rest)} more that change{'s' if len(rest) == 1 else ''} with it")
+    ]
 
 
-def between_places(first: Mapping[str, str], second: Mapping[str, str], factors: Sequence[str]) -> str:
-    """Two points in a sentence: `from 64KiB messages to 1KiB messages at 32 connections`."""
-    moved = [name for name in factors if first.get(name) != second.get(name)]
+def between_places(
+    first: Mapping[str, str],
+    second: Mapping[str, str],
+    factors: Sequence[str],
+    together: Sequence[str] = (),
+) -> str:
+    """Two points in a sentence: `from 64KiB messages to 1KiB messages at 32 connections`.
+
+    What is set `together` with a factor is named where it differs, as it is a cause of its own.
+    """
+    moved = [name for name in (*factors, *together) if first.get(name) != second.get(name)]
     held = [name for name in factors if first.get(name) == second.get(name) and name in first]
     at = f" at {place_of(first, held)}" if held else ""
     if not moved:
@@ -190,7 +239,8 @@ def _steady(change: ProfileChange) -> list[str]:
     ]  # fmt: skip
 
 
-def _mechanisms(changes: Sequence[MechanismChange]) -> list[str]:
+def _mechanisms(changes: Sequence[MechanismChange], host: str) -> list[str]:
+    """Those that change: of the host itself first, in each group those that change most."""
     found = [
         one
         for one in changes
@@ -198,7 +248,7 @@ def _mechanisms(changes: Sequence[MechanismChange]) -> list[str]:
         and one.ratio.estimate
         and max(one.ratio.estimate, 1 / one.ratio.estimate) >= MECHANISM_LEAST
     ]
-    found.sort(key=lambda one: -abs(math.log(one.ratio.estimate or 1.0)))
+    found.sort(key=lambda one: (one.host != host, -abs(math.log(one.ratio.estimate or 1.0))))
     return [
         f"{one.kind.title}{'' if one.kind.role else f' on {one.host}'} "
         f"go{'es' if _is_one(one.kind.title) else ''} from {_amount(one.first, one)} to {_amount(one.second, one)} "

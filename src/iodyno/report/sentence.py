@@ -24,8 +24,14 @@ About = Literal[
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, the single cases that it sums up, and what it is about."""
+    """One sentence, the single cases that it sums up, and what it is about. `title`: what the cases are called together."""
 
     text: str
     details: tuple[str, ...] = ()
     about: About = "more"
+    title: str = ""
+
+    @property
+    def heading(self) -> str:
+        """What stands over the single cases."""
+        return self.title or f"each of the {len(self.details)} cases"

@@ -52,9 +52,7 @@ class Session:
         self._tasks = [asyncio.create_task(self._read())]
 
     @classmethod
-    async def start(
-        cls, access: Access, program: AgentProgram, timeout_s: float = HELLO_TIMEOUT_S
-    ) -> Session:
+    async def start(cls, access: Access, program: AgentProgram) -> Session:
         """Starts an agent and hears its hello. Raises AccessError, also for an agent of another build."""
         session = cls(access, await access.start(program))
         try:

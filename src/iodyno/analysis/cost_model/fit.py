@@ -26,7 +26,6 @@ from iodyno.analysis.cost_model.terms import (
     Term,
     Vector,
     aliased_terms,
-    columns_of,
     default_formula,
     model_matrix,
     name_of,
@@ -540,8 +539,3 @@ def _missing_cells(data: CostData, term: Term) -> str:
 
 def _where(data: CostData) -> str:
     return f"{data.source}: {data.outcome}" if data.source else data.outcome
-
-
-def columns_named(prepared: Prepared) -> tuple[str, ...]:
-    """Names of the model's columns, without those of blocks."""
-    return tuple(column.name for column in columns_of(prepared.formula))

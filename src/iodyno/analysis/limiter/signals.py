@@ -425,7 +425,7 @@ def send_buffer_used(view: View) -> Signal:
 # The path
 
 
-def _wire_bits_per_s(view: View, reading: Reading) -> float | None:
+def _wire_bits_per_s(reading: Reading) -> float | None:
     """Bits on the wire of what arrived: payload that was acknowledged, in full segments. What is sent again was lost
     before, where a queue of the sender's dropped it, and took no time on the wire.
     """
@@ -455,7 +455,7 @@ def link_used(view: View) -> Signal:
     rate = link_rate(view)
     if not rate:
         return absent("net_devices", "the path has no known rate")
-    return _grown(view.sender, "tcp_info", lambda r: _per(_wire_bits_per_s(view, r), rate))
+    return _grown(view.sender, "tcp_info", lambda r: _per(_wire_bits_per_s(r), rate))
 
 
 def queue_drops(view: View) -> Signal:

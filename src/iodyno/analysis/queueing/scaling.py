@@ -30,12 +30,6 @@ def rate(loads: Number, lambda_per_s: Number, sigma: Number, kappa: Number) -> N
     return np.asarray(lambda_per_s * n / (1 + sigma * (n - 1) + kappa * n * (n - 1)))
 
 
-def efficiency(loads: Number, sigma: Number, kappa: Number) -> Numbers:
-    """X(N) / (N X(1)): what is left of a client's rate when there are N; no unit."""
-    n = np.asarray(loads, dtype=float)
-    return np.asarray(1 / (1 + sigma * (n - 1) + kappa * n * (n - 1)))
-
-
 def peak(sigma: Number, kappa: Number) -> Numbers:
     """N of the greatest rate, sqrt((1 - sigma) / kappa) (Gunther 2007, equation 4.33); infinity where kappa is 0.
 

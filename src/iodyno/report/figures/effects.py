@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.cost_model.study import CostStudy
 from iodyno.analysis.cost_model.variation import EffectLine
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.report.cost_model import SHARE_LEAST, outcome_words, share_of, shown_share, unit_scale
@@ -19,7 +18,7 @@ def figure(summary: CampaignSummary) -> Figure | None:
     if study is None:
         return None
     scale = unit_scale(study)
-    panels = [_panel(study, line.factor, (line,), scale) for line in study.main_effects]
+    panels = [_panel(line.factor, (line,), scale) for line in study.main_effects]
     pairs = sorted(study.interactions, key=lambda pair: -(share_of(study, pair[0]) or 0.0))
     strong = [pair for pair in pairs if (share_of(study, pair[0]) or 0.0) >= SHARE_LEAST] or pairs[:1]
     shown = [(name, lines) for name, lines in strong if len(lines) <= SERIES_MOST][:PAIRS_MOST]
@@ -28,7 +27,7 @@ def figure(summary: CampaignSummary) -> Figure | None:
         title = name.replace(":", " × ") + (
             f", {shown_share(share)} of the variation" if share is not None else ""
         )
-        panels.append(_panel(study, title, lines, scale))
+        panels.append(_panel(title, lines, scale))
     left = len(pairs) - len(shown)
     more = (
         f" {left} interaction{'s' if left > 1 else ''} that explain{'' if left > 1 else 's'} less not shown."
@@ -42,7 +41,7 @@ def figure(summary: CampaignSummary) -> Figure | None:
     return Figure(f"What each factor does to {outcome_words(study)}", caption, tuple(panels))
 
 
-def _panel(study: CostStudy, title: str, lines: tuple[EffectLine, ...], scale: Scale) -> Panel:
+def _panel(title: str, lines: tuple[EffectLine, ...], scale: Scale) -> Panel:
     first = lines[0]
     at = first.numbers or tuple(float(place) for place in range(len(first.labels)))
     kind: Kind = "log" if first.log else "linear" if first.numbers else "category"

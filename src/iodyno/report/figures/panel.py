@@ -9,7 +9,7 @@ from typing import Literal
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, unit_of
 from iodyno.core.factor import VARIANT
-from iodyno.report.layout import Layout, layout_of, line_name
+from iodyno.report.layout import layout_of, line_name
 from iodyno.report.numbers import Scale, between, scale_of
 
 Kind = Literal["linear", "log", "category"]
@@ -142,7 +142,7 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
         )
         y = Axis(f"{what}, {_unit_words(scale)}", kind)
         if series:
-            panels.append(Panel(title, x, y, series, tuple(_changes(summary, layout, along, places))))
+            panels.append(Panel(title, x, y, series, tuple(_changes(summary, along, places))))
     return tuple(panels)
 
 
@@ -160,7 +160,7 @@ def interval_note(summary: CampaignSummary, outcomes: Iterable[str], marks: str 
 
 
 def _changes(
-    summary: CampaignSummary, layout: Layout, along: FactorLevels, places: dict[int | bool | str, float]
+    summary: CampaignSummary, along: FactorLevels, places: dict[int | bool | str, float]
 ) -> Iterable[tuple[float, str]]:
     """Where a parameter that is set together with the main factor takes another level."""
     if along.name == VARIANT:

@@ -19,8 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
-from scipy import optimize, stats
-
+from iodyno.analysis import chance
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.interval import LEVEL
@@ -283,7 +282,9 @@ def _idle(
         return Estimate(None, None, None, 0, "ns", "none", missing=why)
     ordered = sorted(values)
     # Ranks between which the median lies with 95 %, whatever the law (Conover, Practical Nonparametric Statistics, 1999, 3.2).
-    rank = int(stats.binom.ppf((1 - LEVEL) / 2, len(ordered), 0.5))
+    from scipy.stats import binom  # slow to import, and few need it
+
+    rank = int(binom.ppf((1 - LEVEL) / 2, len(ordered), 0.5))
     low, high = ordered[max(rank - 1, 0)], ordered[min(len(ordered) - rank, len(ordered) - 1)]
     method = f"median over {len(ordered)} intervals of requests at an idle port, less their wait by theory; order statistics"
     return Estimate(median(ordered), low, high, len(ordered), "ns", method)
@@ -312,7 +313,7 @@ def _interval(values: Sequence[float], unit: str, method: str) -> Estimate:
     if len(values) < 2:
         value = values[0] if values else None
         return Estimate(value, None, None, len(values), unit, "one trial: no interval")
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
+    half = float(chance.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
     middle = fmean(values)
     return Estimate(middle, middle - half, middle + half, len(values), unit, method)
 
@@ -334,4 +335,6 @@ def _less(whole: Estimate, idle: Estimate) -> Estimate:
 
 
 def _solved(excess: Callable[[float], float]) -> float:
+    from scipy import optimize  # slow to import, and few need it
+
     return float(optimize.brentq(excess, 0.01, 1.5, xtol=1e-9))

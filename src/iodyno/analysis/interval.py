@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import numpy as np
-from scipy import stats
 
+from iodyno.analysis import chance
 from iodyno.analysis.histogram import Histogram, bounds_of
 from iodyno.analysis.measured import Measured
 from iodyno.core.outcome import Estimate
@@ -76,7 +76,7 @@ def estimate(measured: Sequence[Measured], unit: str, *, where: str = "", seed: 
 def t_interval(values: Sequence[float]) -> tuple[float, float]:
     """Student's t interval of the mean of two or more independent values."""
     n = len(values)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    half = float(chance.t.ppf((1 + LEVEL) / 2, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
     return fmean(values) - half, fmean(values) + half
 
 
@@ -93,7 +93,7 @@ def batch_means(values: Sequence[float]) -> tuple[float, float]:
     r = float(deviations[1:] @ deviations[:-1]) / power if power else 0.0
     inflation = (1 + min(max(r, 0.0), 0.9)) / (1 - min(max(r, 0.0), 0.9))
     spread = math.sqrt(power / (n - 1) * inflation / n)
-    return float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * spread, r
+    return float(chance.t.ppf((1 + LEVEL) / 2, n - 1)) * spread, r
 
 
 def bootstrap(batches: Sequence[Histogram], q: float, seed: int) -> tuple[float, float] | None:

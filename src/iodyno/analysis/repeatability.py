@@ -31,7 +31,8 @@ def pooled(outcome: str, trials: Sequence[tuple[str, int, float]]) -> Repeatabil
     plan takes them out too; Montgomery, section 4.1); the interval is that of a variance of normal values, by chi-square.
     """
     import numpy as np
-    from scipy.stats import chi2
+
+    from iodyno.analysis.chance import chi2
 
     points, blocks = (sorted({trial[place] for trial in trials}) for place in (0, 1))
     if not trials:

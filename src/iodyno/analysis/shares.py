@@ -18,7 +18,9 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special, stats
+from scipy import optimize, special
+
+from iodyno.analysis import chance
 
 LEVEL = 0.95
 _COUNT_LEAST = 10
@@ -49,7 +51,7 @@ class Variance:
 
     def half(self, level: float) -> Numbers:
         """Half-width of Student's t interval."""
-        found: Numbers = stats.t.ppf((1 + level) / 2, self.freedom) * np.sqrt(self.value)
+        found: Numbers = chance.t.ppf((1 + level) / 2, self.freedom) * np.sqrt(self.value)
         return found
 
 
@@ -159,7 +161,7 @@ class SampledCosts:
 
 def wilson(share: Numbers, samples: float, level: float = LEVEL) -> tuple[Numbers, Numbers]:
     """The score interval of shares of `samples` (Wilson 1927); sound also at shares of 0 and of a few samples."""
-    z = float(stats.norm.ppf((1 + level) / 2))
+    z = float(chance.norm.ppf((1 + level) / 2))
     middle = (share + z * z / (2 * samples)) / (1 + z * z / samples)
     half = (
         z / (1 + z * z / samples) * np.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
@@ -243,7 +245,7 @@ def usual_variance(values: Numbers, sampling: Numbers, gain: Numbers) -> Usual |
     if used.sum() < _FUNCTIONS_LEAST:
         return None
     own, sampling, squares = own[used], sampling[used], gain[used] ** 2
-    median = stats.chi2.ppf(0.5, freedom) / freedom
+    median = chance.chi2.ppf(0.5, freedom) / freedom
 
     def excess(common: float) -> float:
         return float(np.median(own / (sampling + common * squares)) - median)
@@ -287,10 +289,10 @@ def _welch(
         freedom = (va + vb) ** 2 / (va**2 / first.freedom + vb**2 / second.freedom)
         least = np.minimum(first.freedom, second.freedom)
         freedom = np.where(np.isfinite(freedom), np.maximum(freedom, least), least)
-        half: Numbers = stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(va + vb)
+        half: Numbers = chance.t.ppf((1 + level) / 2, freedom) * np.sqrt(va + vb)
     return half
 
 
 def _t_ratio(level: float) -> float:
     """What a 95 % interval is stretched by for another level, as if it were normal."""
-    return float(stats.norm.ppf((1 + level) / 2) / stats.norm.ppf((1 + LEVEL) / 2))
+    return float(chance.norm.ppf((1 + level) / 2) / chance.norm.ppf((1 + LEVEL) / 2))

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import numpy as np
-from scipy import stats
 
+from iodyno.analysis import chance
 from iodyno.core.warnings import Doubt, WarningCode
 
 INTERVALS_LEAST = 6
@@ -27,10 +27,10 @@ def steady_state(values: Sequence[float], where: str = "", word: str = "goodput"
     if n < INTERVALS_LEAST or mean <= 0:
         return None
     found = []
-    trend = stats.linregress(np.arange(n), values)
-    drift = float(trend.slope) * (n - 1) / mean
-    if abs(drift) > CHANGE_LEAST and trend.pvalue < CHANCE:
-        found.append(f"drifts by {drift:+.1%} over the window (p = {trend.pvalue:.1g})")
+    slope, likely = chance.trend(values)
+    drift = slope * (n - 1) / mean
+    if abs(drift) > CHANGE_LEAST and likely < CHANCE:
+        found.append(f"drifts by {drift:+.1%} over the window (p = {likely:.1g})")
     first, second = values[: n // 2], values[-(n // 2) :]
     change = (fmean(second) - fmean(first)) / mean
     if abs(change) > CHANGE_LEAST and _differ(first, second):
@@ -43,4 +43,4 @@ def steady_state(values: Sequence[float], where: str = "", word: str = "goodput"
 def _differ(first: Sequence[float], second: Sequence[float]) -> bool:
     if np.std(first) == 0 and np.std(second) == 0:
         return fmean(first) != fmean(second)
-    return bool(stats.ttest_ind(first, second, equal_var=False).pvalue < CHANCE)
+    return chance.differ(first, second) < CHANCE

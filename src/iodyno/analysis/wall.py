@@ -18,8 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from scipy import stats
-
+from iodyno.analysis import chance
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, labels_of
 from iodyno.analysis.interval import LEVEL, t_interval
@@ -183,7 +182,7 @@ class _Noise:
 
     def half(self, variance: float) -> float:
         """Half-width of the 95 % interval of a logarithm with this variance."""
-        return float(stats.t.ppf((1 + LEVEL) / 2, self.freedom)) * math.sqrt(variance)
+        return float(chance.t.ppf((1 + LEVEL) / 2, self.freedom)) * math.sqrt(variance)
 
     def of_load(self, load: Load) -> float:
         """Variance of the logarithm of a load's mean rate (law of propagation, JCGM 100:2008, 5.1.2)."""
@@ -227,7 +226,7 @@ def _is_flat(loads: Sequence[Load], noise: _Noise) -> bool:
     if max(abs(log - middle) for _, log in logs) <= FLAT:
         return True
     between = sum(n * (log - middle) ** 2 for n, log in logs) / (len(loads) - 1)
-    return between <= noise.variance * float(stats.f.ppf(LEVEL, len(loads) - 1, noise.freedom))
+    return between <= noise.variance * float(chance.f.ppf(LEVEL, len(loads) - 1, noise.freedom))
 
 
 def _elasticity(loads: Sequence[Load], noise: _Noise) -> tuple[float, float]:

@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from iodyno.analysis import chance
 from iodyno.analysis.cost_model.coding import NumericCoding, Setting
 from iodyno.analysis.cost_model.fit import UNEVEN_AT, Fit
 from iodyno.analysis.cost_model.model import CostModel
@@ -158,6 +158,8 @@ def _normal(fit: Fit) -> Check:
     residuals = fit.standardised
     if fit.prepared.residual_df < 5:
         return Check(name, "not tested: less than 5 degrees of freedom are left")
+    from scipy import stats  # slow to import
+
     if len(residuals) <= 5000:
         p = float(stats.shapiro(residuals).pvalue)
         found = f"Shapiro and Wilk: p = {p:.2g}"
@@ -179,13 +181,15 @@ def _drift(fit: Fit) -> Check:
             name, "not tested: less than 5 degrees of freedom are left, or the order in time is not known"
         )
     residuals = fit.standardised[np.argsort(np.array(fit.data.order), kind="stable")]
+    from scipy import stats  # slow to import
+
     slope = stats.spearmanr(np.arange(count), residuals)
     r, p_slope = float(slope.statistic), float(slope.pvalue)
     centred = residuals - residuals.mean()
     power = float(centred @ centred)
     neighbour = float(centred[1:] @ centred[:-1]) / power if power else 0.0
     # Of independent values, r1 is about normal with mean -1/n and variance 1/n (Bartlett 1946).
-    p_neighbour = float(2 * stats.norm.sf(abs(neighbour + 1 / count) * math.sqrt(count)))
+    p_neighbour = float(2 * chance.norm.sf(abs(neighbour + 1 / count) * math.sqrt(count)))
     p = min(1.0, 2 * min(p_slope, p_neighbour))
     found = f"rank correlation with time {r:+.2f}, of neighbours {neighbour:+.2f}, p = {p:.2g}"
     if p >= DOUBT_AT:
@@ -262,7 +266,7 @@ def _one_more(fit: Fit, column: Vector) -> tuple[float | None, float | None]:
     if noise <= 0:
         return None, None
     t = value / math.sqrt(noise / size)
-    return t, float(2 * stats.t.sf(abs(t), df))
+    return t, float(2 * chance.t.sf(abs(t), df))
 
 
 @dataclass(frozen=True)
@@ -324,7 +328,7 @@ def at_no_load(model: CostModel, load: str) -> AtNoLoad:
     rejected = tuple(
         name
         for name, value in t.items()
-        if value is not None and 2 * float(stats.t.sf(abs(value), model.residual_df)) * len(t) < ORIGIN_AT
+        if value is not None and 2 * float(chance.t.sf(abs(value), model.residual_df)) * len(t) < ORIGIN_AT
     )
     return AtNoLoad(load, model.linear(nothing, model.unit), effects, t, rejected)
 

@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from scipy import stats
 
+from iodyno.analysis import chance
 from iodyno.analysis.cost_model.coding import Coding, FactorScale, NumericCoding, Setting, setting_of
 from iodyno.analysis.cost_model.terms import (
     Column,
@@ -82,7 +82,7 @@ class CostModel:
 
         Expanded percentile interval (Hesterberg 2015, What Teachers Should Know About the Bootstrap, section 3.3).
         """
-        return float(stats.norm.cdf(-self.quantile(row)))
+        return float(chance.norm.cdf(-self.quantile(row)))
 
     def _df(self, row: Vector) -> float:
         own, blocks = self._variances(row)
@@ -349,4 +349,4 @@ def _expanded(coding: Coding, label: str, power: int) -> list[tuple[str, int, fl
 
 def _t(level: float, df: float) -> float:
     tail = (1 + level) / 2
-    return float(stats.norm.ppf(tail) if math.isinf(df) else stats.t.ppf(tail, df)) if df > 0 else math.inf
+    return float(chance.norm.ppf(tail) if math.isinf(df) else chance.t.ppf(tail, df)) if df > 0 else math.inf

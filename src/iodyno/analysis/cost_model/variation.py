@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from iodyno.analysis import chance
 from iodyno.analysis.cost_model.coding import NumericCoding
 from iodyno.analysis.cost_model.fit import Fit, solve
 from iodyno.analysis.cost_model.model import CostModel
@@ -104,7 +104,7 @@ def _wald(fit: Fit, places: list[int]) -> tuple[float | None, float | None]:
         f = float(part @ np.linalg.solve(own, part)) / len(places)
     except np.linalg.LinAlgError:
         return None, None
-    return f, float(stats.f.sf(f, len(places), df))
+    return f, float(chance.f.sf(f, len(places), df))
 
 
 def _f_test(
@@ -113,7 +113,7 @@ def _f_test(
     if not noise or df < 1:
         return None, None
     f = squares / df / noise
-    return f, float(stats.f.sf(f, df, residual_df))
+    return f, float(chance.f.sf(f, df, residual_df))
 
 
 def _lack_of_fit(fit: Fit, rest: float) -> tuple[Source, Source] | None:
@@ -218,13 +218,13 @@ def half_normal(fit: Fit) -> HalfNormal | None:
     sizes = np.abs([effect for _, effect in found])
     pse = lenth_pse(sizes)
     df = len(found) / 3
-    me = pse * float(stats.t.ppf(0.975, df))
+    me = pse * float(chance.t.ppf(0.975, df))
     each = (1 + 0.95 ** (1 / len(found))) / 2
-    sme = pse * float(stats.t.ppf(each, df))
+    sme = pse * float(chance.t.ppf(each, df))
     order = sorted(found, key=lambda pair: abs(pair[1]))
     # Plotting positions (i - 1/2) / m of a half-normal law (Daniel 1959).
     effects = tuple(
-        Effect(name, effect, float(stats.halfnorm.ppf((rank + 0.5) / len(order))), abs(effect) > sme)
+        Effect(name, effect, float(chance.halfnorm.ppf((rank + 0.5) / len(order))), abs(effect) > sme)
         for rank, (name, effect) in enumerate(order)
     )
     return HalfNormal(effects, pse, me, sme)

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from scipy.stats import chi2, f, t
-
+from iodyno.analysis.chance import chi2, f, t
 from iodyno.core.noise import LEVELS
 
 ALPHA = 0.05

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
+from iodyno.analysis.chance import t
 from iodyno.analysis.decisions.contrast import Observation, between_levels, whole_plots
 from iodyno.analysis.decisions.sequence import ALPHA, Fit, bounds, radius_in_errors, tuned
 from iodyno.core.decision import Answer, Look, Rule, Standing, UntilSpec
@@ -259,9 +260,6 @@ def _interval(spec: UntilSpec, plan: Plan, observations: Sequence[Observation]) 
 
 
 def _t_radius(freedom: int) -> float:
-    # Imported here: slow, and needed by one of the two rules.
-    from scipy.stats import t
-
     return float(t.ppf(1 - ALPHA / 2, freedom))
 
 

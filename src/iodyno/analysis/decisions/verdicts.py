@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import Literal
 
-from scipy.stats import t
-
+from iodyno.analysis.chance import t
 from iodyno.core.outcome import OUTCOMES
 
 Answer = Literal["better", "worse", "higher", "lower", "same", "undecided"]

@@ -21,8 +21,8 @@ from statistics import fmean, median
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
+from iodyno.analysis import chance
 from iodyno.analysis.fitting.least_squares import Numbers, minimise
 from iodyno.analysis.interval import LEVEL
 from iodyno.core.errors import ExperimentError
@@ -209,8 +209,8 @@ def fit(
     freedom = len(at) - len(theta)
     variance, lack, disturbed = squares / freedom, None, False
     if within is not None:
-        lack = variance > within * float(stats.f.ppf(LEVEL, freedom, replicate_freedom))
-        disturbed = variance < within * float(stats.f.ppf(_DISTURBED, freedom, replicate_freedom))
+        lack = variance > within * float(chance.f.ppf(LEVEL, freedom, replicate_freedom))
+        disturbed = variance < within * float(chance.f.ppf(_DISTURBED, freedom, replicate_freedom))
         if not lack and not disturbed:
             variance = (squares + replicate_freedom * within) / (freedom + replicate_freedom)
             freedom += replicate_freedom
@@ -302,6 +302,8 @@ def _target(middles: Numbers, errors: Errors) -> Numbers:
 
 def _differ(values: Sequence[Sequence[float]]) -> bool:
     """Whether loads differ by how much their trials spread (Bartlett's test at 1 %): else weights would be chance."""
+    from scipy import stats  # slow to import
+
     groups = [np.array(each) for each in values if len(each) > 1 and min(each) < max(each)]
     return len(groups) > 1 and float(stats.bartlett(*groups).pvalue) < _DISTURBED
 

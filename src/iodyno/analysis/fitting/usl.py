@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import stats
 
+from iodyno.analysis import chance
 from iodyno.analysis.fitting.closed_station import closed_queue
 from iodyno.analysis.fitting.curve import RESAMPLES, Errors, Fit, Load, Model, Parameter, check, closest, fit
 from iodyno.analysis.fitting.least_squares import Numbers
@@ -227,7 +227,7 @@ def significant(found: Fit, without: Fit) -> bool:
     if found.theta[2] <= 0:
         return False
     extra = (without.squares - found.squares) / found.deviation**2 if found.deviation else math.inf
-    return extra > float(stats.f.ppf(LEVEL, 1, found.freedom))
+    return extra > float(chance.f.ppf(LEVEL, 1, found.freedom))
 
 
 def knees_of(found: Fit, share: float, coherent: bool, extrapolate: bool) -> dict[str, Estimate]:

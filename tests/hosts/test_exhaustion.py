@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from iodyno.formats.uperf import script_of
 from iodyno.hosts.access import AgentProgram
 
 pytestmark = pytest.mark.root
-SHORT = Windows(50 * MS, 200 * MS, 50 * MS, 100 * MS)
+SHORT = Windows(50 * MS, 800 * MS, 50 * MS, 100 * MS)
 PORTS = 12
 CONNECT = """<profile name="p"><group nthreads="40"><transaction iterations="1">
 <flowop type="connect" options="remotehost=server protocol=tcp"/></transaction></group></profile>"""
@@ -33,17 +33,19 @@ def program(tmp_path: Path) -> Iterator[AgentProgram]:
     assert gone_within(SOON_S, made.path), "agents are left"
 
 
-def few_ports(rig: Rig) -> None:
+def few_ports(rig: Rig, ports: int = PORTS) -> None:
     namespace = rig.hosts.accesses["client"].reached.path["namespace"]
-    key = f"net.ipv4.ip_local_port_range=40000 {40000 + PORTS - 1}"
+    key = f"net.ipv4.ip_local_port_range=40000 {40000 + ports - 1}"
     subprocess.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", key], check=True)
 
 
-async def trial(rig: Rig, **settings: Any) -> dict[str, int]:
-    """A short trial: what was counted, over both hosts."""
+async def trial(rig: Rig, during: Callable[[], None] = lambda: None, **settings: Any) -> dict[str, int]:
+    """A short trial, and what is done in its midst: what was counted, over both hosts."""
     counted: dict[str, int] = {}
 
     def take(host: str, record: Any) -> None:
+        if not counted:
+            during()
         for reading in record["sensors"]:
             for metric, _, value in reading["values"]:
                 counted[metric] = counted.get(metric, 0) + value
@@ -75,9 +77,10 @@ def test_local_ports_that_run_out_are_named_and_the_next_trial_goes_well(program
 
 
 def test_flows_without_a_port_are_counted_and_try_again(program: AgentProgram) -> None:
+    """All have one when the load begins; then there are fewer."""
+
     async def scenario(rig: Rig) -> None:
-        few_ports(rig)
-        counted = await trial(rig, connections=40)
+        counted = await trial(rig, lambda: few_ports(rig, 2), connections=20)
         assert counted["operations"] > 0
         assert counted["connect.without_port"] > 0
 

@@ -478,10 +478,17 @@ impl Job {
         };
         let (named, given) = (script.greatest_remote() as usize, self.remote_addresses.len());
         if self.role == Role::Receive {
-            return if given == 0 { Ok(()) } else { refuse(format!("{given}"), "none, at the receiving end") };
+            return if given == 0 {
+                Ok(())
+            } else {
+                refuse(format!("{given}"), "none, at the receiving end")
+            };
         }
         if named > given {
-            return refuse(format!("{given}"), &format!("{named}: the script names other ends up to that one"));
+            return refuse(
+                format!("{given}"),
+                &format!("{named}: the script names other ends up to that one"),
+            );
         }
         let foreign = |address: &&String| {
             address.parse::<core::net::SocketAddr>().map_or(true, |parsed| parsed.port() == 0)

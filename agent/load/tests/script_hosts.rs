@@ -11,7 +11,9 @@ use iodyno_core::script::{Call, FlowOp, Protocol, Script, Transaction};
 use iodyno_core::units::Nanos;
 use iodyno_load::{connect, listen, Cancel, Finished};
 use iodyno_sys::clock;
-use scripted::{check_consistent, job, lasting, mirror, op, operation, script, times, transaction, LONG_MS, MS};
+use scripted::{
+    check_consistent, job, lasting, mirror, op, operation, script, times, transaction, LONG_MS, MS,
+};
 
 /// An operation on connection `connection`, with the end of that number.
 fn with(remote: u32, connection: u32, operation: FlowOp) -> FlowOp {
@@ -35,10 +37,8 @@ fn side(near: &Script, own: u32) -> Script {
 /// Runs a script against each of its other ends: what all of them did, the sender first.
 fn carry_out(near: &Script, fars: &[Script]) -> Vec<Finished> {
     let cancel = Cancel::default();
-    let listeners: Vec<_> = fars
-        .iter()
-        .map(|far| listen(&job(Role::Receive, far.clone(), LONG_MS), &cancel).unwrap())
-        .collect();
+    let listeners: Vec<_> =
+        fars.iter().map(|far| listen(&job(Role::Receive, far.clone(), LONG_MS), &cancel).unwrap()).collect();
     let mut addresses = listeners.iter().map(|listener| format!("127.0.0.1:{}", listener.port()));
     let near = Job {
         address: addresses.next(),
@@ -116,7 +116,14 @@ fn a_duration_ends_all_ends_level_also_those_that_run_ahead() {
         // Of the first end alone: the other does nothing, for as long as it takes.
         lasting(150, vec![with(0, 1, op(Call::Write, 10)), with(0, 1, op(Call::Read, 10))]),
         // What was left in a connection would be taken for this.
-        times(5, vec![with(1, 2, op(Call::Write, 3)), with(1, 2, op(Call::Read, 5)), with(0, 1, op(Call::Read, 9))]),
+        times(
+            5,
+            vec![
+                with(1, 2, op(Call::Write, 3)),
+                with(1, 2, op(Call::Read, 5)),
+                with(0, 1, op(Call::Read, 9)),
+            ],
+        ),
         opening(2, Call::Disconnect),
     ];
     let ends = accounts(&script(2, plan), 2);

@@ -163,16 +163,8 @@ fn laws() -> Vec<(Option<Sizes>, f64, f64)> {
     vec![
         (None, 9_000.0, 0.0),
         (Some(Sizes::Uniform { least_bytes: Bytes(30), greatest_bytes: Bytes(9_000) }), 4_515.0, 2_600.0),
-        (
-            Some(Sizes::Exponential { mean_bytes: Bytes(600), greatest_bytes: Bytes(9_000) }),
-            600.0,
-            600.0,
-        ),
-        (
-            Some(Sizes::Mix { sizes_bytes: bytes(&[100, 9_000]), weights: vec![3, 1] }),
-            2_325.0,
-            3_900.0,
-        ),
+        (Some(Sizes::Exponential { mean_bytes: Bytes(600), greatest_bytes: Bytes(9_000) }), 600.0, 600.0),
+        (Some(Sizes::Mix { sizes_bytes: bytes(&[100, 9_000]), weights: vec![3, 1] }), 2_325.0, 3_900.0),
         (Some(Sizes::Trace { sizes_bytes: bytes(&[30, 9_000, 40, 700]) }), 2_442.5, 3_900.0),
     ]
 }

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use iodyno_core::script::{Call, FlowOp, Protocol, Size};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::ReceiveScratch;
-use iodyno_sys::timed::{self, Until};
 use iodyno_sys::endpoint::{self, Endpoint};
+use iodyno_sys::timed::{self, Until};
 use iodyno_sys::vsock::THIS_MACHINE;
 use iodyno_sys::{datagram, errno, socket};
 

@@ -87,8 +87,7 @@ impl Strand<'_> {
         let sent = |connection: u32| {
             self.flows.get(connection as usize).and_then(Option::as_ref).map_or(0, |flow| flow.sent)
         };
-        let opened =
-            |connection: u32| self.opened.get(self.slot(connection, remote)).copied().unwrap_or(0);
+        let opened = |connection: u32| self.opened.get(self.slot(connection, remote)).copied().unwrap_or(0);
         let own = announced.stall;
         if announced.judged[remote] != other.serial {
             if !is_hopeless(other.wait, wait, sent, opened) {

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -348,3 +351,26 @@ def test_what_cannot_be_says_why(settings: dict[str, Any], reason: str, program:
             await trial(rig, **{"client": "epoll", **settings})
 
     between(program, scenario)
+
+
+@pytest.mark.parametrize("server", ["packet_v2", "xdp"])
+def test_without_the_right_to_packet_sockets_it_is_one_error_that_names_the_right(
+    server: str, program: AgentProgram, tmp_path: Path
+) -> None:
+    drop = "-net_raw,-bpf"
+    prefix = ("setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}")
+    if shutil.which("setpriv") is None or subprocess.run([*prefix, "true"]).returncode:
+        pytest.skip("needs setpriv to drop rights")
+    words = ["rr", "--transport", "udp", "--server", server, "--seconds", "0.3", "--into", str(tmp_path)]
+    lab = subprocess.run(
+        [*prefix, sys.executable, "-c", "from iodyno.cli.main import main; main()", *words],
+        capture_output=True,
+        text=True,
+        timeout=HUNG_S,
+        env=os.environ | {"IODYNO_AGENT": str(program.path)},
+        check=False,
+    )
+    assert lab.returncode in (4, 5), lab.stderr
+    assert "is not allowed to use" in lab.stderr
+    assert "CAP_NET_RAW" in lab.stderr or "CAP_BPF" in lab.stderr
+    assert "Traceback" not in lab.stderr

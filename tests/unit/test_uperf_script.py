@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iodyno.campaign.scripted import script_of
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.core.script.flowops import FLOWOPS, OPENING, OPTIONS
 from iodyno.core.script.mirror import mirrored
+from iodyno.core.script.remotes import remotes_of
 from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Variable
 from iodyno.core.script.wire import script_json, strands_of
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
@@ -243,7 +245,79 @@ def test_hosts_that_the_experiment_does_not_have_are_said() -> None:
     two = PROFILE.replace(
         "</group>", '<transaction><flowop type="connect" options="remotehost=b"/></transaction></group>'
     )
-    assert any("2 remote hosts are one" in note for note in host_notes(parse_profile(two), {}, None))
+    assert any("2 remote hosts are one" in note for note in host_notes(parse_profile(two), {}, "ssh:x"))
+    notes = host_notes(parse_profile(two), {}, None)
+    assert [note.split(",")[0] for note in notes] == ["remotehost $h: the host h", "remotehost b: the host b"]
+
+
+SEVERAL = """<profile name="p"><group nthreads="2">
+<transaction iterations="1">
+<flowop type="connect" options="remotehost=$h1 protocol=tcp conn=1"/>
+<flowop type="connect" options="remotehost=10.0.0.9 protocol=udp conn=2"/></transaction>
+<transaction duration="1s">
+<flowop type="write" options="size=64 conn=1"/>
+<flowop type="think" options="duration=1ms"/>
+<flowop type="read" options="size=100 conn=2"/></transaction>
+</group><group nthreads="1"><transaction iterations="1">
+<flowop type="connect" options="remotehost=$h1 protocol=tcp"/></transaction>
+<transaction iterations="5"><flowop type="read" options="size=7"/></transaction></group></profile>"""
+
+
+def test_each_remote_host_is_a_host_that_gets_what_is_its_own() -> None:
+    profile = parse_profile(SEVERAL)
+    keys = experiment_keys(profile, {"h1": "db.example"})
+    assert keys["hosts"] == {name: {"access": "netns"} for name in ("client", "h1", "server-2")}
+    assert (keys["workload"]["receiver"], keys["workload"]["more_receivers"]) == ("h1", ["server-2"])
+    experiment = parse_experiment(experiment_text(keys), environment={})
+    assert experiment.workload.receivers == ("h1", "server-2")
+    settings = experiment.settings({})
+    sender = script_of(experiment, "send", settings, "client")
+    first, second = (script_of(experiment, "receive", settings, host) for host in ("h1", "server-2"))
+    assert sender is not None and first is not None and second is not None
+
+    def told(script: dict[str, Any], key: str) -> list[list[list[Any]]]:
+        return [
+            [[o.get(key, 0) for o in t["operations"]] for t in g["transactions"]] for g in script["groups"]
+        ]
+
+    assert told(sender, "remote") == [[[0, 1], [0, 0, 1]], [[0], [0]]]
+    assert told(first, "call") == [[["accept", "nop"], ["read", "think", "nop"]], [["accept"], ["write"]]]
+    assert told(second, "call") == [[["nop", "accept"], ["nop", "think", "write"]], [["nop"], ["nop"]]]
+    assert told(second, "remote") == [[[1, 0], [1, 0, 0]], [[1], [1]]]
+
+
+def test_a_converted_profile_of_several_hosts_means_the_same() -> None:
+    profile = parse_profile(SEVERAL)
+    asked = parse_experiment(experiment_text(experiment_keys(profile, {"h1": "x"})), environment={})
+    conversion = converted(profile, {"h1": "x"})
+    made = parse_experiment(conversion.text, environment={})
+    assert made.workload.receivers == asked.workload.receivers
+    levels = {name: level for f in made.factors for name, level in f.settings(0).items()}
+    for role, host in (("send", "client"), ("receive", "h1"), ("receive", "server-2")):
+        assert script_of(made, role, made.settings(levels), host) == script_of(
+            asked, role, asked.settings({}), host
+        )
+
+
+def test_hosts_that_are_too_few_or_share_what_they_open_are_an_error() -> None:
+    script = parse_profile(SEVERAL).script
+    with pytest.raises(ExperimentError, match="names 3 remote hosts"):
+        remotes_of(parse_profile(SEVERAL.replace('conn=1"/>', 'conn=1"/>' + THIRD, 1)).script, ("a", "b"))
+    assert remotes_of(script, ("one",)) == (((0, 0), (0, 0, 0)), ((0,), (0,)))
+    accepted = SEVERAL.replace('type="connect"', 'type="accept"').replace("conn=2", "conn=1")
+    with pytest.raises(ExperimentError, match="accepted from two hosts"):
+        experiment_keys(parse_profile(accepted), {"h1": "x"})
+    workload = {
+        **experiment_keys(parse_profile(SEVERAL), {"h1": "x"})["workload"],
+        "more_receivers": ["h1", "nobody"],
+    }
+    keys = {**experiment_keys(parse_profile(SEVERAL), {"h1": "x"}), "workload": workload}
+    with pytest.raises(ExperimentError, match="which is an end already") as raised:
+        parse_experiment(experiment_text(keys), environment={})
+    assert "nobody" in str(raised.value)
+
+
+THIRD = '<flowop type="connect" options="remotehost=c protocol=tcp conn=3"/>'
 
 
 def test_a_profile_that_is_too_much_for_an_experiment_file_is_an_error() -> None:

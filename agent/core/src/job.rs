@@ -183,6 +183,9 @@ pub struct Job {
     /// lets the kernel choose. Names are resolved by the lab.
     #[serde(default)]
     pub address: Option<String>,
+    /// Numeric addresses with a port of the other ends of the sender's script beside `address`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remote_addresses: Vec<String>,
     /// Numeric addresses, without a port, that the sender's connections come from in turn; empty: the kernel chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub local_addresses: Vec<String>,
@@ -322,6 +325,7 @@ impl Default for Job {
             message_bytes: Bytes(65_536),
             answer_bytes: Bytes(1),
             address: None,
+            remote_addresses: Vec::new(),
             local_addresses: Vec::new(),
             socket: SocketOptions::default(),
             windows: Windows {
@@ -456,6 +460,7 @@ impl Job {
             }
             (Some(script), _) => {
                 script.check()?;
+                self.check_remotes(script)?;
                 if script.strands() != u64::from(self.connections) {
                     let allowed = format!("{}, the strands of the script", script.strands());
                     return refuse("connections", &self.connections, &allowed);
@@ -463,6 +468,34 @@ impl Job {
                 Ok(())
             }
             (None, _) => Ok(()),
+        }
+    }
+
+    /// That every other end of the script has an address; a receiving end knows the sender alone.
+    fn check_remotes(&self, script: &Script) -> Result<(), JobError> {
+        let refuse = |found: String, allowed: &str| {
+            Err(JobError { key: "remote_addresses", found, allowed: allowed.to_owned() })
+        };
+        let (named, given) = (script.greatest_remote() as usize, self.remote_addresses.len());
+        if self.role == Role::Receive {
+            return if given == 0 {
+                Ok(())
+            } else {
+                refuse(format!("{given}"), "none, at the receiving end")
+            };
+        }
+        if named > given {
+            return refuse(
+                format!("{given}"),
+                &format!("{named}: the script names other ends up to that one"),
+            );
+        }
+        let foreign = |address: &&String| {
+            address.parse::<core::net::SocketAddr>().map_or(true, |parsed| parsed.port() == 0)
+        };
+        match self.remote_addresses.iter().find(foreign) {
+            Some(address) => refuse(address.clone(), "numeric addresses with a port to connect to"),
+            None => Ok(()),
         }
     }
 

@@ -22,6 +22,8 @@ pub const MAX_GROUPS: usize = 1024;
 pub const MAX_OPERATIONS: usize = 2_000;
 /// Most connections of a strand, by their number. chosen: more than any profile lists.
 pub const MAX_CONNECTION_NUMBER: u32 = 1023;
+/// Most other ends beside the first. chosen: more than any profile names.
+pub const MAX_REMOTES: u32 = 255;
 
 /// What one end does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -185,7 +187,8 @@ pub struct FlowOp {
     /// Which connection of the strand, 0 to [`MAX_CONNECTION_NUMBER`].
     #[serde(default)]
     pub connection: u32,
-    /// Which other end, by its place in the job's list. There is one: 0.
+    /// Which other end: 0, the job's `address`, or the so many-th of its `remote_addresses`. The receiving end knows one,
+    /// and does nothing where this is not 0: that is between the sender and another end.
     #[serde(default)]
     pub remote: u32,
     /// What the connection travels on; the same in all operations on it.
@@ -296,8 +299,8 @@ impl FlowOp {
         if self.connection > MAX_CONNECTION_NUMBER {
             return refuse("connection", self.connection, format!("0 to {MAX_CONNECTION_NUMBER}"));
         }
-        if self.remote > 0 {
-            return refuse("remote", self.remote, "0: the one other end that a job has");
+        if self.remote > MAX_REMOTES {
+            return refuse("remote", self.remote, format!("0 to {MAX_REMOTES}"));
         }
         if self.count == 0 || self.repeat == 0 {
             return refuse("count", 0, "1 or more");
@@ -392,6 +395,13 @@ impl Script {
         })
     }
 
+    /// The greatest number of another end in it.
+    #[must_use]
+    pub fn greatest_remote(&self) -> u32 {
+        let operations = self.transactions().flat_map(|(_, _, transaction)| &transaction.operations);
+        operations.map(|operation| operation.remote).max().unwrap_or(0)
+    }
+
     /// What its connections travel on.
     #[must_use]
     pub fn protocols(&self) -> Vec<Protocol> {
@@ -417,6 +427,14 @@ impl Transaction {
             return refuse("rate", "nothing", "some iterations in some time");
         }
         Ok(())
+    }
+
+    /// Whether all that moves in it is between the sender and other ends than this one, a receiving one.
+    #[must_use]
+    pub fn is_of_others(&self) -> bool {
+        let waits_only = |operation: &FlowOp| matches!(operation.call, Call::Think | Call::Nop);
+        self.operations.iter().any(|operation| operation.remote > 0)
+            && self.operations.iter().all(|operation| operation.remote > 0 || waits_only(operation))
     }
 
     /// Whether this end keeps its rate: the end that waits is paced by the other.
@@ -451,7 +469,7 @@ mod tests {
         let nothing = refused(FlowOp::new(Call::Write, "write 2"));
         assert!(nothing.contains("size nothing in group \"g\", transaction 1, write 2"), "{nothing}");
         let mut far = FlowOp::new(Call::Connect, "connect");
-        far.remote = 1;
+        far.remote = MAX_REMOTES + 1;
         assert!(refused(far).contains("remote"));
         assert!(script(FlowOp::new(Call::Nop, "nop"), once, 0).check().is_err());
         assert!(Script::default().check().is_err());

@@ -81,6 +81,20 @@ fn connections_that_nobody_takes_are_counted_and_tried_again() {
 }
 
 #[test]
+fn thousands_of_flows_refused_at_once_are_counted_and_end_in_time() {
+    let (sender, receiver) = (exchange(Role::Send, Driver::Epoll, 4_000, 200), Driver::Epoll);
+    let receiver = exchange(Role::Receive, receiver, 4_000, 200);
+    let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
+    drop(receiver);
+    let begun = Instant::now();
+    let sent = sender.arm(clock::monotonic()).join().totals;
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    // Each flow tried once at least, before the stop came.
+    assert!(sent.rare.refused > 0, "{:?}", sent.rare);
+    assert_eq!((sent.operations, sent.rare.opened), (0, 0), "{:?}", sent.rare);
+}
+
+#[test]
 fn who_does_not_show_the_token_is_turned_away_and_holds_nobody_up() {
     for driver in DRIVERS {
         let cancel = Cancel::default();

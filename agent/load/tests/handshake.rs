@@ -128,6 +128,22 @@ fn refusal(address: &str, role: Role) -> LoadError {
 }
 
 #[test]
+fn ten_thousand_connections_refused_at_once_are_one_error_and_leave_nothing() {
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Other tests of this process open and close descriptors, too; none of them has so many.
+    let before = descriptors();
+    for driver in [Driver::Threads, Driver::Epoll] {
+        let mut job = job(Role::Send, driver, 10_000, 1_000, 50);
+        job.address = Some(nobody.to_string());
+        let error = connect(&job, &Cancel::default()).err().expect("refused");
+        assert_eq!(error.code, ErrorCode::Address, "{error}");
+        assert!(error.what.contains("of 10000") && error.advice.contains("receiver"), "{error:?}");
+    }
+    assert!(descriptors() < before + 2_000, "{before} became {}", descriptors());
+}
+
+#[test]
 fn what_cannot_be_reached_or_listened_on_is_an_address_error() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

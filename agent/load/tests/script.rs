@@ -8,7 +8,14 @@ use iodyno_core::units::{Bytes, Nanos};
 use scripted::{check_consistent, lasting, operation, over, run, run_within, script, times, transaction, MS};
 use scripted::{mirror, op};
 
-const PROTOCOLS: [Protocol; 4] = [Protocol::Tcp, Protocol::Udp, Protocol::Unix, Protocol::Tls];
+/// What connections of a script travel on here.
+fn protocols() -> Vec<Protocol> {
+    let mut protocols = vec![Protocol::Tcp, Protocol::Udp, Protocol::Unix, Protocol::Tls];
+    if iodyno_sys::vsock::refusal(iodyno_sys::vsock::THIS_MACHINE).is_none() {
+        protocols.push(Protocol::Vsock);
+    }
+    protocols
+}
 
 fn bytes(account: &ScriptAccount, of: usize, number: usize) -> u64 {
     operation(account, of, number).bytes.0
@@ -16,7 +23,7 @@ fn bytes(account: &ScriptAccount, of: usize, number: usize) -> u64 {
 
 #[test]
 fn connect_write_read_disconnect_moves_what_it_says_over_every_protocol() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         let plan = vec![
             times(1, vec![op(Call::Connect, 0)]),
             times(50, vec![op(Call::Write, 90), op(Call::Read, 700)]),
@@ -69,7 +76,7 @@ fn every_call_that_moves_bytes_does_and_the_direction_of_the_handshake_may_be_re
 
 #[test]
 fn a_duration_ends_both_ends_level_whoever_writes() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         for call in [Call::Write, Call::Read] {
             let plan = vec![
                 times(1, vec![op(Call::Connect, 0)]),
@@ -197,7 +204,7 @@ fn thinking_takes_its_time_idle_or_busy_and_ends_with_the_duration() {
 
 #[test]
 fn a_script_longer_than_the_windows_is_cut_and_says_so_and_nothing_failed() {
-    for protocol in PROTOCOLS {
+    for protocol in protocols() {
         let plan = vec![
             times(1, vec![op(Call::Connect, 0)]),
             times(u64::MAX, vec![op(Call::Write, 64), op(Call::Read, 64)]),

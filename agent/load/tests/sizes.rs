@@ -143,3 +143,74 @@ fn what_multiplexing_does_not_go_with_is_said() {
     let short = Job { answer_bytes: Bytes(7), address: Some("127.0.0.1:1".to_owned()), ..plain };
     assert_eq!(short.check().unwrap_err().key, "answer_bytes");
 }
+
+/// A workload by name, as a change of a job that asks and one that answers.
+type Shape = (&'static str, fn(&mut Job));
+
+const SHAPES: [Shape; 5] = [
+    ("request_response", |job| job.workload = Workload::RequestResponse),
+    ("connect_request_response", |job| job.workload = Workload::ConnectRequestResponse),
+    ("burst", |job| (job.workload, job.burst, job.think_ns) = (Workload::RequestResponse, 4, Nanos(100_000))),
+    ("pipelined", |job| (job.workload, job.outstanding) = (Workload::RequestResponse, 8)),
+    ("multiplexed", |job| {
+        (job.workload, job.outstanding, job.multiplexed) = (Workload::RequestResponse, 8, true);
+    }),
+];
+
+/// Every law of sizes with the mean of what it draws, and a bound on the standard deviation.
+fn laws() -> Vec<(Option<Sizes>, f64, f64)> {
+    let bytes = |sizes: &[u64]| sizes.iter().copied().map(Bytes).collect::<Vec<_>>();
+    vec![
+        (None, 9_000.0, 0.0),
+        (Some(Sizes::Uniform { least_bytes: Bytes(30), greatest_bytes: Bytes(9_000) }), 4_515.0, 2_600.0),
+        (Some(Sizes::Exponential { mean_bytes: Bytes(600), greatest_bytes: Bytes(9_000) }), 600.0, 600.0),
+        (Some(Sizes::Mix { sizes_bytes: bytes(&[100, 9_000]), weights: vec![3, 1] }), 2_325.0, 3_900.0),
+        (Some(Sizes::Trace { sizes_bytes: bytes(&[30, 9_000, 40, 700]) }), 2_442.5, 3_900.0),
+    ]
+}
+
+#[test]
+fn every_workload_of_requests_takes_every_law_of_sizes() {
+    for (name, shape) in SHAPES {
+        for (sizes, mean, deviation) in laws() {
+            let mut sender = job(Role::Send, Driver::Epoll, 3, 9_000, 60);
+            (sender.message_sizes, sender.seed, sender.answer_bytes) = (sizes.clone(), 9, Bytes(80));
+            shape(&mut sender);
+            let mut receiver = Job { role: Role::Receive, ..sender.clone() };
+            receiver.think_ns = Nanos(0);
+            let case = format!("{name} {sizes:?}");
+            let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 60);
+            let (asked, answered) = (sent.totals.operations, received.totals.operations);
+            assert!(asked > 60, "{case}: {asked}");
+            assert_eq!(asked, answered, "{case}");
+            assert_eq!(sent.totals.bytes, received.totals.bytes, "{case}");
+            assert_eq!(sent.totals.connections_lost, 0, "{case}: {:?}", sent.totals.lost_reason);
+            // Six standard errors, and what is under way at the stop: up to eight requests of a connection.
+            let found = sent.totals.bytes as f64 / asked as f64;
+            let off = 6.0 * deviation / (asked as f64).sqrt() + 24.0 * 9_000.0 / asked as f64;
+            assert!((found - mean).abs() <= off, "{case}: {found} of {asked}");
+        }
+    }
+}
+
+#[test]
+fn datagrams_take_every_law_of_sizes() {
+    for (sizes, mean, deviation) in laws() {
+        for (outstanding, interface) in [(1, Interface::ReadWrite), (8, Interface::Batch)] {
+            let mut sender = over(Transport::Udp, job(Role::Send, Driver::Epoll, 2, 9_000, 60));
+            (sender.message_sizes, sender.seed) = (sizes.clone(), 9);
+            (sender.workload, sender.outstanding) = (Workload::RequestResponse, outstanding);
+            (sender.interface, sender.batch) = (interface, outstanding);
+            sender.answer_bytes = Bytes(80);
+            let receiver = Job { role: Role::Receive, ..sender.clone() };
+            let case = format!("{outstanding} {sizes:?}");
+            let (sent, _) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 60);
+            let asked = sent.totals.operations;
+            assert!(asked > 60, "{case}: {asked}");
+            // A datagram has room for its header at least, so that small draws are greater.
+            let found = sent.totals.bytes as f64 / asked as f64;
+            let off = 24.0 + 6.0 * deviation / (asked as f64).sqrt() + 24.0 * 9_000.0 / asked as f64;
+            assert!((found - mean).abs() <= off, "{case}: {found} of {asked}");
+        }
+    }
+}

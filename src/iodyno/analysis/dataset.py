@@ -184,6 +184,11 @@ class Trial:
         """Which way the payload of a stream goes, seen from the end that connects."""
         return str(self.settings.get("direction", "forward"))
 
+    @property
+    def receivers(self) -> int:
+        """How many hosts receive: several only in a script that names them."""
+        return sum(host.role == "receive" for host in self.hosts.values())
+
     def end(self, role: str) -> HostData | None:
         """The host at this end of the payload's way: the one that sends it (`send`), or gets it (`receive`).
 
@@ -194,7 +199,8 @@ class Trial:
             return clients_together(self.clients) if role == "send" else None
         if self.direction == "reverse":
             role = {"send": "receive", "receive": "send"}.get(role, role)
-        found = next((host for host in self.hosts.values() if host.role == role), None)
+        ends = {name: host for name, host in self.hosts.items() if host.role == role}
+        found = clients_together(ends) if ends else None
         if found is None or role != "receive" or self.direction != "both":
             return found
         other = next((host for host in self.hosts.values() if host.role == "send"), None)
@@ -254,8 +260,8 @@ def _add_up_responses(client: HostData) -> None:
 
 
 def clients_together(clients: Mapping[str, HostData]) -> HostData:
-    """All clients as one host: what they did is added up interval by interval, and each interval is as long as that of
-    the first of them. Of sensors it has what the load itself counts of its arrivals.
+    """All clients, or all receiving hosts of a script, as one host: what they did is added up interval by interval, and each
+    interval is as long as that of the first of them. Of sensors it has what the load itself counts of its arrivals.
     """
     hosts = list(clients.values())
     first = hosts[0]
@@ -271,7 +277,8 @@ def clients_together(clients: Mapping[str, HostData]) -> HostData:
 
 def _merged(hosts: Sequence[HostData]) -> HostData:
     first = hosts[0]
-    found = HostData("clients", first.role, first.cpus, first.manifest, machine=first.machine)
+    name = ", ".join(host.name for host in hosts) if first.role == "receive" else "clients"
+    found = HostData(name, first.role, first.cpus, first.manifest, machine=first.machine)
     by_index: dict[int, list[Record]] = {}
     for record in (record for host in hosts for record in host.records):
         by_index.setdefault(record.index, []).append(record)

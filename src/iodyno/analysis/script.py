@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iodyno.analysis.dataset import Dataset, Trial
+from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.histogram import Histogram, merge
 
@@ -51,10 +51,11 @@ class EndOfOperation:
 
 @dataclass(frozen=True)
 class FoundOperation:
-    """A flowop at the end that follows the profile, and at the other one."""
+    """A flowop at the end that follows the profile, and at the other one, which is `host`."""
 
     mine: EndOfOperation
     theirs: EndOfOperation | None
+    host: str = ""
 
     @property
     def lost(self) -> int:
@@ -100,12 +101,14 @@ class FoundGroup:
 
 @dataclass(frozen=True)
 class FoundScript:
-    """What the script did at one point, over all its finished trials. `sender`: the host that follows the profile."""
+    """What the script did at one point, over all its finished trials. `sender`: the host that follows the profile;
+    `receivers`: those that it has to do with.
+    """
 
     labels: Mapping[str, str]
     trials: int
     sender: str
-    receiver: str
+    receivers: tuple[str, ...]
     groups: tuple[FoundGroup, ...]
 
 
@@ -113,48 +116,60 @@ def scripts_of(dataset: Dataset) -> tuple[FoundScript, ...]:
     """One for each point that has finished trials of a script."""
     points: dict[str, list[Trial]] = {}
     for trial in dataset.trials:
-        if trial.finished and all(_account(trial, role) for role in ("send", "receive")):
+        ends = [*_ends(trial, "send"), *_ends(trial, "receive")]
+        if trial.finished and len(ends) > 1 and all(map(_account, ends)):
             points.setdefault(trial.point, []).append(trial)
     return tuple(_script(dataset, trials) for trials in points.values())
 
 
-def _account(trial: Trial, role: str) -> Mapping[str, Any] | None:
-    host = trial.end(role)
-    found = ((host.manifest.get("result") or {}).get("script") or None) if host else None
+def _ends(trial: Trial, role: str) -> list[HostData]:
+    return [host for host in trial.hosts.values() if host.role == role]
+
+
+def _account(host: HostData) -> Mapping[str, Any] | None:
+    found = (host.manifest.get("result") or {}).get("script") or None
     return found if isinstance(found, Mapping) else None
 
 
 def _script(dataset: Dataset, trials: Sequence[Trial]) -> FoundScript:
-    sent = [account for trial in trials if (account := _account(trial, "send"))]
-    taken = [account for trial in trials if (account := _account(trial, "receive"))]
-    names = {role: host.name for role in ("send", "receive") if (host := trials[0].end(role))}
+    (sender,) = _ends(trials[0], "send")
+    receivers = tuple(host.name for host in _ends(trials[0], "receive"))
+    sent = [account for trial in trials for host in _ends(trial, "send") if (account := _account(host))]
+    taken = {
+        name: [account for trial in trials if (account := _account(trial.hosts[name]))] for name in receivers
+    }
     groups = tuple(
-        _group([a["groups"][number] for a in sent], [a["groups"][number] for a in taken])
+        _group(
+            [a["groups"][number] for a in sent],
+            {name: [a["groups"][number] for a in accounts] for name, accounts in taken.items()},
+        )
         for number in range(len(sent[0]["groups"]))
     )
     labels = labels_of(dataset, trials[0].levels)
-    return FoundScript(labels, len(trials), names["send"], names["receive"], groups)
+    return FoundScript(labels, len(trials), sender.name, receivers, groups)
 
 
 _Json = Mapping[str, Any]
+_OfHosts = Mapping[str, Sequence[_Json]]
 
 
-def _group(mine: Sequence[_Json], theirs: Sequence[_Json]) -> FoundGroup:
+def _group(mine: Sequence[_Json], theirs: _OfHosts) -> FoundGroup:
     transactions = tuple(
         _transaction(
             number + 1,
             [group["transactions"][number] for group in mine],
-            [group["transactions"][number] for group in theirs],
+            {host: [group["transactions"][number] for group in groups] for host, groups in theirs.items()},
         )
         for number in range(len(mine[0]["transactions"]))
     )
-    taken = sum(_moved(group, _TAKES) for group in (*mine, *theirs))
-    moving_ns = sum(_moving_ns(*pair) for pair in zip(mine, theirs, strict=True))
+    every = [*mine, *(group for groups in theirs.values() for group in groups)]
+    taken = sum(_moved(group, _TAKES) for group in every)
+    moving_ns = sum(_moving_ns(*ends) for ends in zip(mine, *theirs.values(), strict=True))
     return FoundGroup(
         mine[0]["name"],
         mine[0]["strands"],
         transactions,
-        sum(_moved(group, _SENDS) for group in (*mine, *theirs)),
+        sum(_moved(group, _SENDS) for group in every),
         taken,
         moving_ns,
         taken * 8e9 / moving_ns if moving_ns else None,
@@ -165,17 +180,17 @@ def _moved(group: _Json, calls: Sequence[str]) -> int:
     return sum(o["bytes"] for t in group["transactions"] for o in t["operations"] if o["call"] in calls)
 
 
-def _moving_ns(mine: _Json, theirs: _Json) -> int:
-    """From the first to the last transfer: at the end that has more to do, as the two have clocks of their own."""
+def _moving_ns(*ends: _Json) -> int:
+    """From the first to the last transfer: at the end that has most to do, as they have clocks of their own."""
     return max(
-        _span_ns(o for t in end["transactions"] for o in t["operations"] if o["bytes"])
-        for end in (mine, theirs)
+        _span_ns(o for t in end["transactions"] for o in t["operations"] if o["bytes"]) for end in ends
     )
 
 
-def _transaction(number: int, mine: Sequence[_Json], theirs: Sequence[_Json]) -> FoundTransaction:
+def _transaction(number: int, mine: Sequence[_Json], theirs: _OfHosts) -> FoundTransaction:
     span_ns = sum(_span_ns([one]) for one in mine)
-    their_ns = sum(_span_ns([one]) for one in theirs)
+    their_ns = {host: sum(_span_ns([one]) for one in ends) for host, ends in theirs.items()}
+    hosts = [_host_of(theirs, position) for position in range(len(mine[0]["operations"]))]
     iterations = sum(one["iterations"] for one in mine)
     return FoundTransaction(
         number,
@@ -189,11 +204,18 @@ def _transaction(number: int, mine: Sequence[_Json], theirs: Sequence[_Json]) ->
         tuple(
             FoundOperation(
                 _end([one["operations"][position] for one in mine], span_ns),
-                _end([one["operations"][position] for one in theirs], their_ns),
+                _end([one["operations"][position] for one in theirs[host]], their_ns[host]),
+                host,
             )
-            for position in range(len(mine[0]["operations"]))
+            for position, host in enumerate(hosts)
         ),
     )
+
+
+def _host_of(theirs: _OfHosts, position: int) -> str:
+    """The other end of an operation: where it is something else than nothing."""
+    calls = {host: ends[0]["operations"][position]["call"] for host, ends in theirs.items()}
+    return next((host for host, call in calls.items() if call != "nop"), next(iter(calls)))
 
 
 def _end(accounts: Sequence[_Json], span_ns: int) -> EndOfOperation:

@@ -438,6 +438,7 @@ def _host(dataset: Dataset, name: str, basis: CostBasis, finished: Sequence[Tria
     notes = known.get("notes") or ()
     workload = dataset.experiment.get("workload") or {}
     roles = {str(workload.get("sender")): "send", str(workload.get("receiver")): "receive"}
+    roles |= dict.fromkeys(workload.get("more_receivers") or (), "receive")
     roles |= dict.fromkeys(workload.get("hosts") or (), "alone")
     return HostSummary(
         name=name,

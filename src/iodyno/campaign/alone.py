@@ -34,7 +34,7 @@ def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str,
     """What each host does: one sends and one receives, or each for itself, and the others idle and are looked at."""
     workload = experiment.workload
     if not workload.hosts:
-        return {workload.sender: "send", workload.receiver: "receive"}
+        return {workload.sender: "send"} | dict.fromkeys(workload.receivers, "receive")
     clients = workload.hosts[: int(settings.get("clients", len(workload.hosts)))]
     others = [host for host in experiment.hosts if host not in clients]
     return dict.fromkeys(clients, "alone") | dict.fromkeys(others, "idle")

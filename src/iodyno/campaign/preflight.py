@@ -62,9 +62,10 @@ async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> 
         return [each for each, _ in checks]
     if experiment.workload.hosts:
         return [*(each for each, _ in checks), await preflight_disk.data(rig, settings)]
-    tested = with_stream(rig)
-    data = await _data(tested, tested.experiment.settings(settings[0]))
-    lines = [*(each for each, _ in checks), data]
+    lines = [each for each, _ in checks]
+    for receiver in experiment.workload.receivers:
+        tested = with_stream(rig, receiver)
+        lines.append(await _data(tested, tested.experiment.settings(settings[0])))
     return [each | {"text": f"{_level(rig)}: {each['text']}"} for each in lines] if rig.path else lines
 
 
@@ -207,7 +208,7 @@ async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
         nonlocal moved
         moved += record["load"]["bytes"] if host == rig.experiment.workload.receiver else 0
 
-    sender, receiver = _loaded(rig)
+    sender, receiver = _loaded(rig)[:2]
     # What makes the application slow on purpose would only make the test slow; the path is part of it.
     tested = {name: level for name, level in settings.items() if name not in _SLOW}
     delay_ns = int(settings.get("link_delay", 0))
@@ -231,5 +232,5 @@ async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
     return line("data", True, text)[0]
 
 
-def _loaded(rig: Rig) -> tuple[str, str]:
-    return rig.experiment.workload.sender, rig.experiment.workload.receiver
+def _loaded(rig: Rig) -> tuple[str, ...]:
+    return rig.experiment.workload.ends

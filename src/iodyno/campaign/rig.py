@@ -100,7 +100,8 @@ class Rig:
             await restore_here(self.program)
         clients = self.experiment.workload.hosts
         if self.path is None or clients:
-            hosts = await accesses.open_hosts(self.experiment.hosts, linked=not clients)
+            hub = self.experiment.workload.sender
+            hosts = await accesses.open_hosts(self.experiment.hosts, linked=not clients, hub=hub)
             if self.path is not None:
                 try:
                     self.volume = await open_volume(self.path, self.experiment, hosts)
@@ -252,7 +253,7 @@ class Rig:
     def _knobs(self) -> RigKnobs:
         """The knobs of all hosts, each on the device by which it reaches the other end."""
         workload = self.experiment.workload
-        other = {workload.sender: workload.receiver, workload.receiver: workload.sender}
+        other = {workload.sender: workload.receiver} | dict.fromkeys(workload.receivers, workload.sender)
         peers = {
             name: self.hosts.data_address(other[name], name) if name in other else None
             for name in self.hosts.accesses

@@ -29,19 +29,23 @@ def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict
     return {**kept, "connections": strands_of(script.bound(settings))}
 
 
-def script_of(experiment: Experiment, role: str, settings: Mapping[str, Level]) -> dict[str, Any] | None:
-    """What the end with this role does; None: the load is no script, or the end idles."""
-    script = experiment.workload.script
-    return None if script is None or role == "idle" else script_json(script.bound(settings), role)
+def script_of(
+    experiment: Experiment, role: str, settings: Mapping[str, Level], host: str
+) -> dict[str, Any] | None:
+    """What this host, with this role, does; None: the load is no script, or the host idles."""
+    script, receivers = experiment.workload.script, experiment.workload.receivers
+    if script is None or role == "idle":
+        return None
+    return script_json(script.bound(settings), role, receivers, host)
 
 
-def with_stream(rig: Rig) -> Rig:
-    """The rig with a stream for its load, to test the way between the hosts with."""
+def with_stream(rig: Rig, receiver: str | None = None) -> Rig:
+    """The rig with a stream for its load, to test the way between the sender and a receiving host with."""
     spec = rig.experiment.workload
     if spec.script is None:
         return rig
     tested = copy.copy(rig)
     tested.experiment = replace(
-        rig.experiment, workload=WorkloadSpec(STREAM.name, spec.sender, spec.receiver)
+        rig.experiment, workload=WorkloadSpec(STREAM.name, spec.sender, receiver or spec.receiver)
     )
     return tested

@@ -265,10 +265,13 @@ async def _get_ready(rig: Rig, account: Account, connections: int) -> None:
     if workload.hosts:
         await alone.get_ready(rig, account)
         return
-    sender, receiver = rig.sessions[workload.sender], rig.sessions[workload.receiver]
+    sender = rig.sessions[workload.sender]
+    receiver, *others = (rig.sessions[name] for name in workload.receivers)
     await receiver.prepare(account.hosts[receiver.name]["job"])
     port = await receiver.listening()
     job = account.hosts[sender.name]["job"]
+    if others:
+        job["remote_addresses"] = [await _meeting_place(rig, account, other) for other in others]
     if job["transport"] in ("unix", "vsock"):
         job["address"] = meeting.of_sender(account.hosts[receiver.name]["job"]["address"], port)
     else:
@@ -279,8 +282,9 @@ async def _get_ready(rig: Rig, account: Account, connections: int) -> None:
         job["local_addresses"] = list(several)
     await sender.prepare(job)
     timeout_s = _READY_TIMEOUT_S + _READY_PER_CONNECTION_S * connections
-    ready = await together(session.ready(timeout_s) for session in (sender, receiver))
-    for session, said in zip((sender, receiver), ready, strict=True):
+    ends = (sender, receiver, *others)
+    ready = await together(session.ready(timeout_s) for session in ends)
+    for session, said in zip(ends, ready, strict=True):
         account.hosts[session.name]["ready"] = _content(said)
         if said["connections"] != connections:
             raise session.failure(
@@ -288,6 +292,13 @@ async def _get_ready(rig: Rig, account: Account, connections: int) -> None:
                 f"{said['connections']} of {connections} connections are up",
                 "try fewer connections",
             )
+
+
+async def _meeting_place(rig: Rig, account: Account, receiver: Session) -> str:
+    """Where a further receiving host listens."""
+    await receiver.prepare(account.hosts[receiver.name]["job"])
+    port, sender = await receiver.listening(), rig.experiment.workload.sender
+    return with_port(rig.hosts.data_address(receiver.name, sender), port, receiver.name)
 
 
 async def _arm(

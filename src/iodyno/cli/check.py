@@ -79,6 +79,6 @@ def _summary(experiment: Experiment, file: str) -> dict[str, object]:
 
 def _workload(workload: WorkloadSpec) -> str:
     if not workload.hosts:
-        return f"{workload.kind} from {workload.sender} to {workload.receiver}"
+        return f"{workload.kind} from {workload.sender} to {', '.join(workload.receivers)}"
     first, *more = workload.hosts
     return f"{workload.kind} on {first}" + (f" to {more[-1]} ({len(workload.hosts)} clients)" if more else "")

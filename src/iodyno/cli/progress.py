@@ -60,8 +60,9 @@ class PlainWatcher(Watcher):
         if host in self._experiment.workload.hosts:
             self._rates[host] = record["load"]["operations"] * 1e9 / length_ns
             self._rate = f"{sum(self._rates.values()):.0f} IO/s"
-        elif host == self._experiment.workload.receiver:
-            self._rate = _bits(record["load"]["bytes"] * 8e9 / length_ns)
+        elif host in self._experiment.workload.receivers:
+            self._rates[host] = record["load"]["bytes"] * 8e9 / length_ns
+            self._rate = _bits(sum(self._rates.values()))
 
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
         """Says how the trial went."""

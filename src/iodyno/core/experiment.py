@@ -42,7 +42,8 @@ class WorkloadSpec:
 
     `script`: what the workload of that name does; `variables`: what each of its variables holds. `hosts`: those that a
     load runs on which needs no other end; sender and receiver are empty then. `program`: the personality of a load on files.
-    `own`: settings that one of these hosts has in place of those of all.
+    `own`: settings that one of these hosts has in place of those of all. `more_receivers`: hosts that receive beside
+    `receiver`, of a script that names several.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class WorkloadSpec:
     hosts: tuple[str, ...] = ()
     program: Personality | None = None
     own: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
+    more_receivers: tuple[str, ...] = ()
 
     def settings_of(self, host: str, settings: Mapping[str, Level]) -> dict[str, Level]:
         """What one host is told of the settings of a point."""
@@ -62,7 +64,12 @@ class WorkloadSpec:
     @property
     def ends(self) -> tuple[str, ...]:
         """The hosts that generate or take the load."""
-        return self.hosts or (self.sender, self.receiver)
+        return self.hosts or (self.sender, *self.receivers)
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        """The hosts that receive; none where the load needs no other end."""
+        return (self.receiver, *self.more_receivers) if self.receiver else ()
 
     @property
     def workload(self) -> Workload:

@@ -298,6 +298,13 @@ def workload_section(workload: Workload) -> type[Section]:
         )
     if workload.name == SCRIPT.name:
         fields["profile"] = (Annotated[str, _PROFILE], Field(description="The profile, as uperf has it."))
+        fields["more_receivers"] = (
+            list[Annotated[str, _HOST_NAME]],
+            Field(
+                [],
+                description="Further hosts that receive, where the profile has several `remotehost`: in that order.",
+            ),
+        )
     if workload.name == FILES.name:
         fields["program"] = (
             Annotated[str, _PROGRAM],

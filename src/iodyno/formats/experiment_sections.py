@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -191,13 +192,15 @@ class Reading:
         if described.alone:
             return alone_section.read(self, described, written, path)
         section = self.section(model.sections_of(described)[0], written, path)
-        self.check_ends(written.get("sender"), written.get("receiver"), path)
+        further = written.get("more_receivers") if script else None
+        self.check_ends(written.get("sender"), written.get("receiver"), path, further)
         if section is None:
             return None
         held = section.model_dump(exclude_unset=True)
         settings = {p.name: held[p.name] for p in described.parameters if p.name in held}
         variables = kinds_of(script.variables()) if script else {}
-        return WorkloadSpec(kind, section.sender, section.receiver, settings, script, variables)
+        spec = WorkloadSpec(kind, section.sender, section.receiver, settings, script, variables)
+        return replace(spec, more_receivers=tuple(held.get("more_receivers", ())))
 
     def script(self, written: Any) -> Script | None:
         """The profile of the workload `script`; None when it cannot be read, which is noted."""
@@ -240,8 +243,9 @@ class Reading:
             return {}
         return knob_sections.read_knobs(self.plain["knobs"], tuple(self.host_names), self.note)
 
-    def check_ends(self, sender: Any, receiver: Any, path: Path) -> None:
-        """That sender and receiver are two hosts of the file, and that no host stands idle."""
+    def check_ends(self, sender: Any, receiver: Any, path: Path, further: Any = None) -> None:
+        """That sender and receivers are different hosts of the file, and that no host stands idle."""
+        more = host_groups.further_ends(further, (sender, receiver), self.host_names, path, self.note)
         for role, name in (("sender", sender), ("receiver", receiver)):
             if self.host_names and isinstance(name, str) and name not in self.host_names:
                 self.note((*path, role), unknown(name, self.host_names))
@@ -252,7 +256,7 @@ class Reading:
             return
         if sender != receiver and sender in self.host_names and receiver in self.host_names:
             for name in self.host_names:
-                if name not in (sender, receiver):
+                if name not in (sender, receiver, *more):
                     text = "the host is neither sender nor receiver, allowed: hosts that take part"
                     self.note(("hosts", name), text)
 
@@ -324,9 +328,8 @@ class Reading:
                 return ()
             if workload.hosts:
                 return alone_section.outcomes_of(workload)
-            sender, receiver = workload.sender, workload.receiver
-            costs = (f"{sender}.cycles_per_kbyte", f"{sender}.cpu_ns_per_kib", f"{receiver}.cpu_ns_per_kib")
-            return ("goodput_bits_per_s", *costs)
+            costs = tuple(f"{host}.cpu_ns_per_kib" for host in workload.ends)
+            return ("goodput_bits_per_s", f"{workload.sender}.cycles_per_kbyte", *costs)
         names = {index: name for index, name in enumerate(named) if isinstance(name, str)}
         for index, name in names.items():
             on_disks = workload is not None and bool(workload.hosts)

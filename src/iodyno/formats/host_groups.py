@@ -8,7 +8,7 @@ from typing import Any
 
 from iodyno.core.experiment import HostSpec
 from iodyno.core.workload import WORKLOADS
-from iodyno.formats.mistakes import Path
+from iodyno.formats.mistakes import Path, found, unknown
 
 Note = Callable[[Path, str], None]
 
@@ -61,3 +61,17 @@ def check(plain: Any, groups: Mapping[str, Sequence[str]], note: Note) -> None:
                 note(here, f"its host {name} has the name of one of {owners[name]}; allowed: another name")
                 break
             owners[name] = key
+
+
+def further_ends(
+    written: Any, ends: Sequence[Any], hosts: Sequence[str], path: Path, note: Note
+) -> list[str]:
+    """The hosts of `more_receivers`; that each is a host of the file, and no end already, is checked."""
+    names = [name for name in written if isinstance(name, str)] if isinstance(written, list) else []
+    for index, name in enumerate(names):
+        here = (*path, "more_receivers", index)
+        if hosts and name not in hosts:
+            note(here, unknown(name, hosts))
+        elif name in (*ends, *names[:index]):
+            note(here, f"found {found(name)}, which is an end already; allowed: another host")
+    return names

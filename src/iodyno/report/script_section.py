@@ -16,6 +16,8 @@ from iodyno.report.numbers import quantity
 from iodyno.report.tables import Cell, Column, Table
 
 _TIMES = ("mean", "p50", "p99", "max")
+_HOST = 9
+"""The column that names the other end, where there are several."""
 
 
 def script_tables(scripts: tuple[FoundScript, ...]) -> list[Table]:
@@ -33,6 +35,8 @@ def _table(script: FoundScript) -> Table:
     title = f"Script{f', {levels}' if levels else ''}" + (
         f" ({script.trials} trials)" if script.trials > 1 else ""
     )
+    several = len(script.receivers) > 1
+    other = "other end" if several else script.receivers[0]
     columns = (
         Column(""),
         Column("count", script.sender),
@@ -40,15 +44,19 @@ def _table(script: FoundScript) -> Table:
         Column("/s", script.sender, "over the time from the first to the last operation of the transaction"),
         Column("bit/s", script.sender),
         *(Column(name, script.sender, "time of one operation") for name in _TIMES),
-        Column("", script.receiver),
-        Column("count", script.receiver),
-        Column("bytes", script.receiver),
-        Column("bit/s", script.receiver),
-        Column("p99", script.receiver, "time of one operation"),
+        *((Column("host", other),) if several else ()),
+        Column("", other),
+        Column("count", other),
+        Column("bytes", other),
+        Column("bit/s", other),
+        Column("p99", other, "time of one operation"),
         Column("lost"),
         Column("failed"),
     )
-    rows = tuple(tuple(Cell(text) for text in row) for group in script.groups for row in _group(group))
+    shown = [row for group in script.groups for row in _group(group)]
+    if not several:
+        shown = [[text for place, text in enumerate(row) if place != _HOST] for row in shown]
+    rows = tuple(tuple(Cell(text) for text in row) for row in shown)
     return Table(title, columns, rows)
 
 
@@ -60,7 +68,7 @@ def _group(group: FoundGroup) -> Iterator[list[str]]:
         if group.sent_bytes
         else ["", ""]
     )
-    yield [f"{group.name}, {strands}", "", *moved, *[""] * 4, "taken in all", "", *taken, "", "", ""]
+    yield [f"{group.name}, {strands}", "", *moved, *[""] * 5, "taken in all", "", *taken, "", "", ""]
     for transaction in group.transactions:
         yield _transaction(transaction)
         yield from map(_operation, transaction.operations)
@@ -70,7 +78,7 @@ def _transaction(transaction: FoundTransaction) -> list[str]:
     name = f"  transaction {transaction.number}, {quantity(transaction.span_ns, 'ns')}"
     count = [str(transaction.iterations), "", quantity(transaction.rate_per_s, "1/s"), ""]
     missed = f"{transaction.missed} missed" if transaction.missed else ""
-    return [name, *count, *_times(transaction.service), *[""] * 6, missed]
+    return [name, *count, *_times(transaction.service), *[""] * 7, missed]
 
 
 def _operation(found: FoundOperation) -> list[str]:
@@ -79,9 +87,10 @@ def _operation(found: FoundOperation) -> list[str]:
     if found.loss_ratio is not None:
         lost += f" ({quantity(found.loss_ratio, '1', 'loss_ratio')})"
     failed = mine.failures + (theirs.failures if theirs else 0)
-    other = [""] * 5
+    other = [""] * 6
     if theirs is not None:
         other = [
+            found.host,
             theirs.label,
             str(theirs.operations),
             _bytes(theirs),
@@ -125,7 +134,7 @@ def _sentences(script: FoundScript) -> Iterator[str]:
                     f" {quantity(transaction.lateness.p50_ns, 'ns')} (p50), {transaction.missed} missed."
                 )
             for found in transaction.operations:
-                for host, end in ((script.sender, found.mine), (script.receiver, found.theirs)):
+                for host, end in ((script.sender, found.mine), (found.host, found.theirs)):
                     if end is not None and end.failures:
                         reason = f", the first of them: {end.failure_reason}" if end.failure_reason else ""
                         yield f"{place}: {end.failures} of {end.label} failed on {host}{reason}."

@@ -22,6 +22,7 @@ from iodyno.hosts.netns import NamespaceAccess
 from iodyno.hosts.ssh import SshAccess
 from iodyno.paths import shaping, veth
 from iodyno.paths.loopback import LoopbackPath
+from iodyno.paths.star import MOST_OUTER, StarPath
 from iodyno.paths.tap import TapPath
 from iodyno.paths.unlinked import UnlinkedPath
 from iodyno.session.simulated import SimulatedAccess
@@ -34,7 +35,7 @@ class OpenHosts:
     """The hosts of an experiment, reached; `close` undoes whatever was made for them.
 
     `observers`: for hosts that cannot see their own CPUs, a place on the machine outside that does. `linked`: whether
-    they need a way for data between them.
+    they need a way for data between them; `hub`: the one that has it to all others, where there are more than two.
     """
 
     accesses: dict[str, Access] = field(default_factory=dict)
@@ -42,6 +43,7 @@ class OpenHosts:
     paths: list[veth.NamespacePath] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     linked: bool = True
+    hub: str = ""
 
     async def close(self) -> None:
         """Removes everything; also when one of them cannot be removed."""
@@ -78,7 +80,7 @@ class OpenHosts:
     @property
     def may_be_shaped(self) -> bool:
         """Whether there is a path whose rate, queue and delay the lab can set."""
-        return any(not isinstance(path, LoopbackPath) for path in self.paths)
+        return any(not isinstance(path, (LoopbackPath, StarPath)) for path in self.paths)
 
     def data_address(self, of: str, seen_from: str) -> str | None:
         """Where `seen_from` reaches `of` with data."""
@@ -116,11 +118,12 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
     if not hosts.linked:
         await _open_unlinked(hosts, specs, cpus)
         return
-    if len(specs) != 2:
+    names = [spec.name for spec in specs]
+    if len(specs) < 2 or (len(specs) > 2 and (hosts.hub not in names or len(specs) > 1 + MOST_OUTER)):
         raise ExperimentError(
-            f"access netns joins exactly two hosts, found {len(specs)}: {', '.join(spec.name for spec in specs)}",
+            f"access netns joins two hosts, or a sender with up to {MOST_OUTER} others, found {', '.join(names)}",
             where="hosts",
-            advice="give both hosts access: netns, or another access to both",
+            advice="give all hosts access: netns, or another access to all",
         )
     if refused := veth.may_make_namespaces():
         await _open_local(hosts, specs, cpus)
@@ -137,7 +140,12 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
     veth.remove_leftovers()
     mtu = min((int(spec.options["link_mtu"]) for spec in specs if "link_mtu" in spec.options), default=None)
     addresses = max((int(spec.options.get("addresses", 1)) for spec in specs), default=1)
-    path = await veth.VethPath.make({spec.name: cpus[spec.name] for spec in specs}, mtu, addresses=addresses)
+    own = {spec.name: cpus[spec.name] for spec in specs}
+    path: veth.NamespacePath
+    if len(specs) > 2:
+        path = await StarPath.make(hosts.hub, own, mtu)
+    else:
+        path = await veth.VethPath.make(own, mtu, addresses=addresses)
     hosts.paths.append(path)
     for spec in specs:
         end = path.ends[spec.name]
@@ -191,13 +199,14 @@ OPENERS: Mapping[str, Opener] = {
 _ON_THIS_MACHINE = ("local", "netns")
 
 
-async def open_hosts(specs: Mapping[str, HostSpec], *, linked: bool = True) -> OpenHosts:
-    """Opens every host of an experiment, with a way for data between them if `linked`. Raises AccessError and
+async def open_hosts(specs: Mapping[str, HostSpec], *, linked: bool = True, hub: str = "") -> OpenHosts:
+    """Opens every host of an experiment, with a way for data between them if `linked`, and of more than two between `hub`
+    and each of the others. Raises AccessError and
     ExperimentError.
     """
     here = [spec for spec in specs.values() if spec.access in _ON_THIS_MACHINE]
     cpus, shared = divide_cpus(sorted(LAB_CPUS), {spec.name: spec.cpus for spec in here})
-    hosts = OpenHosts(linked=linked)
+    hosts = OpenHosts(linked=linked, hub=hub)
     if shared:
         hosts.doubts.append(shared_cpus(shared, cpus))
     try:

@@ -240,13 +240,6 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
             return refuse(" and pauses or locks", "take more connections");
         }
     }
-    if job.message_sizes.is_some() && job.connects_anew() {
-        return Err(refusal(
-            "message_sizes",
-            "various sizes and connections that come and go",
-            "take one size",
-        ));
-    }
     if job.arrivals.is_some() && job.driver == Driver::IoUring {
         return Err(refusal("arrivals", "arrivals by io_uring", "take threads or epoll"));
     }

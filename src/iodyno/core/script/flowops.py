@@ -147,7 +147,7 @@ OPTIONS: Mapping[str, Option] = {
     option.name: option
     for option in (
         Option("remotehost", "host", "The other end.", meaning="other",
-               note="names a host of the experiment; one that is none stands for the receiving host"),
+               note="a host of the experiment that receives; names that are none stand, in their order, for those that receive"),
         Option("protocol", "protocol", "What the connection travels on."),
         Option("wndsz", "size", "Socket buffers (SO_SNDBUF and SO_RCVBUF).", low=1024, high=2**30),
         Option("tcp_nodelay", "flag", "No Nagle's algorithm (TCP_NODELAY)."),

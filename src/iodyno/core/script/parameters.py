@@ -18,7 +18,14 @@ from iodyno.core.personality.parameters import workload_of_kinds
 from iodyno.core.script.values import PROTOCOLS, OptionKind, Script, Uniform, Variable
 from iodyno.core.workload import FILES, SCRIPT, WORKLOADS, Level, Parameter, Workload
 
-RESERVED = ("kind", "sender", "receiver", "profile", *(parameter.name for parameter in SCRIPT.parameters))
+RESERVED = (
+    "kind",
+    "sender",
+    "receiver",
+    "more_receivers",
+    "profile",
+    *(parameter.name for parameter in SCRIPT.parameters),
+)
 """Names that mean something else in the section `workload` of an experiment."""
 
 

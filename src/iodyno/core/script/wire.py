@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.script.flowops import OPENING, takes_messages
 from iodyno.core.script.mirror import CALL, mirrored
+from iodyno.core.script.remotes import remotes_of
 from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Value, Variable
 
 _PROTOCOLS = {"ssl": "tls"}
@@ -22,13 +23,22 @@ def strands_of(script: Script) -> int:
     return sum(_number(group.strands) for group in script.groups)
 
 
-def script_json(script: Script, role: str) -> Json:
-    """What the end with this role does: the one that sends follows the script, the other one mirrors it.
+def script_json(script: Script, role: str, receivers: Sequence[str] = (), host: str = "") -> Json:
+    """What the end with this role does: the one that sends follows the script, another one mirrors it.
 
-    Raises ExperimentError where a variable has no value, or a flowop uses a connection that nothing opens.
+    `receivers`: all hosts that receive, where there are several; `host`: which of them this end is. It does nothing where
+    the sender has to do with another. Raises ExperimentError where a variable has no value, or a flowop uses a
+    connection that nothing opens.
     """
     side = script if role == "send" else mirrored(script)
-    return {"groups": [_group(group, name) for group, name in zip(side.groups, names_of(side), strict=True)]}
+    remotes = remotes_of(script, receivers)
+    own = receivers.index(host) if role != "send" and host in receivers else None
+    return {
+        "groups": [
+            _group(group, name, within, own)
+            for group, name, within in zip(side.groups, names_of(side), remotes, strict=True)
+        ]
+    }
 
 
 def names_of(script: Script) -> list[str]:
@@ -42,12 +52,15 @@ def names_of(script: Script) -> list[str]:
     return names
 
 
-def _group(group: Group, name: str) -> Json:
+def _group(group: Group, name: str, remotes: Sequence[Sequence[int]], own: int | None) -> Json:
     protocols = _protocols(group, name)
     return {
         "name": name,
         "strands": _number(group.strands),
-        "transactions": [_transaction(transaction, protocols) for transaction in group.transactions],
+        "transactions": [
+            _transaction(transaction, protocols, within, own)
+            for transaction, within in zip(group.transactions, remotes, strict=True)
+        ],
     }
 
 
@@ -69,7 +82,9 @@ def _protocols(group: Group, name: str) -> Mapping[Value, str]:
     return opened
 
 
-def _transaction(transaction: Transaction, protocols: Mapping[Value, str]) -> Json:
+def _transaction(
+    transaction: Transaction, protocols: Mapping[Value, str], remotes: Sequence[int], own: int | None
+) -> Json:
     until: Json = {"kind": "iterations", "iterations": _number(transaction.iterations or 1)}
     if transaction.duration_ns is not None:
         until = {"kind": "duration", "duration_ns": _number(transaction.duration_ns)}
@@ -78,8 +93,22 @@ def _transaction(transaction: Transaction, protocols: Mapping[Value, str]) -> Js
         rate = {"iterations": _number(transaction.rate), "period_ns": _SECOND_NS}
     flowops = transaction.flowops or (Flowop("nop", {}, transaction.line),)
     labels = _labels(transaction)
-    operations = [_flowop(flowop, label, protocols) for flowop, label in zip(flowops, labels, strict=True)]
+    operations = [
+        _placed(_flowop(flowop, label, protocols), flowop, remote, own)
+        for flowop, label, remote in zip(flowops, labels, remotes or (0,), strict=True)
+    ]
     return {"until": until, "rate": rate, "operations": operations}
+
+
+def _placed(written: Json, flowop: Flowop, remote: int, own: int | None) -> Json:
+    """The flowop with the other end that it is about. A receiving end knows the sender alone: what is between that and
+    another receiver is nothing to it.
+    """
+    if flowop.kind in ("think", "nop"):
+        return written
+    if own is None:
+        return {**written, "remote": remote} if remote else written
+    return written if remote == own else {"call": "nop", "label": written["label"], "remote": 1}
 
 
 def _labels(transaction: Transaction) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,8 +22,11 @@ from iodyno.formats.uperf.experiment import (
     RECEIVER,
     SENDER,
     Keys,
+    ends_keys,
     head,
     needs_one_namespace,
+    path_key,
+    receivers_of,
     refuse_what_cannot_run,
     windows_keys,
 )
@@ -59,19 +62,20 @@ def converted(
         reason = own
     bound = profile.script.bound(levels)
     refuse_what_cannot_run(profile, bound)
-    script, factors = parametrised(profile.script, levels)
+    receivers = receivers_of(profile, levels, to)
+    hosts = {key: host for host, key in receivers.items()} if len(receivers) > 1 else {}
+    script, factors = parametrised(profile.script, levels, hosts)
     workload = workload_of(script)
     shown = {}
     for name, level in factors.items():
         parameter = workload.parameter(name)
         shown[name] = [parameter.show(level) if parameter else level]
     keys = {
-        **head(profile, to=to),
+        **head(profile, to=to, receivers=tuple(receivers), together=needs_one_namespace(bound)),
         "workload": {
             "kind": SCRIPT.name,
-            "sender": SENDER,
-            "receiver": RECEIVER,
-            **({"path": "loopback"} if to is None and needs_one_namespace(bound) else {}),
+            **ends_keys(receivers),
+            **path_key(to, bound, tuple(receivers)),
             "profile": written(script),
         },
         **({"factors": shown} if shown else {}),
@@ -180,12 +184,22 @@ class _Number:
     own: str
 
 
-def parametrised(script: Script, levels: Mapping[str, Level]) -> tuple[Script, dict[str, Level]]:
+def parametrised(
+    script: Script, levels: Mapping[str, Level], hosts: Mapping[str, str] | None = None
+) -> tuple[Script, dict[str, Level]]:
     """The script with a variable in the place of each number, and the level of each variable.
 
     Variables that it has already keep their names. Iterations of 1 stay: they connect and disconnect. Hosts become
-    the receiver.
+    the receiver, or those that `hosts` has for them, by value.
     """
+    names_of_hosts = hosts or {}
+
+    def host_of(flowop: Flowop) -> str:
+        host = flowop.options.get("remotehost")
+        if isinstance(host, Variable):
+            host = levels.get(host.name, f"${host.name}")
+        return names_of_hosts.get(str(host), next(iter(names_of_hosts.values()), RECEIVER))
+
     numbers = [number for number in _numbers(script) if not isinstance(number.value, Variable)]
     own = {variable.name: variable for variable in script.variables() if variable.kind != "host"}
     names = _names(numbers, {*own, *RESERVED})
@@ -198,7 +212,7 @@ def parametrised(script: Script, levels: Mapping[str, Level]) -> tuple[Script, d
         value = number.value
         assert not isinstance(value, Variable)
         factors[name] = str(value) if isinstance(value, Uniform) else value
-    return _replaced(script, put), factors
+    return _replaced(script, put, host_of), factors
 
 
 def _numbers(script: Script) -> Iterator[_Number]:
@@ -240,11 +254,13 @@ def _names(numbers: list[_Number], taken: set[str]) -> list[str]:
     return names
 
 
-def _replaced(script: Script, put: Mapping[tuple[tuple[int, ...], str], Variable]) -> Script:
+def _replaced(
+    script: Script, put: Mapping[tuple[tuple[int, ...], str], Variable], host_of: Callable[[Flowop], str]
+) -> Script:
     def flowop_of(flowop: Flowop, place: tuple[int, ...]) -> Flowop:
         options = {name: put.get((place, name), value) for name, value in flowop.options.items()}
         if flowop.kind in OPENING:
-            options["remotehost"] = RECEIVER
+            options["remotehost"] = host_of(flowop)
         return replace(flowop, options=options)
 
     def transaction_of(transaction: Transaction, place: tuple[int, ...]) -> Transaction:

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.knob import ALL
+from iodyno.core.outcome import BYSTANDER
 from iodyno.core.script.flowops import OPENING, takes_messages
 from iodyno.core.script.parameters import workload_of
+from iodyno.core.script.remotes import named_hosts, remotes_of
 from iodyno.core.script.values import Flowop, Group, Script, Uniform, Variable
 from iodyno.core.script.wire import script_json
 from iodyno.core.workload import SCRIPT, Level
+from iodyno.formats.experiment_model import HOST_NAME
 from iodyno.formats.mistakes import Mistake, error
 from iodyno.formats.uperf.profile import Profile
 
@@ -27,10 +31,41 @@ _MAX_DATAGRAM_BYTES = 65_507
 Keys = dict[str, Any]
 
 
-def hosts_keys(to: str | None) -> Keys:
-    """The hosts: two namespaces of this machine, or this machine and the one that `to` names."""
+def receivers_of(profile: Profile, levels: Mapping[str, Level], to: str | None) -> dict[str, str]:
+    """The hosts that receive, each with the `remotehost` that it stands for: one for each that the profile names, called
+    as the variable or the name there is; all are one where `to` names it.
+    """
+    bound = profile.script.bound(levels)
+    named = named_hosts(bound)
+    if to is not None or len(named) < 2:
+        return {RECEIVER: ""}
+    calls: dict[str, str] = {}
+    for group, own in zip(profile.script.groups, bound.groups, strict=True):
+        for written, flowop in zip(group.flowops(), own.flowops(), strict=True):
+            host, value = written.options.get("remotehost"), flowop.options.get("remotehost")
+            if flowop.kind in OPENING and host is not None:
+                name = host.name if isinstance(host, Variable) else str(host)
+                calls.setdefault(f"${value.name}" if isinstance(value, Variable) else str(value), name)
+    found: dict[str, str] = {}
+    for number, key in enumerate(named, start=1):
+        name = calls[key]
+        taken = name in found or name in (SENDER, ALL, BYSTANDER) or not re.fullmatch(HOST_NAME, name)
+        found[f"{RECEIVER}-{number}" if taken else name] = key
+    return found
+
+
+def ends_keys(receivers: Iterable[str]) -> Keys:
+    """The hosts of a script and what they are in it."""
+    receiver, *more = receivers
+    return {"sender": SENDER, "receiver": receiver, **({"more_receivers": more} if more else {})}
+
+
+def hosts_keys(to: str | None, receivers: Iterable[str] = (RECEIVER,), *, together: bool = False) -> Keys:
+    """The hosts: namespaces of this machine, or this machine and the one that `to` names. `together`: all in the
+    namespace that the lab itself is in.
+    """
     if to is None:
-        return {SENDER: {"access": "netns"}, RECEIVER: {"access": "netns"}}
+        return {host: {"access": "local" if together else "netns"} for host in (SENDER, *receivers)}
     access, _, target = to.partition(":")
     if access != "ssh" or not target:
         raise ExperimentError(f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice=f"--to ssh:{to}")
@@ -51,21 +86,25 @@ def experiment_keys(
     settings = {p.name: p.show(levels[p.name]) for p in workload.parameters if p.name in levels}
     bound = profile.script.bound(levels)
     refuse_what_cannot_run(profile, bound)
-    if to is None and needs_one_namespace(bound):
-        settings["path"] = "loopback"
+    receivers = tuple(receivers_of(profile, levels, to))
     return {
-        **head(profile, to=to),
+        **head(profile, to=to, receivers=receivers, together=needs_one_namespace(bound)),
         "workload": {
             "kind": SCRIPT.name,
-            "sender": SENDER,
-            "receiver": RECEIVER,
+            **ends_keys(receivers),
             **settings,
+            **path_key(to, bound, receivers),
             "profile": profile.text,
         },
         "design": {"replicates": repeat},
         "windows": windows_keys(bound, limit_ns),
         "profile": sampled,
     }
+
+
+def path_key(to: str | None, bound: Script, receivers: tuple[str, ...]) -> Keys:
+    """The level of `path` that a script needs whose two ends share a namespace."""
+    return {"path": "loopback"} if to is None and len(receivers) == 1 and needs_one_namespace(bound) else {}
 
 
 def refuse_what_cannot_run(profile: Profile, bound: Script) -> None:
@@ -83,6 +122,7 @@ def refuse_what_cannot_run(profile: Profile, bound: Script) -> None:
                 mistakes.append(Mistake(flowop.line, flowop.kind, text))
     if mistakes:
         raise error(profile.file, mistakes)
+    remotes_of(bound, named_hosts(bound))
     for role in ("send", "receive"):
         script_json(bound, role)
 
@@ -97,13 +137,15 @@ def _protocol(flowop: Flowop) -> str | None:
     return str(flowop.options.get("protocol", "tcp")) if flowop.kind in OPENING else None
 
 
-def head(profile: Profile, *, to: str | None) -> Keys:
+def head(
+    profile: Profile, *, to: str | None, receivers: tuple[str, ...] = (RECEIVER,), together: bool = False
+) -> Keys:
     """Name, question and hosts."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", profile.script.name).strip("-._")[:64]
     return {
         "name": name or "profile",
         "question": f"What does the profile {profile.script.name} carry, and what does it cost?",
-        "hosts": hosts_keys(to),
+        "hosts": hosts_keys(to, receivers, together=together and len(receivers) > 1),
     }
 
 
@@ -157,6 +199,9 @@ def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) ->
                 named[f"${host.name}" + (f" ({value})" if value is not None else "")] = str(value or "")
             elif host is not None:
                 named[str(host)] = str(host)
+    receivers = receivers_of(profile, levels, to)
+    if len(receivers) > 1:
+        return _notes_of_several(profile, levels, receivers)
     where = "a network namespace of this machine" if to is None else to.partition(":")[2]
     alone = to is None and needs_one_namespace(profile.script.bound(levels))
     foreign = [text for text, value in named.items() if value not in (SENDER, RECEIVER)]
@@ -170,6 +215,23 @@ def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) ->
         notes.append(f"remotehost {', '.join(foreign)}: the host {RECEIVER}, {where}{more}")
     if len(foreign) > 1:
         notes.append(
-            f"{len(foreign)} remote hosts are one here: a trial has one sending and one receiving host"
+            f"{len(foreign)} remote hosts are one here, which --to names; without it each has a namespace"
+        )
+    return notes
+
+
+def _notes_of_several(
+    profile: Profile, levels: Mapping[str, Level], receivers: Mapping[str, str]
+) -> list[str]:
+    alone = needs_one_namespace(profile.script.bound(levels))
+    place = (
+        "the machine itself"
+        if alone
+        else "a network namespace of this machine, joined with that of the sender"
+    )
+    notes = [f"remotehost {key}: the host {host}, {place}" for host, key in receivers.items()]
+    if alone:
+        notes.append(
+            "protocol unix: all hosts are in one network namespace, and what is TCP or UDP takes its loopback"
         )
     return notes

@@ -7,7 +7,7 @@ use iodyno_core::units::Nanos;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::{errno, socket};
 
-use super::{offered, Turn, Watch, LINGER, LOOK, MOST_EVENTS};
+use super::{offered, preamble_bytes, Turn, Watch, LENGTH_BYTES, LINGER, LOOK, MOST_EVENTS};
 use crate::handshake::{self, PREAMBLE_BYTES};
 use crate::transport::meeting;
 use crate::transport::tls::{Handshake, Session};
@@ -38,7 +38,9 @@ enum Phase {
 struct Answering {
     socket: OwnedFd,
     session: Option<Session>,
-    shown: [u8; PREAMBLE_BYTES],
+    shown: [u8; PREAMBLE_BYTES + LENGTH_BYTES],
+    /// Length of the request.
+    request: u64,
     phase: Phase,
     flow: usize,
     begun: u64,
@@ -50,7 +52,8 @@ impl Answering {
         Answering {
             socket,
             session: None,
-            shown: [0; PREAMBLE_BYTES],
+            shown: [0; PREAMBLE_BYTES + LENGTH_BYTES],
+            request: 0,
             phase: Phase::Proving(0),
             flow: 0,
             begun: worker.now,
@@ -103,14 +106,22 @@ impl Answering {
         let socket = self.socket.as_fd();
         match &mut self.phase {
             Phase::Proving(shown) => {
-                let taken = socket::receive_into(socket, &mut self.shown[*shown..])?;
+                let length = preamble_bytes(&shared.job);
+                let taken = socket::receive_into(socket, &mut self.shown[*shown..length])?;
                 *shown += taken;
-                if taken > 0 && *shown < PREAMBLE_BYTES {
+                if taken > 0 && *shown < length {
                     return Ok(None);
                 }
-                let flow =
-                    handshake::index_in(self.shown, token).filter(|flow| *flow < shared.job.connections);
-                let Some(flow) = flow.filter(|_| taken > 0) else {
+                let greatest = shared.job.message_bytes.0;
+                let (preamble, drawn) = self.shown.split_at(PREAMBLE_BYTES);
+                self.request = match &shared.job.message_sizes {
+                    None => greatest,
+                    Some(_) => u64::from_le_bytes(drawn.try_into().unwrap_or_default()),
+                };
+                let flow = handshake::index_in(preamble.try_into().unwrap_or_default(), token);
+                let flow = flow.filter(|flow| *flow < shared.job.connections);
+                let fits = taken > 0 && (1..=greatest).contains(&self.request);
+                let Some(flow) = flow.filter(|_| fits) else {
                     shared.counters.rare.refused();
                     return Ok(Some(Turn::Done));
                 };
@@ -118,12 +129,12 @@ impl Answering {
                 self.flow = flow as usize;
                 self.phase = match &shared.tls_terms {
                     Some(terms) => Phase::Shaking(Box::new(terms.begin(false)?)),
-                    None => Phase::Taking(shared.job.message_bytes.0),
+                    None => Phase::Taking(self.request),
                 };
             }
             Phase::Shaking(handshake) => {
                 self.session = Some(handshake.step(socket)?);
-                self.phase = Phase::Taking(shared.job.message_bytes.0);
+                self.phase = Phase::Taking(self.request);
             }
             Phase::Taking(left) => {
                 let asked = worker.now;

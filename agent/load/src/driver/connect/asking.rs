@@ -7,13 +7,14 @@ use iodyno_sys::endpoint::{self, Endpoint};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::{errno, socket, stream_calls};
 
-use super::{offered, Turn, Watch, LOOK, MOST_EVENTS, RETRY};
+use super::{offered, preamble_bytes, Turn, Watch, LENGTH_BYTES, LOOK, MOST_EVENTS, RETRY};
 use crate::handshake::{self, PREAMBLE_BYTES};
 use crate::transport::meeting;
 use crate::transport::tls::{Handshake, Session};
 use crate::worker::counters::Cell;
 use crate::worker::shared::Shared;
 use crate::worker::Worker;
+use crate::workload::lengths::Lengths;
 
 enum Phase {
     /// Has no connection.
@@ -33,7 +34,11 @@ enum Phase {
 struct Asking<'a> {
     shared: &'a Shared,
     address: Endpoint,
-    preamble: [u8; PREAMBLE_BYTES],
+    /// The token, and behind it the length of the request where that is drawn.
+    preamble: [u8; PREAMBLE_BYTES + LENGTH_BYTES],
+    lengths: Lengths,
+    /// Length of the request in hand.
+    request: u64,
     flow: usize,
     blocks: bool,
     socket: Option<OwnedFd>,
@@ -48,10 +53,15 @@ struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     fn new(shared: &'a Shared, flow: usize, blocks: bool) -> Option<Self> {
+        let mut preamble = [0; PREAMBLE_BYTES + LENGTH_BYTES];
+        let token = handshake::preamble(shared.job.token_bytes()?, flow as u32);
+        preamble[..PREAMBLE_BYTES].copy_from_slice(&token);
         Some(Asking {
             shared,
             address: meeting::of(&shared.job).ok()?,
-            preamble: handshake::preamble(shared.job.token_bytes()?, flow as u32),
+            preamble,
+            lengths: Lengths::of(&shared.job, flow),
+            request: 0,
             flow,
             blocks,
             socket: None,
@@ -102,6 +112,8 @@ impl<'a> Asking<'a> {
 
     fn dial(&mut self, worker: &mut Worker<'_>) -> io::Result<Option<Turn>> {
         self.begun = worker.now;
+        self.request = self.lengths.next();
+        self.preamble[PREAMBLE_BYTES..].copy_from_slice(&self.request.to_le_bytes());
         let socket = if self.blocks {
             let socket = self.address.socket(true)?;
             socket::set_timeouts(socket.as_fd(), LOOK)?;
@@ -138,17 +150,18 @@ impl<'a> Asking<'a> {
             }
             Phase::Showing(shown) => {
                 // With the request in one segment.
-                *shown += stream_calls::send_more(socket, &self.preamble[*shown..])?;
-                if *shown == PREAMBLE_BYTES {
+                let length = preamble_bytes(&self.shared.job);
+                *shown += stream_calls::send_more(socket, &self.preamble[*shown..length])?;
+                if *shown == length {
                     self.phase = match &self.shared.tls_terms {
                         Some(terms) => Phase::Shaking(Box::new(terms.begin(true)?)),
-                        None => Phase::Sending(self.shared.job.message_bytes.0),
+                        None => Phase::Sending(self.request),
                     };
                 }
             }
             Phase::Shaking(handshake) => {
                 self.session = Some(handshake.step(socket)?);
-                self.phase = Phase::Sending(self.shared.job.message_bytes.0);
+                self.phase = Phase::Sending(self.request);
             }
             Phase::Sending(left) => {
                 let bytes = offered(worker, *left);

@@ -15,12 +15,13 @@ mod asking;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use iodyno_core::job::{Driver, Role};
+use iodyno_core::job::{Driver, Job, Role};
 use iodyno_core::units::Nanos;
 use iodyno_sys::affinity;
 use iodyno_sys::epoll::{Epoll, Interest};
 
 use crate::error::LoadError;
+use crate::handshake::PREAMBLE_BYTES;
 use crate::worker::shared::Shared;
 use crate::worker::Worker;
 
@@ -34,6 +35,15 @@ const LINGER: Nanos = Nanos(50_000_000);
 
 /// chosen: descriptors that one wait reports, as in [`super::epoll`].
 const MOST_EVENTS: usize = 256;
+
+/// The length of a request, behind the token, where requests are not all alike: a connection may fail before it has carried
+/// its request, so that the end that answers cannot know which draw it is.
+const LENGTH_BYTES: usize = 8;
+
+/// What a connection shows before its request.
+fn preamble_bytes(job: &Job) -> usize {
+    PREAMBLE_BYTES + if job.message_sizes.is_some() { LENGTH_BYTES } else { 0 }
+}
 
 /// What an end of an exchange does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use iodyno_core::script::Protocol;
 use iodyno_core::units::Nanos;
+use iodyno_sys::endpoint::{Endpoint, ANY_CONTEXT};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::socket::{self, Setting};
 use iodyno_sys::{clock, datagram, errno};
@@ -18,18 +19,22 @@ use iodyno_sys::{clock, datagram, errno};
 use super::preamble::{self, Kind, Preamble};
 use super::run::{locked, Run, SLICE};
 use crate::error::LoadError;
+use crate::transport::meeting;
 
 /// chosen: how long a connection may take to show its preamble.
 const TIME_TO_PROVE: Nanos = Nanos(2_000_000_000);
 /// chosen: connections that may be unproven at a time; beyond, the oldest is turned away.
 const MOST_UNPROVEN: usize = 4096;
+/// Connections over vsock that may wait for the door.
+const BACKLOG: u32 = 4096;
 /// chosen: arrivals that are looked at before other sockets have their turn.
 const ARRIVALS_A_VISIT: usize = 64;
 
 const TCP: u64 = 0;
 const UDP: u64 = 1;
 const UNIX: u64 = 2;
-const FIRST: u64 = 3;
+const VSOCK: u64 = 3;
+const FIRST: u64 = 4;
 
 /// A connection that has not shown its preamble yet.
 struct Unproven {
@@ -46,6 +51,9 @@ pub(super) struct Door {
     unix: Option<UnixListener>,
     /// Name of the Unix socket.
     pub unix_name: u64,
+    vsock: Option<OwnedFd>,
+    /// Port of vsock; 0: none.
+    pub vsock_port: u16,
     epoll: Epoll,
     unproven: BTreeMap<u64, Unproven>,
     next_key: u64,
@@ -73,6 +81,8 @@ impl Door {
             udp: None,
             unix: None,
             unix_name: 0,
+            vsock: None,
+            vsock_port: 0,
             epoll,
             unproven: BTreeMap::new(),
             next_key: FIRST,
@@ -91,6 +101,14 @@ impl Door {
             let unix = unix.and_then(|unix| unix.set_nonblocking(true).map(|()| unix)).map_err(refused)?;
             door.epoll.add(unix.as_fd(), Interest::Readable, UNIX).map_err(refused)?;
             door.unix = Some(unix);
+        }
+        if protocols.contains(&Protocol::Vsock) {
+            let asked = Endpoint::Vsock { context: ANY_CONTEXT, port: 0 };
+            let bound = asked.socket(false).and_then(|socket| meeting::bind(socket, &asked));
+            let (listening, place) = bound.map_err(refused)?;
+            socket::listen(listening.as_fd(), BACKLOG).map_err(refused)?;
+            door.epoll.add(listening.as_fd(), Interest::Readable, VSOCK).map_err(refused)?;
+            (door.vsock, door.vsock_port) = (Some(listening.into_socket()), meeting::port(&place));
         }
         Ok(door)
     }
@@ -121,7 +139,7 @@ impl Door {
         keys.sort_unstable();
         for key in keys {
             match key {
-                TCP | UNIX => self.admit(key)?,
+                TCP | UNIX | VSOCK => self.admit(key)?,
                 UDP => self.greet(run),
                 _ => self.examine(run, key),
             }
@@ -140,8 +158,9 @@ impl Door {
 
     fn admit(&mut self, key: u64) -> io::Result<()> {
         for _ in 0..ARRIVALS_A_VISIT {
-            let listener = match &self.unix {
-                Some(unix) if key == UNIX => unix.as_fd(),
+            let listener = match (&self.unix, &self.vsock) {
+                (Some(unix), _) if key == UNIX => unix.as_fd(),
+                (_, Some(vsock)) if key == VSOCK => vsock.as_fd(),
                 _ => self.tcp.as_fd(),
             };
             let socket = match socket::accept(listener) {
@@ -184,7 +203,7 @@ impl Door {
         // Fails for a socket that is about to be closed only.
         let _ = self.epoll.remove(socket.as_fd());
         match shown {
-            Some(Preamble { kind: Kind::Link, .. }) if run.link().is_none() => {
+            Some(Preamble { kind: Kind::Link, .. }) if run.link(0).is_none() => {
                 locked(&run.arrived_link).get_or_insert(socket);
             }
             Some(Preamble { kind: Kind::Data, strand, connection, serial }) => {

@@ -8,7 +8,9 @@ use std::os::unix::net::UnixStream;
 use iodyno_core::script::{Call, FlowOp, Protocol, Size};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::ReceiveScratch;
+use iodyno_sys::endpoint::{self, Endpoint};
 use iodyno_sys::timed::{self, Until};
+use iodyno_sys::vsock::THIS_MACHINE;
 use iodyno_sys::{datagram, errno, socket};
 
 use super::door::unix_address;
@@ -268,7 +270,8 @@ impl<'a> Strand<'a> {
                     return Ok(count as u64);
                 }
                 Err(error) => {
-                    if until.is_none() && (self.other_made().is_some() || self.other_waits()) {
+                    let other = &self.pair.others[self.remote()];
+                    if until.is_none() && (self.other_made().is_some() || other.waits()) {
                         until = Some(self.worker.now.saturating_add(patience.0));
                     }
                     let wait = self.take_wait(operation)?;
@@ -281,13 +284,9 @@ impl<'a> Strand<'a> {
         }
     }
 
-    /// Whether the other strand has waited long for this one.
-    fn other_waits(&self) -> bool {
-        super::run::locked(&self.pair.stall).is_some()
-    }
-
     fn lose_datagram(&mut self, operation: &FlowOp) -> Fault {
-        if self.other_made().is_some() {
+        // With several ends, what one of them will not send is no reason to end what is between the others.
+        if self.other_made().is_some() && self.run.remotes() == 1 {
             return self.give_up_datagrams();
         }
         let place = self.place.operation;
@@ -401,15 +400,17 @@ impl<'a> Strand<'a> {
     pub(super) fn open(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
         let connection = operation.connection;
         self.drop_flow(connection);
-        while self.pair.is_held() {
-            let pair = self.pair;
-            pair.wait(|| !pair.is_held());
+        let remote = self.remote();
+        let (pair, other) = (self.pair, &self.pair.others[remote]);
+        while other.is_held() {
+            pair.wait(|| !other.is_held());
             let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
             self.waited(Wait::Connect { connection }, until)?;
         }
         let deadline = begun.saturating_add(operation.timeout_ns.unwrap_or(TIME_TO_CONNECT).0);
-        let doors = self.run.doors().ok_or(Fault::NotOpen)?;
-        let serial = self.opened[connection as usize];
+        let doors = self.run.doors(remote).ok_or(Fault::NotOpen)?;
+        let slot = self.slot(connection, remote);
+        let serial = self.opened[slot];
         let shown = Preamble { kind: Kind::Data, strand: self.number, connection, serial: serial as u32 };
         let socket = match operation.protocol {
             Protocol::Udp => self.greet(operation, doors.udp, shown, deadline)?,
@@ -418,7 +419,11 @@ impl<'a> Strand<'a> {
                 let stream = UnixStream::connect_addr(&address).map_err(Fault::Os)?;
                 OwnedFd::from(stream)
             }
-            _ => self.dial(operation, doors.tcp, deadline)?,
+            Protocol::Vsock => {
+                let there = Endpoint::Vsock { context: THIS_MACHINE, port: u32::from(doors.vsock) };
+                self.dial(operation, &there, deadline)?
+            }
+            _ => self.dial(operation, &Endpoint::Inet(doors.tcp), deadline)?,
         };
         if operation.protocol != Protocol::Udp {
             // A message that follows at once travels with it. Else Nagle's algorithm would hold that message back until
@@ -430,7 +435,7 @@ impl<'a> Strand<'a> {
         }
         let wait = Wait::Connect { connection };
         let session = self.shake(operation, socket.as_fd(), true, wait, Some(deadline))?;
-        self.opened[connection as usize] += 1;
+        self.opened[slot] += 1;
         self.keep(operation, (socket, session), serial, true)
     }
 
@@ -439,10 +444,13 @@ impl<'a> Strand<'a> {
         self.next_operation().is_some_and(|next| next.call.sends() && next.connection == connection)
     }
 
-    fn dial(&mut self, operation: &FlowOp, address: SocketAddr, deadline: u64) -> Result<OwnedFd, Fault> {
-        let socket = socket::tcp(&address).map_err(Fault::Os)?;
-        options::ask(socket.as_fd(), &operation.socket).map_err(as_fault)?;
-        if socket::connect(socket.as_fd(), &address).map_err(Fault::Os)? {
+    fn dial(&mut self, operation: &FlowOp, place: &Endpoint, deadline: u64) -> Result<OwnedFd, Fault> {
+        let socket = place.socket(false).map_err(Fault::Os)?;
+        match place {
+            Endpoint::Inet(_) => options::ask(socket.as_fd(), &operation.socket).map_err(as_fault)?,
+            _ => ask_of_others(socket.as_fd(), operation)?,
+        }
+        if endpoint::connect(socket.as_fd(), place).map_err(Fault::Os)? {
             return Ok(socket);
         }
         loop {
@@ -474,7 +482,7 @@ impl<'a> Strand<'a> {
         deadline: u64,
     ) -> Result<OwnedFd, Fault> {
         let socket = datagram::udp(&address).map_err(Fault::Os)?;
-        ask_of_datagrams(socket.as_fd(), operation)?;
+        ask_of_others(socket.as_fd(), operation)?;
         socket::connect(socket.as_fd(), &address).map_err(Fault::Os)?;
         let acknowledged = Preamble { kind: Kind::Acknowledged, ..shown };
         let mut answer = [0; preamble::BYTES + 1];
@@ -522,7 +530,7 @@ impl<'a> Strand<'a> {
             Protocol::Tcp | Protocol::Tls => {
                 options::ask(socket.as_fd(), &operation.socket).map_err(as_fault)?
             }
-            _ => ask_of_datagrams(socket.as_fd(), operation)?,
+            _ => ask_of_others(socket.as_fd(), operation)?,
         }
         let wait = Wait::Accept { connection, so_far: serial };
         let session = self.shake(operation, socket.as_fd(), false, wait, until)?;
@@ -572,7 +580,7 @@ impl<'a> Strand<'a> {
 }
 
 /// Options of a socket that is not TCP's: what every socket has.
-fn ask_of_datagrams(socket: BorrowedFd<'_>, operation: &FlowOp) -> Result<(), Fault> {
+fn ask_of_others(socket: BorrowedFd<'_>, operation: &FlowOp) -> Result<(), Fault> {
     options::ask_any(socket, &operation.socket).map_err(as_fault)
 }
 

@@ -1,6 +1,6 @@
 //! How the two ends of a script meet before its start.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use iodyno_core::message::ErrorCode;
 use iodyno_core::script::{Call, FlowOp, Protocol, Script, Until};
 use iodyno_core::units::Nanos;
 use iodyno_sys::timed;
-use iodyno_sys::{affinity, clock, errno, limits, socket};
+use iodyno_sys::{affinity, clock, errno, limits, socket, vsock};
 
 use super::door::Door;
 use super::link::{Ear, Heard, Link, Word};
@@ -60,15 +60,17 @@ pub(crate) fn supports(job: &Job, script: &Script) -> Result<(), LoadError> {
         ));
     }
     for protocol in script.protocols() {
-        let (name, reason) = match protocol {
+        let (name, why) = match protocol {
             Protocol::Tcp | Protocol::Udp | Protocol::Unix | Protocol::Tls => continue,
-            Protocol::Vsock => ("vsock", timed::vsock_refusal()),
-            Protocol::Sctp => ("SCTP", timed::sctp_refusal()),
+            Protocol::Vsock => match vsock::refusal(vsock::THIS_MACHINE) {
+                None => continue,
+                Some(why) => ("vsock", why),
+            },
+            Protocol::Sctp => {
+                let refused = |error| format!("the kernel refuses its sockets: {error}");
+                ("SCTP", timed::sctp_refusal().map_or("scripts do not have it yet".to_owned(), refused))
+            }
         };
-        let why = reason.map_or_else(
-            || "scripts do not have it yet".to_owned(),
-            |error| format!("the kernel refuses its sockets: {error}"),
-        );
         return Err(LoadError::new(
             ErrorCode::Unsupported,
             format!("the script has connections over {name}, and {why}"),
@@ -106,13 +108,33 @@ pub(crate) fn accept(job: &Job, listener: OwnedFd, cancel: &Cancel) -> Result<Pr
         }
         let _ = clock::sleep_until(clock::monotonic().plus(Nanos::MILLISECOND));
     };
-    finish(job, live, socket, own, until, cancel)
+    finish(job, live, vec![socket], &own, until, cancel)
 }
 
-/// Goes to the receiving end, and parks the threads.
+/// Goes to the receiving end, and to all others that the script has, and parks the threads.
 pub(crate) fn connect(job: &Job, address: SocketAddr, cancel: &Cancel) -> Result<Prepared, LoadError> {
     let run = begin(job, cancel)?;
     let until = clock::monotonic().plus(TIME_TO_MEET);
+    let others = job.remote_addresses.iter().filter_map(|address| address.parse().ok());
+    let addresses: Vec<SocketAddr> = std::iter::once(address).chain(others).collect();
+    let links = addresses.iter().map(|address| dial(&run, *address, until, cancel));
+    let links = links.collect::<Result<Vec<_>, _>>()?;
+    let near = socket::local_address(links[0].as_fd())
+        .map_err(|error| LoadError::refused(&error, "connect", &address.to_string()))?;
+    // Several ends may see this one under several addresses.
+    let place = match near.ip() {
+        ip if links.len() == 1 => ip,
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let door = Door::open(&run, listen(SocketAddr::new(place, 0))?)?;
+    let own = own_doors(&door)?;
+    let live = keep_door(run, door)?;
+    finish(job, live, links, &own, until, cancel)
+}
+
+/// Opens the link to another end.
+fn dial(run: &Run, address: SocketAddr, until: Nanos, cancel: &Cancel) -> Result<OwnedFd, LoadError> {
     let place = address.to_string();
     let refused = |error: std::io::Error| LoadError::refused(&error, "connect", &place);
     let link = socket::tcp(&address).map_err(refused)?;
@@ -123,12 +145,7 @@ pub(crate) fn connect(job: &Job, address: SocketAddr, cancel: &Cancel) -> Result
         socket::pending_error(link.as_fd()).map_err(refused)?.map_or(Ok(()), |error| Err(refused(error)))?;
     }
     socket::send(link.as_fd(), &Preamble::LINK.bytes(run.token)).map_err(refused)?;
-    let near = socket::local_address(link.as_fd()).map_err(refused)?;
-    let listener = listen(SocketAddr::new(near.ip(), 0))?;
-    let door = Door::open(&run, listener)?;
-    let own = own_doors(&door)?;
-    let live = keep_door(run, door)?;
-    finish(job, live, link, own, until, cancel)
+    Ok(link)
 }
 
 fn listen(address: SocketAddr) -> Result<OwnedFd, LoadError> {
@@ -169,6 +186,7 @@ fn own_doors(door: &Door) -> Result<Word, LoadError> {
         tcp: door.tcp_port().map_err(refused)?,
         udp: door.udp_port().map_err(refused)?,
         unix: door.unix_name,
+        vsock: door.vsock_port,
     })
 }
 
@@ -202,27 +220,52 @@ fn look(cancel: &Cancel, until: Nanos) -> Result<(), LoadError> {
     ))
 }
 
-/// Tells the other end of the own doors, hears of its, and parks the threads.
+/// Tells the other ends of the own doors, hears of theirs, and parks the threads.
 fn finish(
     job: &Job,
     live: Live,
-    socket: OwnedFd,
-    own: Word,
+    sockets: Vec<OwnedFd>,
+    own: &Word,
     until: Nanos,
     cancel: &Cancel,
 ) -> Result<Prepared, LoadError> {
-    let trouble = |error: std::io::Error| LoadError::refused(&error, "speak with the other end", "script");
-    let socket = TcpStream::from(socket);
-    let far = socket.peer_addr().map_err(trouble)?.ip();
-    let link = Link::new(socket.into()).map_err(trouble)?;
     let run = Arc::clone(&live.run);
     let shape = shape(&run.script);
-    link.say(&shape, PATIENCE).and_then(|()| link.say(&own, PATIENCE)).map_err(trouble)?;
-    let mut ear = Ear::default();
-    let doors = loop {
+    let mut links = Vec::new();
+    for socket in sockets {
+        let socket = TcpStream::from(socket);
+        let far = socket.peer_addr().map_err(trouble)?.ip();
+        let link = Link::new(socket.into()).map_err(trouble)?;
+        link.say(&shape, PATIENCE).and_then(|()| link.say(own, PATIENCE)).map_err(trouble)?;
+        links.push((link, far));
+    }
+    for (remote, (link, far)) in links.into_iter().enumerate() {
+        let mut ear = Ear::default();
+        let doors = hear_of_doors(&mut ear, &link, far, &shape, until, cancel)?;
+        run.meet(remote, link, doors);
+        let run = Arc::clone(&run);
+        live.spawn("link", move || keep_link(&run, remote, ear))?;
+    }
+    Prepared::of_script(job, live, cancel)
+}
+
+fn trouble(error: std::io::Error) -> LoadError {
+    LoadError::refused(&error, "speak with the other end", "script")
+}
+
+/// Where another end awaits connections, as it says itself.
+fn hear_of_doors(
+    ear: &mut Ear,
+    link: &Link,
+    far: IpAddr,
+    shape: &Word,
+    until: Nanos,
+    cancel: &Cancel,
+) -> Result<Doors, LoadError> {
+    loop {
         look(cancel, until)?;
-        match ear.listen(&link, SLICE).map_err(trouble)? {
-            Heard::Word(other @ Word::Shape { .. }) if other != shape => {
+        match ear.listen(link, SLICE).map_err(trouble)? {
+            Heard::Word(other @ Word::Shape { .. }) if other != *shape => {
                 return Err(LoadError::new(
                     ErrorCode::Job,
                     format!("the two ends have scripts that do not belong together: {shape:?} here, {other:?} there"),
@@ -230,9 +273,9 @@ fn finish(
                     "give both ends the two sides of one script",
                 ));
             }
-            Heard::Word(Word::Doors { tcp, udp, unix }) => {
+            Heard::Word(Word::Doors { tcp, udp, unix, vsock }) => {
                 let at = |port| SocketAddr::new(far, port);
-                break Doors { tcp: at(tcp), udp: at(udp), unix };
+                return Ok(Doors { tcp: at(tcp), udp: at(udp), unix, vsock });
             }
             Heard::End => {
                 let mut error = trouble(std::io::Error::from_raw_os_error(errno::ECONNRESET));
@@ -241,35 +284,32 @@ fn finish(
             }
             Heard::Word(_) | Heard::Nothing => {}
         }
-    };
-    run.meet(link, doors);
-    live.spawn("link", move || keep_link(&run, ear))?;
-    Prepared::of_script(job, live, cancel)
+    }
 }
 
-/// Hears what the other end says, and lets it know that this one lives.
-fn keep_link(run: &Run, mut ear: Ear) {
-    let Some(link) = run.link() else { return };
+/// Hears what another end says, and lets it know that this one lives.
+fn keep_link(run: &Run, remote: usize, mut ear: Ear) {
+    let Some(link) = run.link(remote) else { return };
     let (mut heard, mut beaten) = (clock::monotonic(), clock::monotonic());
     while !run.closing.load(SeqCst) {
         match ear.listen(link, SLICE) {
             Ok(Heard::Word(word)) => {
                 heard = clock::monotonic();
-                run.hear(word);
+                run.hear(remote, word);
                 continue;
             }
             Ok(Heard::Nothing) => {}
-            Ok(Heard::End) => return run.lose_link("it closed the link"),
-            Err(error) => return run.lose_link(&error.to_string()),
+            Ok(Heard::End) => return run.lose_link(remote, "it closed the link"),
+            Err(error) => return run.lose_link(remote, &error.to_string()),
         }
         let now = clock::monotonic();
         if now.minus(beaten) >= BEAT {
             beaten = now;
-            run.say(&Word::Beat);
+            run.say_to(remote, &Word::Beat);
         }
         if now.minus(heard) >= SILENCE {
             let seconds = SILENCE.0 / 1_000_000_000;
-            return run.lose_link(&format!("nothing was heard of it for {seconds} s"));
+            return run.lose_link(remote, &format!("nothing was heard of it for {seconds} s"));
         }
     }
 }

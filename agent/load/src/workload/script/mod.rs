@@ -16,6 +16,7 @@ mod flow;
 mod keys;
 mod link;
 mod meet;
+mod pair;
 mod preamble;
 pub(crate) mod run;
 mod stall;

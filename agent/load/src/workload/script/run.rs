@@ -1,10 +1,10 @@
-//! What the threads of one end of a script have in common, and what is known of the other end.
+//! What the threads of one end of a script have in common, and what is known of the other ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use iodyno_core::account::ScriptAccount;
@@ -16,7 +16,7 @@ use iodyno_sys::clock;
 
 use super::files::{self, Source};
 use super::link::{Link, Word};
-use super::stall::Stall;
+use super::pair::Pair;
 use super::tally::Tally;
 use crate::cancel::Cancel;
 use crate::error::LoadError;
@@ -36,59 +36,21 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A strand and what is known of the one at the other end that it works with.
-#[derive(Default)]
-pub(super) struct Pair {
-    /// Index of its group.
-    pub group: usize,
-    /// Its number in the group.
-    pub number: usize,
-    /// One more than the last transaction that the other strand has said the end of.
-    ended: AtomicU32,
-    /// The iterations that it does of that.
-    ended_iterations: AtomicU64,
-    /// Whether to open no more connections for now.
-    held: AtomicBool,
-    /// What the other strand waits for, when it has for a while.
-    pub stall: Mutex<Option<Stall>>,
-    /// Serial number of the own stall that the other strand will not end; 0: none.
-    pub nothing: AtomicU32,
-    lock: Mutex<()>,
-    bell: Condvar,
-}
-
-impl Pair {
-    /// Iterations that the other strand does of a transaction, once it has said so.
-    #[inline]
-    pub(super) fn iterations_of_other(&self, transaction: usize) -> Option<u64> {
-        (self.ended.load(SeqCst) as usize > transaction).then(|| self.ended_iterations.load(SeqCst))
-    }
-
-    pub(super) fn is_held(&self) -> bool {
-        self.held.load(SeqCst)
-    }
-
-    /// Has the strand look again.
-    fn ring(&self) {
-        drop(locked(&self.lock));
-        self.bell.notify_all();
-    }
-
-    /// Sleeps a slice, or until rung; not at all where it is `done`.
-    pub(super) fn wait(&self, done: impl Fn() -> bool) {
-        let guard = locked(&self.lock);
-        if !done() {
-            drop(self.bell.wait_timeout(guard, Duration::from_nanos(SLICE.0)));
-        }
-    }
-}
-
 /// How far a group has come, in transactions done by all strands of an end.
-#[derive(Default)]
 struct Gathering {
     arrived: AtomicU64,
     own: AtomicU32,
-    other: AtomicU32,
+    /// By remote.
+    others: Vec<AtomicU32>,
+}
+
+/// Another end of the script: one, or several where this one is the sender.
+#[derive(Default)]
+struct End {
+    link: OnceLock<Link>,
+    doors: OnceLock<Doors>,
+    cut: AtomicBool,
+    done: AtomicBool,
 }
 
 /// Where the other end awaits connections.
@@ -97,6 +59,7 @@ pub(super) struct Doors {
     pub tcp: SocketAddr,
     pub udp: SocketAddr,
     pub unix: u64,
+    pub vsock: u16,
 }
 
 /// Connections that wait to be accepted, by strand and number, in the order in which they were opened.
@@ -121,14 +84,11 @@ pub(crate) struct Run {
     waiting: Mutex<Waiting>,
     /// The link, before the threads begin.
     pub(super) arrived_link: Mutex<Option<OwnedFd>>,
-    link: OnceLock<Link>,
-    doors: OnceLock<Doors>,
+    ends: Vec<End>,
     cancel: Cancel,
     failure: OnceLock<LoadError>,
     failed: AtomicBool,
     cut: AtomicBool,
-    other_cut: AtomicBool,
-    other_done: AtomicBool,
     finished: AtomicU32,
     /// Whether the threads that look after the link and the doors are to end.
     pub(super) closing: AtomicBool,
@@ -139,13 +99,10 @@ impl Run {
     /// For `job`, whose script was checked.
     pub(super) fn new(job: &Job, cpus: usize, cancel: &Cancel) -> Result<Self, LoadError> {
         let script = job.script.clone().unwrap_or_default();
+        let remotes = 1 + job.remote_addresses.len();
         let mut pairs = Vec::new();
         for (group, of_group) in script.groups.iter().enumerate() {
-            pairs.extend((0..of_group.strands as usize).map(|number| Pair {
-                group,
-                number,
-                ..Pair::default()
-            }));
+            pairs.extend((0..of_group.strands as usize).map(|number| Pair::new(group, number, remotes)));
         }
         let mut all_files = Vec::new();
         for group in &script.groups {
@@ -168,107 +125,154 @@ impl Run {
             tally: Tally::new(&script, cpus),
             tls,
             files: all_files,
-            gatherings: script.groups.iter().map(|_| Gathering::default()).collect(),
+            gatherings: script
+                .groups
+                .iter()
+                .map(|_| Gathering {
+                    arrived: AtomicU64::new(0),
+                    own: AtomicU32::new(0),
+                    others: (0..remotes).map(|_| AtomicU32::new(0)).collect(),
+                })
+                .collect(),
             pairs,
             script,
             waiting: Mutex::default(),
             arrived_link: Mutex::default(),
-            link: OnceLock::new(),
-            doors: OnceLock::new(),
+            ends: (0..remotes).map(|_| End::default()).collect(),
             cancel: cancel.clone(),
             failure: OnceLock::new(),
             failed: AtomicBool::new(false),
             cut: AtomicBool::new(false),
-            other_cut: AtomicBool::new(false),
-            other_done: AtomicBool::new(false),
             finished: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             foreign: AtomicU64::new(0),
         })
     }
 
-    /// The two ends have met.
-    pub(super) fn meet(&self, link: Link, doors: Doors) {
-        let _ = self.link.set(link);
-        let _ = self.doors.set(doors);
+    /// How many other ends there are.
+    pub(super) fn remotes(&self) -> usize {
+        self.ends.len()
     }
 
-    pub(super) fn link(&self) -> Option<&Link> {
-        self.link.get()
+    /// This end and another one have met.
+    pub(super) fn meet(&self, remote: usize, link: Link, doors: Doors) {
+        let end = &self.ends[remote];
+        let _ = end.link.set(link);
+        let _ = end.doors.set(doors);
     }
 
-    pub(super) fn doors(&self) -> Option<Doors> {
-        self.doors.get().copied()
+    pub(super) fn link(&self, remote: usize) -> Option<&Link> {
+        self.ends.get(remote)?.link.get()
     }
 
-    /// Says a word to the other end; an end that cannot be told is gone.
+    pub(super) fn doors(&self, remote: usize) -> Option<Doors> {
+        self.ends.get(remote)?.doors.get().copied()
+    }
+
+    /// For an error: another end, by its address where there are several.
+    pub(super) fn named(&self, remote: usize) -> String {
+        match self.doors(remote) {
+            Some(doors) if self.ends.len() > 1 => format!("the end at {}", doors.tcp.ip()),
+            _ => "the other end".to_owned(),
+        }
+    }
+
+    /// Says a word to every other end.
     pub(super) fn say(&self, word: &Word) {
-        let Some(link) = self.link.get() else { return };
+        (0..self.ends.len()).for_each(|remote| self.say_to(remote, word));
+    }
+
+    /// Says a word to another end; an end that cannot be told is gone.
+    pub(super) fn say_to(&self, remote: usize, word: &Word) {
+        let Some(link) = self.link(remote) else { return };
         if let Err(error) = link.say(word, PATIENCE) {
             if !matches!(word, Word::Failed(_) | Word::Cut | Word::Done | Word::Beat) {
-                self.fail(gone(&format!("it could not be told anything: {error}")));
+                self.fail(self.gone(remote, &format!("it could not be told anything: {error}")));
             }
         }
     }
 
-    /// What the other end said, or what its link came to.
-    pub(super) fn hear(&self, word: Word) {
+    /// What another end said, or what its link came to.
+    pub(super) fn hear(&self, remote: usize, word: Word) {
+        let pair = |strand: u32| self.pairs.get(strand as usize);
+        let other = |strand: u32| pair(strand).and_then(|pair| pair.others.get(remote));
         match word {
             Word::Ended { strand, transaction, iterations } => {
-                if let Some(pair) = self.pairs.get(strand as usize) {
-                    pair.ended_iterations.store(iterations, SeqCst);
-                    pair.ended.store(transaction + 1, SeqCst);
-                    pair.ring();
+                if let Some(pair) = pair(strand) {
+                    pair.end(remote, transaction, iterations);
                 }
             }
             Word::Gathered { group, transaction } => {
                 if let Some(gathering) = self.gatherings.get(group as usize) {
-                    gathering.other.store(transaction + 1, SeqCst);
+                    gathering.others[remote].store(transaction + 1, SeqCst);
                     self.ring_group(group as usize);
                 }
             }
             Word::Stalled { strand, stall } => {
-                if let Some(pair) = self.pairs.get(strand as usize) {
-                    *locked(&pair.stall) = Some(stall);
+                if let Some(other) = other(strand) {
+                    *locked(&other.stall) = Some(stall);
                 }
             }
             Word::Resumed { strand } => {
-                if let Some(pair) = self.pairs.get(strand as usize) {
-                    *locked(&pair.stall) = None;
+                if let Some(other) = other(strand) {
+                    *locked(&other.stall) = None;
                 }
             }
             Word::Nothing { strand, serial } => {
-                if let Some(pair) = self.pairs.get(strand as usize) {
-                    pair.nothing.store(serial, SeqCst);
+                if let Some(other) = other(strand) {
+                    other.nothing.store(serial, SeqCst);
                 }
             }
             Word::Hold { strand, held } => {
-                if let Some(pair) = self.pairs.get(strand as usize) {
-                    pair.held.store(held, SeqCst);
-                    pair.ring();
+                if let Some(pair) = pair(strand) {
+                    pair.hold(remote, held);
                 }
             }
-            Word::Cut => self.other_cut.store(true, SeqCst),
-            Word::Done => self.other_done.store(true, SeqCst),
-            Word::Failed(text) => self.fail_here(LoadError::new(
-                ErrorCode::Transport,
-                format!("the other end failed: {text}"),
-                "script",
-                "see what it reported",
-            )),
+            Word::Cut => self.ends[remote].cut.store(true, SeqCst),
+            Word::Done => self.ends[remote].done.store(true, SeqCst),
+            Word::Failed(text) => {
+                // The other ends know only this one.
+                for each in (0..self.ends.len()).filter(|each| *each != remote) {
+                    self.say_to(each, &Word::Failed(text.clone()));
+                }
+                self.fail_here(LoadError::new(
+                    ErrorCode::Transport,
+                    format!("{} failed: {text}", self.named(remote)),
+                    "script",
+                    "see what it reported",
+                ));
+            }
             Word::Shape { .. } | Word::Doors { .. } | Word::Beat => {}
         }
     }
 
-    /// The link has ended.
-    pub(super) fn lose_link(&self, how: &str) {
-        let expected = [&self.closing, &self.other_done, &self.other_cut, &self.cut];
+    /// The link to another end has ended.
+    pub(super) fn lose_link(&self, remote: usize, how: &str) {
+        let end = &self.ends[remote];
+        let expected = [&self.closing, &end.done, &end.cut, &self.cut];
         if !expected.iter().any(|flag| flag.load(SeqCst)) {
-            self.fail_here(gone(how));
+            self.hear_of_loss(remote, self.gone(remote, how));
         }
     }
 
-    /// Ends the script at both ends. The first failure is the one that is told.
+    /// What ends with one link ends with all: the others cannot know.
+    fn hear_of_loss(&self, remote: usize, error: LoadError) {
+        for each in (0..self.ends.len()).filter(|each| *each != remote) {
+            self.say_to(each, &Word::Failed(error.what.clone()));
+        }
+        self.fail_here(error);
+    }
+
+    fn gone(&self, remote: usize, how: &str) -> LoadError {
+        LoadError::new(
+            ErrorCode::Transport,
+            format!("{} is gone: {how}", self.named(remote)),
+            "script",
+            "see what the other host reported, and whether it can be reached",
+        )
+    }
+
+    /// Ends the script at all ends. The first failure is the one that is told.
     pub(super) fn fail(&self, error: LoadError) {
         let text = error.what.clone();
         self.fail_here(error);
@@ -303,7 +307,7 @@ impl Run {
 
     /// Whether the windows are over at one end: what breaks now is no failure.
     pub(super) fn is_cut(&self) -> bool {
-        self.cut.load(SeqCst) || self.other_cut.load(SeqCst)
+        self.cut.load(SeqCst) || self.ends.iter().any(|end| end.cut.load(SeqCst))
     }
 
     /// A strand is done with its script, or has given it up.
@@ -329,7 +333,7 @@ impl Run {
     pub(super) fn is_gathered(&self, group: usize, transaction: usize) -> bool {
         let gathering = &self.gatherings[group];
         let all = |end: &AtomicU32| end.load(SeqCst) as usize > transaction;
-        all(&gathering.own) && all(&gathering.other)
+        all(&gathering.own) && gathering.others.iter().all(all)
     }
 
     fn ring_group(&self, group: usize) {
@@ -346,7 +350,7 @@ impl Run {
             queue.len()
         };
         if waiting == MOST_WAITING {
-            self.say(&Word::Hold { strand, held: true });
+            self.say_to(self.opener(pair.group, connection), &Word::Hold { strand, held: true });
         }
         pair.ring();
     }
@@ -359,9 +363,17 @@ impl Run {
             (queue.pop_first()?.1, queue.len())
         };
         if left == FEW_WAITING {
-            self.say(&Word::Hold { strand, held: false });
+            let group = self.pairs[strand as usize].group;
+            self.say_to(self.opener(group, connection), &Word::Hold { strand, held: false });
         }
         Some(taken)
+    }
+
+    /// The other end that opens connections of this number to the strands of a group.
+    fn opener(&self, group: usize, connection: u32) -> usize {
+        let mut operations = self.script.groups[group].transactions.iter().flat_map(|each| &each.operations);
+        let taken = operations.find(|each| each.call == Call::Accept && each.connection == connection);
+        taken.map_or(0, |operation| operation.remote as usize)
     }
 
     /// Whether there is one to take.
@@ -390,13 +402,4 @@ impl Run {
         }
         false
     }
-}
-
-fn gone(how: &str) -> LoadError {
-    LoadError::new(
-        ErrorCode::Transport,
-        format!("the other end is gone: {how}"),
-        "script",
-        "see what the other host reported, and whether it can be reached",
-    )
 }

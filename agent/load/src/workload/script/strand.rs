@@ -5,11 +5,12 @@ use std::io;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::script::{Call, FlowOp, Group, Rate, Think, Transaction, Until};
 use iodyno_core::units::Nanos;
-use iodyno_sys::clock;
+use iodyno_sys::{clock, errno};
 
 use super::flow::Flow;
 use super::link::Word;
-use super::run::{Pair, Run, SLICE};
+use super::pair::Pair;
+use super::run::{Run, SLICE};
 use super::stall::Wait;
 use super::tally::{Passage, Recorders};
 use super::waiting::Announced;
@@ -65,8 +66,9 @@ pub(super) struct Strand<'a> {
     pub pair: &'a Pair,
     pub group: &'a Group,
     pub flows: Vec<Option<Flow>>,
-    /// Connections opened and accepted, by their number.
+    /// Connections opened, by their number and the end that they were opened to ([`Strand::slot`]).
     pub opened: Vec<u64>,
+    /// Connections accepted, by their number.
     pub accepted: Vec<u64>,
     /// Where datagrams go.
     pub datagram: Vec<u8>,
@@ -110,7 +112,7 @@ pub(crate) fn carry_out(shared: &Shared, run: &Run, number: usize) {
         pair,
         group,
         flows: (0..connections).map(|_| None).collect(),
-        opened: vec![0; connections],
+        opened: vec![0; connections * run.remotes()],
         accepted: vec![0; connections],
         datagram,
         files_sent: 0,
@@ -171,7 +173,8 @@ impl<'a> Strand<'a> {
         };
         self.due = lasts.filter(|_| self.run.leads);
         let rate = transaction.rate.filter(|_| transaction.paces());
-        while self.goes_on(transaction) {
+        let present = self.run.leads || !transaction.is_of_others();
+        while present && self.goes_on(transaction) {
             let intended = rate.map(|rate| begun.saturating_add(offset(rate, self.place.iteration)));
             if let Some(intended) = intended {
                 let rested = self.rest_until(intended.min(self.due.unwrap_or(u64::MAX)));
@@ -215,7 +218,30 @@ impl<'a> Strand<'a> {
 
     /// Iterations that the other end makes of this transaction, once it has said so.
     pub(super) fn other_made(&self) -> Option<u64> {
-        self.pair.iterations_of_other(self.place.transaction)
+        self.pair.others[self.remote()].iterations(self.place.transaction)
+    }
+
+    /// The other end that the operation is about.
+    #[inline]
+    pub(super) fn remote(&self) -> usize {
+        if self.run.remotes() == 1 {
+            return 0;
+        }
+        let transaction = self.group.transactions.get(self.place.transaction);
+        let operation = transaction.and_then(|each| each.operations.get(self.place.operation));
+        operation.map_or(0, |operation| operation.remote as usize)
+    }
+
+    /// Where connections of a number to another end are counted.
+    pub(super) fn slot(&self, connection: u32, remote: usize) -> usize {
+        connection as usize * self.run.remotes() + remote
+    }
+
+    /// Whether the end that an operation is about makes the iteration, which only levels the ends.
+    fn is_behind(&self, operation: &FlowOp) -> bool {
+        let other = self.pair.others.get(operation.remote as usize);
+        let made = other.and_then(|other| other.iterations(self.place.transaction));
+        made.is_some_and(|made| self.place.iteration >= made)
     }
 
     fn tell_end(&mut self, iterations: u64) {
@@ -227,15 +253,15 @@ impl<'a> Strand<'a> {
         });
     }
 
-    /// The time is over: makes what the other end is ahead by.
+    /// The time is over: makes what the other ends are ahead by.
     fn level(&mut self, transaction: &'a Transaction) -> Result<(), Halt> {
         self.counts = false;
         let other = loop {
-            if let Some(other) = self.other_made() {
+            let (pair, place) = (self.pair, self.place.transaction);
+            if let Some(other) = pair.iterations_of_others(place) {
                 break other;
             }
-            let (pair, place) = (self.pair, self.place.transaction);
-            pair.wait(|| pair.iterations_of_other(place).is_some());
+            pair.wait(|| pair.iterations_of_others(place).is_some());
             self.waited(Wait::Others, None).map_err(halt_of)?;
         };
         self.progressed();
@@ -274,6 +300,10 @@ impl<'a> Strand<'a> {
         self.has_moved = false;
         for (index, operation) in transaction.operations.iter().enumerate() {
             self.place.operation = index;
+            let of_another = operation.remote > 0 && !self.run.leads;
+            if of_another || (!self.counts && self.is_behind(operation)) {
+                continue;
+            }
             self.perform_operation(operation)?;
         }
         if self.is_over() {
@@ -420,6 +450,13 @@ impl<'a> Strand<'a> {
                     let up = refused.code == ErrorCode::Address;
                     LoadError { code: if up { ErrorCode::Transport } else { refused.code }, ..refused }
                 }
+                Fault::Os(error) if error.raw_os_error() == Some(errno::EADDRNOTAVAIL) => LoadError::new(
+                    ErrorCode::Limit,
+                    "",
+                    "",
+                    "no local port is left: widen net.ipv4.ip_local_port_range, or open fewer connections, or fewer a \
+                     second: a closed one keeps its port for a minute at the end that closed first (TIME_WAIT)",
+                ),
                 Fault::Os(error) => LoadError::refused(error, "do it", "script"),
                 _ => LoadError::new(ErrorCode::Transport, "", "", "see what the other end reported"),
             };

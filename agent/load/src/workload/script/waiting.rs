@@ -11,11 +11,11 @@ use super::strand::{Fault, Halt, Strand};
 use crate::error::LoadError;
 
 /// A wait that was told to the other end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Announced {
     stall: Stall,
-    /// The serial number of the other strand's stall that was found hopeless.
-    judged: u32,
+    /// By remote: the serial number of the other strand's stall that was found hopeless.
+    judged: Vec<u32>,
 }
 
 impl Strand<'_> {
@@ -68,31 +68,42 @@ impl Strand<'_> {
                 operation: self.place.operation as u32,
                 wait,
             };
-            self.announced = Some(Announced { stall, judged: 0 });
+            self.announced = Some(Announced { stall, judged: vec![0; self.run.remotes()] });
             self.run.say(&Word::Stalled { strand, stall });
         }
-        let Some(other) = *locked(&self.pair.stall) else { return };
+        // At the end of a transaction it waits for all of them, else for the one that the operation is about.
+        let remotes = match wait {
+            Wait::Others => 0..self.run.remotes(),
+            _ => self.remote()..self.remote() + 1,
+        };
+        remotes.into_iter().for_each(|remote| self.judge(remote, wait));
+    }
+
+    /// Whether the wait and that of another end are for each other.
+    fn judge(&mut self, remote: usize, wait: Wait) {
+        let far = &self.pair.others[remote];
+        let Some(other) = *locked(&far.stall) else { return };
         let Some(announced) = &self.announced else { return };
         let sent = |connection: u32| {
             self.flows.get(connection as usize).and_then(Option::as_ref).map_or(0, |flow| flow.sent)
         };
-        let opened = |connection: u32| self.opened.get(connection as usize).copied().unwrap_or(0);
+        let opened = |connection: u32| self.opened.get(self.slot(connection, remote)).copied().unwrap_or(0);
         let own = announced.stall;
-        if announced.judged != other.serial {
+        if announced.judged[remote] != other.serial {
             if !is_hopeless(other.wait, wait, sent, opened) {
                 return;
             }
-            self.run.say(&Word::Nothing { strand, serial: other.serial });
+            self.run.say_to(remote, &Word::Nothing { strand: self.number, serial: other.serial });
             if let Some(announced) = &mut self.announced {
-                announced.judged = other.serial;
+                announced.judged[remote] = other.serial;
             }
         }
-        if self.pair.nothing.load(SeqCst) == own.serial {
-            self.report_deadlock(own, other);
+        if far.nothing.load(SeqCst) == own.serial {
+            self.report_deadlock(own, other, remote);
         }
     }
 
-    fn report_deadlock(&self, own: Stall, other: Stall) {
+    fn report_deadlock(&self, own: Stall, other: Stall, remote: usize) {
         let transaction = &self.group.transactions[own.transaction as usize];
         let operation = transaction.operations.get(own.operation as usize);
         let label = operation.map_or("its end", |operation| operation.label.as_str());
@@ -104,9 +115,10 @@ impl Strand<'_> {
         self.run.fail(LoadError::new(
             ErrorCode::Job,
             format!(
-                "the two ends of the script wait for each other for ever: {} waits for {here}; the other end, in \
+                "the two ends of the script wait for each other for ever: {} waits for {here}; {}, in \
                  {place}, waits for {there}; nothing is on its way",
-                self.whereabouts(label)
+                self.whereabouts(label),
+                self.run.named(remote),
             ),
             format!("script, group {}", self.group.name),
             "see that each write has its read at the other end, of the same size, and each connect its accept",

@@ -1,0 +1,101 @@
+"""What runs out at a host while a trial is on: one clear error or a count each, and the next trial goes well."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import MS, SOON_S, experiment, gone_within, own_agent
+
+from iodyno.campaign.rig import Rig
+from iodyno.campaign.trial import Account, carry_out
+from iodyno.core.errors import TrialError
+from iodyno.core.experiment import Windows, WorkloadSpec
+from iodyno.formats.uperf import script_of
+from iodyno.hosts.access import AgentProgram
+
+pytestmark = pytest.mark.root
+SHORT = Windows(50 * MS, 800 * MS, 50 * MS, 100 * MS)
+PORTS = 12
+CONNECT = """<profile name="p"><group nthreads="40"><transaction iterations="1">
+<flowop type="connect" options="remotehost=server protocol=tcp"/></transaction></group></profile>"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[AgentProgram]:
+    made = own_agent(tmp_path)
+    yield made
+    assert gone_within(SOON_S, made.path), "agents are left"
+
+
+def few_ports(rig: Rig, ports: int = PORTS) -> None:
+    namespace = rig.hosts.accesses["client"].reached.path["namespace"]
+    key = f"net.ipv4.ip_local_port_range=40000 {40000 + ports - 1}"
+    subprocess.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", key], check=True)
+
+
+async def trial(rig: Rig, during: Callable[[], None] = lambda: None, **settings: Any) -> dict[str, int]:
+    """A short trial, and what is done in its midst: what was counted, over both hosts."""
+    counted: dict[str, int] = {}
+
+    def take(host: str, record: Any) -> None:
+        if not counted:
+            during()
+        for reading in record["sensors"]:
+            for metric, _, value in reading["values"]:
+                counted[metric] = counted.get(metric, 0) + value
+        counted["operations"] = counted.get("operations", 0) + record["load"]["operations"]
+
+    await carry_out(rig, "t", rig.experiment.settings(settings), SHORT, Account(), take)
+    return counted
+
+
+def between(program: AgentProgram, workload: WorkloadSpec, scenario: Any) -> None:
+    async def whole() -> None:
+        asked = replace(experiment("netns"), workload=workload)
+        async with Rig(asked, program) as rig:
+            await scenario(rig)
+
+    asyncio.run(whole())
+
+
+def test_local_ports_that_run_out_are_named_and_the_next_trial_goes_well(program: AgentProgram) -> None:
+    async def scenario(rig: Rig) -> None:
+        few_ports(rig)
+        with pytest.raises(TrialError, match="of 40") as raised:
+            await trial(rig, connections=40)
+        assert "ip_local_port_range" in raised.value.advice
+        await rig.recover(raised.value)
+        assert (await trial(rig, connections=4))["operations"] > 0
+
+    between(program, WorkloadSpec("stream", "client", "server", {"driver": "epoll", "size": 1000}), scenario)
+
+
+def test_flows_without_a_port_are_counted_and_try_again(program: AgentProgram) -> None:
+    """All have one when the load begins; then there are fewer."""
+
+    async def scenario(rig: Rig) -> None:
+        counted = await trial(rig, lambda: few_ports(rig, 2), connections=20)
+        assert counted["operations"] > 0
+        assert counted["connect.without_port"] > 0
+
+    settings = {"driver": "epoll", "size": 64, "answer": 64}
+    between(program, WorkloadSpec("connect_request_response", "client", "server", settings), scenario)
+
+
+def test_a_script_says_where_its_ports_ran_out(program: AgentProgram) -> None:
+    script, mistakes = script_of(CONNECT)
+    assert not mistakes
+
+    async def scenario(rig: Rig) -> None:
+        few_ports(rig)
+        with pytest.raises(TrialError, match=r"group 1, strand \d+, transaction 1, .*connect") as raised:
+            await trial(rig)
+        assert "ip_local_port_range" in raised.value.advice
+
+    between(program, WorkloadSpec("script", "client", "server", {}, script), scenario)

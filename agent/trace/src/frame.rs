@@ -215,12 +215,17 @@ fn mixed(survey: &Survey, times: [(i64, u64); 2], line_of: &dyn Fn(u64) -> Strin
     let away = |time: i64, edge: i64| (i128::from(time) - i128::from(edge)).abs();
     for ((time, at), edge) in [(times[0], first), (times[1], last)] {
         if away(time, edge) > far && survey.events > 2 {
+            // Of three events the bulk is the one in the middle, which has no span to tell.
+            let others = if span == 0 {
+                format!("at about {} s", seconds(i128::from(edge)))
+            } else {
+                format!("which lie within {} s", seconds(span))
+            };
             return Err(Mistake::new(
                 format!(
-                    "{} is {:.1} years from the others, which lie within {} s: units or clocks are mixed",
+                    "{} is {:.1} years from the others, {others}: units or clocks are mixed",
                     line_of(at),
                     away(time, edge) as f64 / FAR_NS as f64,
-                    seconds(span)
                 ),
                 "mend that line, or choose the time that is meant with --from and --to (with @ on the trace's own clock)",
             ));

@@ -7,7 +7,6 @@ Above `MOST_CELLS` cells the plot is an image of one pixel a cell instead, which
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -198,10 +197,8 @@ def _images(plot: Cells) -> str:
             {(c, plot.rows - 1 - r): level for (c, r), level in plot.levels.items()},
             ramp,
         )
-        uri = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
-        parts.append(
-            f'<image class="hm-{theme}" width="{plot.columns}" height="{plot.rows}" preserveAspectRatio="none" href="{uri}"/>'
-        )
+        size = f'width="{plot.columns}" height="{plot.rows}" preserveAspectRatio="none"'
+        parts.append(f'<image class="hm-{theme}" {size} href="{pixels.as_source(picture)}"/>')
     return "".join(parts)
 
 

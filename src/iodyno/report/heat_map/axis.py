@@ -45,6 +45,11 @@ def unit_of(base: str, largest: float) -> Unit:
     return Unit(1.0, "" if base == "count" else base)
 
 
+def units(base: str, unit: Unit) -> list[tuple[float, str]]:
+    """The units of a base, the largest first, each as what one of it is in `unit`."""
+    return [(factor / unit.factor, name) for factor, name in _UNITS.get(base, ())]
+
+
 def show(value: float, unit: Unit, digits: int = 4) -> str:
     """The value in the unit, at most `digits` digits, without its name."""
     shown = value / unit.factor

@@ -16,7 +16,7 @@ from typing import Any
 
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis, colour, pixels
-from iodyno.report.heat_map.layout import Look, drawn_counts, frame_of, lay_out
+from iodyno.report.heat_map.layout import Look, drawn_counts, frame_of, lay_out, own_units
 from iodyno.report.heat_map.multiples import places
 from iodyno.report.heat_map.picture import Box, Cells, Overlay, Picture, Shape, Stroke, Toggle, Words
 
@@ -92,6 +92,7 @@ def script_data(grid: Grid) -> dict[str, Any]:
         "under": frame.under,
         "edges": [float(f"{edge / unit.factor:.9g}") for edge in grid.edges],
         "unit": unit.name,
+        "units": axis.units(grid.unit, unit) if own_units(grid) else None,
         "scale": grid.scale,
         "begin": (grid.begin_ns - axis.zero_of(grid.begin_ns, grid.columns * grid.column_ns)) / time.factor,
         "column": grid.column_ns / time.factor,

@@ -139,3 +139,21 @@ def single() -> CampaignSummary:
     factors = tuple(replace(factor, levels=factor.levels[:1]) for factor in made.factors)
     labels = {name: texts[:1] for name, texts in made.factor_labels.items()}
     return replace(made, points=made.points[:1], factors=factors, factor_labels=labels, planned=3)
+
+
+def named(names: tuple[str, ...]) -> CampaignSummary:
+    """The first loads under names, as levels of a variant: no quantity any more."""
+    made = summary()
+    numbers = dict(zip(CONNECTIONS, names, strict=False))
+    points = [
+        replace(
+            point,
+            levels={"variant": numbers[point.levels["connections"]], "size": point.levels["size"]},
+            labels={"variant": numbers[point.levels["connections"]], "size": point.labels["size"]},
+        )
+        for point in made.points
+        if point.levels["connections"] in numbers
+    ]
+    factors = (FactorLevels("variant", names, (), "", False), made.factors[1])
+    labels = {"variant": names, "size": made.factor_labels["size"]}
+    return replace(made, points=tuple(points), factors=factors, factor_labels=labels)

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_campaign import HELLO, Layout, Truth, changed, make_campaign
 
-from iodyno.analysis.compare import change, effects
+from iodyno.analysis.compare import change, difference, effects
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of, bucket_of, merge
 from iodyno.analysis.interval import batch_means, bootstrap, estimate, t_interval
 from iodyno.analysis.measured import Measured, missing
 from iodyno.analysis.steady_state import steady_state
 from iodyno.analysis.summary import CampaignSummary, analyse
-from iodyno.core.outcome import Estimate
+from iodyno.core.outcome import OUTCOMES, Estimate
 from iodyno.core.warnings import WarningCode
 
 STILL = Truth(between=0.0, within=0.0)
@@ -86,6 +86,29 @@ def test_t_interval_is_the_textbook_one() -> None:
     low, high = t_interval([3.0, 3.0, 7.0, 7.0])
     assert (low + high) / 2 == pytest.approx(5)
     assert high - 5 == pytest.approx(3.182 * (16 / 3) ** 0.5 / 2, rel=1e-3)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=5))
+def test_an_interval_holds_nothing_that_cannot_be(values: list[float]) -> None:
+    measured = [Measured(value) for value in values]
+    free = estimate(measured, "1")
+    share = estimate(measured, "1", possible=OUTCOMES["cpu_idle_ratio"].possible)
+    rate = estimate(measured, "1/s", possible=OUTCOMES["goodput_bits_per_s"].possible)
+    other = estimate(measured, "ns/KiB", possible=OUTCOMES["cpu_other_ns_per_kib"].possible)
+    assert (free.low, free.high) == (other.low, other.high), "other tasks may give way to the load"
+    assert None not in (free.low, free.high, free.reach)
+    assert (rate.low, rate.high) == (max(free.low or 0.0, 0.0), free.high)
+    assert (share.low, share.high) == (rate.low, min(free.high or 0.0, 1.0))
+    assert ("cut off at 0" in rate.method) == (rate.low != free.low)
+    assert ("cut off at 1" in share.method) == (share.high != free.high)
+    # A difference knows of the spread what was cut off.
+    assert rate.reach == pytest.approx(free.reach)
+    assert difference(rate, rate).high == pytest.approx(difference(free, free).high)
+
+
+def test_what_was_measured_outside_is_not_hidden() -> None:
+    measured = [Measured(-3.0), Measured(1.0), Measured(2.0)]
+    assert estimate(measured, "ns", possible=(0.0, None)) == estimate(measured, "ns")
 
 
 def test_what_is_not_there_has_a_reason_and_no_number() -> None:

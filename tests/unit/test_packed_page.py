@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iodyno.report.aside import Aside
+from iodyno.report.aside import Aside, fitted
 from iodyno.report.html import page
 from iodyno.report.packed_markup import minified
 from iodyno.report.page_script import shorter_script, shorter_style
@@ -125,13 +125,30 @@ def test_what_is_put_aside_comes_back_whole() -> None:
     assert json.loads(text) == {"maps-2": "xxxxx", "maps-3": "x", "windows-0": "</script>"}
 
 
+def test_a_page_holds_as_much_as_it_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [("outcomes", 300), *(("panels", 100) for _ in range(8)), *(("windows", 50) for _ in range(4))]
+
+    def rendered(aside: Aside) -> str:
+        kept = (
+            "x" * size
+            for number, (kind, size) in enumerate(parts)
+            if not aside(kind, str(number), "x" * size)
+        )
+        return "base" * 25 + "".join(kept)
+
+    for room, wanted in ((2000, 1400), (1400, 1400), (1000, 900), (50, 100)):
+        monkeypatch.setattr("iodyno.report.aside.PAGE_BYTES", room)
+        monkeypatch.setattr("iodyno.report.aside._LEAST", 10)
+        # Numbers come first: pictures have what is left, a seventh of what is put aside taken for its compressed form.
+        assert len(fitted(rendered)) == pytest.approx(wanted, abs=100)
+        assert len(fitted(rendered)) <= max(room, 100)
+
+
 def test_every_part_that_is_put_aside_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     summary = made_summary.summary()
     whole = page(summary)
-    monkeypatch.setattr(
-        "iodyno.report.aside.ROOM_BYTES",
-        dict.fromkeys(("functions", "maps", "evidence", "outcomes", "windows"), 0),
-    )
+    assert "data-aside=" not in whole, "a small page has no part that needs the script"
+    monkeypatch.setattr("iodyno.report.aside.PAGE_BYTES", 0)
     short = page(summary)
     places = re.findall(r"data-aside=([\w-]+)", short)
     packed = re.search(r'id="aside">([^<]*)<', short)

@@ -200,6 +200,8 @@ def test_several_files_are_one_trace(trace):
         ("x y\n1 nan\n2 -1\n", {"form": "two-column"}, "there is no event in it; 2 lines cannot be read, first line 2"),
         ("1 5\n2 6\n3 7\n1700000000 5\n", {}, "on line 4 is 53.8 years from the others"),
         ("1700000000 5\n1 5\n2 6\n3 7\n", {}, "on line 1 is 53.8 years from the others"),
+        ("1 5\n2 6\n1700000000 5\n", {}, "years from the others, at about 2 s: units or clocks are mixed"),
+        ("1 5\n2 6\n3 6\n" + "1700000000 5\n1700000001 6\n" * 9, {}, "end at 3 s and the others begin at 1700000000 s"),
         ("1 5\n1000000 5\n", {"column_ns": 10**9}, "1000000 columns, and there can be 100000; the earliest event is on line 1"),
         ("1 5\n2 bad\n", {"strict": True}, "it is no number"),
         ("1 5\n", {"low": 10, "high": 5}, "rows from 10 to 5 leave no room"),

@@ -25,10 +25,10 @@ from iodyno.analysis.operation_times import Column, OperationTimes, rows_for
 from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial_views import Line, Strip, TrialStudy, study_trials
 from iodyno.report.heat_map import colour
+from iodyno.report.heat_map.pixels import grey_png
 from iodyno.report.trial_panels import heat, strips
 from iodyno.report.trial_panels.data import CELLS_MOST, columns_most, families_of, packed
-from iodyno.report.trial_panels.frame import Frame, Shared
-from iodyno.report.trial_panels.png import grey_png
+from iodyno.report.trial_panels.frame import Frame, Shared, place_of
 from iodyno.report.trial_panels.section import trials_section
 
 
@@ -251,9 +251,9 @@ def test_a_time_has_its_place_in_the_rows() -> None:
     rows = family.drawn
     for row in range(rows.count):
         low, high = rows.edges[row], rows.edges[row + 1]
-        assert heat.place_of(low, rows) == pytest.approx(row)
-        assert row < heat.place_of((low * high) ** 0.5, rows) < row + 1
-    assert (heat.place_of(0.0, rows), heat.place_of(1e12, rows)) == (0.0, rows.count)
+        assert place_of(rows, low) == pytest.approx(row)
+        assert row < place_of(rows, (low * high) ** 0.5) < row + 1
+    assert (place_of(rows, 0.0), place_of(rows, 1e12)) == (0.0, rows.count)
 
 
 def test_lines_of_quantiles_lie_over_a_map_where_they_are_asked_for() -> None:

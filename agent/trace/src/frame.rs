@@ -147,9 +147,9 @@ pub fn choose(
     if from_ns > last_ns || from_ns > latest || last_ns < earliest {
         return Err(Mistake::new(
             format!(
-                "no event lies in the time range: there are {} s from {} s on its clock on",
-                seconds(i128::from(latest) - i128::from(earliest)),
-                seconds(i128::from(earliest))
+                "no event lies in the time range: they lie from {} s to {} s on its clock",
+                seconds(i128::from(earliest)),
+                seconds(i128::from(latest))
             ),
             "--from and --to count in seconds from the first event; with @ before them on the trace's own clock",
         ));
@@ -210,19 +210,48 @@ pub fn choose(
 /// Refuses times that cannot be of one clock, and names the line that is far from the others.
 fn mixed(survey: &Survey, times: [(i64, u64); 2], line_of: &dyn Fn(u64) -> String) -> Result<(), Mistake> {
     let Some([first, last]) = survey.bulk() else { return Ok(()) };
+    let advice =
+        "mend that line, or choose the time that is meant with --from and --to (with @ on the trace's own clock)";
     let span = i128::from(last) - i128::from(first);
     let far = FAR_NS.max(span * 1000);
     let away = |time: i64, edge: i64| (i128::from(time) - i128::from(edge)).abs();
+    let years = |ns: i128| ns as f64 / FAR_NS as f64;
+    if survey.events <= 2 {
+        return Ok(());
+    }
     for ((time, at), edge) in [(times[0], first), (times[1], last)] {
-        if away(time, edge) > far && survey.events > 2 {
+        if away(time, edge) > far {
+            // Of three events the bulk is the one in the middle, which has no span to tell.
+            let others = if span == 0 {
+                format!("at about {} s", seconds(i128::from(edge)))
+            } else {
+                format!("which lie within {} s", seconds(span))
+            };
             return Err(Mistake::new(
                 format!(
-                    "{} is {:.1} years from the others, which lie within {} s: units or clocks are mixed",
+                    "{} is {:.1} years from the others, {others}: units or clocks are mixed",
                     line_of(at),
-                    away(time, edge) as f64 / FAR_NS as f64,
-                    seconds(span)
+                    years(away(time, edge)),
                 ),
-                "mend that line, or choose the time that is meant with --from and --to (with @ on the trace's own clock)",
+                advice,
+            ));
+        }
+    }
+    // Half of a trace in another unit: two heaps, and years of nothing between them.
+    if let Some([before, after]) = survey.longest_gap() {
+        let gap = away(before, after);
+        if gap > FAR_NS.max((away(times[0].0, times[1].0) - gap) * 1000) {
+            return Err(Mistake::new(
+                format!(
+                    "some events end at {} s and the others begin at {} s, {:.1} years later: units or clocks are mixed; the \
+                     earliest event is {}, the latest {}",
+                    seconds(i128::from(before)),
+                    seconds(i128::from(after)),
+                    years(gap),
+                    line_of(times[0].1),
+                    line_of(times[1].1),
+                ),
+                advice,
             ));
         }
     }

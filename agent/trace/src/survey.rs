@@ -147,6 +147,15 @@ impl Survey {
         Some(greatest)
     }
 
+    /// The longest time without an event among those sampled: the last time before it and the first one after it.
+    #[must_use]
+    pub fn longest_gap(&self) -> Option<[i64; 2]> {
+        let mut sample = self.sample.clone();
+        sample.sort_unstable();
+        let gaps = sample.windows(2).map(|pair| [pair[0], pair[1]]);
+        gaps.max_by_key(|[before, after]| i128::from(*after) - i128::from(*before))
+    }
+
     /// The time between which the bulk of the events lies: 98 of 100 of those sampled.
     #[must_use]
     pub fn bulk(&self) -> Option<[i64; 2]> {

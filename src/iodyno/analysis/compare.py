@@ -71,9 +71,9 @@ def difference(first: Estimate, second: Estimate) -> Estimate:
         reason = first.missing or second.missing
         return Estimate(None, None, None, 0, first.unit, "none", missing=reason)
     step, n = second.estimate - first.estimate, min(first.n, second.n)
-    if first.low is None or first.high is None or second.low is None or second.high is None:
+    if first.reach is None or second.reach is None:
         return Estimate(step, None, None, n, first.unit, "difference of two estimates without intervals")
-    half = hypot(first.high - first.low, second.high - second.low) / 2
+    half = hypot(first.reach, second.reach)
     return Estimate(step, step - half, step + half, n, first.unit, "difference of two estimates")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import labels_of
-from iodyno.analysis.interval import estimate
+from iodyno.analysis.interval import NOT_NEGATIVE, estimate
 from iodyno.analysis.storage import classes
 from iodyno.core.outcome import Estimate
 
@@ -139,11 +139,33 @@ def _flowop(trials: Sequence[Trial], name: str, each: Sequence[Mapping[str, Any]
         sum(one["bytes"] for one in each),
         sum(one["errors"] for one in each),
         next((one["first_error"] for one in each if one.get("first_error")), None),
-        estimate([classes.operations_per_s(t, name=name) for t in trials], "1/s", where=where),
-        estimate([classes.bytes_per_s(t, name=name) for t in trials], "B/s", where=where),
-        estimate([classes.service_time_mean(t, name=name) for t in trials], "ns", where=where),
-        estimate([classes.service_time_quantile(t, q=0.5, name=name) for t in trials], "ns", where=where),
-        estimate([classes.service_time_quantile(t, q=0.99, name=name) for t in trials], "ns", where=where),
+        estimate(
+            [classes.operations_per_s(t, name=name) for t in trials],
+            "1/s",
+            where=where,
+            possible=NOT_NEGATIVE,
+        ),
+        estimate(
+            [classes.bytes_per_s(t, name=name) for t in trials], "B/s", where=where, possible=NOT_NEGATIVE
+        ),
+        estimate(
+            [classes.service_time_mean(t, name=name) for t in trials],
+            "ns",
+            where=where,
+            possible=NOT_NEGATIVE,
+        ),
+        estimate(
+            [classes.service_time_quantile(t, q=0.5, name=name) for t in trials],
+            "ns",
+            where=where,
+            possible=NOT_NEGATIVE,
+        ),
+        estimate(
+            [classes.service_time_quantile(t, q=0.99, name=name) for t in trials],
+            "ns",
+            where=where,
+            possible=NOT_NEGATIVE,
+        ),
         max(greatest, default=None),
     )
 
@@ -157,9 +179,13 @@ def _together(trials: Sequence[Trial], flowops: Sequence[FoundFlowop]) -> Togeth
 
     return Together(
         sum(f.operations for f in flowops if f.call not in NO_OPERATION),
-        estimate([classes.operations_per_s(t) for t in trials], "1/s", where="all flowops"),
+        estimate(
+            [classes.operations_per_s(t) for t in trials], "1/s", where="all flowops", possible=NOT_NEGATIVE
+        ),
         of(READS),
         of(WRITES),
-        estimate([classes.bytes_per_s(t) for t in trials], "B/s", where="all flowops"),
-        estimate([classes.service_time_mean(t) for t in trials], "ns", where="all flowops"),
+        estimate([classes.bytes_per_s(t) for t in trials], "B/s", where="all flowops", possible=NOT_NEGATIVE),
+        estimate(
+            [classes.service_time_mean(t) for t in trials], "ns", where="all flowops", possible=NOT_NEGATIVE
+        ),
     )

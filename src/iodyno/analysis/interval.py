@@ -27,12 +27,24 @@ width).
 _INTERVALS_LEAST = 4
 
 
-def estimate(measured: Sequence[Measured], unit: str, *, where: str = "", seed: int = 0) -> Estimate:
+NOT_NEGATIVE = (0.0, None)
+"""Where the true value of a count, a rate or a time must lie."""
+
+
+def estimate(
+    measured: Sequence[Measured],
+    unit: str,
+    *,
+    where: str = "",
+    seed: int = 0,
+    possible: tuple[float | None, float | None] = (None, None),
+) -> Estimate:
     """The outcome over the trials of a point.
 
     Two trials or more: mean and t interval. One: batch means, or the bootstrap for a quantile. None: no
     estimate, and why. `seed` fixes the bootstrap. What the trials have in common is added in quadrature, as an
-    expanded uncertainty with coverage factor 1.96 (JCGM 100:2008, 6.2).
+    expanded uncertainty with coverage factor 1.96 (JCGM 100:2008, 6.2). Of the interval, what lies outside of `possible` is cut
+    off, and the method says so: it holds a true value from there as often as before.
     """
     known = [m for m in measured if m.value is not None]
     if not known:
@@ -50,6 +62,8 @@ def estimate(measured: Sequence[Measured], unit: str, *, where: str = "", seed: 
     if low is not None and high is not None and shared:
         middle = fmean(values)
         low, high = middle - math.hypot(middle - low, shared), middle + math.hypot(high - middle, shared)
+    low, high, ends = _within(low, high, values, possible)
+    notes = "; ".join(filter(None, (ends, notes)))
     sampling = max(m.sampling_error for m in known)
     if sampling:
         error = f"{100 * sampling:.2g} points" if unit == "1" else f"{sampling:.2g} {unit}"
@@ -71,6 +85,24 @@ def estimate(measured: Sequence[Measured], unit: str, *, where: str = "", seed: 
         assumptions=(*more, *assumptions),
         warnings=tuple(warnings),
     )
+
+
+def _within(
+    low: float | None,
+    high: float | None,
+    values: Sequence[float],
+    possible: tuple[float | None, float | None],
+) -> tuple[float | None, float | None, str]:
+    """The interval without what is impossible, and how that is said; as it is where what was measured is so itself."""
+    least, most = possible
+    ends = []
+    if least is not None and low is not None and low < least <= min(values):
+        low = least
+        ends.append(f"cut off at {least:g}, below which there is nothing")
+    if most is not None and high is not None and high > most >= max(values):
+        high = most
+        ends.append(f"cut off at {most:g}, the whole")
+    return low, high, "; ".join(ends)
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float]:

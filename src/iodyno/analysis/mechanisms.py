@@ -13,7 +13,7 @@ from functools import partial
 from iodyno.analysis import flows
 from iodyno.analysis.compare import leaves_out_one, ratio_estimate
 from iodyno.analysis.dataset import HostData, Reading, Trial
-from iodyno.analysis.interval import estimate
+from iodyno.analysis.interval import NOT_NEGATIVE, estimate
 from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.core.outcome import Estimate
 
@@ -70,7 +70,9 @@ def mechanisms(trials: Sequence[Trial], hosts: Iterable[str], *, seed: int = 0) 
             roles = {trial.hosts[host].role for trial in mine}
             if not kind.role or kind.role in roles:
                 values = [kind.measure(trial, host) for trial in mine]
-                found.append(Mechanism(kind, host, estimate(values, kind.unit, seed=seed)))
+                found.append(
+                    Mechanism(kind, host, estimate(values, kind.unit, seed=seed, possible=NOT_NEGATIVE))
+                )
     return found
 
 

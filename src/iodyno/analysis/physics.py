@@ -98,9 +98,7 @@ def check_point(
 
 def _half_width(found: Estimate) -> float:
     """Half of the interval over the estimate; 0 without an interval."""
-    if found.low is None or found.high is None or not found.estimate:
-        return 0.0
-    return (found.high - found.low) / 2 / abs(found.estimate)
+    return found.reach / abs(found.estimate) if found.reach is not None and found.estimate else 0.0
 
 
 def tick_accounting(host: str, accounting: Accounting, cpus: int, measured_ns: int) -> Doubt | None:

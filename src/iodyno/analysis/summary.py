@@ -332,6 +332,7 @@ def _points(
                 unit_of(name),
                 where=where,
                 seed=seed,
+                possible=OUTCOMES[name.rpartition(".")[2]].possible,
             )
             for name in names
         }

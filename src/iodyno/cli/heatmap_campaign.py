@@ -136,9 +136,12 @@ def _groups(
         for trial in trials:
             if trial.point in points:
                 grouped.setdefault(points[trial.point].levels[by], []).append(trial)
-        ordered = sorted(grouped.items(), key=lambda each: (isinstance(each[0], str), each[0]))
+        # As the experiment has its levels.
+        levels = next(factor.levels for factor in summary.factors if factor.name == by)
         return [
-            (f"{by}={points[members[0].point].labels.get(by, level)}", members) for level, members in ordered
+            (f"{by}={points[grouped[level][0].point].labels.get(by, level)}", grouped[level])
+            for level in levels
+            if level in grouped
         ]
     if options["trial"] is not None:
         return [(f"trial {trials[0].name}", list(trials))] if trials else []

@@ -258,3 +258,10 @@ class Estimate:
     assumptions: tuple[str, ...] = ()
     warnings: tuple[Doubt, ...] = ()
     missing: str | None = None
+
+    @property
+    def reach(self) -> float | None:
+        """The longer side of the interval, in the unit: its half-width before an end was cut off; None without one."""
+        if self.estimate is None or self.low is None or self.high is None:
+            return None
+        return max(self.estimate - self.low, self.high - self.estimate)

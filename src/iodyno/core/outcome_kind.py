@@ -5,6 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+_SHARES = (
+    "cpu_",
+    "device_busy",
+    "loss_",
+    "missed_arrivals",
+    "rwnd_limited",
+    "sndbuf_limited",
+    "connection_fairness",
+    "fairness",
+)
+"""How the names of outcomes begin that are parts of a whole."""
+
 
 @dataclass(frozen=True)
 class OutcomeKind:
@@ -19,3 +31,12 @@ class OutcomeKind:
     per_host: bool = False
     of_trial: bool = False
     better: Literal["higher", "lower", "none"] = "none"
+
+    @property
+    def possible(self) -> tuple[float | None, float | None]:
+        """Between what its true value must lie: nothing takes less than no time, no share is more than the whole.
+
+        Other tasks may give way to a load, and so have less than their background: what they take has no lower end.
+        """
+        whole = 1.0 if self.unit == "1" and self.name.startswith(_SHARES) else None
+        return (None if "_other_" in self.name and self.unit != "1" else 0.0), whole

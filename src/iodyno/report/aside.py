@@ -1,7 +1,8 @@
-"""Parts of a page that nobody reads before opening them: the first ones stand in it as they are, the others lie in it compressed.
+"""Parts of a page that nobody reads before opening them: they stand in it as they are as long as it has room for them.
 
-A campaign of many points has the same tables for each. Compressed they are a tenth, and the script puts each where it belongs as
-soon as the page is shown; who reads without scripts has the first ones, and is told where the others are to be had.
+Who reads without scripts has all of a page that is not too large. In a large one the numbers come first, then the pictures that
+begin closed; what finds no room lies in it compressed to a tenth, and the script puts each part where it belongs as soon as the
+page is shown.
 """
 
 from __future__ import annotations
@@ -9,26 +10,47 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-ROOM_BYTES = {"functions": 60_000, "maps": 40_000, "evidence": 30_000, "outcomes": 60_000, "windows": 130_000}
-"""Markup of each kind that stands in the page as it is (chosen: together a third of the 1.1 MB that a page may have)."""
+PAGE_BYTES = 1_350_000
+"""What a page may have (chosen: a tenth below the 1.5 MB that a report of fifty trials is to stay in)."""
+ORDER = ("outcomes", "evidence", "windows", "maps", "functions", "graphs", "panels")
+"""Kinds of parts in the order in which they get room: numbers before pictures."""
+_COMPRESSED = 0.15
+"""What is left of a part's bytes, as they lie in a page (measured: 0.08 to 0.14)."""
+_LESS = 0.7
+"""By how much room is taken back when a page has become too large all the same."""
+
+_LEAST = 20_000
+"""Less room than that is none (chosen: a part or two)."""
 
 
 @dataclass
 class Aside:
-    """The parts of a page that lie compressed in it, by their names."""
+    """What of a page lies compressed in it. `room`: bytes of each kind that stand in it as they are; None: all do."""
 
-    room: dict[str, int] = field(default_factory=lambda: dict(ROOM_BYTES))
+    room: dict[str, int] | None = None
+    sizes: Counter[str] = field(default_factory=Counter)
     parts: dict[str, str] = field(default_factory=dict)
 
-    def __call__(self, kind: str, name: str, markup: str) -> bool:
-        """Whether a part is put aside, because its kind has no room any more; once it is so, later ones of the kind are too."""
-        self.room[kind] -= len(markup)
+    def fits(self, kind: str, size: int) -> bool:
+        """Whether a part of so many bytes stands in the page; when its kind has no room any more, later ones do not either."""
+        self.sizes[kind] += size
+        if self.room is None:
+            return True
+        self.room[kind] -= size
         if self.room[kind] >= 0:
-            return False
+            return True
         # Else a smaller part would stand between those that need the script.
         self.room[kind] = -1
+        return False
+
+    def __call__(self, kind: str, name: str, markup: str) -> bool:
+        """Whether a part is put aside."""
+        if self.fits(kind, len(markup)):
+            return False
         self.parts[f"{kind}-{name}"] = markup
         return True
 
@@ -36,3 +58,27 @@ class Aside:
         """All parts as JSON, compressed (zlib), in base64, which no symbol can break out of."""
         text = json.dumps(self.parts, ensure_ascii=False, separators=(",", ":"))
         return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def fitted(rendered: Callable[[Aside], str]) -> str:
+    """The page that `rendered` makes, with as many of its parts as it has room for standing in it as they are."""
+    whole = Aside()
+    page = rendered(whole)
+    every = whole.sizes.total()
+    left = max(0.0, PAGE_BYTES - (len(page.encode()) - every) - _COMPRESSED * every)
+    while len(page.encode()) > PAGE_BYTES:
+        page = rendered(Aside(_rooms(left, whole.sizes)))
+        if not left:
+            break
+        # What a part takes in the page is known only when it stands there.
+        left = _LESS * left if left > _LEAST else 0.0
+    return page
+
+
+def _rooms(left: float, sizes: Mapping[str, int]) -> dict[str, int]:
+    """So many bytes handed out to the kinds in their order."""
+    rooms = {}
+    for kind in ORDER:
+        rooms[kind] = int(min(max(left, 0.0), sizes.get(kind, 0)))
+        left -= rooms[kind]
+    return rooms

@@ -12,6 +12,7 @@ from iodyno.analysis.function_study import Contrast, FunctionStudy
 from iodyno.analysis.functions import PointProfile
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.report.flame_graph import graph_data, script
+from iodyno.report.flame_still import still
 from iodyno.report.function_sentences import between_places, why
 from iodyno.report.function_tables import (
     basis_note,
@@ -72,13 +73,14 @@ class PointView:
 
 @dataclass(frozen=True)
 class FunctionSection:
-    """What the template shows. `script` is ours; `data` is base64."""
+    """What the template shows. `script` is ours; `data` is base64; `stills` are the graphs as pictures, by their ids."""
 
     contrasts: list[ContrastView]
     points: list[PointView]
     missing: list[str]
     script: Markup
     data: Markup
+    stills: dict[str, Markup]
 
 
 def function_section(summary: CampaignSummary, study: FunctionStudy) -> FunctionSection | None:
@@ -104,6 +106,7 @@ def function_section(summary: CampaignSummary, study: FunctionStudy) -> Function
         # Written by us: symbols, which are other people's text, are only in the data, as base64.
         Markup(script()),
         Markup(graph_data(trees)),
+        {name: still(title, tree) for name, (title, tree) in trees.items()},
     )
 
 

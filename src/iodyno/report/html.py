@@ -25,7 +25,7 @@ from iodyno.analysis.trial_views import TrialStudy, study_trials
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
 from iodyno.report.answer import answer
-from iodyno.report.aside import Aside
+from iodyno.report.aside import Aside, fitted
 from iodyno.report.cost_model import cost_section
 from iodyno.report.doubts import grouped
 from iodyno.report.figures import FIGURES, cut, draw
@@ -36,7 +36,7 @@ from iodyno.report.function_section import contrast_sentences, function_section
 from iodyno.report.heat_map.sentences import worst_sentence
 from iodyno.report.hints import Hints
 from iodyno.report.json import as_json
-from iodyno.report.layout import layout_of, line_name, place_name
+from iodyno.report.layout import figure_layout, layout_of, line_name, place_name
 from iodyno.report.limiter import Line, lines, name_of, short
 from iodyno.report.method import method_rows
 from iodyno.report.numbers import digits, quantity, with_interval
@@ -129,7 +129,6 @@ def page(
     every = outcome_table(summary)
     study = functions or FunctionStudy()
     found = examine_points(trials.points) if trials else ()
-    panels = trials_section(summary, trials or TrialStudy(), found)
     figures = _figures(summary)
     said = answer(
         summary,
@@ -137,46 +136,50 @@ def page(
         [each["name"] for each in figures if each["section"] != "effects" or _lines(summary) > LINES_MOST],
     )
     sources = [page_script_source(), *([script_source()] if study else [])]
-    return minified(
-        templates.get_template("report.html.j2").render(
-            s=summary,
-            functions=function_section(summary, study),
-            script_sources=" ".join(sources),
-            script=Markup(page_script()),
-            style=Markup(_style("style.css", *(["functions.css"] if study else []))),
-            tiles=tiles(summary),
-            answer=said,
-            script_sentences=[*script_sentences(summary.scripts), *flowop_sentences(summary.programs)],
-            picture=next((figure for figure in figures if figure["name"] == said.picture), None),
-            figures={
-                section: [f for f in figures if f["section"] == section and f["name"] != said.picture]
-                for section in ("cost", "wall", "effects")
-            },
-            cost_model=cost_section(summary.costs) if summary.costs else None,
-            tables=tables,
-            every=every,
-            limiters=_limiters(summary),
-            limiter_name=name_of,
-            tier_note=tier_note(summary),
-            observer=observer_note(summary),
-            panels=panels,
-            trials=[_trial_row(summary, trial, panels.panels if panels else {}) for trial in summary.trials],
-            failed=[trial for trial in summary.trials if trial.status != "finished"],
-            hosts=[(host, host_facts(host)) for host in summary.hosts],
-            doubts=grouped(summary),
-            cost=cost_outcome(summary),
-            method=method_rows(summary),
-            json_data=_packed(as_json(summary, indent=None, digits=_DIGITS)),
-            rerun=f"iodyno run experiment.yaml{' --quick' if summary.quick else ''}",
-            experiment_data=_download(summary.experiment_text, "text/yaml"),
-            quantity=quantity,
-            percent=_percent,
-            option=_option,
-            spans=_spans,
-            hints=Hints(),
-            aside=Aside(),
-        )
-    )
+
+    held = {
+        "s": summary,
+        "functions": function_section(summary, study),
+        "script_sources": " ".join(sources),
+        "script": Markup(page_script()),
+        "style": Markup(_style("style.css", *(["functions.css"] if study else []))),
+        "tiles": tiles(summary),
+        "answer": said,
+        "script_sentences": [*script_sentences(summary.scripts), *flowop_sentences(summary.programs)],
+        "picture": next((figure for figure in figures if figure["name"] == said.picture), None),
+        "figures": {
+            section: [f for f in figures if f["section"] == section and f["name"] != said.picture]
+            for section in ("cost", "wall", "effects")
+        },
+        "cost_model": cost_section(summary.costs) if summary.costs else None,
+        "tables": tables,
+        "every": every,
+        "limiters": _limiters(summary),
+        "limiter_name": name_of,
+        "tier_note": tier_note(summary),
+        "observer": observer_note(summary),
+        "failed": [trial for trial in summary.trials if trial.status != "finished"],
+        "hosts": [(host, host_facts(host)) for host in summary.hosts],
+        "doubts": grouped(summary),
+        "cost": cost_outcome(summary),
+        "method": method_rows(summary),
+        "json_data": _packed(as_json(summary, indent=None, digits=_DIGITS)),
+        "rerun": f"iodyno run experiment.yaml{' --quick' if summary.quick else ''}",
+        "experiment_data": _download(summary.experiment_text, "text/yaml"),
+        "quantity": quantity,
+        "percent": _percent,
+        "option": _option,
+        "spans": _spans,
+    }
+    template = templates.get_template("report.html.j2")
+
+    def rendered(aside: Aside) -> str:
+        panels = trials_section(summary, trials or TrialStudy(), found, fits=aside.fits)
+        drawn = panels.panels if panels else {}
+        rows = [_trial_row(summary, trial, drawn) for trial in summary.trials]
+        return minified(template.render(held, panels=panels, trials=rows, hints=Hints(), aside=aside))
+
+    return fitted(rendered)
 
 
 def _style(*names: str) -> str:
@@ -187,7 +190,7 @@ def _style(*names: str) -> str:
 
 def _lines(summary: CampaignSummary) -> int:
     """How many lines a figure over the points has."""
-    layout = layout_of(summary)
+    layout = figure_layout(summary)
     return len({line_name(layout, point) for point in summary.points})
 
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.factor import VARIANT
 from iodyno.core.workload import Level
 
+SERIES_MOST = 7
+"""Lines of a figure that are told apart: as many as there are colours that stay apart (Okabe and Ito 2008)."""
 SHORT = {"connections": "#conn", "window": "Wnd", "size": "size"}
 """Column heads of the tables of 2008, where they have one."""
 
@@ -51,6 +54,22 @@ def layout_of(summary: CampaignSummary) -> Layout:
     return Layout(along, section, tuple(factor for factor in others if factor is not section))
 
 
+def figure_layout(summary: CampaignSummary) -> Layout:
+    """The layout of a figure: that of the tables, unless its lines are more than can be told apart and a factor of names has
+    rows for them."""
+    layout = layout_of(summary)
+    if layout.along is None or prod(len(factor.levels) for factor in layout.lines) <= SERIES_MOST:
+        return layout
+    names = max((f for f in layout.lines if not f.numeric), key=lambda f: len(f.levels), default=None)
+    if names is None:
+        return layout
+    others = tuple(factor for factor in layout.factors if factor is not names)
+    if prod(len(factor.levels) for factor in others) > SERIES_MOST:
+        return layout
+    section = others[0] if others else None
+    return Layout(names, section, others[1:])
+
+
 def sections(summary: CampaignSummary, layout: Layout) -> Iterator[tuple[Level | None, list[PointSummary]]]:
     """The points of each level of the section factor, sorted by the rest and then along."""
     order = [*layout.rest, *([layout.along] if layout.along else [])]
@@ -66,8 +85,8 @@ def sections(summary: CampaignSummary, layout: Layout) -> Iterator[tuple[Level |
 
 
 def line_name(layout: Layout, point: PointSummary) -> str:
-    """What tells the point's line from others: `64KiB`, or `64KiB, nagle on`."""
-    if len(layout.lines) == 1:
+    """What tells the point's line from others: `64KiB`, a name alone, or `64KiB, nagle on`."""
+    if len(layout.lines) == 1 and (not layout.lines[0].numeric or layout.lines[0].name == "size"):
         return point.labels[layout.lines[0].name]
     return ", ".join(
         point.labels[f.name] if f.name == "size" else f"{f.name.replace('_', ' ')} {point.labels[f.name]}"

@@ -182,7 +182,8 @@ def _along(summary: CampaignSummary, layout: Layout, outcome: str, what: str) ->
         cases.append((name, change(first.outcomes[outcome], last.outcomes[outcome])))
         text = _step(first, last, outcome, along)
         climbs = [change(lowest.outcomes[outcome], end.outcomes[outcome]).verdict for end in (first, last)]
-        if climbs == ["rises", "rises"]:
+        # Between two names there is nothing that an outcome could dip through.
+        if along.numeric and climbs == ["rises", "rises"]:
             text = f"{_step(first, lowest, outcome, along)}, then {_step(lowest, last, outcome, along)}"
             dips.append(f"at {place_name(lowest, [along])}" + (f" ({name})" if name else ""))
         details.append(f"{name}: {text}" if name else text)
@@ -250,6 +251,8 @@ def _from_to(summary: CampaignSummary, factor: FactorLevels) -> str:
     if factor.name == "connections":
         return f"From {labels[0]} to {labels[-1]} connections"
     name = "message size" if factor.name == "size" else factor.name.replace("_", " ")
+    if not factor.numeric:
+        return f"With {name} {labels[-1]} in the place of {labels[0]}"
     return f"From {name} {labels[0]} to {labels[-1]}"
 
 

@@ -1,47 +1,40 @@
 """Draws panels as SVG: axes, lines, error bars, labels. Colours come from the page (`--s0`, `--ink`, ...).
 
-A panel is drawn on 560 x 370 units, so that its text stays readable at 400 pixels and does not shout at 1400.
-Every series has a colour, a shape and a dash, so that none of them is needed alone.
+Lines join the levels of a quantity only: where the places are names, `dots` draws.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
+from iodyno.report.figures import dots
+from iodyno.report.figures.legend import ROW, legend, rows_of
 from iodyno.report.figures.panel import Axis, Curve, CurvePanel, Figure, Panel, Series
-
-WIDTH, HEIGHT = 560, 370
-LEFT, TOP, BOTTOM = 62, 58, 56
-_LETTER = 7.2
-"""Width of a letter at font size 13 (chosen: a bit more than system fonts have)."""
-DASHES = ("", "7 4", "2 3", "9 3 2 3", "12 4", "4 4", "1 4")
-
-
-@dataclass(frozen=True)
-class Span:
-    """Maps values of an axis to units of the drawing."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-    log: bool = False
-
-    def __call__(self, value: float) -> float:
-        """Where the value lies, in units of the drawing."""
-        low, high, at = self.low, self.high, value
-        if self.log:
-            low, high, at = math.log10(low), math.log10(high), math.log10(max(value, self.low))
-        share = (at - low) / (high - low) if high > low else 0.5
-        return round(self.start + share * (self.end - self.start), 1)
+from iodyno.report.figures.spans import (
+    BOTTOM,
+    DASHES,
+    HEIGHT,
+    LEFT,
+    LETTER,
+    TOP,
+    WIDTH,
+    Span,
+    linear_ticks,
+    log_ticks,
+    marker,
+    short,
+)
 
 
 def draw(figure: Figure) -> list[str]:
     """An SVG for each panel; panels that show one unit have one y range."""
-    return [_panel(panel, _y_range([p for p in figure.panels if p.y == panel.y])) for panel in figure.panels]
+    drawn = []
+    for panel in figure.panels:
+        values = _y_range([other for other in figure.panels if other.y == panel.y])
+        drawn.append(dots.draw(panel, values) if panel.x.nominal else _panel(panel, values))
+    return drawn
 
 
 def cut(figure: Figure) -> bool:
@@ -54,54 +47,11 @@ def cut(figure: Figure) -> bool:
     return False
 
 
-def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round values from `low` to `high`, 1, 2 or 5 times a power of ten apart."""
-    if high <= low:
-        return [low]
-    rough = (high - low) / most
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-    first = math.ceil(low / step - 1e-9)
-    return [round(tick * step, 12) for tick in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, with 2 and 5 times them when there are few."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    factors = (1, 2, 5) if len(powers) <= 4 else (1,)
-    ticks = [factor * 10.0**power for power in powers for factor in factors]
-    return [tick for tick in ticks if low <= tick <= high]
-
-
-def short(value: float) -> str:
-    """A tick's label: `6k`, `0.5`, `20`."""
-    for factor, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= factor:
-            return f"{value / factor:.6g}{suffix}"
-    return f"{value:.6g}"
-
-
-def marker(style: int, x: float, y: float, size: float = 4.5) -> str:
-    """The shape of a series, filled with its colour."""
-    s = size
-    shapes = (
-        f'<circle cx="{x}" cy="{y}" r="{s}"/>',
-        f'<rect x="{x - s:.1f}" y="{y - s:.1f}" width="{2 * s}" height="{2 * s}"/>',
-        f'<path d="M{x} {y - 1.3 * s:.1f}l{1.2 * s:.1f} {2.2 * s:.1f}h{-2.4 * s:.1f}z"/>',
-        f'<path d="M{x} {y - 1.4 * s:.1f}l{1.4 * s:.1f} {1.4 * s:.1f}l{-1.4 * s:.1f} {1.4 * s:.1f}'
-        f'l{-1.4 * s:.1f} {-1.4 * s:.1f}z"/>',
-        f'<path d="M{x} {y + 1.3 * s:.1f}l{1.2 * s:.1f} {-2.2 * s:.1f}h{-2.4 * s:.1f}z"/>',
-        f'<path class="open" d="M{x - s:.1f} {y - s:.1f}l{2 * s} {2 * s}m0 {-2 * s}l{-2 * s} {2 * s}"/>',
-        f'<path class="open" d="M{x - s:.1f} {y}h{2 * s}m{-s} {-s}v{2 * s}"/>',
-    )
-    return shapes[style % len(shapes)]
-
-
 def _panel(panel: Panel, y_range: tuple[float, float]) -> str:
     direct = len(panel.series) > 1 and max(len(series.label) for series in panel.series) <= 10
-    right = 14 + (max(len(series.label) for series in panel.series) * _LETTER + 14 if direct else 6)
-    legend = [] if direct or len(panel.series) < 2 else _legend_rows(panel.series)
-    height = HEIGHT + 20 * len(legend)
+    right = 14 + (max(len(series.label) for series in panel.series) * LETTER + 14 if direct else 6)
+    named = [] if direct or len(panel.series) < 2 else rows_of(panel.series)
+    height = HEIGHT + ROW * len(named)
     bottom = HEIGHT - BOTTOM
     x = _x_span(panel.x, LEFT + 12, WIDTH - right - 12)
     y = Span(*y_range, bottom, TOP, log=panel.y.kind == "log")
@@ -120,7 +70,7 @@ def _panel(panel: Panel, y_range: tuple[float, float]) -> str:
         parts += _series(series, x, y, dodge, joined=not _curves(panel))
     if direct:
         parts += _direct_labels(panel.series, y, WIDTH - right + 8)
-    parts += _legend(legend, HEIGHT + 4)
+    parts += legend(named, HEIGHT + 4)
     return "".join([*parts, "</svg>"])
 
 
@@ -172,7 +122,7 @@ def _x_axis(axis: Axis, x: Span, bottom: float) -> list[str]:
     ]
     for at, text in shown:
         parts.append(f'<path class="base" d="M{at} {bottom}v5"/>')
-        half = len(text) * _LETTER / 2
+        half = len(text) * LETTER / 2
         if at - half > free:
             parts.append(f'<text x="{at}" y="{bottom + 20}" class="tick mid">{escape(text)}</text>')
             free = at + half + 3
@@ -258,32 +208,3 @@ def _direct_labels(series: Sequence[Series], y: Span, left: float) -> list[str]:
         f'<text x="{left + 13:.0f}" y="{place + 4.5:.1f}" class="name">{escape(one.label)}</text></g>'
         for place, (_, one) in zip(places, ends, strict=True)
     ]
-
-
-def _legend_rows(series: Sequence[Series]) -> list[list[Series]]:
-    rows: list[list[Series]] = [[]]
-    used = 0.0
-    for one in series:
-        width = len(one.label) * _LETTER + 60
-        if rows[-1] and used + width > WIDTH:
-            rows.append([])
-            used = 0.0
-        rows[-1].append(one)
-        used += width
-    return rows
-
-
-def _legend(rows: Sequence[Sequence[Series]], top: float) -> list[str]:
-    parts = []
-    for number, row in enumerate(rows):
-        at, line = 8.0, top + 20 * number + 4
-        for one in row:
-            dash = DASHES[one.style % len(DASHES)]
-            dashed = f' stroke-dasharray="{dash}"' if dash else ""
-            parts.append(
-                f'<g class="s{one.style % len(DASHES)}"><path class="line" d="M{at} {line}h28"{dashed}/>'
-                f"{marker(one.style, at + 14, line, 4)}"
-                f'<text x="{at + 36}" y="{line + 4.5}" class="name">{escape(one.label)}</text></g>'
-            )
-            at += len(one.label) * _LETTER + 60
-    return parts

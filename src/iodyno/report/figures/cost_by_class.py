@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from iodyno.analysis.cpu_classes import NAMES
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary
-from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.report.figures.panel import factor_title, interval_note
 from iodyno.report.figures.stacks import REST, Layer, Stack, StackFigure, StackPanel
-from iodyno.report.layout import Layout, layout_of, line_name, place_name
+from iodyno.report.layout import Layout, figure_layout, line_name, place_name
 from iodyno.report.numbers import between
 
 ORDER = ("usr", "sys", "softirq", "irq", "other")
@@ -51,7 +50,7 @@ def _of_operations(point: PointSummary) -> dict[str, Estimate]:
 
 
 def _figure(summary: CampaignSummary) -> StackFigure | None:
-    layout = layout_of(summary)
+    layout = figure_layout(summary)
     hosts = [host for host in summary.hosts if any(_known(point, host) for point in summary.points)]
     if not hosts:
         return None
@@ -75,7 +74,7 @@ def _figure(summary: CampaignSummary) -> StackFigure | None:
         return None
     one_scale = max(tops) <= _ONE_SCALE * min(tops)
     panels = tuple(
-        StackPanel(p.title, p.x_title, p.y_title, p.stacks, max(tops) if one_scale else top, p.notes)
+        replace(p, top=max(tops) if one_scale else top)
         for row, top in zip(rows, tops, strict=True)
         for p in row
     )
@@ -124,20 +123,26 @@ def _of_line(layout: Layout, host: HostSummary, name: str, points: Sequence[Poin
         f", {name} messages" if layout.lines and [f.name for f in layout.lines] == ["size"] else f", {name}"
     )
     notes = []
-    for together in along.together if along.name != VARIANT else ():
+    for together in along.together if along.numeric else ():
         texts = [point.labels.get(together) for point in shown]
         for number in range(1, len(texts)):
             if texts[number] != texts[number - 1]:
                 notes.append((number, f"{together} {texts[number - 1]} | {texts[number]}"))
     return StackPanel(
-        f"{_host_name(host)}{what if name else ''}", factor_title(along), _Y, stacks, 0.0, tuple(notes)
+        f"{_host_name(host)}{what if name else ''}",
+        factor_title(along),
+        _Y,
+        stacks,
+        0.0,
+        tuple(notes),
+        named=not along.numeric,
     )
 
 
 def _of_hosts(summary: CampaignSummary, hosts: Sequence[HostSummary]) -> StackPanel:
     point = next(point for point in summary.points if any(_known(point, host) for host in hosts))
     stacks = tuple(_stack(point, host, _host_name(host), host.name) for host in hosts if _known(point, host))
-    return StackPanel("both hosts" if len(stacks) > 1 else hosts[0].name, "", _Y, stacks, 0.0)
+    return StackPanel("both hosts" if len(stacks) > 1 else hosts[0].name, "", _Y, stacks, 0.0, named=True)
 
 
 _Y = "CPU time, ns per KiB"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from iodyno.analysis.cost_model.variation import EffectLine
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.report.cost_model import SHARE_LEAST, outcome_words, share_of, shown_share, unit_scale
-from iodyno.report.figures.panel import SERIES_MOST, Axis, Figure, Kind, Mark, Panel, Series
+from iodyno.report.figures.panel import Axis, Figure, Kind, Mark, Panel, Series
+from iodyno.report.layout import SERIES_MOST
 from iodyno.report.numbers import Scale, digits
 
 PAIRS_MOST = 4
@@ -36,7 +37,8 @@ def figure(summary: CampaignSummary) -> Figure | None:
     )
     caption = (
         "The model along the levels measured; the other factors stand at the middle of their ranges, or an even mix. Bars are"
-        f" 95 % intervals of the mean. Lines that are not parallel are an interaction.{more}"
+        f" 95 % intervals of the mean. Where lines are not parallel, or dots of two colours not equally far apart in every row,"
+        f" factors interact.{more}"
     )
     return Figure(f"What each factor does to {outcome_words(study)}", caption, tuple(panels))
 

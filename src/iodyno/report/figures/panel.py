@@ -9,7 +9,7 @@ from typing import Literal
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, unit_of
 from iodyno.core.factor import VARIANT
-from iodyno.report.layout import layout_of, line_name
+from iodyno.report.layout import figure_layout, line_name
 from iodyno.report.numbers import Scale, between, scale_of
 
 Kind = Literal["linear", "log", "category"]
@@ -17,8 +17,6 @@ Kind = Literal["linear", "log", "category"]
 # Chosen: from here on, equal distances on a linear axis hide the small end.
 _LOG_FROM_X = 20
 _LOG_FROM_Y = 30
-SERIES_MOST = 7
-"""As many as there are colours that stay apart (Okabe and Ito 2008)."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """Marks joined by a line. `style` tells colour, shape and dash, the same in all panels."""
+    """Marks of one colour, shape and dash (`style`, the same in all panels); joined by a line where x is a quantity."""
 
     label: str
     style: int
@@ -58,6 +56,11 @@ class Axis:
     title: str
     kind: Kind
     places: tuple[tuple[float, str], ...] = ()
+
+    @property
+    def nominal(self) -> bool:
+        """Whether its places are names, in the order given: between two of them there is nothing, so no line joins them."""
+        return self.kind == "category"
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
 
     All panels have one scale and one unit. Empty when there are fewer than two points with an estimate.
     """
-    layout = layout_of(summary)
+    layout = figure_layout(summary)
     along = layout.along
     if along is None:
         return ()
@@ -115,7 +118,7 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
     x = Axis(
         _x_title(along),
         x_kind,
-        tuple(zip(places.values(), summary.factor_labels[along.name], strict=True)),
+        tuple(zip(places.values(), _level_names(summary, along), strict=True)),
     )
     panels = []
     for outcome, title in outcomes.items():
@@ -163,8 +166,8 @@ def _changes(
     summary: CampaignSummary, along: FactorLevels, places: dict[int | bool | str, float]
 ) -> Iterable[tuple[float, str]]:
     """Where a parameter that is set together with the main factor takes another level."""
-    if along.name == VARIANT:
-        # Its levels are names of such sets: every line between two of them would have a text for each parameter.
+    if not along.numeric:
+        # Between two names there is no place for a rule: the names say it themselves.
         return
     by_level = {point.levels[along.name]: point for point in summary.points}
     for name in along.together:
@@ -178,6 +181,21 @@ def _changes(
                     middle = (places[before[0]] + places[level]) / 2
                 yield middle, f"{name} {before[1]} | {now}"
             before = (level, now) if now is not None else before
+
+
+def _level_names(summary: CampaignSummary, along: FactorLevels) -> list[str]:
+    """The levels as the axis has them: names with what is set together with them, but for a variant, which names just that."""
+    labels = summary.factor_labels[along.name]
+    if along.numeric or along.name == VARIANT:
+        return list(labels)
+    by_level = {point.levels[along.name]: point.labels for point in summary.points}
+    beside = (
+        ", ".join(
+            f"{name} {by_level[level][name]}" for name in along.together if name in by_level.get(level, {})
+        )
+        for level in along.levels
+    )
+    return [f"{label} ({more})" if more else label for label, more in zip(labels, beside, strict=True)]
 
 
 def _x_kind(along: FactorLevels) -> Kind:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from iodyno.report.figures.axes import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Span, linear_ticks, marker, short
+from iodyno.report.figures.spans import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Span, linear_ticks, marker, short
 
 _LETTER = 6.6
 _LINE = 15.0

@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from iodyno.report.figures.axes import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Span, linear_ticks, short
+from iodyno.report.figures.spans import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Span, linear_ticks, short
+from iodyno.report.heat_map.layout import wrapped
 
 _LETTER = 7.2
 _LEGEND_LETTER = 6.7
 """Width of a letter at font size 13: on an axis with room to spare, in a legend as system fonts have it."""
 _GAP = 0.28
 """Share of a bar's place that stays free."""
+_SLANTED_MOST = 16
+"""Letters of a name that stands on a slant (chosen: that of the first bar then ends within the drawing)."""
 REST = 5
 """Style of what no class accounts for: an outline."""
 
@@ -45,7 +48,10 @@ class Stack:
 
 @dataclass(frozen=True)
 class StackPanel:
-    """Bars on one pair of axes that goes up to `top`. `notes` are texts over the bars from the one of that number."""
+    """Bars on one pair of axes that goes up to `top`. `notes` are texts over the bars from the one of that number.
+
+    `named`: the bars' labels are names, of which none may be left out; those of numbers may, as ticks are.
+    """
 
     title: str
     x_title: str
@@ -53,6 +59,7 @@ class StackPanel:
     stacks: tuple[Stack, ...]
     top: float
     notes: tuple[tuple[int, str], ...] = ()
+    named: bool = False
 
     @property
     def legend(self) -> list[Layer]:
@@ -85,12 +92,15 @@ def cut(figure: StackFigure) -> bool:
 def _panel(panel: StackPanel) -> str:
     rows = _legend_rows(panel.legend)
     bottom, right = HEIGHT - BOTTOM, WIDTH - 14
+    step = (right - LEFT) / len(panel.stacks)
+    labels, deep = _labels(panel, step, bottom)
+    below = HEIGHT + deep - (0 if panel.x_title else 18)
     y = Span(0.0, panel.top, bottom, TOP)
     said = (
         f"{panel.title}: {panel.y_title} by class against {panel.x_title or 'host'}, {len(panel.stacks)} bars"
     )
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 22 * len(rows) - (0 if panel.x_title else 18)}" role="img" '
+        f'<svg viewBox="0 0 {WIDTH} {below + 22 * len(rows)}" role="img" '
         f'aria-label="{escape(said, quote=True)}" class="fig stacks">',
         f'<text x="4" y="18" class="head">{escape(panel.title)}</text>',
         f'<text x="4" y="38" class="axis">{escape(panel.y_title)}</text>',
@@ -99,18 +109,10 @@ def _panel(panel: StackPanel) -> str:
         rule = "base" if tick == 0 else "grid"
         parts.append(f'<path class="{rule}" d="M{LEFT} {y(tick)}H{right}"/>')
         parts.append(f'<text x="{LEFT - 7}" y="{y(tick) + 4.5:.1f}" class="tick end">{short(tick)}</text>')
-    step = (right - LEFT) / len(panel.stacks)
     wide = min(step * (1 - _GAP), 64.0)
-    free = -1.0
     for number, stack in enumerate(panel.stacks):
-        middle = LEFT + (number + 0.5) * step
-        parts += _bar(stack, middle, wide, y)
-        half = len(stack.label) * _LETTER / 2
-        if middle - half > free:
-            parts.append(
-                f'<text x="{middle:.1f}" y="{bottom + 20}" class="tick mid">{escape(stack.label)}</text>'
-            )
-            free = middle + half + 3
+        parts += _bar(stack, LEFT + (number + 0.5) * step, wide, y)
+    parts += labels
     # After the bars, whose outline has the colour of the paper.
     parts.append(f'<path class="base" d="M{LEFT} {bottom}H{right}"/>')
     for number, text in panel.notes:
@@ -122,10 +124,30 @@ def _panel(panel: StackPanel) -> str:
     if panel.x_title:
         centre = (LEFT + right) / 2
         parts.append(
-            f'<text x="{centre:.0f}" y="{bottom + 42}" class="axis mid">{escape(panel.x_title)}</text>'
+            f'<text x="{centre:.0f}" y="{bottom + 42 + deep}" class="axis mid">{escape(panel.x_title)}</text>'
         )
-    parts += _legend(rows, HEIGHT + 2 - (0 if panel.x_title else 18))
+    parts += _legend(rows, below + 2)
     return "".join([*parts, "</svg>"])
+
+
+def _labels(panel: StackPanel, step: float, bottom: float) -> tuple[list[str], int]:
+    """The labels of the bars, and what they take below the place of a line of text. Names that are too long to stand side
+    by side stand on a slant."""
+    longest = max(len(stack.label) for stack in panel.stacks)
+    slanted = panel.named and longest * _LETTER > step - 4
+    parts, free = [], -1.0
+    for number, stack in enumerate(panel.stacks):
+        middle = LEFT + (number + 0.5) * step
+        half = len(stack.label) * _LETTER / 2
+        if slanted:
+            at, name = f"{middle + 5:.1f} {bottom + 14}", "".join(wrapped(stack.label, _SLANTED_MOST, 1))
+            turned = f'<text transform="translate({at}) rotate(-35)" class="tick end">{escape(name)}</text>'
+            parts.append(f"<g><title>{escape(stack.label)}</title>{turned}</g>")
+        elif panel.named or middle - half > free:
+            text = f'<text x="{middle:.1f}" y="{bottom + 20}" class="tick mid">{escape(stack.label)}</text>'
+            parts.append(text)
+            free = middle + half + 3
+    return parts, round(0.57 * 6.6 * min(longest, _SLANTED_MOST)) - 4 if slanted else 0
 
 
 def _bar(stack: Stack, middle: float, wide: float, y: Span) -> list[str]:

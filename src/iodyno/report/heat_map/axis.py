@@ -45,6 +45,11 @@ def unit_of(base: str, largest: float) -> Unit:
     return Unit(1.0, "" if base == "count" else base)
 
 
+def units(base: str, unit: Unit) -> list[tuple[float, str]]:
+    """The units of a base, the largest first, each as what one of it is in `unit`."""
+    return [(factor / unit.factor, name) for factor, name in _UNITS.get(base, ())]
+
+
 def show(value: float, unit: Unit, digits: int = 4) -> str:
     """The value in the unit, at most `digits` digits, without its name."""
     shown = value / unit.factor
@@ -70,13 +75,14 @@ def ticks(low: float, high: float, unit: Unit, scale: str, most: int = 8) -> lis
     """Round values from `low` to `high` in the base unit, at most about `most`; decades with 2 and 5 between on a log axis."""
     first, last = low / unit.factor, high / unit.factor
     if scale == "log" and first > 0:
-        found = _log_ticks(first, last, most)
+        found = log_ticks(first, last, most)
         if len(found) >= 2:
             return [tick * unit.factor for tick in found]
-    return [tick * unit.factor for tick in _linear_ticks(first, last, most)]
+    return [tick * unit.factor for tick in linear_ticks(first, last, most)]
 
 
-def _linear_ticks(low: float, high: float, most: int) -> list[float]:
+def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round values from `low` to `high`, 1, 2 or 5 times a power of ten apart, about `most` of them."""
     if not high > low:
         return [low]
     rough = (high - low) / max(1, most)
@@ -86,7 +92,8 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
     return [float(f"{number * step:.12g}") for number in range(first, last + 1)]
 
 
-def _log_ticks(low: float, high: float, most: int) -> list[float]:
+def log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Powers of ten from `low` to `high`, with 2 and 5 (else 3) times them where they are then no more than `most`."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     found: list[float] = []
     for factors in ((1, 2, 5), (1, 3), (1,)):

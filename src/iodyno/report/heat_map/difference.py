@@ -78,7 +78,7 @@ def _legend(picture: Picture, plot: Cells, most: int, names: Sequence[str], top:
     room = min(420.0, plot.width)
     y, half = top + 26, colour.LEVELS // 2
     step = room / (colour.LEVELS + 1)
-    label = "difference of events in a cell (log scale, centred on 0; palest: within chance)"
+    label = "difference of events in a cell (log scale)"
     picture.shapes.append(Words(plot.x, y - 8, label, "axis"))
     for level in range(colour.LEVELS):
         x = plot.x + (level + (1 if level >= half else 0)) * step
@@ -89,4 +89,5 @@ def _legend(picture: Picture, plot: Cells, most: int, names: Sequence[str], top:
         picture.shapes.append(Words(plot.x + at * step, y + 32, text, "tick", "middle"))
     one, two = (wrapped(name, 30, 1)[0] if name.strip() else "?" for name in names)
     picture.shapes.append(Words(plot.x, y + 52, f"blue: more in {two}; orange: more in {one}", "small"))
-    return y + 60
+    picture.shapes.append(Words(plot.x, y + 72, "palest: within chance, two standard deviations", "small"))
+    return y + 80

@@ -16,6 +16,8 @@ from iodyno.report.heat_map.picture import Box, Cells, Overlay, Picture, Stroke,
 
 OVERLAYS = ("p50", "p99", "p99.9", "max")
 """Lines that can lie over a map, with the style of each in this order."""
+_DECADES = 1000
+"""Ratio of a logarithmic axis from which on its ticks name their units (chosen: two units are in it then)."""
 _LETTER = 0.53
 """Width of a letter in parts of the font's size (chosen: a bit more than system fonts have)."""
 
@@ -154,11 +156,13 @@ def lay_out_axes(
 ) -> tuple[Picture, Cells]:
     """Headings, plate and axes, and the plot of cells that belongs on them, which is not yet drawn; `said` is the second line."""
     right = 132.0 if look.marginal else 18.0
-    left, columns = 84.0, max(1, grid.columns)
+    columns = max(1, grid.columns)
+    unit = axis.unit_of(grid.unit, max(abs(grid.edges[0]), abs(grid.edges[-1])))
+    # `> 1000` in the letters of a phone.
+    left = 84.0 if frame.over is None or len(axis.show(grid.edges[-1], unit)) < 4 else 104.0
     width = look.width - left - right if look.box is None else look.box * columns
     height = look.plot_height if look.box is None else look.box * frame.rows
     total = max(width + left + right, 420.0)
-    unit = axis.unit_of(grid.unit, max(abs(grid.edges[0]), abs(grid.edges[-1])))
     title = readable(look.title) or default_title(grid)
     picture = Picture(total, 0.0, title, readable(description or said))
     top = _headings(picture, look, grid, unit, said) + 8
@@ -238,7 +242,7 @@ def _headings(picture: Picture, look: Look, grid: Grid, unit: axis.Unit, said: s
     y += 24
     label = look.label or ("offset in the second" if grid.sub_second else grid.quantity or "value")
     scale = " (log)" if grid.scale == "log" else ""
-    name = f", {unit.name}" if unit.name else ""
+    name = f", {unit.name}" if unit.name and not own_units(grid) else ""
     for line in wrapped(f"{label}{name}{scale}", int(total / 14.5), 1):
         picture.shapes.append(Words(12, y, line, "axis", name="value-label"))
     return y
@@ -253,11 +257,20 @@ def _value_axis(picture: Picture, plot: Cells, grid: Grid, frame: Frame, unit: a
         picture.shapes.append(Stroke(((plot.x - 5, y), (plot.x, y)), "tick"))
         rules.append(Stroke(((plot.x, y), (plot.x + plot.width, y)), "rule"))
         if all(abs(y - other) > 16 for other in beyond):
-            text = axis.show(tick, unit)
+            text = axis.with_unit(tick, grid.unit) if own_units(grid) else axis.show(tick, unit)
             picture.shapes.append(
                 Words(plot.x - 8, y + 4.5, text, "tick", "end", spare=number % 2 == 1, name="value-tick")
             )
     return rules
+
+
+def own_units(grid: Grid) -> bool:
+    """Whether each tick names its own unit: on an axis over decades, where `0.001 ms` would be a microsecond."""
+    return (
+        grid.scale == "log"
+        and grid.unit in ("ns", "bytes")
+        and grid.edges[-1] > _DECADES * max(grid.edges[0], 1.0)
+    )
 
 
 def _beyond(picture: Picture, plot: Cells, grid: Grid, frame: Frame, unit: axis.Unit) -> list[float]:
@@ -269,7 +282,8 @@ def _beyond(picture: Picture, plot: Cells, grid: Grid, frame: Frame, unit: axis.
         middle = plot.y + plot.height - (row + 0.5) * cell
         border = middle + (cell / 2 if sign == ">" else -cell / 2)
         picture.shapes.append(Stroke(((plot.x, border), (plot.x + plot.width, border)), "border"))
-        text = f"{sign} {axis.show(edge, unit)}"
+        shown = axis.with_unit(edge, grid.unit) if own_units(grid) else axis.show(edge, unit)
+        text = f"{sign} {shown}"
         picture.shapes.append(Words(plot.x - 8, middle + 4.5, text, "tick", "end", name="value-tick"))
         places.append(middle)
     return places
@@ -360,9 +374,12 @@ def _legend(picture: Picture, plot: Cells, ordered: Sequence[int], look: Look, t
     marks = _marks(ordered, look.colour_scale)
     for number, (level, count) in enumerate(marks):
         x = start + (level + 0.5) * step
-        spare = 0 < number < len(marks) - 1 and number % 2 == 1
+        # On a phone one between the ends has room, if it is not beside one of them.
+        spare = 0 < number < len(marks) - 1 and (
+            number != len(marks) // 2 or not 8 <= level < colour.LEVELS - 8
+        )
         picture.shapes.append(Words(x, y + 32, compact(count), "tick", "middle", spare=spare))
-    x, at = start + room + 36, y - 8
+    x, at = start + room + 36, y + 11
     if plot.overlays and x + 90 > picture.width:
         x, at = plot.x, y + 58
     for overlay in plot.overlays:

@@ -1,8 +1,11 @@
-"""A PNG of one pixel a cell, written with zlib alone (PNG Specification, third edition, W3C 2025: colour type 3, palette
-with alpha)."""
+"""PNG of one pixel a cell, written with zlib alone: the smallest form of a heat map that a browser draws without a script.
+
+Source of the form: Portable Network Graphics (PNG) Specification, third edition, W3C 2025: colour type 3 (palette) or 0 (grey).
+"""
 
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -12,18 +15,29 @@ from iodyno.report.heat_map.colour import Colour
 
 def png(width: int, height: int, levels: Mapping[tuple[int, int], int], ramp: Sequence[Colour]) -> bytes:
     """The image: pixel (x, y) from the top left has colour `ramp[level]`; those that `levels` does not name are transparent."""
-    rows = [bytearray(width + 1) for _ in range(height)]  # a filter byte (0: none) before each row
+    lines = [bytearray(width) for _ in range(height)]
     for (x, y), level in levels.items():
-        rows[y][x + 1] = level + 1
+        lines[y][x] = level + 1
     palette = b"".join(bytes(each) for each in ((0, 0, 0), *ramp))
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0))
-        + _chunk(b"PLTE", palette)
-        + _chunk(b"tRNS", b"\x00")
-        + _chunk(b"IDAT", zlib.compress(b"".join(rows), 9))
-        + _chunk(b"IEND", b"")
-    )
+    return _file(lines, 3, _chunk(b"PLTE", palette) + _chunk(b"tRNS", b"\x00"))
+
+
+def grey_png(lines: Sequence[bytes]) -> bytes:
+    """The image of one byte a pixel, from the top line down; level 0 is transparent. All lines have one length."""
+    return _file(lines, 0, _chunk(b"tRNS", b"\0\0"))
+
+
+def as_source(image: bytes) -> str:
+    """What the `href` of an image holds."""
+    return f"data:image/png;base64,{base64.b64encode(image).decode()}"
+
+
+def _file(lines: Sequence[bytes | bytearray], kind: int, between: bytes) -> bytes:
+    header = struct.pack(">IIBBBBB", len(lines[0]), len(lines), 8, kind, 0, 0, 0)
+    # Before each line the number of its filter: none.
+    body = zlib.compress(b"".join(b"\0" + line for line in lines), 9)
+    chunks = _chunk(b"IHDR", header) + between + _chunk(b"IDAT", body) + _chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
 
 
 def _chunk(kind: bytes, body: bytes) -> bytes:

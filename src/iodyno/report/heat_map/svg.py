@@ -7,7 +7,6 @@ Above `MOST_CELLS` cells the plot is an image of one pixel a cell instead, which
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -17,7 +16,7 @@ from typing import Any
 
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis, colour, pixels
-from iodyno.report.heat_map.layout import Look, drawn_counts, frame_of, lay_out
+from iodyno.report.heat_map.layout import Look, drawn_counts, frame_of, lay_out, own_units
 from iodyno.report.heat_map.multiples import places
 from iodyno.report.heat_map.picture import Box, Cells, Overlay, Picture, Shape, Stroke, Toggle, Words
 
@@ -93,6 +92,7 @@ def script_data(grid: Grid) -> dict[str, Any]:
         "under": frame.under,
         "edges": [float(f"{edge / unit.factor:.9g}") for edge in grid.edges],
         "unit": unit.name,
+        "units": axis.units(grid.unit, unit) if own_units(grid) else None,
         "scale": grid.scale,
         "begin": (grid.begin_ns - axis.zero_of(grid.begin_ns, grid.columns * grid.column_ns)) / time.factor,
         "column": grid.column_ns / time.factor,
@@ -198,10 +198,8 @@ def _images(plot: Cells) -> str:
             {(c, plot.rows - 1 - r): level for (c, r), level in plot.levels.items()},
             ramp,
         )
-        uri = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
-        parts.append(
-            f'<image class="hm-{theme}" width="{plot.columns}" height="{plot.rows}" preserveAspectRatio="none" href="{uri}"/>'
-        )
+        size = f'width="{plot.columns}" height="{plot.rows}" preserveAspectRatio="none"'
+        parts.append(f'<image class="hm-{theme}" {size} href="{pixels.as_source(picture)}"/>')
     return "".join(parts)
 
 

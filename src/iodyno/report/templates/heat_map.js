@@ -253,7 +253,7 @@
     }
 
     axes() {
-      const { left, right, low, high } = this.view, { x, y, width, height } = this.box, { edges, first, over, under, scale } = this.data;
+      const { left, right, low, high } = this.view, { x, y, width, height } = this.box, { edges, first, over, under, scale, units } = this.data;
       const narrow = matchMedia("(max-width: 640px)").matches ? 2 : 1;
       for (const tick of steps(this.time(left), this.time(right), width / 80 / narrow)) {
         const at = x + width * ((tick - this.data.begin) / this.data.column - left) / (right - left);
@@ -283,7 +283,11 @@
         make("text", { class: "tick", x: x - 8, y: at + 4.5, "text-anchor": "end" }, this.back, text);
       };
       if (under !== null && low <= under) label(under + 0.5, "below");
-      for (const tick of ticks) label(place(tick), digits(tick));
+      const named = (tick) => {
+        const [factor, unit] = units.find(([each]) => tick >= 0.9995 * each) || units[units.length - 1];
+        return digits(tick / factor) + " " + unit;
+      };
+      for (const tick of ticks) label(place(tick), units ? named(tick) : digits(tick));
       if (over !== null && high > over) { last = Infinity; label(over + 0.5, "above"); }
     }
   }

@@ -8,7 +8,7 @@ from html import escape
 from math import log
 
 from iodyno.analysis.operation_times import Rows
-from iodyno.report.figures.axes import Span, linear_ticks, log_ticks, short
+from iodyno.report.figures.spans import Span, linear_ticks, log_ticks, short
 from iodyno.report.numbers import scale_of
 
 WIDTH, LEFT, RIGHT = 560, 64, 548

@@ -7,7 +7,6 @@ those of every heat map of iodyno (`heat_map.colour`), so that one operation alo
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
@@ -15,9 +14,9 @@ from math import log
 
 from iodyno.analysis.operation_times import Column, OperationTimes, Rows
 from iodyno.report.heat_map import colour
+from iodyno.report.heat_map.pixels import as_source, grey_png
 from iodyno.report.numbers import quantity
-from iodyno.report.trial_panels.frame import LEFT, RIGHT, Frame, Shared, time_ticks
-from iodyno.report.trial_panels.png import as_source, grey_png
+from iodyno.report.trial_panels.frame import LEFT, RIGHT, Frame, Shared, place_of, time_ticks
 
 TOP, BOTTOM, HEIGHT = 28, 208, 232
 RATE_TOP, RATE_BOTTOM, RATE_HEIGHT = 238, 268, 284
@@ -129,7 +128,7 @@ def _line(columns: Sequence[Column], rows: Rows, frame: Frame, share: float, nam
         if value is None:
             last = None
             continue
-        y = round(BOTTOM - (BOTTOM - TOP) * place_of(value, rows) / rows.count)
+        y = round(BOTTOM - (BOTTOM - TOP) * place_of(rows, value) / rows.count)
         begin, end = (round(frame.x(at)) for at in (column.begin_s, min(column.end_s, frame.end_s)))
         step = f"M{begin} {y}" if last is None else f"v{y - last}" if y != last else ""
         path += f"{step}H{end}"
@@ -153,14 +152,6 @@ def _throughput(columns: Sequence[Column], frame: Frame) -> str:
         f'<path class="counts" d="{path}V{RATE_BOTTOM}z"/>{base}'
         f'<text class="axis end" x="{LEFT - 6}" y="{RATE_TOP + 8}">{quantity(most, "1/s")}</text>'
     )
-
-
-def place_of(value: float, rows: Rows) -> float:
-    """Where a time in ns lies in rows from the bottom, by its logarithm within its row; at the ends where it is beyond."""
-    edges = rows.edges
-    row = min(max(bisect_right(edges, value) - 1, 0), rows.count - 1)
-    low, high = max(edges[row], 0.5), edges[row + 1]
-    return row + min(1.0, max(0.0, log(max(value, low) / low) / log(high / low)))
 
 
 def _legend(low: float, high: float) -> list[str]:

@@ -6,7 +6,7 @@ from html import escape
 from math import ceil, log10
 
 from iodyno.analysis.operation_times import OperationTimes, Rows
-from iodyno.report.figures.axes import Span, short
+from iodyno.report.figures.spans import Span, short
 from iodyno.report.trial_panels.frame import LEFT, RIGHT, WIDTH, Shared, time_ticks
 from iodyno.report.trial_panels.heat import name_of
 

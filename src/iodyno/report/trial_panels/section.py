@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -22,9 +22,6 @@ from iodyno.report.trial_panels.frame import Frame, Shared
 
 TRIALS_MOST = 200
 """Trials with panels in one page (chosen: beyond them nobody looks at each, and the page would be too large)."""
-STATIC_MOST_BYTES = 50_000
-"""Drawings of trials that a page holds as they are (chosen: some trials of each point of a small campaign, and a thirtieth of the
-size that a page may have); of the others axes and lines lie compressed in its data, and the script draws cells and histograms."""
 _SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 _WINDOWS = {"warm_up": "warm-up", "measured": "measured", "drain": "drain"}
 Families = Mapping[tuple[bool, str], Family]
@@ -97,9 +94,16 @@ class Trials:
 
 
 def trials_section(
-    summary: CampaignSummary, study: TrialStudy, found: Sequence[MapFindings] = ()
+    summary: CampaignSummary,
+    study: TrialStudy,
+    found: Sequence[MapFindings] = (),
+    fits: Callable[[str, int], bool] = lambda _kind, _size: True,
 ) -> Trials | None:
-    """Panels of every trial, and heat maps of the points with what was `found` in them; None when no trial has records."""
+    """Panels of every trial, and heat maps of the points with what was `found` in them; None when no trial has records.
+
+    `fits` says whether drawings of so many bytes have room in the page; of those that have none, axes and lines lie compressed
+    in its data, and the script draws cells and histograms.
+    """
     if not study:
         return None
     chosen = [study.views[t.name] for t in summary.trials if t.name in study.views][:TRIALS_MOST]
@@ -107,14 +111,13 @@ def trials_section(
     views = [shortened(view, most) for view in chosen]
     families = families_of([times for view in study.views.values() for times in view.times])
     shared = Shared()
-    room = STATIC_MOST_BYTES
     panels, packed_panels = {}, {}
     for view in views:
-        panels[view.name] = each = _panels(view, families, shared, bare=room < 0)
-        room -= 0 if room < 0 else len(each.drawn)
-        if room < 0:
-            each = each if each.packed else _panels(view, families, shared, bare=True)
-            panels[view.name], packed_panels[view.name] = each, str(each.drawn)
+        each = _panels(view, families, shared, bare=False)
+        if not fits("panels", len(each.drawn)):
+            each = _panels(view, families, shared, bare=True)
+            packed_panels[view.name] = str(each.drawn)
+        panels[view.name] = each
     heads: dict[str, list[list[str | float]]] = {
         name: [[head.kind, head.of, head.factor, head.share] for head in each.heads]
         for name, each in panels.items()

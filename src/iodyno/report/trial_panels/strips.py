@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from iodyno.analysis.trial_views import Line, Strip
-from iodyno.report.figures.axes import DASHES, Span, linear_ticks, log_ticks, short
+from iodyno.report.figures.spans import DASHES, Span, linear_ticks, log_ticks, short
 from iodyno.report.numbers import Scale, digits, scale_of
 from iodyno.report.trial_panels.frame import LEFT, RIGHT, Frame
 

@@ -98,7 +98,9 @@ impl WriteRing {
         loop {
             match self.ring.submit() {
                 Ok(_) => return Ok(()),
-                Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
+                Err(error)
+                    if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) =>
+                {
                     // No room for completions: some have to be taken first.
                     self.take()?;
                 }
@@ -171,7 +173,8 @@ mod tests {
     fn what_was_begun_is_there_once_it_was_waited_for() {
         let Ok(mut ring) = WriteRing::new(8, 4096) else { return };
         let path = std::env::temp_dir().join(format!("iodyno-write-ring-{}", std::process::id()));
-        let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let shared = Arc::new(file.try_clone().unwrap());
         // More at a time than there is room for, and longer than a piece.

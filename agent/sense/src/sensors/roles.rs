@@ -88,7 +88,8 @@ struct Times {
     busiest: u64,
 }
 
-pub(crate) const ENTRY: Entry = Entry { name: "roles", metrics: &[CPU, WAIT, BUSIEST, ASKED, READ, RECEIVED, SENT], open };
+pub(crate) const ENTRY: Entry =
+    Entry { name: "roles", metrics: &[CPU, WAIT, BUSIEST, ASKED, READ, RECEIVED, SENT], open };
 
 struct Roles {
     proc: PathBuf,

@@ -31,11 +31,35 @@ const SEEN: Metric = counter(
 
 pub(crate) const ENTRY: Entry = Entry { name: "waits", metrics: &[SEEN], open };
 
+/// Beginnings of names of functions that take a lock themselves, of a file or directory. A stack leaves out what belongs to the
+/// scheduler, the waiting for locks too (`__sched`), so that one of these stands at the top for as long as its lock is waited
+/// for; what else they wait for is another function's.
+const TAKE_LOCKS: [&str; 19] = [
+    "fuse_file_write_iter",
+    "fuse_direct_write_iter",
+    "fuse_cache_write_iter",
+    "ext4_file_write_iter",
+    "ext4_buffered_write_iter",
+    "ext4_dio_write_iter",
+    "ext4_file_read_iter",
+    "generic_file_write_iter",
+    "xfs_ilock",
+    "btrfs_inode_lock",
+    "nfs_start_io",
+    "path_openat",
+    "open_last_lookups",
+    "do_unlinkat",
+    "do_rmdir",
+    "filename_create",
+    "lock_rename",
+    "lookup_slow",
+    "iterate_dir",
+];
+
 /// Beginnings of names of functions, and what a thread waits for that sleeps in one.
-const PLACES: [(&str, &[&str]); 8] = [
-    ("lock", &["rwsem_down_", "__mutex_lock", "mutex_lock", "__down", "percpu_rwsem_wait", "__rt_mutex", "rt_mutex"]),
+const PLACES: [(&str, &[&str]); 7] = [
     ("futex", &["futex_", "__futex_"]),
-    ("answer", &["request_wait_answer", "fuse_get_req", "fuse_block_alloc"]),
+    ("answer", &["request_wait_answer", "fuse_get_req", "fuse_block_alloc", "fuse_direct_IO"]),
     (
         "storage",
         &[
@@ -43,8 +67,9 @@ const PLACES: [(&str, &[&str]); 8] = [
             "submit_bio_wait",
             "blk_",
             "folio_wait",
-            "jbd2_log_wait_commit",
+            "jbd2_",
             "wait_transaction_locked",
+            "do_get_write_access",
             "__iomap_dio_rw",
             "balance_dirty_pages",
             "read_events",
@@ -131,11 +156,14 @@ fn tasks(process: &Path) -> Vec<PathBuf> {
 /// Where a thread with that stack in the kernel is. One without is in its own code.
 fn place(stack: &str) -> &'static str {
     let functions = stack.lines().take(FRAMES).filter_map(|line| {
-        // [<0>] rwsem_down_write_slowpath+0x214/0x5f0
+        // [<0>] fuse_file_write_iter+0x214/0x5f0
         line.split_whitespace().nth(1)?.split('+').next()
     });
     let mut any = false;
     for function in functions {
+        if !any && TAKE_LOCKS.iter().any(|name| function.starts_with(name)) {
+            return "lock";
+        }
         any = true;
         for (at, names) in &PLACES {
             if names.iter().any(|name| function.starts_with(name)) {
@@ -160,8 +188,10 @@ mod tests {
             functions.iter().map(|name| format!("[<0>] {name}+0x1f/0x60\n")).collect()
         };
         for (functions, at) in [
-            (&["rwsem_down_write_slowpath", "down_write", "fuse_file_write_iter", "vfs_write"][..], "lock"),
-            (&["request_wait_answer", "__fuse_simple_request", "fuse_direct_io"], "answer"),
+            (&["fuse_file_write_iter", "vfs_write", "__x64_sys_pwrite64"][..], "lock"),
+            (&["do_unlinkat", "__x64_sys_unlinkat"], "lock"),
+            (&["fuse_direct_IO", "generic_file_direct_write", "fuse_file_write_iter"], "answer"),
+            (&["jbd2_log_wait_commit", "jbd2_journal_stop", "ext4_create", "path_openat"], "storage"),
             (&["io_schedule", "folio_wait_bit_common", "filemap_read"], "storage"),
             (&["futex_wait_queue", "__futex_wait", "do_futex"], "futex"),
             (&["sk_wait_data", "tcp_recvmsg_locked", "tcp_recvmsg"], "network"),

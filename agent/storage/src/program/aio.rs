@@ -52,8 +52,12 @@ pub(super) enum Aio {
 /// How they are carried out on this host, for who reads the account.
 pub(super) fn told() -> String {
     match stream_ring::available() {
-        Ok(()) => format!("aiowrite goes through io_uring: up to {MOST} writes of a thread are under way at a time"),
-        Err(why) => format!("aiowrite is carried out by {WORKERS} further threads for each thread that has it: {why}"),
+        Ok(()) => {
+            format!("aiowrite goes through io_uring: up to {MOST} writes of a thread are under way at a time")
+        }
+        Err(why) => {
+            format!("aiowrite is carried out by {WORKERS} further threads for each thread that has it: {why}")
+        }
     }
 }
 

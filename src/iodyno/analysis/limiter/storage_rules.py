@@ -22,6 +22,7 @@ _CPU_FREE = Criterion(
 _FULL = Criterion(
     "idle_ratio_of_cpus", storage_signals.cpus_idle, 0.10, "chosen: as for a load on a network", above=False
 )
+_IDLES = Criterion("idle_ratio_of_cpus", storage_signals.cpus_idle, 0.10, "chosen: a tenth of the CPUs is free")
 _NEVER_IDLE = (
     Criterion("device_busy_ratio", storage_signals.device_busy, 0.95, _GREGG),
     Criterion("device_depth", storage_signals.device_depth, 2.0, "chosen: one waits while another is served"),
@@ -55,20 +56,20 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
     _alone(
         "run_queue",
         Criterion("ready_and_waiting_ratio", storage_signals.run_delay, 0.20, "chosen: a fifth of the ready time is lost"),
-        Criterion("others_cpu_ratio", storage_signals.others_cpu, 0.20, "chosen: a fifth of the CPU"),
+        Criterion("others_cpu_ratio", storage_signals.others_cpu, 0.25, "chosen: a quarter of the CPU"),
         Criterion("nobody_ready_ratio", storage_signals.nobody_ready, 0.30, "chosen: as for a load on a network", above=False),
         _FULL,
     ),
     _alone(
         "lock",
         Criterion("workers_in_lock_ratio", storage_signals.in_lock, 0.50, "chosen: more wait for it than do anything else"),
-        Criterion("idle_ratio_of_cpus", storage_signals.cpus_idle, 0.10, "chosen: a tenth of the CPUs is free"),
+        _IDLES,
     ),
     _alone(
         "cpu",
         _FULL,
         Criterion(
-            "load_and_servers_ratio_of_cpus", storage_signals.served_cpus, 0.80, "chosen: threads of the kernel have the rest"
+            "load_and_servers_ratio_of_cpus", storage_signals.served_cpus, 0.75, "chosen: others have a quarter at most"
         ),
     ),
     _thread_of("server_thread", storage_signals.server_thread),
@@ -90,6 +91,7 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
     _alone(
         "concurrency",
         Criterion("busiest_station_ratio", storage_signals.busiest_station, 0.75, _BOUNDS, above=False),
+        _IDLES,
         Criterion(
             "workers_in_lock_ratio", storage_signals.in_lock, 0.20, "chosen: few wait for each other", above=False
         ),

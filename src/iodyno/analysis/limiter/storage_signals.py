@@ -5,6 +5,8 @@ daemons of a volume took, which are part of the load and not of it alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from statistics import fmean
 
 from iodyno.analysis import arrivals
 from iodyno.analysis.limiter import signals
@@ -110,14 +112,11 @@ def _of_role(view: View, metric: str, role: str) -> Mapping[int, float]:
 
 
 def load_cpus(view: View) -> Signal:
-    """`served_cpus`; without servers and daemons the share that the load takes of the CPU that it takes most of."""
-    return served_cpus(view) if has_roles(view) else signals.load_cpu_most(view)
-
-
-def served_cpus(view: View) -> Signal:
-    """Share of all CPUs of the machine that the load takes: agents, servers and daemons, interrupts."""
+    """Share of all CPUs of the machine that the load takes: agents, servers and daemons, interrupts; without servers and daemons
+    that of the CPU that it takes most of.
+    """
     if not has_roles(view):
-        return absent("experiment", "no server or daemon on this machine is part of the load")
+        return signals.load_cpu_most(view)
     own, interrupts = signals.agent_cpu(view), signals.interrupts_mean(view)
     if not own.values or not interrupts.values:
         return own if not own.values else interrupts
@@ -128,6 +127,20 @@ def served_cpus(view: View) -> Signal:
         if index in interrupts.values
     }
     return Signal(values, "1", "process, roles, " + interrupts.source)
+
+
+def served_cpus(view: View) -> Signal:
+    """`load_cpus` of the whole measured window, where servers and daemons are part of the load: who has a full CPU changes from
+    interval to interval.
+    """
+    if not has_roles(view):
+        return absent("experiment", "no server or daemon on this machine is part of the load")
+    return _mean(load_cpus(view))
+
+
+def _mean(found: Signal) -> Signal:
+    """The same in every interval: its mean."""
+    return replace(found, values=dict.fromkeys(found.values, fmean(found.values.values()) if found.values else 0.0))
 
 
 def cpus_idle(view: View) -> Signal:
@@ -146,7 +159,9 @@ def observer(view: View) -> Signal:
 
 
 def others_cpu(view: View) -> Signal:
-    """Share of the CPUs that tasks of others have: neither of the agents nor of servers and daemons."""
+    """Share of the CPUs that tasks of others have: neither of the agents nor of servers and daemons; with those, of the whole
+    measured window.
+    """
     found = signals.others_cpu(view)
     served = [_of_role(view, roles.METRIC, role) for role in (*ROLES, GENERATOR)]
     if not found.values or not has_roles(view):
@@ -155,7 +170,7 @@ def others_cpu(view: View) -> Signal:
         index: max(0.0, value - sum(one.get(index, 0.0) for one in served) / view.cpus)
         for index, value in found.values.items()
     }
-    return Signal(values, "1", found.source + ", roles")
+    return _mean(Signal(values, "1", found.source + ", roles"))
 
 
 def _ready(view: View) -> dict[int, tuple[float, float]]:
@@ -195,18 +210,13 @@ def run_delay(view: View) -> Signal:
 
 
 def nobody_ready(view: View) -> Signal:
-    """Share of the time of operations in which no thread was ready to go on with them: without servers and daemons, in which the
-    workers slept.
+    """Share of what the CPUs could do for which no thread was ready: 0 where on average at least one is for each CPU. Without
+    servers and daemons the share of the time in which the workers slept.
     """
     if not has_roles(view):
         return signals.asleep(view)
-    each = outstanding(view)
-    values = {
-        index: max(0.0, 1 - sum(ready) / (each.values[index] * max(1, len(view.trial.clients))))
-        for index, ready in _ready(view).items()
-        if index in each.values
-    }
-    return Signal(values, "1", "threads, roles", None if values else each.missing or "no thread is known")
+    values = {index: max(0.0, 1 - sum(ready) / view.cpus) for index, ready in _ready(view).items()}
+    return Signal(values, "1", "threads, roles", None if values else view.host.why_missing("threads"))
 
 
 def _busiest_thread(role: str) -> signals.SignalOf:

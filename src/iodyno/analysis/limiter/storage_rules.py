@@ -87,7 +87,7 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
         ),
         _CPU_FREE,
     ),
-    _alone("concurrency", _ONE_EACH, _CPU_FREE),
+    _alone("concurrency", _ONE_EACH, _CPU_FREE, _IDLES),
     _alone(
         "concurrency",
         Criterion("busiest_station_ratio", storage_signals.busiest_station, 0.75, _BOUNDS, above=False),

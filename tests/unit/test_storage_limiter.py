@@ -26,7 +26,12 @@ def verdict(**values: float) -> str:
     return of_signals(found, {ALONE: "client"}, RULES_OF_STORAGE).name
 
 
-FREE = {"load_ratio_of_busiest_cpu": 0.3, "idle_ratio_of_busiest_cpu": 0.6, "load_ratio_of_cpus": 0.3, "idle_ratio_of_cpus": 0.6}
+FREE = {
+    "load_ratio_of_busiest_cpu": 0.3,
+    "idle_ratio_of_busiest_cpu": 0.6,
+    "load_ratio_of_cpus": 0.3,
+    "idle_ratio_of_cpus": 0.6,
+}
 FULL = {"load_ratio_of_busiest_cpu": 0.99, "idle_ratio_of_busiest_cpu": 0.0, "load_ratio_of_cpus": 0.99}
 NEVER_IDLE = {"device_busy_ratio": 1.0, "device_depth": 8}
 CPU_IDLES = {"idle_ratio_of_idlest_cpu": 0.5}

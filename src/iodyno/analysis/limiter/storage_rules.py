@@ -22,7 +22,9 @@ _CPU_FREE = Criterion(
 _FULL = Criterion(
     "idle_ratio_of_cpus", storage_signals.cpus_idle, 0.10, "chosen: as for a load on a network", above=False
 )
-_IDLES = Criterion("idle_ratio_of_cpus", storage_signals.cpus_idle, 0.10, "chosen: a tenth of the CPUs is free")
+_IDLES = Criterion(
+    "idle_ratio_of_cpus", storage_signals.cpus_idle, 0.10, "chosen: a tenth of the CPUs is free"
+)
 _NEVER_IDLE = (
     Criterion("device_busy_ratio", storage_signals.device_busy, 0.95, _GREGG),
     Criterion("device_depth", storage_signals.device_depth, 2.0, "chosen: one waits while another is served"),

@@ -140,7 +140,9 @@ def served_cpus(view: View) -> Signal:
 
 def _mean(found: Signal) -> Signal:
     """The same in every interval: its mean."""
-    return replace(found, values=dict.fromkeys(found.values, fmean(found.values.values()) if found.values else 0.0))
+    return replace(
+        found, values=dict.fromkeys(found.values, fmean(found.values.values()) if found.values else 0.0)
+    )
 
 
 def cpus_idle(view: View) -> Signal:

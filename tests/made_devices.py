@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -34,6 +37,28 @@ def asked(
         "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
     }
     return parse_experiment(experiment_text(keys), environment={})
+
+
+def refuse_call(number: int) -> None:
+    """From now on this system call fails with EPERM in this process and in those that it starts (seccomp(2)): what a filter of
+    a container or a sysctl does.
+    """
+    allow, refuse = (
+        0x7FFF0000,
+        0x00050000 | errno.EPERM,
+    )  # SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO (linux/seccomp.h)
+    program = (
+        struct.pack("HBBI", 0x20, 0, 0, 0)  # load the number of the call
+        + struct.pack("HBBI", 0x15, 0, 1, number)
+        + struct.pack("HBBI", 0x06, 0, 0, refuse)
+        + struct.pack("HBBI", 0x06, 0, 0, allow)
+    )
+    instructions = ctypes.create_string_buffer(program)
+    told = struct.pack("HP", len(program) // 8, ctypes.addressof(instructions))
+    libc = ctypes.CDLL(None, use_errno=True)
+    # PR_SET_NO_NEW_PRIVS, then PR_SET_SECCOMP with SECCOMP_MODE_FILTER.
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, told, 0, 0):
+        raise OSError(ctypes.get_errno(), "the filter is refused")
 
 
 @contextlib.contextmanager

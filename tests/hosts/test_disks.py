@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_devices import asked, filtered_device, loop_device
+from made_devices import asked, filtered_device, loop_device, refuse_call
 from places import HUNG_S, Notes, own_agent, processes_of, run
 
 from iodyno.analysis.dataset import read_dataset
@@ -209,6 +209,23 @@ def test_what_the_agent_finds_wrong_is_one_clear_error(tmp_path: Path) -> None:
     deep = asked(hosts, {"depth": [8]}, target=str(tmp_path / "work.dat"), interface="pread")
     with pytest.raises(PreflightError, match="depth 8 with interface pread"):
         asyncio.run(run(deep, tmp_path))
+
+
+def test_a_host_that_refuses_io_uring_is_one_error_and_the_way_out(tmp_path: Path) -> None:
+    io_uring_setup = 425  # asm-generic/unistd.h: one number on all machines
+    words = ("disk", "--target", "work.dat", "--size", "1MiB", "--seconds", "0.2", "--interface", "io_uring")
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    shown = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=HUNG_S,
+        cwd=tmp_path,
+        preexec_fn=lambda: refuse_call(io_uring_setup),
+    )
+    assert shown.returncode == 4, shown.stderr
+    last = shown.stderr.strip().splitlines()[-1]
+    assert "io_uring is not allowed here" in last and "aio or pread" in last, shown.stderr
 
 
 def test_a_device_is_held_to_its_limit_and_let_go(tmp_path: Path) -> None:

@@ -123,6 +123,31 @@ def test_a_device_is_throttled_to_less_than_it_could_do_and_only_where_that_is_k
     assert "file program" in str(program)
 
 
+def test_a_server_that_can_be_slower_tests_how_many_operations_are_under_way() -> None:
+    """X = N / R: with a time that is half as long again, two thirds of the rate, as with two thirds of the operations."""
+    settings = {"interface": "pread", "workers": 1, "volume": "nbd"}
+    more, slower = changes("concurrency", settings, sends=True, cpus=1.0, alone=True, service_ns=2e6)
+    assert not isinstance(more, str) and (more.setting, more.after, more.resource_ratio) == (
+        "workers",
+        2,
+        2.0,
+    )
+    assert not isinstance(slower, str) and (slower.setting, slower.direction) == ("device_delay", "tighten")
+    assert (slower.after, slower.resource_ratio) == (1_000_000, pytest.approx(2 / 3))
+    for other in ({**settings, "volume": "nfs"}, {**settings, "device_delay": 5_000_000}):
+        found = changes("concurrency", other, sends=True, cpus=1.0, alone=True, service_ns=2e6)
+        assert [change.setting for change in found if not isinstance(change, str)] == ["workers"]
+
+
+def test_a_disk_that_moves_no_more_bytes_is_asked_with_other_blocks() -> None:
+    settings = {"block": 131072, "working_set": 1 << 26}
+    smaller, larger = changes("client.disk_bandwidth", settings, sends=True, cpus=1.0, alone=True)
+    assert not isinstance(smaller, str) and not isinstance(larger, str)
+    assert [(c.after, c.resource_ratio) for c in (smaller, larger)] == [(65536, 2.0), (262144, 0.5)]
+    mixed = changes("client.disk_bandwidth", {"block": "mix(4KiB: 1)"}, sends=True, cpus=1.0, alone=True)
+    assert "blocks of many sizes" in str(mixed)
+
+
 def test_a_cpu_with_slack_is_not_tightened_below_what_is_used() -> None:
     """Capacity is what the agent takes and what idles: at 60 % of a CPU, a quota of 70 % leaves the rate alone."""
     (change,) = changes("client.cpu", {"connections": 1}, sends=True, cpus=1.0)

@@ -15,7 +15,7 @@ from iodyno.analysis.dataset import ClassCounts, HostData, Reading, Record, Tria
 from iodyno.analysis.outcomes import measure_named
 from iodyno.analysis.storage import cache
 from iodyno.core.errors import ExperimentError
-from iodyno.core.volume import made_of
+from iodyno.core.volume import VolumeKind
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.report.layout import layout_of
 from iodyno.report.method import method_rows
@@ -134,9 +134,10 @@ def test_a_server_whose_page_cache_was_not_as_asked_voids_the_trial(
 
 
 def test_what_a_volume_is_made_with_follows_the_settings() -> None:
-    assert made_of({}) is None
-    assert made_of({"volume": "nbd", "server_cached": "yes", "work": "blocks"}) == "nbd"
-    assert made_of({"volume": "nbd", "work": "create_files"}) == "nbd, with files"
+    assert VolumeKind.of({}) is None
+    cached = VolumeKind.of({"volume": "nbd", "server_cached": "yes", "work": "blocks"})
+    assert (cached, str(cached)) == (VolumeKind("nbd"), "nbd")
+    assert VolumeKind.of({"volume": "nbd", "work": "create_files"}) == VolumeKind("nbd", with_files=True)
 
 
 def asked(count: int, factors: Mapping[str, Any], **settings: Any) -> Any:

@@ -26,8 +26,29 @@ def verdict(**values: float) -> str:
     return of_signals(found, {ALONE: "client"}, RULES_OF_STORAGE).name
 
 
-FREE = {"load_ratio_of_busiest_cpu": 0.3, "idle_ratio_of_busiest_cpu": 0.6}
-FULL = {"load_ratio_of_busiest_cpu": 0.99, "idle_ratio_of_busiest_cpu": 0.0}
+FREE = {
+    "load_ratio_of_busiest_cpu": 0.3,
+    "idle_ratio_of_busiest_cpu": 0.6,
+    "load_ratio_of_cpus": 0.3,
+    "idle_ratio_of_cpus": 0.6,
+}
+FULL = {"load_ratio_of_busiest_cpu": 0.99, "idle_ratio_of_busiest_cpu": 0.0, "load_ratio_of_cpus": 0.99}
+NEVER_IDLE = {"device_busy_ratio": 1.0, "device_depth": 8}
+CPU_IDLES = {"idle_ratio_of_idlest_cpu": 0.5}
+SERVED = {"load_ratio_of_busiest_cpu": 0.2, "idle_ratio_of_busiest_cpu": 0.1}
+SERVED_FREE = {
+    **SERVED,
+    "load_and_servers_ratio_of_cpus": 0.6,
+    "load_ratio_of_cpus": 0.6,
+    "idle_ratio_of_cpus": 0.4,
+}
+SERVED_FULL = {
+    **SERVED,
+    "load_and_servers_ratio_of_cpus": 0.9,
+    "load_ratio_of_cpus": 0.9,
+    "idle_ratio_of_cpus": 0.02,
+}
+"""Of a load with a server and daemons on the same machine."""
 
 
 @pytest.mark.parametrize(
@@ -43,6 +64,15 @@ FULL = {"load_ratio_of_busiest_cpu": 0.99, "idle_ratio_of_busiest_cpu": 0.0}
         ({**FULL, "outstanding": 32, "device_busy_ratio": 1.0, "device_depth": 31.0}, "client.cpu"),
         ({**FULL, "outstanding": 1, "busiest_thread_ratio": 0.98, "idle_ratio_of_idlest_cpu": 0.9}, "client.thread"),
         ({"own_code_ratio": 0.99, "asleep_ratio": 0.0, "outstanding": 1, **FULL}, "client.generator"),
+        ({**FREE, **NEVER_IDLE, "outstanding": 8, "bytes_of_device_operation": 131072}, "client.disk_bandwidth"),
+        ({**SERVED_FULL, "outstanding": 20}, "client.cpu"),
+        ({**SERVED_FULL, "outstanding": 20, "workers_in_lock_ratio": 0.9}, "client.cpu"),
+        ({**SERVED_FULL, "outstanding": 20, "observer_ratio_of_cpus": 0.06}, "client.cpu"),
+        ({**SERVED_FREE, "outstanding": 20, "workers_in_lock_ratio": 0.9, "busiest_station_ratio": 0.6}, "client.lock"),
+        ({**SERVED_FREE, "outstanding": 4, "workers_in_lock_ratio": 0.0, "busiest_station_ratio": 0.6}, "concurrency"),
+        ({**SERVED_FREE, "outstanding": 4, "workers_in_lock_ratio": 0.0, "busiest_station_ratio": 0.95}, UNKNOWN),
+        ({**SERVED_FREE, **CPU_IDLES, "outstanding": 20, "busiest_thread_ratio_of_server": 0.97}, "server_thread"),
+        ({**SERVED_FREE, **CPU_IDLES, "outstanding": 20, "busiest_thread_ratio_of_client_daemon": 0.97}, "client_daemon_thread"),
         ({}, UNKNOWN),
     ],
 )  # fmt: skip

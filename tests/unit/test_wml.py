@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -212,6 +213,16 @@ def test_a_table_is_scaled_to_a_mean_and_a_min_is_where_a_gamma_begins() -> None
     assert gamma.parameters == {"mean": 6144, "gamma": 2.0, "least": 2048}
 
 
+def test_the_stages_of_an_erlang_law_are_a_whole_number_for_agents() -> None:
+    """What is no whole number by its type is refused there, whatever its value."""
+    text = "set $s=cvar(type=cvar-erlang,parameters=shape:3;rate:0.001)\n" + personality(
+        "flowop write name=w,filesetname=tree,iosize=$s"
+    )
+    (variable,) = program(read(text))["variables"]
+    assert json.loads(json.dumps(variable))["law"] == {"kind": "erlang", "shape": 3, "rate": 0.001}
+    assert '"shape": 3,' in json.dumps(variable)
+
+
 def test_an_index_without_a_mean_is_a_part_of_half_of_the_entries() -> None:
     told = program(
         read(
@@ -277,6 +288,7 @@ def test_variables_are_parameters_with_units() -> None:
         ("set $s=randvar(type=tabular,randtable={{50,1,2}})\n" + personality(), "the percentages of the table add up to 50, needed: 100"),  # noqa: E501
         ("set $s=cvar(type=cvar-gama)\n" + personality(), "type: found 'cvar-gama', allowed: uniform, normal,"),
         ("set $s=cvar(type=cvar-gamma,parameters=mena:5)\n" + personality(), "parameters: found 'mena:5', allowed for cvar-gamma: mean, gamma"),  # noqa: E501
+        ("set $s=cvar(type=cvar-erlang,parameters=shape:2.5)\n" + personality(), "p.f:1:41: parameters: found shape:2.5, allowed for cvar-erlang: a whole number, 1 to 1000"),  # noqa: E501
         ("set $a=1\nset $b=$a / 0\n" + personality(), "p.f:2:11: a division by 0"),
         ("define flowop name=c { flowop c name=x }\n" + personality("flowop c name=y"), "is done within itself"),
         (personality("flowop statfile name=s,filesetname=tree,$x=1"), "$x given to statfile, allowed: with a composite flowop"),

@@ -26,13 +26,14 @@ mod softnet;
 mod tcp_info;
 mod tcp_ip;
 mod threads;
+mod waits;
 mod writeback;
 
 /// Every sensor, in the order in which they are read.
 ///
 /// Those whose growth is divided by the load's come first, so that they are read closest to when the load
 /// was counted.
-pub(crate) static SENSORS: [Entry; 21] = [
+pub(crate) static SENSORS: [Entry; 22] = [
     cpu_exact::ENTRY,
     cpu_times::ENTRY,
     cycles::ENTRY,
@@ -54,10 +55,11 @@ pub(crate) static SENSORS: [Entry; 21] = [
     disks::ENTRY,
     block_times::ENTRY,
     roles::ENTRY,
+    waits::ENTRY,
 ];
 
 /// Those that have something to say of loads on files and devices only; of another load they are read when they are named.
-pub(crate) const OF_STORAGE: [&str; 1] = [block_times::ENTRY.name];
+pub(crate) const OF_STORAGE: [&str; 2] = [block_times::ENTRY.name, waits::ENTRY.name];
 
 /// Every sensor with its metrics, for the reference.
 #[must_use]

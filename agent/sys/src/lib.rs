@@ -41,4 +41,5 @@ pub mod tap;
 pub mod tcp_info;
 pub mod timed;
 pub mod vsock;
+pub mod write_ring;
 pub mod xsk;

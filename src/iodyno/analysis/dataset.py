@@ -27,7 +27,7 @@ _METRICS = (
     *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
     *("arrivals.%", "datagram.%", "server.%"),
     *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),
-    *("connect.%", "zerocopy.%", "stream.%", "disk.%", "block.%", "writeback.%"),
+    *("connect.%", "zerocopy.%", "stream.%", "disk.%", "block.%", "writeback.%", "waits.%"),
 )
 _MORE = (
     "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"

@@ -134,6 +134,10 @@ def _cpus_of_role(trial: Trial, host: str, _: CostBasis, *, role: str) -> Measur
     return roles.cpus_busy(trial, host, role)
 
 
+def _cache_of_role(trial: Trial, host: str, _: CostBasis, *, role: str) -> Measured:
+    return memory.from_cache_of_role(trial, host, role)
+
+
 def _bytes_of_server(trial: Trial, host: str, _: CostBasis, *, metric: str) -> Measured:
     return roles.bytes_per_s(trial, host, SERVER, metric)
 
@@ -232,6 +236,8 @@ OF_DISK_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
     ),
     "cpu_block_softirq_us_per_io": lambda trial, host, _: roles.of_block_interrupts(trial, host),
     "cpu_irq_us_per_io": roles.of_hard_interrupts,
+    "load_from_cache_ratio": lambda trial, host, _: memory.from_cache_of_load(trial, host),
+    **{f"{role}_from_cache_ratio": partial(_cache_of_role, role=role) for role in ROLES},
     "dirtied_bytes_per_s": lambda trial, host, _: memory.per_second(trial, host, "writeback.dirtied_bytes"),
     "written_back_bytes_per_s": lambda trial, host, _: memory.per_second(
         trial, host, "writeback.written_bytes"

@@ -12,7 +12,7 @@ from iodyno.campaign.knobs import RigKnobs
 from iodyno.campaign.volume import open_volume
 from iodyno.core.errors import IodynoError, TrialError
 from iodyno.core.experiment import Experiment
-from iodyno.core.volume import made_of
+from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram
@@ -45,12 +45,14 @@ _MOST_PATIENCE = 64
 class Rig:
     """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed.
 
-    `path`: the level of `path` that lies between the hosts, or of `volume` that a load on storage has; None: what their
-    access says. `targets`: what is known of the files and devices of a load on disks, by path. `patience`: how many times
+    `path`: the level of `path` that lies between the hosts, or what is made of `volume` for a load on storage; None: what
+    their access says. `targets`: what is known of the files and devices of a load on disks, by path. `patience`: how many times
     the usual time ahead a start is armed; it grows when one came too late.
     """
 
-    def __init__(self, experiment: Experiment, program: AgentProgram, path: str | None = None) -> None:
+    def __init__(
+        self, experiment: Experiment, program: AgentProgram, path: str | VolumeKind | None = None
+    ) -> None:
         self.experiment = experiment
         self.program = program
         self.path = path
@@ -99,7 +101,7 @@ class Rig:
         if any(spec.access == "netns" for spec in self.experiment.hosts.values()):
             await restore_here(self.program)
         clients = self.experiment.workload.hosts
-        if self.path is None or clients:
+        if not isinstance(self.path, str):
             hub = self.experiment.workload.sender
             hosts = await accesses.open_hosts(self.experiment.hosts, linked=not clients, hub=hub)
             if self.path is not None:
@@ -310,7 +312,7 @@ def _distance(error: BaseException) -> int:
     return 2 if isinstance(error, IodynoError) else 0
 
 
-def path_of(settings: Mapping[str, Level]) -> str | None:
+def path_of(settings: Mapping[str, Level]) -> str | VolumeKind | None:
     """The level of `path`, or what is made of `volume`, in the settings of a trial; None: what the hosts' access says."""
     level = settings.get("path")
-    return made_of(settings) if level is None else str(level)
+    return VolumeKind.of(settings) if level is None else str(level)

@@ -1,4 +1,4 @@
-"""The rigs of a campaign: one for each level of `path`, opened before the first trial and kept.
+"""The rigs of a campaign: one for each level of `path` or kind of volume, opened before the first trial and kept.
 
 Levels that this machine cannot have are skipped with their reason, and so are their points: skipped is neither failed
 nor zero.
@@ -17,6 +17,7 @@ from iodyno.campaign.rig import Rig, path_of
 from iodyno.core.design import Design
 from iodyno.core.errors import AccessError
 from iodyno.core.experiment import Experiment
+from iodyno.core.volume import VolumeKind
 from iodyno.core.workload import Level
 from iodyno.hosts.access import AgentProgram
 
@@ -36,7 +37,7 @@ class Rigs:
         self._experiment = experiment
         self._program = program
         self._level_of = {point.id: path_of(experiment.settings(point.levels)) for point in design.points}
-        self._rigs: dict[str | None, Rig] = {}
+        self._rigs: dict[str | VolumeKind | None, Rig] = {}
         self.skipped = Skipped({}, {})
 
     async def __aenter__(self) -> Self:
@@ -76,9 +77,9 @@ class Rigs:
                 self._skip(level, error.what)
         return lines
 
-    def _skip(self, level: str, reason: str) -> None:
+    def _skip(self, level: str | VolumeKind, reason: str) -> None:
         points = {point: reason for point, needs in self._level_of.items() if needs == level}
-        self.skipped = Skipped({**self.skipped.levels, level: reason}, {**self.skipped.points, **points})
+        self.skipped = Skipped({**self.skipped.levels, str(level): reason}, {**self.skipped.points, **points})
 
     async def __aexit__(self, *_: object) -> None:
         """Closes all, also when one of them cannot be closed."""

@@ -305,7 +305,7 @@ class _Campaign:
         doubts = [doubt for rig in rigs for doubt in rig.doubts]
         for doubt in [*dict.fromkeys(doubts), *self._file.add_hosts(rigs.first)]:
             self.doubter(watcher)(doubt)
-        self.note(paths={rig.path: hosts_json(rig) for rig in rigs if rig.path})
+        self.note(paths={str(rig.path): hosts_json(rig) for rig in rigs if rig.path})
 
     def doubter(self, watcher: Watcher) -> Any:
         """Who takes doubts about the campaign."""

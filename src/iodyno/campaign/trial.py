@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iodyno.campaign import alone, held_device, meeting, observed, server_cache
+from iodyno.campaign import alone, held_device, meeting, observed, server_cache, volume
 from iodyno.campaign.job import job_of, with_port
 from iodyno.campaign.rig import Rig, together
 from iodyno.campaign.scripted import load_settings
@@ -78,6 +78,8 @@ async def carry_out(
     """Executes the trial `name` on the sender and the receiver of the experiment. Raises TrialError."""
     began_ns = time.monotonic_ns()
     workload = rig.experiment.workload
+    # First, as the server's processes are others afterwards.
+    await volume.delayed(rig, settings)
     flows = [_flow(rig, name, settings, windows, account, on_record, on_profile)]
     if rig.experiment.bystander is not None:
         flows.append(_beside(rig, name, windows, account, on_record))

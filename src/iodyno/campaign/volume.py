@@ -5,26 +5,28 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from iodyno.core.errors import AccessError
+from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Experiment
-from iodyno.core.volume import UNCACHED, WITH_FILES
+from iodyno.core.volume import VolumeKind
 from iodyno.core.workload import Level
 from iodyno.paths.volumes import table
 from iodyno.paths.volumes.volume import Place, Volume
 from iodyno.session.accesses import OpenHosts
+
+if TYPE_CHECKING:
+    from iodyno.campaign.rig import Rig
 
 _HERE = ("local", "netns")
 _CHUNK = 1 << 20
 _FOLDER = "/var/tmp"
 
 
-async def open_volume(wanted: str, experiment: Experiment, hosts: OpenHosts) -> Volume:
-    """Makes what `made_of` names for the clients of an experiment, for each as large as the largest working set. Raises
-    AccessError.
-    """
-    level, *beside = wanted.split(", ")
+async def open_volume(kind: VolumeKind, experiment: Experiment, hosts: OpenHosts) -> Volume:
+    """Makes a volume for the clients of an experiment, for each as large as the largest working set. Raises AccessError."""
     clients: dict[str, str | None] = {}
     for client in experiment.workload.hosts:
         spec = experiment.hosts[client]
@@ -40,12 +42,12 @@ async def open_volume(wanted: str, experiment: Experiment, hosts: OpenHosts) -> 
         folder,
         _size(experiment),
         clients,
-        tag="-".join([level, *(each.replace(" ", "-") for each in beside)]),
-        keeps_nothing=UNCACHED in beside,
-        with_files=WITH_FILES in beside,
+        tag="-".join(each.replace(" ", "-") for each in (kind.level, *kind.beside)),
+        keeps_nothing=kind.keeps_nothing,
+        with_files=kind.with_files,
     )
     began = time.monotonic()
-    volume = await table.make(level, place)
+    volume = await table.make(kind.level, place)
     try:
         if not place.with_files:
             filled = [asyncio.to_thread(fill, volume.target_of(name), place.size_bytes) for name in clients]
@@ -53,7 +55,9 @@ async def open_volume(wanted: str, experiment: Experiment, hosts: OpenHosts) -> 
     except BaseException as error:
         await volume.close()
         if isinstance(error, OSError):
-            raise AccessError(f"the volume cannot be filled: {error}", where=f"volume {level}") from error
+            raise AccessError(
+                f"the volume cannot be filled: {error}", where=f"volume {kind.level}"
+            ) from error
         raise
     volume.made["ready_s"] = round(time.monotonic() - began, 3)
     volume.made |= {
@@ -66,6 +70,18 @@ async def open_volume(wanted: str, experiment: Experiment, hosts: OpenHosts) -> 
         facts = volume.facts() | {"target": str(volume.target_of(client))}
         reached.path = {**(reached.path or {}), "kind": "volume", **facts}
     return volume
+
+
+async def delayed(rig: Rig, settings: Mapping[str, Level]) -> None:
+    """Has the volume of a rig be as slow as the settings of a trial say (`device_delay`). Raises TrialError."""
+    if rig.volume is None:
+        return
+    try:
+        await rig.volume.delay(int(settings.get("device_delay") or 0))
+    except AccessError as error:
+        raise TrialError(
+            error.what, where=error.where, advice="leave device_delay out", code="target"
+        ) from error
 
 
 def fill(target: Path, size_bytes: int) -> None:

@@ -181,7 +181,7 @@ def _search(spec: SearchSpec, design: Design) -> str:
 
 
 def _proof(experiment: Experiment, design: Design) -> str:
-    most = perturbation.most_trials(design)
+    most = perturbation.most_trials(experiment, design)
     each_ns = perturbation.windows(experiment.windows).load_ns + TRIAL_OVERHEAD_NS
     return (
         f"and a proof of what limits: at most {_many(most, 'trial')} more, {clock(most * each_ns)}; "
@@ -247,7 +247,7 @@ def _as_json(
         "search": asdict(experiment.search) if experiment.search else None,
         **design_tables.design_json(design, evaluation),
         "noise": asdict(measured) if measured else None,
-        "proof": {"most_trials": perturbation.most_trials(design)} if experiment.prove else None,
+        "proof": {"most_trials": perturbation.most_trials(experiment, design)} if experiment.prove else None,
         "notes": list(experiment.notes),
     }
 

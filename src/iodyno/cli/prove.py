@@ -15,7 +15,13 @@ class SuspectedLimiters:
         """The trials that test what the verdicts on the finished trials name."""
         # Imported here: slow, and not needed while the load is on.
         from iodyno.analysis.dataset import read_dataset
-        from iodyno.analysis.limiter.verdict import capacities, device_capacities, of_point, of_trial
+        from iodyno.analysis.limiter.verdict import (
+            capacities,
+            device_capacities,
+            of_point,
+            of_trial,
+            service_time,
+        )
         from iodyno.designs import perturbation
 
         trials = [trial for trial in read_dataset(folder).trials if trial.finished]
@@ -24,7 +30,11 @@ class SuspectedLimiters:
             mine = [trial for trial in trials if trial.point == point.id]
             verdict = of_point([of_trial(trial) for trial in mine])
             names = tuple(suspect.name for suspect in verdict.ranked)
-            suspicions.append(perturbation.Suspicion(point, names, capacities(mine), device_capacities(mine)))
+            suspicions.append(
+                perturbation.Suspicion(
+                    point, names, capacities(mine), device_capacities(mine), service_time(mine)
+                )
+            )
         return perturbation.plan(experiment, design, suspicions)
 
 

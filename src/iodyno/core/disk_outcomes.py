@@ -224,6 +224,19 @@ _EVERY = (
             ("written_back", "Bytes written back from it"),
         )
     ),
+    *(
+        OutcomeKind(
+            f"{whose}_from_cache_ratio",
+            "1",
+            f"Share of the bytes that {what} and storage did not have to give: its hits in the page cache.",
+            per_host=True,
+        )
+        for whose, what in (
+            ("load", "the host's load read"),
+            ("server", "the server of a volume got by reading files"),
+            ("client_daemon", "the clients' daemons of a volume got by reading files"),
+        )
+    ),
     OutcomeKind(
         "read_from_cache_ratio",
         "1",

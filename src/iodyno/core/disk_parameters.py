@@ -15,6 +15,7 @@ DEVICES = "/dev/"
 _IN_MEMORY = "/dev/shm/"  # a file system that stands among the devices
 HOST_MARK = "{host}"
 """What stands in a target for the name of the host, so that each client has a file of its own."""
+MILLISECOND_NS = 1_000_000
 INTERFACES = ("pread", "preadv2", "io_uring", "aio", "mmap")
 SYNCS = ("none", "o_dsync", "o_sync", "fsync", "fdatasync")
 
@@ -210,6 +211,13 @@ PARAMETERS = (
         "Reads, and writes, per second to which the device under the target is throttled for the load, by a control group.",
         high=10**9,
     ),
+    Parameter(
+        "device_delay",
+        "duration",
+        "Time that the server of a volume takes longer for each read and write, in whole milliseconds (nbd).",
+        low=0,
+        high=10_000_000_000,
+    ),
     Parameter("quota", "count", "CPU time of the agent of each host, in percent of one CPU.", high=100_000),
     Parameter("clients", "count", "Hosts that take part, from the first on; left out: all.", high=1000),
     Parameter(
@@ -238,6 +246,9 @@ def mistakes_of(settings: Mapping[str, object]) -> list[tuple[str, str]]:
         found.append(
             ("think", "found a pause with a rate, which says when operations begin; allowed: one of them")
         )
+    delay = settings.get("device_delay")
+    if isinstance(delay, int) and delay % MILLISECOND_NS:
+        found.append(("device_delay", f"found {delay / MILLISECOND_NS:g} ms, allowed: whole milliseconds"))
     if settings.get("direct") is True and settings.get("interface") == "mmap":
         found.append(("direct", "found on with interface mmap, which is the page cache; allowed: off"))
     if settings.get("direct") is True and settings.get("cached") == "yes":

@@ -34,6 +34,7 @@ _RESOURCES: Mapping[str, str] = {
     "application": "pace of the application",
     "generator": "speed of the generator",
     "memory": "memory",
+    "disk_bandwidth": "bytes per second of the disk",
     "disk": "disk speed",
     "queue": "queue",
     "link_rate": "link rate",
@@ -75,6 +76,11 @@ LIMITERS: Mapping[str, LimiterKind] = {
             "the same rate with longer or shorter pauses",
         ),
         LimiterKind("memory", "Memory is short.", "the same rate with more memory"),
+        LimiterKind(
+            "disk_bandwidth",
+            "Storage moves no more bytes.",
+            "the same rate of operations with smaller blocks",
+        ),
         LimiterKind("disk", "Storage holds the work up.", "the same rate with a faster disk"),
         LimiterKind(
             "softirq",
@@ -85,6 +91,18 @@ LIMITERS: Mapping[str, LimiterKind] = {
             "thread",
             "One thread never rests while other CPUs idle.",
             "the same rate with more, or fewer, CPU time for it",
+        ),
+        LimiterKind(
+            "server_thread",
+            "One thread of a volume's server never rests while other CPUs idle.",
+            "the same rate with more, or fewer, CPU time for it",
+            per_host=False,
+        ),
+        LimiterKind(
+            "client_daemon_thread",
+            "One thread of the clients' daemons of a volume never rests while other CPUs idle.",
+            "the same rate with more, or fewer, CPU time for it",
+            per_host=False,
         ),
         LimiterKind(
             "cpu", "The CPUs of the host have no idle time left.", "the same rate with less CPU time"

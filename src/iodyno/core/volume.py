@@ -6,6 +6,7 @@ How each is made is in `iodyno.paths.volumes`. To add one: describe it here, and
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 VOLUMES: Mapping[str, str] = {
     "file": "A file of the folder that is named, and nothing more.",
@@ -38,22 +39,39 @@ MOST_CLIENTS = 60
 MAY_KEEP_NOTHING = frozenset({"nbd"})
 """Levels whose server can be told to keep nothing in its page cache (`server_cached: no`)."""
 
+MAY_BE_SLOWER = frozenset({"nbd"})
+"""Levels whose server can be told to take longer for each read and write (`device_delay`)."""
+
 CREATE_FILES = "create_files"
 """The level of `work` whose operations are about files."""
 
-UNCACHED, WITH_FILES = "server uncached", "with files"
-"""What a volume may have beside its level: a server that keeps nothing in its page cache; a file system for each client."""
 
+@dataclass(frozen=True)
+class VolumeKind:
+    """What is made of a volume: its level, and what it has beside. `keeps_nothing`: its server is to keep nothing in its page
+    cache; `with_files`: each client has a file system on its part.
 
-def made_of(settings: Mapping[str, object]) -> str | None:
-    """What of a volume is made for the settings of a trial, in words: its level and what it has beside. None: no volume.
-
-    >>> made_of({"volume": "nbd", "server_cached": "no"})
+    >>> str(VolumeKind("nbd", keeps_nothing=True))
     'nbd, server uncached'
     """
-    level = settings.get("volume")
-    if level is None:
-        return None
-    uncached = [UNCACHED] if settings.get("server_cached") == "no" else []
-    files = [WITH_FILES] if settings.get("work") == CREATE_FILES else []
-    return ", ".join([str(level), *uncached, *files])
+
+    level: str
+    keeps_nothing: bool = False
+    with_files: bool = False
+
+    @classmethod
+    def of(cls, settings: Mapping[str, object]) -> VolumeKind | None:
+        """That of the settings of a trial; None: they have no volume."""
+        level = settings.get("volume")
+        if level is None:
+            return None
+        return cls(str(level), settings.get("server_cached") == "no", settings.get("work") == CREATE_FILES)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What it has beside its level, in words."""
+        words = (("server uncached", self.keeps_nothing), ("with files", self.with_files))
+        return tuple(word for word, there in words if there)
+
+    def __str__(self) -> str:
+        return ", ".join((self.level, *self.beside))

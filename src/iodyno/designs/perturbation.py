@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from iodyno.core.design import Design, PlannedTrial, Point, ProofPlan
+from iodyno.core.disk_parameters import MILLISECOND_NS
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.limiter import Perturbation
+from iodyno.core.volume import MAY_BE_SLOWER
 from iodyno.core.workload import Level
 
 BLOCKS = 6
@@ -29,6 +31,8 @@ _CPU_SHARE = 0.7
 """Chosen: trials that differ by 5 % then leave the elasticity known to 0.2 after six pairs."""
 _DEVICE_SHARE = 0.7
 """As for CPU time."""
+_LONGER = 0.5
+"""Chosen: half as long again makes two thirds of the rate."""
 _BUFFER_LEAST = 2048
 _AUTOMATIC = "the kernel sizes that buffer by itself: set {setting} to have it tested"
 
@@ -39,13 +43,14 @@ class Suspicion:
 
     `cpus`: the CPU time that the agent of each host could have there, in CPUs: what it took and what idled. `devices`: the
     operations per second that the device under each host's target could do there: what it did over the share of time in
-    which it was busy.
+    which it was busy. `service_ns`: the mean time of an operation there.
     """
 
     point: Point
     limiters: tuple[str, ...]
     cpus: Mapping[str, float]
     devices: Mapping[str, float] = field(default_factory=dict)
+    service_ns: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class _Case:
     cpus: float | None
     alone: bool = False
     device_per_s: float | None = None
+    service_ns: float | None = None
 
     @property
     def quota(self) -> str:
@@ -181,6 +187,23 @@ def _disk(case: _Case) -> tuple[Perturbation, ...] | str:
     return (Perturbation(case.limiter, "tighten", "device_limit", None, limit, limit / case.device_per_s),)
 
 
+def _block(case: _Case) -> tuple[Perturbation, ...] | str:
+    """Blocks half as large and twice as large: of a disk that moves so many bytes and no more, twice and half as many
+    operations.
+    """
+    found = case.number("block")
+    if found is None or not case.alone:
+        return "blocks of many sizes: no setting changes them"
+    working_set = case.settings.get("working_set")
+    larger = (
+        (case.scaled(found, 2.0, inverse=True),)
+        if isinstance(working_set, int) and working_set % (2 * found[1]) == 0
+        else ()
+    )
+    smaller = (case.scaled(found, 0.5, inverse=True),) if found[1] % 8192 == 0 else ()
+    return (*smaller, *larger) or "no other size of blocks divides the working set"
+
+
 def _operations_at_a_time(case: _Case) -> tuple[Perturbation, ...] | str:
     """Of a load on storage: its depth, where the interface has one, else its threads."""
     if not case.alone:
@@ -191,7 +214,19 @@ def _operations_at_a_time(case: _Case) -> tuple[Perturbation, ...] | str:
     found = case.number(setting)
     assert found is not None, "it is a count"
     fewer = (case.scaled(found, 0.5),) if found[1] % 2 == 0 else ()
-    return (case.scaled(found, 2.0), *fewer)
+    return (case.scaled(found, 2.0), *fewer, *_slower(case))
+
+
+def _slower(case: _Case) -> tuple[Perturbation, ...]:
+    """A server that takes longer: so many operations at a time are then fewer a second (X = N / R, Denning and Buzen 1978), as
+    if there were fewer; where something else is the limiter, it has waited for them anyway.
+    """
+    setting = "device_delay"
+    if case.settings.get("volume") not in MAY_BE_SLOWER or setting in case.settings or not case.service_ns:
+        return ()
+    longer = max(1, round(_LONGER * case.service_ns / MILLISECOND_NS)) * MILLISECOND_NS
+    ratio = case.service_ns / (case.service_ns + longer)
+    return (Perturbation(case.limiter, "tighten", setting, None, longer, ratio),)
 
 
 _CHANGES: Mapping[str, _Changes] = {
@@ -215,6 +250,7 @@ _CHANGES: Mapping[str, _Changes] = {
     "congestion_window": _connections,
     "offered_load": _rate,
     "disk": _disk,
+    "disk_bandwidth": _block,
 }
 
 
@@ -226,16 +262,17 @@ def changes(
     cpus: float | None,
     alone: bool = False,
     device_per_s: float | None = None,
+    service_ns: float | None = None,
 ) -> tuple[Perturbation, ...] | str:
     """What tests the limiter at these settings; a text: why nothing does.
 
     `sends`: whether it is one of the sending host; `alone`: whether the load needs no other end; `device_per_s`: operations
-    per second that the device under its target could do.
+    per second that the device under its target could do; `service_ns`: the mean time of an operation.
     """
     make = _CHANGES.get(limiter.rpartition(".")[2])
     if make is None:
         return "no setting of the lab changes that resource"
-    return make(_Case(limiter, settings, sends, cpus, alone, device_per_s))
+    return make(_Case(limiter, settings, sends, cpus, alone, device_per_s, service_ns))
 
 
 def windows(of: Windows) -> Windows:
@@ -248,9 +285,12 @@ def windows(of: Windows) -> Windows:
     )
 
 
-def most_trials(design: Design) -> int:
-    """Most trials that a proof of this design can take: two changes of two suspects, beside an unchanged trial."""
-    return len(design.points) * BLOCKS * (1 + 2 * SUSPECTS)
+def most_trials(experiment: Experiment, design: Design) -> int:
+    """Most trials that a proof of this design can take: two changes of two suspects, beside an unchanged trial; of one suspect
+    three where a server can be made slower.
+    """
+    slower = any(experiment.settings(point.levels).get("volume") in MAY_BE_SLOWER for point in design.points)
+    return len(design.points) * BLOCKS * (1 + 2 * SUSPECTS + int(slower))
 
 
 def plan(experiment: Experiment, design: Design, suspicions: Sequence[Suspicion]) -> ProofPlan:
@@ -272,6 +312,7 @@ def plan(experiment: Experiment, design: Design, suspicions: Sequence[Suspicion]
                 cpus=suspicion.cpus.get(host),
                 alone=bool(experiment.workload.hosts),
                 device_per_s=suspicion.devices.get(host),
+                service_ns=suspicion.service_ns,
             )
             if isinstance(found, str):
                 untestable.setdefault(point.id, {})[limiter] = found

@@ -9,7 +9,7 @@ from iodyno.core import disk_parameters
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.personality.parameters import kinds_of, workload_of
-from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_KEEP_NOTHING, MOST_CLIENTS
+from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_BE_SLOWER, MAY_KEEP_NOTHING, MOST_CLIENTS
 from iodyno.core.workload import DISK, FILES, WORKLOADS, Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats import program_section
@@ -86,6 +86,8 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
         reading.note_missing(
             ("workload",), "volume", f"what {CREATE_FILES} makes files on: nbd, nfs or iscsi"
         )
+    elif "device_delay" in given:
+        reading.note_missing(("workload",), "volume", f"what is to be slower: {', '.join(MAY_BE_SLOWER)}")
     elif not workload.own and "target" not in given and not reading.has(("workload", "target")):
         reading.note_missing(("workload",), "target", "the file or device that is read and written")
     for name, text in disk_parameters.mistakes_of(workload.settings):
@@ -143,6 +145,9 @@ def _check_volume(
         allowed = ", ".join(sorted(MAY_KEEP_NOTHING if asked == "no" else FOR_MANY))
         found_levels = ", ".join(sorted(wrong[asked]))
         reading.note(where, f"found {found_levels} with server_cached: {asked}, allowed: {allowed}")
+    if "device_delay" in given and (others := sorted(levels - MAY_BE_SLOWER)):
+        allowed = ", ".join(sorted(MAY_BE_SLOWER))
+        reading.note(where, f"found {', '.join(others)} with device_delay, allowed: {allowed}")
     if "working_set" not in given:
         reading.note_missing(("workload",), "working_set", "the size of the volume, such as 256MiB")
 

@@ -37,6 +37,14 @@ const INVOLUNTARY: Metric = counter(
 const THREADS: Metric = gauge("process.threads", "1", STAT, "", "Threads of the agent.");
 const RESIDENT: Metric = gauge("process.resident_bytes", "bytes", STAT, "", "Memory of the agent in RAM.");
 
+const FROM_STORAGE: Metric = counter(
+    "process.storage_read_bytes",
+    "bytes",
+    "/proc/self/io",
+    "",
+    "Bytes that storage gave to the agent; only of a load on files or devices.",
+);
+
 /// Columns of the counters in `stat`, counted from behind the process name: its state is column 0.
 const COUNTERS: [(usize, Metric); 4] = [(7, MINOR), (9, MAJOR), (11, USER), (12, SYSTEM)];
 const THREADS_COLUMN: usize = 17;
@@ -44,20 +52,24 @@ const RESIDENT_COLUMN: usize = 21;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "process",
-    metrics: &[CPU, USER, SYSTEM, MINOR, MAJOR, VOLUNTARY, INVOLUNTARY, THREADS, RESIDENT],
+    metrics: &[CPU, USER, SYSTEM, MINOR, MAJOR, VOLUNTARY, INVOLUNTARY, THREADS, RESIDENT, FROM_STORAGE],
     open,
 };
 
 struct Process {
     stat: Source,
     units: KernelUnits,
+    io: Option<Source>,
     growths: Growths<&'static str>,
 }
 
-fn open(roots: &Roots, _: &Subject) -> Opened {
+fn open(roots: &Roots, subject: &Subject) -> Opened {
+    // Not all kernels have it.
+    let io = if subject.storage { Source::open(roots.proc.join("self/io")).ok() } else { None };
     Ok(Box::new(Process {
         stat: Source::open(roots.proc.join("self/stat"))?,
         units: KernelUnits::of(&roots.proc),
+        io,
         growths: Growths::default(),
     }))
 }
@@ -93,6 +105,16 @@ impl Sensor for Process {
         }
         put(out, &THREADS, "", columns[THREADS_COLUMN]);
         put(out, &RESIDENT, "", columns[RESIDENT_COLUMN].saturating_mul(self.units.page_bytes));
+        let given = self.io.as_mut().and_then(|file| {
+            let text = file.text().ok()?;
+            text.lines().find_map(|line| line.strip_prefix("read_bytes:")?.trim().parse().ok())
+        });
+        if let Some(now) = given {
+            let name = FROM_STORAGE.name;
+            if let Some(grown) = self.growths.since_last(name, now, Width::Bits64, name, "the agent") {
+                put(out, &FROM_STORAGE, "", grown);
+            }
+        }
         match process::switches() {
             Ok(now) => {
                 for (metric, now) in [(&VOLUNTARY, now.voluntary), (&INVOLUNTARY, now.involuntary)] {

@@ -1,5 +1,6 @@
-//! Writes that a thread begins and waits for later. Threads of the agent carry them out, as those of the C library do for
-//! POSIX AIO; the thread itself is not held up by them.
+//! Writes that a thread begins and waits for later: by `io_uring`, which has all of them under way at a time. Where a host does
+//! not allow that, threads of the agent carry them out, as those of the C library do for POSIX AIO; the thread itself is not
+//! held up by them.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,8 +10,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use iodyno_sys::buffer::SendSource;
+use iodyno_sys::stream_ring;
+use iodyno_sys::write_ring::WriteRing;
 
-/// chosen: writes that a thread of a program has under way at a time at most.
+/// chosen: writes that a thread of a program has under way at a time at most. Shipped personalities begin ten.
+const MOST: u32 = 256;
+/// chosen: the same where threads carry them out.
 const WORKERS: usize = 4;
 /// chosen: writes that may wait to be begun before another one waits for room.
 const MOST_QUEUED: usize = 4_096;
@@ -39,16 +44,68 @@ struct Desk {
 }
 
 /// The writes of one thread.
-pub(super) struct Aio {
-    desk: Arc<Desk>,
-    workers: Vec<JoinHandle<()>>,
-    longest: usize,
+pub(super) enum Aio {
+    Ring(Box<WriteRing>),
+    Threads(Threads),
+}
+
+/// How they are carried out on this host, for who reads the account.
+pub(super) fn told() -> String {
+    match stream_ring::available() {
+        Ok(()) => {
+            format!("aiowrite goes through io_uring: up to {MOST} writes of a thread are under way at a time")
+        }
+        Err(why) => {
+            format!("aiowrite is carried out by {WORKERS} further threads for each thread that has it: {why}")
+        }
+    }
 }
 
 impl Aio {
     /// For writes of up to `longest` bytes; longer ones are made of several.
     pub(super) fn new(longest: usize) -> io::Result<Self> {
-        let mut aio = Aio { desk: Arc::default(), workers: Vec::new(), longest: longest.max(1) };
+        match stream_ring::available() {
+            Ok(()) => WriteRing::new(MOST, longest).map(|ring| Aio::Ring(Box::new(ring))),
+            Err(_) => Threads::new(longest).map(Aio::Threads),
+        }
+    }
+
+    /// Begins to write.
+    ///
+    /// # Errors
+    /// Why it could not be handed over.
+    pub(super) fn begin(&mut self, file: &Arc<File>, offset: u64, length: usize) -> io::Result<()> {
+        match self {
+            Aio::Ring(ring) => ring.begin(file, offset, length),
+            Aio::Threads(threads) => {
+                threads.begin(file, offset, length);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until all that was begun is done.
+    ///
+    /// # Errors
+    /// Why the first of them failed.
+    pub(super) fn wait(&mut self) -> io::Result<()> {
+        match self {
+            Aio::Ring(ring) => ring.wait(),
+            Aio::Threads(threads) => threads.wait(),
+        }
+    }
+}
+
+/// Writes that threads carry out.
+pub(super) struct Threads {
+    desk: Arc<Desk>,
+    workers: Vec<JoinHandle<()>>,
+    longest: usize,
+}
+
+impl Threads {
+    fn new(longest: usize) -> io::Result<Self> {
+        let mut aio = Threads { desk: Arc::default(), workers: Vec::new(), longest: longest.max(1) };
         let source = Arc::new(SendSource::new(aio.longest)?);
         for _ in 0..WORKERS {
             let (desk, source) = (Arc::clone(&aio.desk), Arc::clone(&source));
@@ -58,8 +115,7 @@ impl Aio {
         Ok(aio)
     }
 
-    /// Begins to write.
-    pub(super) fn begin(&self, file: &Arc<File>, offset: u64, length: usize) {
+    fn begin(&self, file: &Arc<File>, offset: u64, length: usize) {
         let mut begun = 0;
         while begun < length {
             let piece = (length - begun).min(self.longest);
@@ -79,11 +135,7 @@ impl Aio {
         }
     }
 
-    /// Waits until all that was begun is done.
-    ///
-    /// # Errors
-    /// Why the first of them failed.
-    pub(super) fn wait(&self) -> io::Result<()> {
+    fn wait(&self) -> io::Result<()> {
         let mut queue = self.desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
         while queue.unfinished > 0 {
             queue = self.desk.done.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +144,7 @@ impl Aio {
     }
 }
 
-impl Drop for Aio {
+impl Drop for Threads {
     fn drop(&mut self) {
         {
             let mut queue = self.desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,5 +175,24 @@ fn work(desk: &Desk, source: &SendSource) {
         } else {
             queue = desk.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_write_what_was_begun_and_tell_the_first_failure() {
+        let path = std::env::temp_dir().join(format!("iodyno-aio-{}", std::process::id()));
+        let file = File::options().write(true).create(true).truncate(true).open(&path).unwrap();
+        let file = Arc::new(file);
+        let threads = Threads::new(4096).unwrap();
+        (0..40).for_each(|number| threads.begin(&file, number * 10_000, 10_000));
+        threads.wait().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 400_000);
+        std::fs::remove_file(&path).unwrap();
+        threads.begin(&Arc::new(File::open("/dev/null").unwrap()), 0, 4096);
+        threads.wait().unwrap_err();
     }
 }

@@ -36,7 +36,7 @@ impl<'a> Strand<'a> {
             FileCall::Read => self.read(step),
             FileCall::Write => self.write(step, false),
             FileCall::AioWrite => self.write(step, true),
-            FileCall::AioWait => self.aio.as_ref().map_or(Ok(0), |aio| refused(aio.wait()).map(|()| 0)),
+            FileCall::AioWait => self.aio.as_mut().map_or(Ok(0), |aio| refused(aio.wait()).map(|()| 0)),
             FileCall::AppendFile | FileCall::AppendFileRand => self.append(step),
             FileCall::ReadWholeFile => self.read_whole(step),
             FileCall::WriteWholeFile => self.write_whole(step),
@@ -210,9 +210,9 @@ impl<'a> Strand<'a> {
         let length = self.length(step);
         let offset = self.offset(step, slot, length)?;
         let file = self.file(slot)?;
-        match &self.aio {
-            Some(aio) if begin_only => aio.begin(&file, offset, length as usize),
-            _ => refused(file.write_all_at(self.memory(length as usize)?, offset))?,
+        match self.aio.as_mut().filter(|_| begin_only) {
+            Some(aio) => refused(aio.begin(&file, offset, length as usize))?,
+            None => refused(file.write_all_at(self.memory(length as usize)?, offset))?,
         }
         if !step.random {
             self.moved(slot, offset + length);

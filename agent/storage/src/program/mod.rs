@@ -436,7 +436,7 @@ fn account(crew: &Crew, stopped_ns: Option<Nanos>) -> FileAccount {
         notes.push("processes are groups of threads of one process".to_owned());
     }
     if placed.iter().any(|at| at.flowop.call == FileCall::AioWrite) {
-        notes.push("aiowrite is carried out by four further threads for each thread that has it".to_owned());
+        notes.push(aio::told());
     }
     FileAccount {
         end,

@@ -191,6 +191,16 @@ def interrupts_most(view: View) -> Signal:
     return _cpu_share(view, ("exact.hardirq_ns", "exact.softirq_ns"), ("irq", "softirq"), max)
 
 
+def interrupts_mean(view: View) -> Signal:
+    """Share of hard and soft interrupts on the host's CPUs."""
+    return _cpu_share(
+        view,
+        ("exact.hardirq_ns", "exact.softirq_ns"),
+        ("irq", "softirq"),
+        lambda found: sum(found) / len(found),
+    )
+
+
 def steal_most(view: View) -> Signal:
     """Stolen share of the CPU that lost most."""
     host = view.host

@@ -10,58 +10,99 @@ from iodyno.analysis.limiter import signals, storage_signals
 from iodyno.analysis.limiter.rules import RULES, Criterion, Rule
 
 ALONE = "alone"
-_SHARED = ("observer", "steal", "cpu_quota", "run_queue", "memory", "softirq", "thread", "generator")
+_SHARED = ("steal", "cpu_quota", "memory", "softirq", "thread", "generator")
 """Limiters whose rules are those of the end that sends."""
 _GREGG = "Gregg, Systems Performance, 2nd edition, 9.2 (disk utilisation and saturation)"
+_BOUNDS = "Denning and Buzen 1978, asymptotic bounds: the rate can rise by one over it"
+_LARGE_BYTES = 64 << 10
 
 _CPU_FREE = Criterion(
-    "load_ratio_of_busiest_cpu",
-    signals.load_cpu_most,
-    0.90,
-    "chosen: a tenth of the CPU is free",
-    above=False,
+    "load_ratio_of_cpus", storage_signals.load_cpus, 0.90, "chosen: a tenth of the CPU is free", above=False
 )
+_FULL = Criterion(
+    "idle_ratio_of_cpus", storage_signals.cpus_idle, 0.10, "chosen: as for a load on a network", above=False
+)
+_IDLES = Criterion(
+    "idle_ratio_of_cpus", storage_signals.cpus_idle, 0.10, "chosen: a tenth of the CPUs is free"
+)
+_NEVER_IDLE = (
+    Criterion("device_busy_ratio", storage_signals.device_busy, 0.95, _GREGG),
+    Criterion("device_depth", storage_signals.device_depth, 2.0, "chosen: one waits while another is served"),
+    _CPU_FREE,
+)
+_ANOTHER_IDLES = Criterion(
+    "idle_ratio_of_idlest_cpu", signals.cpu_idle_most, 0.20, "chosen: a fifth of a CPU is free"
+)
+_ONE_EACH = Criterion(
+    "outstanding", storage_signals.outstanding, 1.0, "Denning and Buzen 1978: X R = N", above=False
+)
+
+
+def _alone(limiter: str, *criteria: Criterion) -> Rule:
+    return Rule(limiter, criteria, (ALONE,))
+
+
+def _thread_of(limiter: str, signal: signals.SignalOf) -> Rule:
+    busiest = Criterion("busiest_thread_ratio_of_" + limiter.removesuffix("_thread"), signal, 0.90, _GREGG)
+    return _alone(limiter, busiest, _ANOTHER_IDLES)
+
 
 RULES_OF_STORAGE: tuple[Rule, ...] = (
     *(Rule(rule.limiter, rule.criteria, (ALONE,)) for rule in RULES if rule.limiter in _SHARED and "send" in rule.ends),
     *(Rule(rule.limiter, rule.criteria, (ALONE,)) for rule in RULES if rule.limiter == "cpu" and "receive" in rule.ends),
-    Rule(
-        "disk",
-        (
-            Criterion("device_busy_ratio", storage_signals.device_busy, 0.95, _GREGG),
-            Criterion("device_depth", storage_signals.device_depth, 2.0, "chosen: one waits while another is served"),
-            _CPU_FREE,
-        ),
-        (ALONE,),
+    _alone(
+        "observer",
+        Criterion("observer_ratio_of_cpus", storage_signals.observer, 0.10, "chosen: twice what marks a trial"),
+        _FULL,
     ),
-    Rule(
-        "disk",
-        (
-            Criterion(
-                "device_limit_used", storage_signals.device_limit_used, 0.90, "chosen: a limit comes in slices of 0.1 s"
-            ),
-            _CPU_FREE,
-        ),
-        (ALONE,),
+    _alone(
+        "run_queue",
+        Criterion("ready_and_waiting_ratio", storage_signals.run_delay, 0.20, "chosen: a fifth of the ready time is lost"),
+        Criterion("others_cpu_ratio", storage_signals.others_cpu, 0.25, "chosen: a quarter of the CPU"),
+        Criterion("nobody_ready_ratio", storage_signals.nobody_ready, 0.30, "chosen: as for a load on a network", above=False),
+        _FULL,
     ),
-    Rule(
+    _alone(
+        "lock",
+        Criterion("workers_in_lock_ratio", storage_signals.in_lock, 0.50, "chosen: more wait for it than do anything else"),
+        _IDLES,
+    ),
+    _alone(
+        "cpu",
+        _FULL,
+        Criterion(
+            "load_and_servers_ratio_of_cpus", storage_signals.served_cpus, 0.75, "chosen: others have a quarter at most"
+        ),
+    ),
+    _thread_of("server_thread", storage_signals.server_thread),
+    _thread_of("client_daemon_thread", storage_signals.daemon_thread),
+    _alone(
+        "disk_bandwidth",
+        *_NEVER_IDLE,
+        Criterion("bytes_of_device_operation", storage_signals.device_bytes, _LARGE_BYTES, "chosen: 16 pages and more"),
+    ),
+    _alone("disk", *_NEVER_IDLE),
+    _alone(
+        "disk",
+        Criterion(
+            "device_limit_used", storage_signals.device_limit_used, 0.90, "chosen: a limit comes in slices of 0.1 s"
+        ),
+        _CPU_FREE,
+    ),
+    _alone("concurrency", _ONE_EACH, _CPU_FREE, _IDLES),
+    _alone(
         "concurrency",
-        (
-            Criterion(
-                "outstanding", storage_signals.outstanding, 1.0, "Denning and Buzen 1978: X R = N", above=False
-            ),
-            _CPU_FREE,
+        Criterion("busiest_station_ratio", storage_signals.busiest_station, 0.75, _BOUNDS, above=False),
+        _IDLES,
+        Criterion(
+            "workers_in_lock_ratio", storage_signals.in_lock, 0.20, "chosen: few wait for each other", above=False
         ),
-        (ALONE,),
     ),
-    Rule(
+    _alone(
         "offered_load",
-        (
-            Criterion(
-                "achieved_over_offered", storage_signals.offered_reached, 0.98, "chosen: 2 % for the ends of the window"
-            ),
+        Criterion(
+            "achieved_over_offered", storage_signals.offered_reached, 0.98, "chosen: 2 % for the ends of the window"
         ),
-        (ALONE,),
     ),
 )  # fmt: skip
 """Every rule of a load on storage."""

@@ -1,10 +1,21 @@
-"""Signals of loads on storage: what the device under the target did, and how much was under way at a time."""
+"""Signals of loads on storage: what the device under the target did, how much was under way at a time, and what servers and
+daemons of a volume took, which are part of the load and not of it alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import fmean
+
 from iodyno.analysis import arrivals
+from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.signals import Signal, View, absent
-from iodyno.analysis.storage import devices
+from iodyno.analysis.storage import devices, roles
+from iodyno.core.volume import CLIENT_DAEMON, GENERATOR, ROLES, SERVER
+
+_LOOKS_LEAST = 40
+"""Threads looked at from which on shares of where they were count (chosen: a share is then known to 0.16 at worst)."""
 
 
 def _of_device(view: View, metric: str) -> Signal:
@@ -51,15 +62,212 @@ def _done(view: View, name: str, index: int) -> int:
     return sum(found[index].operations for found in classes if index in found)
 
 
+def device_bytes(view: View) -> Signal:
+    """Bytes of an operation at the device, on average."""
+    moved = [_of_device(view, f"disk.{name}_bytes") for name in ("read", "write")]
+    done = [_of_device(view, f"disk.{name}_operations") for name in ("read", "write")]
+    if not all(signal.values for signal in (*moved, *done)):
+        return next(signal for signal in (*moved, *done) if not signal.values)
+    values = {
+        index: sum(signal.values.get(index, 0.0) for signal in moved) / count
+        for index in moved[0].values
+        if (count := sum(signal.values.get(index, 0.0) for signal in done))
+    }
+    return Signal(values, "bytes", devices.SENSOR, None if values else "the device did nothing")
+
+
 def outstanding(view: View) -> Signal:
-    """Operations that a closed loop has under way at a time, of all clients: workers x depth."""
+    """Operations that each client of a closed loop has under way at a time: workers x depth."""
     if arrivals.is_open(view.trial):
         return absent("experiment", "the load is open: as many are under way as there are")
     settings = view.trial.settings
     if "workers" not in settings and "depth" not in settings:
         return absent("experiment", "threads of a file program do one thing after the other, of many kinds")
-    count = int(settings.get("workers", 1)) * int(settings.get("depth", 1)) * max(1, len(view.trial.clients))
+    count = int(settings.get("workers", 1)) * int(settings.get("depth", 1))
     return Signal({record.index: float(count) for record in view.host.measured}, "1", "experiment")
+
+
+# Servers and daemons of a volume on the same machine
+
+
+def has_roles(view: View) -> bool:
+    """Whether processes of a volume on this machine are part of the load."""
+    return any(
+        (roles.METRIC, f"role={role}") in reading.values
+        for reading in view.host.measured_readings(roles.SENSOR)
+        for role in ROLES
+    )
+
+
+def _of_role(view: View, metric: str, role: str) -> Mapping[int, float]:
+    """Growth of a metric of a role, over the time of the interval, by record."""
+    readings = view.host.readings.get(roles.SENSOR, {})
+    return {
+        record.index: reading.values[metric, f"role={role}"] / reading.span_ns
+        for record in view.host.measured
+        if (reading := readings.get(record.index)) is not None
+        and reading.span_ns > 0
+        and (metric, f"role={role}") in reading.values
+    }
+
+
+def load_cpus(view: View) -> Signal:
+    """Share of all CPUs of the machine that the load takes: agents, servers and daemons, interrupts; without servers and daemons
+    that of the CPU that it takes most of.
+    """
+    if not has_roles(view):
+        return signals.load_cpu_most(view)
+    own, interrupts = signals.agent_cpu(view), signals.interrupts_mean(view)
+    if not own.values or not interrupts.values:
+        return own if not own.values else interrupts
+    served = [_of_role(view, roles.METRIC, role) for role in (*ROLES, GENERATOR)]
+    values = {
+        index: (value + sum(found.get(index, 0.0) for found in served)) / view.cpus + interrupts.values[index]
+        for index, value in own.values.items()
+        if index in interrupts.values
+    }
+    return Signal(values, "1", "process, roles, " + interrupts.source)
+
+
+def served_cpus(view: View) -> Signal:
+    """`load_cpus` of the whole measured window, where servers and daemons are part of the load: who has a full CPU changes from
+    interval to interval.
+    """
+    if not has_roles(view):
+        return absent("experiment", "no server or daemon on this machine is part of the load")
+    return _mean(load_cpus(view))
+
+
+def _mean(found: Signal) -> Signal:
+    """The same in every interval: its mean."""
+    return replace(
+        found, values=dict.fromkeys(found.values, fmean(found.values.values()) if found.values else 0.0)
+    )
+
+
+def cpus_idle(view: View) -> Signal:
+    """Idle share of all CPUs of the machine, where servers and daemons are part of the load; else of its busiest CPU."""
+    return signals.cpu_idle_mean(view) if has_roles(view) else signals.cpu_idle_least(view)
+
+
+def observer(view: View) -> Signal:
+    """Share that the measurement takes of the CPUs that the load has: of one, or of all where servers and daemons have them
+    too.
+    """
+    found = signals.observer(view)
+    if not has_roles(view):
+        return found
+    return Signal({index: value / view.cpus for index, value in found.values.items()}, "1", found.source)
+
+
+def others_cpu(view: View) -> Signal:
+    """Share of the CPUs that tasks of others have: neither of the agents nor of servers and daemons; with those, of the whole
+    measured window.
+    """
+    found = signals.others_cpu(view)
+    served = [_of_role(view, roles.METRIC, role) for role in (*ROLES, GENERATOR)]
+    if not found.values or not has_roles(view):
+        return found
+    values = {
+        index: max(0.0, value - sum(one.get(index, 0.0) for one in served) / view.cpus)
+        for index, value in found.values.items()
+    }
+    return _mean(Signal(values, "1", found.source + ", roles"))
+
+
+def _ready(view: View) -> dict[int, tuple[float, float]]:
+    """CPUs' worth of time in which threads of the load ran, and in which they were ready and waited: workers of all agents,
+    servers and daemons. By record.
+    """
+    threads = view.host.readings.get("threads", {})
+    others = [
+        [_of_role(view, metric, role) for metric in (roles.METRIC, "role.wait_ns")]
+        for role in (*ROLES, GENERATOR)
+    ]
+    found = {}
+    for record in view.host.measured:
+        reading = threads.get(record.index)
+        own = [
+            reading.values.get((f"thread.{what}_ns", signals.ALL_WORKERS)) if reading is not None else None
+            for what in ("run", "wait")
+        ]
+        if reading is None or reading.span_ns <= 0 or own[0] is None or own[1] is None:
+            continue
+        run, wait = (value / reading.span_ns for value in own if value is not None)
+        found[record.index] = (
+            run + sum(one.get(record.index, 0.0) for one, _ in others),
+            wait + sum(one.get(record.index, 0.0) for _, one in others),
+        )
+    return found
+
+
+def run_delay(view: View) -> Signal:
+    """Of the time in which threads of the load, its servers and daemons were ready to run, the share in which they waited for a
+    CPU.
+    """
+    if not has_roles(view):
+        return signals.run_delay(view)
+    values = {index: wait / (run + wait) for index, (run, wait) in _ready(view).items() if run + wait}
+    return Signal(values, "1", "threads, roles", None if values else view.host.why_missing("threads"))
+
+
+def nobody_ready(view: View) -> Signal:
+    """Share of what the CPUs could do for which no thread was ready: 0 where on average at least one is for each CPU. Without
+    servers and daemons the share of the time in which the workers slept.
+    """
+    if not has_roles(view):
+        return signals.asleep(view)
+    values = {index: max(0.0, 1 - sum(ready) / view.cpus) for index, ready in _ready(view).items()}
+    return Signal(values, "1", "threads, roles", None if values else view.host.why_missing("threads"))
+
+
+def _busiest_thread(role: str) -> signals.SignalOf:
+    def of(view: View) -> Signal:
+        values = _of_role(view, "role.busiest_run_ns", role)
+        return Signal(values, "1", roles.SENSOR, None if values else "no process of that role is known")
+
+    return of
+
+
+server_thread = _busiest_thread(SERVER)
+"""Share of the interval in which the busiest thread of a volume's server was on a CPU."""
+daemon_thread = _busiest_thread(CLIENT_DAEMON)
+"""The same of the clients' daemons."""
+
+
+def busiest_station(view: View) -> Signal:
+    """Utilisation of the busiest of all that serves the load and is seen: the CPUs, any thread of a server or daemon, the
+    device. Only where the volume is the lab's, so that nothing else serves.
+    """
+    if not has_roles(view):
+        return absent("experiment", "what serves the load is not all seen")
+    known = [load_cpus(view), server_thread(view), daemon_thread(view), device_busy(view)]
+    every = [signal.values for signal in known if signal.values]
+    if not known[0].values:
+        return known[0]
+    return Signal(
+        {index: max(values.get(index, 0.0) for values in every) for index in known[0].values},
+        "1",
+        "roles, disks",
+    )
+
+
+def in_lock(view: View) -> Signal:
+    """Share of the workers that slept for a lock of the kernel, of those that were looked at at the ends of intervals."""
+    if view.workers < 2:
+        return absent("experiment", "one worker has nobody to wait for")
+    found = {"": 0.0, "lock": 0.0}
+    for reading in view.host.measured_readings("waits"):
+        for (_, label), count in reading.values.items():
+            role, _, at = label.partition(",at=")
+            if role == f"role={GENERATOR}":
+                found[""] += count
+                found["lock"] += count if at == "lock" else 0
+    if found[""] < _LOOKS_LEAST:
+        why = f"{found['']:.0f} threads were looked at" if found[""] else view.host.why_missing("waits")
+        return absent("waits", why)
+    share = found["lock"] / found[""]
+    return Signal({record.index: share for record in view.host.measured}, "1", "waits")
 
 
 def offered_reached(view: View) -> Signal:

@@ -10,7 +10,7 @@ from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.rules import RULES, WINDOWS_LEAST, Criterion, Rule
 from iodyno.analysis.limiter.signals import Signal, View
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
-from iodyno.analysis.storage import devices
+from iodyno.analysis.storage import classes, devices
 from iodyno.core.limiter import LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
 
 NEAR_SCORE = 0.5
@@ -218,3 +218,9 @@ def device_capacities(trials: Sequence[Trial]) -> Mapping[str, float]:
         if busy and done:
             found.setdefault(view.host.name, []).append(done / min(1.0, busy))
     return {host: fmean(values) for host, values in found.items()}
+
+
+def service_time(trials: Sequence[Trial]) -> float | None:
+    """Mean time in nanoseconds of an operation of a load on storage, mean over the trials; None: there is none."""
+    known = [found for trial in trials if trial.clients and (found := classes.service_time_mean(trial).value)]
+    return fmean(known) if known else None

@@ -28,6 +28,8 @@ _DEFAULTS: Mapping[str, Mapping[str, float]] = {
     "triangular": {"lower": 0.0, "upper": 1.0, "mode": 0.5},
 }
 """Parameters that a cvar does not name (Filebench's own defaults)."""
+_MOST_STAGES = 1000
+"""Of an Erlang law: what agents draw at most."""
 _POSITIVE = {"shape", "scale", "rate", "gamma", "sigma"}
 
 
@@ -170,6 +172,14 @@ def _checked(kind: str, given: Mapping[str, float], place: Place) -> tuple[str, 
     if kind == "lognormal":
         # The plug-in names the deviation of the logarithm shape, and its mean scale.
         return kind, {"mu": given["scale"], "sigma": given["shape"]}
+    if kind == "erlang":
+        stages = given["shape"]
+        if not stages.is_integer() or stages > _MOST_STAGES:
+            raise place.error(
+                f"parameters: found shape:{stages:g}, allowed for cvar-erlang: a whole number, 1 to {_MOST_STAGES}",
+                "cvar-gamma, which has stages between",
+            )
+        return kind, {"shape": int(stages), "rate": given["rate"]}
     if kind in ("gamma", "exponential") and given["mean"] <= 0:
         raise place.error(f"parameters: found mean:{given['mean']:g}, allowed: more than 0")
     return kind, dict(given)

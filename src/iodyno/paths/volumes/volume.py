@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,8 @@ class Volume:
     """A volume that is there. `target` is what the load reads and writes; `device`: whether that is a block device.
 
     `targets`: that of each client, where there are several. `image`: the file that the server reads and writes.
+    `slow_down`: starts the server again, so that each read and write takes so many nanoseconds longer; None: it cannot.
+    `delay_ns`: how much longer they take now.
     """
 
     level: str
@@ -60,6 +62,8 @@ class Volume:
     made: dict[str, Any] = field(default_factory=dict)
     targets: dict[str, Path] = field(default_factory=dict)
     image: Path | None = None
+    slow_down: Callable[[int], Awaitable[None]] | None = None
+    delay_ns: int = 0
 
     def target_of(self, client: str) -> Path:
         """What the load of one client reads and writes."""
@@ -76,6 +80,15 @@ class Volume:
     def facts(self) -> dict[str, Any]:
         """What is recorded of it."""
         return {"level": self.level, "target": str(self.target), "device": self.device, **self.made}
+
+    async def delay(self, delay_ns: int) -> None:
+        """Has the server take so much longer for each read and write, from now on. Raises AccessError."""
+        if delay_ns == self.delay_ns:
+            return
+        if self.slow_down is None:
+            raise AccessError("the server cannot be told to take longer", where=f"volume {self.level}")
+        await self.slow_down(delay_ns)
+        self.delay_ns = delay_ns
 
     def gone(self) -> str | None:
         """What of it is not there any more; None: all is there."""

@@ -27,6 +27,8 @@ def explained(
     pairs: dict[str, tuple[Level, Level]] = {}
     for name, told in written.items():
         here = (*path, name)
+        if name not in factors and reading.has(("factors", name)):
+            continue  # It cannot be read, which is a mistake of its own.
         if name not in factors:
             reading.note(here, f"is no factor of the experiment: {unknown(name, factors)}")
             continue

@@ -44,7 +44,7 @@ def test_hosts_on_one_machine_divide_its_cpus(
 
 
 def test_one_netns_host_alone_is_a_mistake_in_the_experiment() -> None:
-    with pytest.raises(ExperimentError, match="joins exactly two hosts, found 1: client"):
+    with pytest.raises(ExperimentError, match=r"joins two hosts, .*, found client"):
         asyncio.run(open_hosts({"client": HostSpec("client", "netns")}))
 
 

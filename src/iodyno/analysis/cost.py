@@ -374,8 +374,9 @@ def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
     end = (
         clients_of(trial, host) if trial.clients else trial.end("send" if unit == "operation" else "receive")
     )
-    if unit != "operation" and host.role == "receive" and host.name in trial.hosts and trial.receivers > 1:
-        # Of several that receive, each has what it got itself.
+    shares = any(other.machine == host.machine for other in trial.hosts.values() if other is not host)
+    if unit != "operation" and host.role == "receive" and trial.receivers > 1 and not shares:
+        # Of several that receive, each with CPUs of its own, each has what it got itself.
         end = host
     if end is None:
         return "the trial has no sender" if unit == "operation" else "the trial has no receiver"

@@ -243,10 +243,23 @@ def test_each_wrong_option_is_one_error(
     assert says in said.err and "Traceback" not in said.err and "try: " in said.err
 
 
+def test_the_points_of_a_small_campaign_stand_side_by_side(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "points.svg"
+    said = printed(capsys, str(campaign), "--operation", "write", "-o", str(out))
+    titles = [line.partition(":")[0] for line in said.splitlines() if "none unreadable" in line]
+    assert len(titles) == 2
+    assert titles == sorted(titles, key=lambda title: int(title.partition("=")[2])), "in the design's order"
+    assert out.read_text().count('class="hm-plot"') == 2
+    monkeypatch.setattr("iodyno.cli.heatmap_campaign.MAPS_MOST", 1)
+    assert "the campaign has 2 points: which one?" in refused(capsys, str(campaign))
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "the campaign has 2 points: which one?"),
+        (("--minus", "."), "the campaign has 2 points: which one?"),
         (("--point", "connections=4", "--operation", "erase"), "found 'erase', allowed: read, write"),
         (("--point", "connections=4", "--clock", "response"), "belongs to an open loop"),
         (("--by", "colour"), "is no factor of this campaign; allowed: connections"),

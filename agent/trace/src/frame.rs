@@ -422,7 +422,37 @@ fn seconds(ns: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{Batch, Event};
+    use crate::pass::Sink;
     use proptest::prelude::*;
+
+    /// What is said of events at these seconds.
+    fn refused(at: impl IntoIterator<Item = i64>) -> Option<String> {
+        let times: Vec<i64> = at.into_iter().map(|second| second * SECOND).collect();
+        let mut survey = Survey::default();
+        let events = times
+            .iter()
+            .zip(0..)
+            .map(|(&time_ns, line)| Event { time_ns, value: 1.0, weight: 1, line })
+            .collect();
+        survey.take(&Batch { events, ..Batch::default() }, 0, b"").unwrap();
+        let ends = [(*times.iter().min().unwrap(), 0), (*times.iter().max().unwrap(), 0)];
+        mixed(&survey, ends, &|_| "a line".to_owned()).err().map(|mistake| mistake.what)
+    }
+
+    #[test]
+    fn years_of_nothing_between_two_heaps_are_no_trace() {
+        let year = 366 * 86_400;
+        let heaps = (0..500).chain((0..500).map(|second| 50 * year + second));
+        assert!(refused(heaps)
+            .unwrap()
+            .starts_with("some events end at 499 s and the others begin at 1581120000 s, 50.0 years"));
+        assert!(refused([1, 2, 50 * year]).unwrap().contains("from the others, at about 2 s"));
+        // A trace of years with holes of weeks, two events that are all there is, and an idle half a year are pictures.
+        assert_eq!(refused((0..3000).map(|week| week * 7 * 86_400)), None);
+        assert_eq!(refused([1, 50 * year]), None);
+        assert_eq!(refused((0..100).chain([year / 2])), None);
+    }
 
     #[test]
     fn widths_are_round() {

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from iodyno.analysis.dataset import Dataset, Trial, read_dataset
+from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.heat_map.stored import Range, edges_for, grid_of
 from iodyno.analysis.operation_times import OperationTimes, joined, over_trials, times_of
 from iodyno.analysis.summary import CampaignSummary, analyse
@@ -82,7 +82,7 @@ def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titl
             "no trial is finished", where=str(folder), advice="iodyno run --resume goes on with it"
         )
     trials = _of_trial(trials, options["trial"], folder)
-    groups = _groups(dataset, summary, trials, options)
+    groups = _groups(summary, trials, options, single=single)
     found: list[Titled] = []
     for name, members in groups:
         for times in _operations(members, options, folder):
@@ -115,10 +115,9 @@ def _of_trial(trials: Sequence[Trial], wanted: str | None, folder: Path) -> list
 
 
 def _groups(
-    dataset: Dataset, summary: CampaignSummary, trials: Sequence[Trial], options: dict[str, Any]
+    summary: CampaignSummary, trials: Sequence[Trial], options: dict[str, Any], *, single: bool
 ) -> list[tuple[str, list[Trial]]]:
-    """Trials that are drawn together, with a name."""
-    del dataset
+    """Trials that are drawn together, with a name: where nobody chose, those of each point, if a picture has room for them."""
     if options["point"] is not None:
         chosen = choose_point(summary, options["point"], "--point")
         trials = [trial for trial in trials if trial.point == chosen.id]
@@ -148,7 +147,7 @@ def _groups(
     by_point: dict[str, list[Trial]] = {}
     for trial in trials:
         by_point.setdefault(trial.point, []).append(trial)
-    if len(by_point) > 1:
+    if len(by_point) > (1 if single else MAPS_MOST):
         example = name_of(summary, summary.points[0])
         varying = [factor.name for factor in summary.factors if factor.varies]
         raise ExperimentError(
@@ -156,9 +155,12 @@ def _groups(
             where="--point",
             advice=f"--point '{example}'" + (f", or --by {varying[0]}" if varying else ""),
         )
+    # In the order of the design, not that in which they ran.
+    ordered = sorted(
+        by_point, key=lambda point: list(points).index(point) if point in points else len(points)
+    )
     return [
-        (name_of(summary, points[point]) if point in points else point, members)
-        for point, members in by_point.items()
+        (name_of(summary, points[point]) if point in points else point, by_point[point]) for point in ordered
     ]
 
 

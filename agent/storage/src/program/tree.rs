@@ -102,7 +102,8 @@ impl Tree {
             tree: Tree { branches: vec![root], leaves: Vec::with_capacity(count as usize) },
             children: vec![0],
             widths,
-            width: fileset.dir_width,
+            // Of no width is a directory that holds all there are, however deep it lies.
+            width: if fileset.dir_width == 0 { count } else { fileset.dir_width },
             left: count,
         };
         let flat = fileset.kind == FilesetKind::File || fileset.dir_width == 0 || fileset.dir_width >= count;
@@ -181,10 +182,16 @@ mod tests {
     proptest! {
         #[test]
         fn a_tree_has_all_leaves_with_names_of_their_own(
-            entries in 0_u64..3_000, leaf_dirs in 0_u64..500, width in 0_u64..50, gamma in 0.0_f64..3.0, seed in any::<u64>()
+            entries in 0_u64..3_000, leaf_dirs in 0_u64..500, width in 0_u64..50, gamma in 0.0_f64..3.0,
+            deepest in proptest::option::of(0_u8..6), seed in any::<u64>()
         ) {
             prop_assume!(entries + leaf_dirs > 0);
-            let tree = Tree::of(&Fileset { leaf_dirs, ..fileset(entries, width, gamma) }, seed, None);
+            let depths = deepest.map(|deepest| {
+                let law = ValueLaw::Uniform { least: Real(0.0), greatest: Real(f64::from(deepest) + 0.5) };
+                let name = String::new();
+                ValueStream::new(&Variable { name, law, least: None, greatest: None, round: None, seed: None }, seed, 1)
+            });
+            let tree = Tree::of(&Fileset { leaf_dirs, ..fileset(entries, width, gamma) }, seed, depths);
             prop_assert_eq!(tree.leaves.len() as u64, entries + leaf_dirs);
             let mut names = std::collections::BTreeSet::new();
             for (index, branch) in tree.branches.iter().enumerate().skip(1) {

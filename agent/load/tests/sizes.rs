@@ -157,7 +157,7 @@ const SHAPES: [Shape; 5] = [
     }),
 ];
 
-/// Every law of sizes with the mean of what it draws, and a bound on the standard deviation.
+/// Every law of sizes with the mean of what it draws, and a bound on the standard deviation; a trace leaves nothing to chance.
 fn laws() -> Vec<(Option<Sizes>, f64, f64)> {
     let bytes = |sizes: &[u64]| sizes.iter().copied().map(Bytes).collect::<Vec<_>>();
     vec![
@@ -165,7 +165,7 @@ fn laws() -> Vec<(Option<Sizes>, f64, f64)> {
         (Some(Sizes::Uniform { least_bytes: Bytes(30), greatest_bytes: Bytes(9_000) }), 4_515.0, 2_600.0),
         (Some(Sizes::Exponential { mean_bytes: Bytes(600), greatest_bytes: Bytes(9_000) }), 600.0, 600.0),
         (Some(Sizes::Mix { sizes_bytes: bytes(&[100, 9_000]), weights: vec![3, 1] }), 2_325.0, 3_900.0),
-        (Some(Sizes::Trace { sizes_bytes: bytes(&[30, 9_000, 40, 700]) }), 2_442.5, 3_900.0),
+        (Some(Sizes::Trace { sizes_bytes: bytes(&[30, 9_000, 40, 700]) }), 2_442.5, 0.0),
     ]
 }
 
@@ -196,7 +196,8 @@ fn every_workload_of_requests_takes_every_law_of_sizes() {
 #[test]
 fn datagrams_take_every_law_of_sizes() {
     for (sizes, mean, deviation) in laws() {
-        for (outstanding, interface) in [(1, Interface::ReadWrite), (8, Interface::Batch)] {
+        // So few at a time that they find room at the receiver, however slow it is: the largest would be lost first.
+        for (outstanding, interface) in [(1, Interface::ReadWrite), (2, Interface::Batch)] {
             let mut sender = over(Transport::Udp, job(Role::Send, Driver::Epoll, 2, 9_000, 60));
             (sender.message_sizes, sender.seed) = (sizes.clone(), 9);
             (sender.workload, sender.outstanding) = (Workload::RequestResponse, outstanding);

@@ -12,7 +12,7 @@ use iodyno_sense::{catalogue, costs, Panel, Roots, SenseError, Subject};
 
 /// What some hosts lack: hardware counters, BPF, a control group with the cpu controller, pressure (`psi=0`); and what
 /// only loads on storage have.
-const MAY_BE_ABSENT: [&str; 5] = ["cycles", "cpu_exact", "cgroup_cpu", "pressure", "block_times"];
+const MAY_BE_ABSENT: [&str; 6] = ["cycles", "cpu_exact", "cgroup_cpu", "pressure", "block_times", "waits"];
 
 /// Kernel id of the calling thread.
 fn thread_id() -> i32 {

@@ -62,6 +62,12 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// A request was not made after all; the next one has its length.
+    fn take_back(&mut self, sequence: u64, bytes: u64) {
+        self.requests.take_back(sequence);
+        self.lengths.take_back(bytes);
+    }
+
     fn parting(&self) -> Parting<'a> {
         Parting { flow: self.number, total: self.requests.made(), socket: self.socket, silent: true }
     }
@@ -389,7 +395,7 @@ impl Client<'_> {
             let Some(sequence) = flow.requests.begin(begun, claim.due, bytes) else { return Turn::Done };
             let header = Header { flow: flow.number, kind: Kind::Request, sequence };
             if !self.port.write(flow.place, 0, header, bytes) {
-                flow.requests.take_back(sequence);
+                flow.take_back(sequence, bytes);
                 return Turn::Full;
             }
             self.sequences[0] = (sequence, bytes);
@@ -412,9 +418,10 @@ impl Client<'_> {
         }
         while !self.worker.is_due() && flow.requests.room() > 0 {
             let (mut made, mut full) = (0, false);
-            while made < self.port.room() && !full {
+            // A length is drawn for a request that is made: those of a trace go out in their order.
+            while made < self.port.room() && !full && flow.requests.room() > 0 {
                 let compute_ns = self.end.shared.job.compute_ns.0;
-                if compute_ns > 0 && flow.requests.room() > 0 {
+                if compute_ns > 0 {
                     let taken = application::compute(compute_ns, &mut self.worker);
                     self.cell(flow.number).add_compute(taken);
                 }
@@ -425,7 +432,7 @@ impl Client<'_> {
                     self.sequences[made] = (sequence, bytes);
                     made += 1;
                 } else {
-                    flow.requests.take_back(sequence);
+                    flow.take_back(sequence, bytes);
                     full = true;
                 }
             }
@@ -460,7 +467,7 @@ impl Client<'_> {
                     self.sequences[from..made]
                         .iter()
                         .rev()
-                        .for_each(|(number, _)| flow.requests.take_back(*number));
+                        .for_each(|(number, bytes)| flow.take_back(*number, *bytes));
                     return turn;
                 }
             }

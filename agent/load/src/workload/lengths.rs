@@ -6,7 +6,8 @@ use iodyno_core::sizes::SizeStream;
 /// Lengths of the messages or requests of a connection, in order.
 pub(crate) enum Lengths {
     Same(u64),
-    Drawn(SizeStream),
+    /// The stream, and what was drawn from it for messages that were not made, the first of them last.
+    Drawn(SizeStream, Vec<u64>),
 }
 
 impl Lengths {
@@ -14,7 +15,7 @@ impl Lengths {
     pub(crate) fn of(job: &Job, connection: usize) -> Self {
         match &job.message_sizes {
             None => Lengths::Same(job.message_bytes.0),
-            Some(sizes) => Lengths::Drawn(SizeStream::new(sizes, job.seed, connection as u32)),
+            Some(sizes) => Lengths::Drawn(SizeStream::new(sizes, job.seed, connection as u32), Vec::new()),
         }
     }
 
@@ -23,7 +24,14 @@ impl Lengths {
     pub(crate) fn next(&mut self) -> u64 {
         match self {
             Lengths::Same(bytes) => *bytes,
-            Lengths::Drawn(stream) => stream.draw(),
+            Lengths::Drawn(stream, again) => again.pop().unwrap_or_else(|| stream.draw()),
+        }
+    }
+
+    /// The message that a length was drawn for was not made: the next one has it. Of several, the last comes first.
+    pub(crate) fn take_back(&mut self, bytes: u64) {
+        if let Lengths::Drawn(_, again) = self {
+            again.push(bytes);
         }
     }
 }

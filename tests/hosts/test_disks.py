@@ -124,8 +124,10 @@ def test_cached_and_uncached_are_made_and_proved(tmp_path: Path) -> None:
         (account,) = client.manifest["result"]["disk"]["targets"]
         resident = account["resident_before_bytes"]
         assert resident == (64 * MIB if trial.levels["cached"] == "yes" else 0), account["resident_missing"]
-        # A busy machine cannot keep the rate, and says so; what is asserted is that it is not the cache that was wrong.
-        assert trial.status == "finished" or "the generator fell behind" in str(trial.reason), trial.reason
+        # A busy machine cannot keep the rate, or reads other files from the same device, and says so; what is asserted is that
+        # it is not the cache that was wrong.
+        others = ("the generator fell behind", "something else reads from the device")
+        assert trial.status == "finished" or any(why in str(trial.reason) for why in others), trial.reason
     by_level = {t.levels["cached"]: analyse(dataset).points for t in dataset.trials}
     assert set(by_level) == {"yes", "no"}
     # A file that is read again and again is in the page cache, however it began: that is no uncached test.

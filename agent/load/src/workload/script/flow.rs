@@ -40,7 +40,10 @@ pub(super) struct Flow {
     awaited: Sizes,
     blocks: bool,
     /// The operation that has given a datagram up, so that one that comes late is not taken for the next.
-    gave_up: Option<usize>,
+    pub gave_up: Option<usize>,
+    /// The transaction in which nothing came any more although the other end had made all of it: what is missing there
+    /// is lost, and not waited for one by one.
+    pub ran_dry: Option<usize>,
 }
 
 /// Sizes of messages in one direction of a connection; both ends draw the same.
@@ -70,7 +73,7 @@ impl Sizes {
 }
 
 impl Flow {
-    fn fd(&self) -> BorrowedFd<'_> {
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
@@ -101,7 +104,7 @@ impl Flow {
 }
 
 impl<'a> Strand<'a> {
-    fn flow(&mut self, operation: &FlowOp) -> Result<&mut Flow, Fault> {
+    pub(super) fn flow(&mut self, operation: &FlowOp) -> Result<&mut Flow, Fault> {
         self.flows.get_mut(operation.connection as usize).and_then(Option::as_mut).ok_or(Fault::NotOpen)
     }
 
@@ -240,94 +243,14 @@ impl<'a> Strand<'a> {
         Ok(size)
     }
 
-    fn take_wait(&mut self, operation: &FlowOp) -> Result<Wait, Fault> {
+    pub(super) fn take_wait(&mut self, operation: &FlowOp) -> Result<Wait, Fault> {
         let so_far = self.flow(operation)?.taken;
         Ok(Wait::Take { connection: operation.connection, so_far })
     }
 
-    /// Takes a datagram. One that does not come in time is lost: by the script's timeout, else by the job's, once the
-    /// other end was to have sent it. The end that follows cannot know that before the other end has come to
-    /// the end of the transaction, or waits itself.
-    fn take_datagram(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
-        let patience = operation.timeout_ns.unwrap_or(self.run.answer_timeout);
-        let mut until =
-            (operation.timeout_ns.is_some() || self.run.leads).then(|| begun.saturating_add(patience.0));
-        let longest = operation.size.map_or(0, Size::greatest).max(preamble::BYTES as u64) as usize;
-        loop {
-            let mut place = std::mem::take(&mut self.datagram);
-            let length = longest.min(place.len());
-            let outcome =
-                self.flow(operation).map(|flow| socket::receive_into(flow.fd(), &mut place[..length]));
-            let greeting = matches!(outcome, Ok(Ok(preamble::BYTES)))
-                .then(|| Preamble::of(&place[..preamble::BYTES], self.run.token))
-                .flatten();
-            self.datagram = place;
-            match outcome? {
-                Ok(_) if greeting.is_some() => self.greet_again(operation, greeting)?,
-                Ok(count) => {
-                    self.flow(operation)?.taken += count as u64;
-                    self.moved(count, begun);
-                    return Ok(count as u64);
-                }
-                Err(error) => {
-                    let other = &self.pair.others[self.remote()];
-                    if until.is_none() && (self.other_made().is_some() || other.waits()) {
-                        until = Some(self.worker.now.saturating_add(patience.0));
-                    }
-                    let wait = self.take_wait(operation)?;
-                    match self.refused(operation, error, Until::Readable, wait, until.or(Some(u64::MAX))) {
-                        Err(Fault::Timeout) => return Err(self.lose_datagram(operation)),
-                        outcome => outcome?,
-                    }
-                }
-            }
-        }
-    }
-
-    fn lose_datagram(&mut self, operation: &FlowOp) -> Fault {
-        // With several ends, what one of them will not send is no reason to end what is between the others.
-        if self.other_made().is_some() && self.run.remotes() == 1 {
-            return self.give_up_datagrams();
-        }
-        let place = self.place.operation;
-        if let Ok(flow) = self.flow(operation) {
-            flow.gave_up = Some(place);
-        }
-        Fault::Lost
-    }
-
-    /// Datagrams that came after they were given up must not be taken for what comes next.
-    fn throw_late_ones_away(&mut self, operation: &FlowOp) -> Result<(), Fault> {
-        let Some(place) = self.flow(operation)?.gave_up.take() else { return Ok(()) };
-        let scratch = self.worker.scratch();
-        let mut late = 0;
-        loop {
-            let flow = self.flow(operation)?;
-            let ready = timed::wait_for(flow.fd(), Until::Readable, Nanos(0)).unwrap_or(false);
-            if !ready || timed::receive(flow.fd(), scratch, usize::MAX).is_err() {
-                break;
-            }
-            late += 1;
-        }
-        if let Some(counts) = self.passage.operations.get_mut(place) {
-            counts.late += late;
-        }
-        Ok(())
-    }
-
-    /// The other end has not got the acknowledgement of its greeting.
-    fn greet_again(&mut self, operation: &FlowOp, greeting: Option<Preamble>) -> Result<(), Fault> {
-        if let Some(shown) = greeting.filter(|shown| shown.kind == Kind::Data) {
-            let bytes = Preamble { kind: Kind::Acknowledged, ..shown }.bytes(self.run.token);
-            // Should this one get lost, too, the greeting comes again.
-            let _ = socket::send(self.flow(operation)?.fd(), &bytes);
-        }
-        Ok(())
-    }
-
     /// Counts bytes that moved.
     #[inline]
-    fn moved(&mut self, count: usize, begun: u64) {
+    pub(super) fn moved(&mut self, count: usize, begun: u64) {
         self.has_moved = true;
         self.worker.moved(self.cell, count as u64, begun);
         self.went_on();
@@ -335,7 +258,7 @@ impl<'a> Strand<'a> {
 
     /// A call was refused: waits on, where that makes sense.
     #[cold]
-    fn refused(
+    pub(super) fn refused(
         &mut self,
         operation: &FlowOp,
         error: io::Error,
@@ -565,6 +488,7 @@ impl<'a> Strand<'a> {
             awaited: seed(!opened),
             blocks,
             gave_up: None,
+            ran_dry: None,
         };
         self.flows[operation.connection as usize] = Some(flow);
         self.has_moved = true;

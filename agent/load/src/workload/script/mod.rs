@@ -2,7 +2,8 @@
 //!
 //! - `meet`: the two ends find each other; `door` awaits connections on one port and `preamble` tells whose they are;
 //!   `link` is what the ends say to each other beside the data, and `run` is what is known of it.
-//! - `strand`: a thread goes through its transactions; `flow`: the calls on its connections.
+//! - `strand`: a thread goes through its transactions; `flow`: the calls on its connections, `datagrams`: what is
+//!   lost of them.
 //! - `waiting`, `stall`: when neither end can go on. `tally`: what was done.
 //!
 //! Blocking calls come back every 20 ms ([`run::SLICE`]), so that a strand notices the end of the job, of the
@@ -10,6 +11,7 @@
 //! and says how many iterations it has begun; the other end makes as many, or says that it is ahead, and then
 //! the first one follows. So no byte of a transaction is left in a connection for the next one.
 
+mod datagrams;
 mod door;
 mod files;
 mod flow;

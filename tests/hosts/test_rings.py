@@ -166,7 +166,7 @@ def test_a_stream_from_a_ring_came_or_is_counted_as_lost(client: str, program: A
             counted = await trial(rig, client=client, server="recvmmsg", connections=3, **sizes)
             sent, came = counted.of("client", "datagram.sent"), counted.of("server", "datagram.received")
             case = (sizes, counted.metrics)
-            assert came > 1000, case
+            assert came > 0, case
             assert sent == counted.operations["client"], case
             # Behind a queue that overflowed datagrams come late, which were counted as lost before.
             assert sent == came + counted.of("server", "datagram.lost"), case

@@ -25,7 +25,7 @@ const RATE_LIMIT: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 /// Which samples can be had: the first of these that is allowed is taken.
 const REACHES: [Reach; 3] = [Reach::All, Reach::Own, Reach::OwnUser];
 /// What makes samples: the first of these that the machine has is taken.
-const EVENTS: [Event; 2] = [Event::Cycles, Event::CpuClock];
+pub(crate) const EVENTS: [Event; 2] = [Event::Cycles, Event::CpuClock];
 
 /// What is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from iodyno.analysis.dataset import Dataset, Trial
@@ -129,7 +130,7 @@ def _end(account: Mapping[str, Any]) -> str:
 def _flowop(trials: Sequence[Trial], name: str, each: Sequence[Mapping[str, Any]]) -> FoundFlowop:
     first = each[0]
     greatest = [one["greatest_ns"] for one in each if one.get("greatest_ns") is not None]
-    where = f"flowop {name}"
+    found = partial(estimate, where=f"flowop {name}", possible=NOT_NEGATIVE)
     return FoundFlowop(
         first["process"],
         first["thread"],
@@ -139,33 +140,11 @@ def _flowop(trials: Sequence[Trial], name: str, each: Sequence[Mapping[str, Any]
         sum(one["bytes"] for one in each),
         sum(one["errors"] for one in each),
         next((one["first_error"] for one in each if one.get("first_error")), None),
-        estimate(
-            [classes.operations_per_s(t, name=name) for t in trials],
-            "1/s",
-            where=where,
-            possible=NOT_NEGATIVE,
-        ),
-        estimate(
-            [classes.bytes_per_s(t, name=name) for t in trials], "B/s", where=where, possible=NOT_NEGATIVE
-        ),
-        estimate(
-            [classes.service_time_mean(t, name=name) for t in trials],
-            "ns",
-            where=where,
-            possible=NOT_NEGATIVE,
-        ),
-        estimate(
-            [classes.service_time_quantile(t, q=0.5, name=name) for t in trials],
-            "ns",
-            where=where,
-            possible=NOT_NEGATIVE,
-        ),
-        estimate(
-            [classes.service_time_quantile(t, q=0.99, name=name) for t in trials],
-            "ns",
-            where=where,
-            possible=NOT_NEGATIVE,
-        ),
+        found([classes.operations_per_s(t, name=name) for t in trials], "1/s"),
+        found([classes.bytes_per_s(t, name=name) for t in trials], "B/s"),
+        found([classes.service_time_mean(t, name=name) for t in trials], "ns"),
+        found([classes.service_time_quantile(t, q=0.5, name=name) for t in trials], "ns"),
+        found([classes.service_time_quantile(t, q=0.99, name=name) for t in trials], "ns"),
         max(greatest, default=None),
     )
 
@@ -177,15 +156,12 @@ def _together(trials: Sequence[Trial], flowops: Sequence[FoundFlowop]) -> Togeth
         ]
         return sum(known) if known else None
 
+    found = partial(estimate, where="all flowops", possible=NOT_NEGATIVE)
     return Together(
         sum(f.operations for f in flowops if f.call not in NO_OPERATION),
-        estimate(
-            [classes.operations_per_s(t) for t in trials], "1/s", where="all flowops", possible=NOT_NEGATIVE
-        ),
+        found([classes.operations_per_s(t) for t in trials], "1/s"),
         of(READS),
         of(WRITES),
-        estimate([classes.bytes_per_s(t) for t in trials], "B/s", where="all flowops", possible=NOT_NEGATIVE),
-        estimate(
-            [classes.service_time_mean(t) for t in trials], "ns", where="all flowops", possible=NOT_NEGATIVE
-        ),
+        found([classes.bytes_per_s(t) for t in trials], "B/s"),
+        found([classes.service_time_mean(t) for t in trials], "ns"),
     )

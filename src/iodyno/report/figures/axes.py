@@ -5,7 +5,6 @@ Lines join the levels of a quantity only: where the places are names, `dots` dra
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from html import escape
 
@@ -21,6 +20,7 @@ from iodyno.report.figures.spans import (
     TOP,
     WIDTH,
     Span,
+    labels_below,
     linear_ticks,
     log_ticks,
     marker,
@@ -116,16 +116,11 @@ def _y_axis(y: Span, left: float, right: float) -> list[str]:
 
 def _x_axis(axis: Axis, x: Span, bottom: float) -> list[str]:
     parts = [f'<path class="base" d="M{x.start - 12} {bottom}H{x.end + 12:.0f}"/>']
-    free = -math.inf
     shown = [
         (x(place), short(float(label)) if label.isdigit() else label) for place, label in sorted(axis.places)
     ]
-    for at, text in shown:
-        parts.append(f'<path class="base" d="M{at} {bottom}v5"/>')
-        half = len(text) * LETTER / 2
-        if at - half > free:
-            parts.append(f'<text x="{at}" y="{bottom + 20}" class="tick mid">{escape(text)}</text>')
-            free = at + half + 3
+    parts += [f'<path class="base" d="M{at} {bottom}v5"/>' for at, _ in shown]
+    parts += labels_below(shown, bottom + 20)
     middle = (x.start + x.end) / 2
     parts.append(f'<text x="{middle:.0f}" y="{bottom + 42}" class="axis mid">{escape(axis.title)}</text>')
     return parts

@@ -15,6 +15,7 @@ from iodyno.report.figures.spans import (
     LETTER,
     WIDTH,
     Span,
+    labels_below,
     linear_ticks,
     log_ticks,
     marker,
@@ -67,14 +68,10 @@ def draw(panel: Panel, values: tuple[float, float]) -> str:
 def _value_axis(panel: Panel, across: Span, bottom: float) -> list[str]:
     parts = []
     ticks = log_ticks(across.low, across.high) if across.log else linear_ticks(across.low, across.high)
-    free = -1.0
     for tick in ticks:
-        at, text = across(tick), short(tick)
-        parts.append(f'<path class="{"base" if tick == 0 else "grid"}" d="M{at} {_TOP:.0f}V{bottom:.0f}"/>')
-        half = len(text) * LETTER / 2
-        if at - half > free:
-            parts.append(f'<text x="{at}" y="{bottom + 20:.0f}" class="tick mid">{text}</text>')
-            free = at + half + 3
+        rule = "base" if tick == 0 else "grid"
+        parts.append(f'<path class="{rule}" d="M{across(tick)} {_TOP:.0f}V{bottom:.0f}"/>')
+    parts += labels_below(((across(tick), short(tick)) for tick in ticks), bottom + 20)
     middle = (across.start + across.end) / 2
     title = f"{panel.y.title}{' (log)' if across.log else ''}"
     parts.append(f'<path class="base" d="M{across.start:.0f} {bottom:.0f}H{across.end:.0f}"/>')

@@ -7,7 +7,9 @@ Every series has a colour, a shape and a dash, so that none of them is needed al
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from html import escape
 
 from iodyno.report.heat_map.axis import linear_ticks as linear_ticks
 from iodyno.report.heat_map.axis import log_ticks as log_ticks_of
@@ -51,6 +53,17 @@ def short(value: float) -> str:
         if abs(value) >= factor:
             return f"{value / factor:.6g}{suffix}"
     return f"{value:.6g}"
+
+
+def labels_below(ticks: Iterable[tuple[float, str]], y: float) -> list[str]:
+    """The labels of ticks, from left to right at these places; one that would run into the one before is left out."""
+    parts, free = [], -math.inf
+    for at, text in ticks:
+        half = len(text) * LETTER / 2
+        if at - half > free:
+            parts.append(f'<text x="{at}" y="{y:.0f}" class="tick mid">{escape(text)}</text>')
+            free = at + half + 3
+    return parts
 
 
 def marker(style: int, x: float, y: float, size: float = 4.5) -> str:

@@ -53,31 +53,40 @@ fn thinking_connections_complete_operations_at_the_rate_of_the_response_time_law
     let ways =
         [Transport::Tcp, Transport::Unix, Transport::Tls].map(|way| DRIVERS.map(|driver| (way, driver)));
     for (transport, driver) in ways.into_iter().flatten() {
-        let mut sender = over(transport, job(Role::Send, driver, CONNECTIONS as u32, 100, 500));
-        sender.think_ns = Nanos(10 * MS);
-        let receiver = over(transport, job(Role::Receive, driver, CONNECTIONS as u32, 100, 500));
-        let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
-        let start = clock::monotonic().plus(Nanos(30 * MS));
-        let (receiving, sending) = (receiver.arm(start), sender.arm(start));
-        let (sent, received) = (sending.join(), receiving.join());
-        assert_eq!(sent.totals.bytes, received.totals.bytes);
-        assert_eq!(sent.totals.connections_lost + received.totals.connections_lost, 0);
-        let (operations, thought) = (sent.totals.operations, sent.totals.think_ns.0);
-        // A busy machine may let the stop come late.
-        let lasted = sent.stopped_ns.unwrap().minus(start).0;
-        // Every connection may have begun a first operation and have one pause that the stop cut short.
-        let most = CONNECTIONS * (lasted / (10 * MS) + 1);
-        assert!(operations <= most, "{transport:?} {driver:?}: {operations} in {lasted} ns");
-        assert!(thought >= operations.saturating_sub(CONNECTIONS) * 10 * MS, "{driver:?}: {thought}");
-        // Time in an operation and time between operations are all the time there is.
-        let busy = service_ns(&sent) + thought;
-        let all = CONNECTIONS * lasted;
-        assert!(busy <= all * 101 / 100, "{driver:?}: {busy} of {all}");
-        // From when the last worker began to the stop. A tenth is left out: the last pause of a connection may count on
-        // another side of the stop.
-        let begun = sent.last_worker_started_ns.unwrap();
-        let all = CONNECTIONS * start.plus(Nanos(LOAD_NS)).minus(begun).0;
-        assert!(busy >= all * 85 / 100, "{driver:?}: {busy} of {all}");
+        // A loop that loses time does so each time; a machine that stalls, at one time or another.
+        let accounted: Vec<f64> = (0..8).map_while(share_of(transport, driver)).collect();
+        assert!(accounted.len() < 8, "{transport:?} {driver:?}: {accounted:?} of the time");
+    }
+
+    /// Share of the time of all connections that is in an operation or between two, while it is less than 85 %. A tenth is
+    /// left out: a pause that the stop cuts short does not count.
+    fn share_of(transport: Transport, driver: Driver) -> impl FnMut(u32) -> Option<f64> {
+        move |_| {
+            let mut sender = over(transport, job(Role::Send, driver, CONNECTIONS as u32, 100, 500));
+            sender.think_ns = Nanos(10 * MS);
+            let receiver = over(transport, job(Role::Receive, driver, CONNECTIONS as u32, 100, 500));
+            let (sender, receiver) = prepare(&sender, &receiver, &Cancel::default()).unwrap();
+            let start = clock::monotonic().plus(Nanos(30 * MS));
+            let (receiving, sending) = (receiver.arm(start), sender.arm(start));
+            let (sent, received) = (sending.join(), receiving.join());
+            assert_eq!(sent.totals.bytes, received.totals.bytes);
+            assert_eq!(sent.totals.connections_lost + received.totals.connections_lost, 0);
+            let (operations, thought) = (sent.totals.operations, sent.totals.think_ns.0);
+            // A busy machine may let the stop come late.
+            let lasted = sent.stopped_ns.unwrap().minus(start).0;
+            // Every connection may have begun a first operation and have one pause that the stop cut short.
+            let most = CONNECTIONS * (lasted / (10 * MS) + 1);
+            assert!(operations <= most, "{transport:?} {driver:?}: {operations} in {lasted} ns");
+            assert!(thought >= operations.saturating_sub(CONNECTIONS) * 10 * MS, "{driver:?}: {thought}");
+            // Time in an operation and time between operations are all the time there is.
+            let busy = service_ns(&sent) + thought;
+            let all = CONNECTIONS * lasted;
+            assert!(busy <= all * 101 / 100, "{driver:?}: {busy} of {all}");
+            // From when the last worker began to the stop.
+            let begun = sent.last_worker_started_ns.unwrap();
+            let share = busy as f64 / (CONNECTIONS * start.plus(Nanos(LOAD_NS)).minus(begun).0) as f64;
+            (share < 0.85).then_some(share)
+        }
     }
 }
 

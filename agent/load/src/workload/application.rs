@@ -107,11 +107,15 @@ impl<A: Activity> Activity for Application<'_, A> {
         self.left = self.burst;
         // No pause once the load is due to stop: what is still on its way is to be read without delay.
         let until = worker.now.saturating_add(self.think_ns).min(worker.due());
-        if matches!(step, Step::On | Step::Waiting) && until > worker.now {
-            self.paused = worker.now;
-            return Step::Pausing(until);
+        match step {
+            Step::On | Step::Waiting if until > worker.now => {
+                self.paused = worker.now;
+                Step::Pausing(until)
+            }
+            // What pauses between operations makes no more of them in the same visit, however many that has room for.
+            Step::On if A::UNTIL_DUE && self.think_ns > 0 => Step::Waiting,
+            step => step,
         }
-        step
     }
 }
 

@@ -26,6 +26,16 @@ struct account {
 	__u64 syscalls;               // system calls of the agent
 };
 
-// What `control` is told to do, and what it answers.
-enum { INTRODUCE, BEGIN, READ, END };
+// Agents of one machine that there is room for: each is a member of those whom the accounting is for.
+#define MEMBERS 64
+
+// What `control` is told to do, each with the member's number, and what it answers.
+enum { JOIN, BEGIN, READ, END, LEAVE };
 enum { DONE, BUSY, FAILED };
+
+// What an agent that attached the programs says of them. `src/exact/shared.rs` reads and writes it as 64-bit words.
+struct offer {
+	__u64 build;  // the same object file has the same; 0: not for others
+	__u64 links;  // tracepoints that the accounting is attached to
+	__u64 absent; // those of processor interrupts that this kernel does not have, by bits in the order of `VECTORS`
+};

@@ -8,7 +8,11 @@
 // and neither type information (BTF) nor a kernel header is needed.
 //
 // All programs are raw tracepoints: one program serves every tracepoint of its kind, and no kernel function is
-// patched. They run on every CPU of the machine; those that do not belong to the trial return at once.
+// patched. They run on every CPU of the machine; those that do not belong to a trial return at once.
+//
+// Several agents may be on one machine, in namespaces. They share one set of programs (`src/exact/shared.rs`), so that
+// an event costs the same however many there are: the classes are counted once a CPU, and what is an agent's own once
+// more for each.
 
 #include <linux/bpf.h>
 #include <linux/bpf_perf_event.h>
@@ -23,18 +27,30 @@
 #define barrier() asm volatile("" ::: "memory")
 #endif
 
-// The state machine of a CPU, and its account so far.
+// What an agent has of a CPU for itself.
+struct part {
+	__u64 ns;
+	__u64 samples;
+	__u64 user_samples;
+	__u64 contentions;
+	__u64 contended_ns;
+	__u64 syscalls;
+};
+
+// The state machine of a CPU, and its account so far. Nothing of it is ever set back: who reads it takes differences.
 struct cpu {
-	struct account account;
-	__u64 active;      // belongs to the trial
+	struct account account; // in APP: tasks of all agents
+	__u64 users;       // trials that count this CPU
 	__u64 busy;        // an event is being handled: set while the account and the state are written
 	__u64 irq;         // in a hard interrupt
 	__u64 task;        // 0, or class of the current task + 1
+	__u64 member;      // whose task it is, where its class is APP
 	__u64 softirq;     // 0, or number of the soft interrupt's vector + 1
 	__u64 nested_from; // begin of an interrupt that came while `busy`
 	__u64 nested_ns;   // time in such interrupts so far; written by them only
 	__u64 taken_ns;    // how much of it has been accounted; written while `busy` only
 	__u64 sampled;     // the interrupt that runs now carries a sample
+	struct part parts[MEMBERS];
 };
 
 struct {
@@ -44,18 +60,19 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
-// What the lab reads: a CPU's account as it was when the CPU itself wrote it down, so that it is never torn.
+// What an agent reads: a CPU's account as it was when the CPU itself wrote it down, so that it is never torn. One a member.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, MEMBERS);
 	__type(key, __u32);
 	__type(value, struct account);
 } snapshots SEC(".maps");
 
-// Locks that threads of the agent wait for, by thread.
+// Locks that threads of agents wait for, by thread.
 struct wait {
 	__u64 lock;
 	__u64 since_ns;
+	__u64 member;
 };
 
 struct {
@@ -66,8 +83,22 @@ struct {
 	__type(value, struct wait);
 } waits SEC(".maps");
 
-// The agent's process, by the number that the kernel itself has for it.
-__u64 agent;
+// Agents, by the number that the kernel itself has for the process, with their numbers as members.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MEMBERS);
+	__type(key, __u32);
+	__type(value, __u32);
+} members SEC(".maps");
+
+// What the agent that attached the programs says of them to others; no program reads it but `control`, by which the map
+// is found.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct offer);
+} offers SEC(".maps");
 
 static __always_inline struct cpu *this_cpu(void)
 {
@@ -76,24 +107,35 @@ static __always_inline struct cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &key);
 }
 
-// This CPU, if the trial counts it.
+// This CPU, if a trial counts it.
 static __always_inline struct cpu *trial_cpu(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	return cpu && cpu->active ? cpu : 0;
+	return cpu && cpu->users ? cpu : 0;
 }
 
 // Class of the current task, looked up once between two switches.
 static __always_inline __u32 task(struct cpu *cpu)
 {
+	__u32 *member, process;
 	__u64 id;
 
 	if (!cpu->task) {
 		id = bpf_get_current_pid_tgid();
-		cpu->task = 1 + (!id ? IDLE : id >> 32 == agent ? APP : OTHER);
+		process = id >> 32;
+		member = id ? bpf_map_lookup_elem(&members, &process) : 0;
+		if (member)
+			cpu->member = *member;
+		cpu->task = 1 + (!id ? IDLE : member ? APP : OTHER);
 	}
 	return (cpu->task - 1) & 3;
+}
+
+// What the agent whose task is the current one has for itself.
+static __always_inline struct part *part(struct cpu *cpu)
+{
+	return &cpu->parts[cpu->member & (MEMBERS - 1)];
 }
 
 // Whether an interrupt came in user mode, by the registers that it saved.
@@ -143,6 +185,8 @@ static __always_inline void close(struct cpu *cpu, __u64 now)
 	} else {
 		class = task(cpu);
 		cpu->account.ns[class] += span;
+		if (class == APP)
+			part(cpu)->ns += span;
 	}
 	cpu->account.until_ns = now;
 }
@@ -243,38 +287,58 @@ int task_switch(void *ctx)
 	return 0;
 }
 
-// Never attached: the agent runs it on a CPU of its choice. What is to be done is the first argument.
+// Never attached: the agent runs it on a CPU of its choice. What is to be done is the first argument, and the member the
+// second.
 SEC("raw_tp")
 int control(struct bpf_raw_tracepoint_args *ctx)
 {
+	__u32 process = bpf_get_current_pid_tgid() >> 32, key = 0;
+	__u32 member = ctx->args[1] & (MEMBERS - 1);
+	__u64 now = bpf_ktime_get_ns();
 	struct account *snapshot;
 	struct cpu *cpu = this_cpu();
-	__u64 now = bpf_ktime_get_ns();
-	__u32 key = 0;
+	struct part *own;
 
-	if (!cpu)
+	if (!cpu || !bpf_map_lookup_elem(&offers, &key))
 		return FAILED;
 	switch (ctx->args[0]) {
-	case INTRODUCE:
-		agent = bpf_get_current_pid_tgid() >> 32;
-		return DONE;
+	case JOIN:
+		return bpf_map_update_elem(&members, &process, &member, BPF_NOEXIST) ? FAILED : DONE;
+	case LEAVE:
+		return bpf_map_delete_elem(&members, &process) ? FAILED : DONE;
 	case BEGIN:
-		__builtin_memset(cpu, 0, sizeof(*cpu));
-		cpu->account.until_ns = now;
+		// One at a time; but END of another may come in between, and events of a CPU that is accounted already.
+		if (!cpu->users) {
+			cpu->busy = 0;
+			cpu->irq = 0;
+			cpu->softirq = 0;
+			cpu->task = 0;
+			cpu->sampled = 0;
+			cpu->taken_ns = cpu->nested_ns;
+			cpu->account.until_ns = now;
+		}
 		barrier();
-		cpu->active = 1;
+		__sync_fetch_and_add(&cpu->users, 1);
 		return DONE;
 	case END:
-		cpu->active = 0;
+		__sync_fetch_and_add(&cpu->users, -1);
 		return DONE;
 	case READ:
-		snapshot = bpf_map_lookup_elem(&snapshots, &key);
+		snapshot = bpf_map_lookup_elem(&snapshots, &member);
 		if (!snapshot)
 			return FAILED;
 		if (cpu->busy)
 			return BUSY;
 		close(cpu, now);
 		__builtin_memcpy(snapshot, &cpu->account, sizeof(*snapshot));
+		own = &cpu->parts[member];
+		snapshot->ns[OTHER] += snapshot->ns[APP] - own->ns;
+		snapshot->ns[APP] = own->ns;
+		snapshot->samples = own->samples;
+		snapshot->user_samples = own->user_samples;
+		snapshot->contentions = own->contentions;
+		snapshot->contended_ns = own->contended_ns;
+		snapshot->syscalls = own->syscalls;
 		done(cpu);
 		return DONE;
 	}
@@ -296,8 +360,8 @@ int sample(struct bpf_perf_event_data *ctx)
 	cpu->sampled = 1;
 	if (cpu->softirq || task(cpu) != APP)
 		return 1;
-	cpu->account.samples++;
-	cpu->account.user_samples += user_mode(ctx);
+	part(cpu)->samples++;
+	part(cpu)->user_samples += user_mode(ctx);
 	return 1;
 }
 
@@ -351,6 +415,7 @@ int wait_begin(struct bpf_raw_tracepoint_args *ctx)
 	thread = bpf_get_current_pid_tgid();
 	wait.lock = ctx->args[0];
 	wait.since_ns = bpf_ktime_get_ns();
+	wait.member = cpu->member;
 	bpf_map_update_elem(&waits, &thread, &wait, BPF_NOEXIST);
 	return 0;
 }
@@ -372,8 +437,8 @@ int wait_end(struct bpf_raw_tracepoint_args *ctx)
 	wait = bpf_map_lookup_elem(&waits, &thread);
 	if (!wait || wait->lock != ctx->args[0])
 		return 0;
-	cpu->account.contentions++;
-	cpu->account.contended_ns += bpf_ktime_get_ns() - wait->since_ns;
+	part(cpu)->contentions++;
+	part(cpu)->contended_ns += bpf_ktime_get_ns() - wait->since_ns;
 	bpf_map_delete_elem(&waits, &thread);
 	return 0;
 }
@@ -387,7 +452,8 @@ int syscall_begin(void *ctx)
 	if (!cpu)
 		return 0;
 	cpu->account.events++;
-	cpu->account.syscalls += task(cpu) == APP;
+	if (task(cpu) == APP)
+		part(cpu)->syscalls++;
 	return 0;
 }
 

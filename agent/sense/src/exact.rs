@@ -5,3 +5,4 @@ pub(crate) mod observer;
 pub(crate) mod own_cost;
 pub(crate) mod pair_cost;
 pub(crate) mod refusal;
+pub(crate) mod shared;

@@ -3,6 +3,8 @@
 //! Each fault needs a process of its own, so this test program starts itself again under the fault and looks at what
 //! its child says.
 
+mod programs;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -10,6 +12,7 @@ use std::time::Duration;
 
 use iodyno_sense::{Panel, Roots, Subject};
 use iodyno_sys::process::effective_user;
+use programs::{alive, held_by};
 
 /// What a child of this test opens: the exact accounting, and what is there without it.
 fn readings() -> Vec<iodyno_core::metric::Reading> {
@@ -144,35 +147,10 @@ fn nothing_is_left_of_an_agent_that_was_killed() {
     let mut holder = again(&["env"], "holder").stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
     let held = lines.map_while(Result::ok).find(|line| line.contains("holding")).unwrap();
-    let programs = programs_of(holder.id());
+    let programs = held_by(holder.id());
     assert!(programs.len() >= 6, "{held}: {programs:?}");
     assert!(alive(&programs) >= 6);
     holder.kill().unwrap();
     holder.wait().unwrap();
-    // The kernel frees them after a grace period.
-    for _ in 0..200 {
-        if alive(&programs) == 0 {
-            return;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    panic!("{} programs are still there", alive(&programs));
-}
-
-/// Ids of the BPF programs that a process holds, by the descriptions of its descriptors.
-fn programs_of(process: u32) -> Vec<u32> {
-    let descriptors = std::fs::read_dir(format!("/proc/{process}/fdinfo")).unwrap().flatten();
-    let texts = descriptors.filter_map(|descriptor| std::fs::read_to_string(descriptor.path()).ok());
-    let mut ids: Vec<u32> = texts
-        .filter_map(|text| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok()))
-        .collect();
-    ids.sort_unstable();
-    ids.dedup();
-    ids
-}
-
-/// How many of these programs the kernel still has.
-fn alive(programs: &[u32]) -> usize {
-    let loaded = aya::programs::loaded_programs().flatten();
-    loaded.filter(|program| programs.contains(&program.id())).count()
+    programs::assert_gone(&programs);
 }

@@ -9,6 +9,7 @@ pub mod block_map;
 pub mod block_memory;
 pub mod block_ring;
 pub mod block_target;
+pub mod bpf;
 pub mod buffer;
 pub mod clock;
 pub mod control_group;

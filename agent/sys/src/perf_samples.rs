@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buffer::Mapping;
@@ -111,13 +111,35 @@ pub fn run_program(event: RawFd, program: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
+/// Has the kernel run a loaded program so many times a second on a CPU, by its clock, as long as the descriptor lives. No
+/// sample is kept.
+///
+/// # Errors
+/// Those of [`crate::perf_event::open`] and [`run_program`].
+pub fn run_at_timer(cpu: u32, hz: u32, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let attributes =
+        Attributes { sample_period: u64::from(hz), flags: DISABLED | BY_FREQUENCY, ..Attributes::default() };
+    let file = open_file(Event::CpuClock, Scope::Cpu(cpu), attributes)?;
+    run_program(file.as_raw_fd(), program)?;
+    request(&file, ENABLE)?;
+    Ok(file.into())
+}
+
+fn request(event: &File, request: libc::Ioctl) -> io::Result<()> {
+    // SAFETY: the descriptor is ours and open; the request takes a number and touches no memory.
+    match unsafe { libc::ioctl(event.as_raw_fd(), request, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 impl Sampler {
     /// Starts to sample.
     ///
     /// # Errors
     /// What the kernel said.
     pub fn enable(&mut self) -> io::Result<()> {
-        self.request(ENABLE)
+        request(&self.file, ENABLE)
     }
 
     /// Stops to sample; what is in the ring stays.
@@ -125,7 +147,7 @@ impl Sampler {
     /// # Errors
     /// What the kernel said.
     pub fn disable(&mut self) -> io::Result<()> {
-        self.request(DISABLE)
+        request(&self.file, DISABLE)
     }
 
     /// Share of the ring that is filled, 0 to 1.
@@ -162,15 +184,6 @@ impl Sampler {
     #[must_use]
     pub fn descriptor(&self) -> RawFd {
         self.file.as_raw_fd()
-    }
-
-    fn request(&self, request: libc::Ioctl) -> io::Result<()> {
-        // SAFETY: the descriptor is ours and open; the request takes a number and touches no memory.
-        let outcome = unsafe { libc::ioctl(self.file.as_raw_fd(), request, 0) };
-        if outcome != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
     }
 
     /// A word of the control page.

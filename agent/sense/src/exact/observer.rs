@@ -1,19 +1,15 @@
-//! The kernel-side programs: loaded, attached, told what to do, and read.
+//! The kernel-side programs: attached, told what to do, and read.
 
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 
-use aya::maps::{HashMap, MapData, PerCpuArray};
-use aya::programs::perf_event::{
-    PerfEventConfig, PerfEventLink, PerfEventScope, SamplePolicy, SoftwareEvent,
-};
-use aya::programs::raw_trace_point::RawTracePointLink;
-use aya::programs::{PerfEvent, Program, RawTracePoint, RawTracePointRunOptions, TestRun};
-use aya::{include_bytes_aligned, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
+use aya::include_bytes_aligned;
+use aya::EbpfError;
 
-use iodyno_sys::perf_samples;
+use iodyno_sys::{bpf, perf_samples};
 
-use super::account::{Account, Words};
+use super::account::Account;
 use super::refusal::Refusal;
+use super::shared::{self, build_of, Membership, Offer, Set, Turn};
 
 /// The programs, as clang has compiled them.
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/cpu.bpf.o"));
@@ -56,15 +52,16 @@ const COUNTERS: [(&str, &str); 4] = [
 /// A prime number, so that they do not fall into step with timers of the load or the kernel, which divide a
 /// second evenly. Chosen: a standard error of 1 % of the agent's time over 10 s at half a CPU; 997, as profiles
 /// have it, took 0.8 % of a CPU on a virtual machine, where a timer's interrupt is dear.
-const SAMPLES_PER_S: u64 = 499;
+const SAMPLES_PER_S: u32 = 499;
 
 /// What `control` is told, as in `bpf/account.h`.
 #[derive(Clone, Copy)]
 enum Order {
-    Introduce = 0,
+    Join = 0,
     Begin = 1,
     Read = 2,
     End = 3,
+    Leave = 4,
 }
 
 /// What `control` answers when it came in the middle of an event of the same CPU.
@@ -72,15 +69,27 @@ const BUSY: u32 = 1;
 /// How often it is asked again. An event takes some 50 ns, so a second time is rare.
 const TRIES: usize = 100;
 
-/// Loaded programs, and where they are attached.
+/// Programs, and where they are attached for a trial.
+#[derive(Default)]
 pub(crate) struct Observer {
-    ebpf: Ebpf,
-    snapshots: PerCpuArray<MapData, Words>,
-    waits: HashMap<MapData, u32, [u64; 2]>,
-    core: Vec<RawTracePointLink>,
-    counters: Vec<(&'static str, RawTracePointLink)>,
-    samples: Vec<PerfEventLink>,
-    syscalls: Option<RawTracePointLink>,
+    /// Loaded by this process, at the first trial that needs them: that takes most of its time.
+    own: Option<Set>,
+    /// Those of another agent of the machine, while a trial uses them.
+    joined: Option<Set>,
+    /// The trial's place among the agents that share the programs; absent where they are for it alone.
+    membership: Option<Membership>,
+    core: Vec<OwnedFd>,
+    counters: Vec<(&'static str, OwnedFd)>,
+    samples: Vec<OwnedFd>,
+    syscalls: Option<OwnedFd>,
+}
+
+/// What the kernel lacks of what could be attached.
+pub(crate) struct Attached {
+    /// Interrupts without tracepoints.
+    pub absent: Vec<&'static str>,
+    /// Counters without tracepoints; an error: none of them counts.
+    pub counters: Result<Vec<&'static str>, Refusal>,
 }
 
 /// What the programs took so far, while the kernel kept count.
@@ -105,39 +114,71 @@ impl Spent {
     }
 }
 
+/// Whether a program is one that time would go to the wrong class without.
+pub(crate) fn is_accounting(program: &str) -> bool {
+    CORE.iter().any(|(name, _)| *name == program)
+}
+
 impl Observer {
-    /// Loads the programs; none of them runs yet.
+    /// Loads programs for this process alone; none of them runs yet.
     pub fn load() -> Result<Observer, Refusal> {
         Observer::load_object(OBJECT)
     }
 
-    /// Loads programs; tests bring other ones.
+    /// Likewise; tests bring other ones.
     pub fn load_object(object: &[u8]) -> Result<Observer, Refusal> {
-        let mut ebpf = EbpfLoader::new().verifier_log_level(VerifierLogLevel::DEBUG).load(object)?;
-        for (_, program) in ebpf.programs_mut() {
-            match program {
-                Program::RawTracePoint(program) => program.load()?,
-                Program::PerfEvent(program) => program.load()?,
-                _ => return Err(Refusal::Defect("a program of another kind")),
-            }
-        }
-        let mut map = |name| ebpf.take_map(name).ok_or(Refusal::Defect("a map is not in the object"));
-        let mut observer = Observer {
-            snapshots: PerCpuArray::try_from(map("snapshots")?).map_err(EbpfError::from)?,
-            waits: HashMap::try_from(map("waits")?).map_err(EbpfError::from)?,
-            ebpf,
-            core: Vec::new(),
-            counters: Vec::new(),
-            samples: Vec::new(),
-            syscalls: None,
-        };
-        observer.order(Order::Introduce, None)?;
-        Ok(observer)
+        Ok(Observer { own: Some(Set::load(object)?), ..Observer::default() })
     }
 
-    /// Has the accounting run at its tracepoints; names the interrupts that this kernel has no tracepoints for.
+    /// Has the accounting and the counters run for a trial: by the programs that another agent of this machine has
+    /// attached, or else by its own, which others may join from then on.
     /// Where it fails, [`Observer::detach`] takes back what was done.
+    pub fn share(&mut self) -> Result<Attached, Refusal> {
+        let turn = Turn::take();
+        if let Some(joined) = turn.as_ref().and_then(|turn| shared::join(OBJECT, turn)) {
+            self.joined = Some(joined.set);
+            self.membership = Some(joined.membership);
+            self.order(Order::Join, None)?;
+            let absent = joined.offer.absent;
+            let absent = VECTORS.iter().enumerate().filter(|(bit, _)| absent >> bit & 1 == 1);
+            let absent = absent.map(|(_, vector)| *vector).collect();
+            for (program, link) in joined.links {
+                match COUNTERS.iter().find(|(name, _)| *name == program) {
+                    Some((_, tracepoint)) => self.counters.push((tracepoint, link)),
+                    None if is_accounting(&program) => self.core.push(link),
+                    None => {}
+                }
+            }
+            return Ok(Attached { absent, counters: self.attach_counters() });
+        }
+        if self.own.is_none() {
+            self.own = Some(Set::load(OBJECT)?);
+        }
+        let own = self.own.as_mut().ok_or(Refusal::Defect("no programs"))?;
+        own.forget_members();
+        self.membership = turn.as_ref().and_then(|_| Membership::take(own));
+        let absent = self.attach()?;
+        let counters = self.attach_counters();
+        if self.membership.is_some() {
+            let bits = VECTORS.iter().enumerate().filter(|(_, vector)| absent.contains(vector));
+            let offer = Offer {
+                build: build_of(OBJECT),
+                links: self.core.len() as u64,
+                absent: bits.map(|(bit, _)| 1 << bit).sum(),
+            };
+            self.own.as_mut().map_or(Ok(()), |own| own.offer(offer))?;
+        }
+        Ok(Attached { absent, counters })
+    }
+
+    /// Has the accounting of its own programs run at its tracepoints; names the interrupts that this kernel has no
+    /// tracepoints for. Where it fails, [`Observer::detach`] takes back what was done.
     pub fn attach(&mut self) -> Result<Vec<&'static str>, Refusal> {
+        if let Some(own) = self.own.as_mut() {
+            own.forget_members();
+            own.offer(Offer { build: 0, links: 0, absent: 0 })?;
+        }
+        self.order(Order::Join, None)?;
         for (program, tracepoint) in CORE {
             let link = self.at(program, tracepoint)?;
             self.core.push(link);
@@ -169,15 +210,19 @@ impl Observer {
         Ok(())
     }
 
-    /// Has the counters run; names those that this kernel has no tracepoints for.
+    /// Has those counters run that do not yet; names those that this kernel has no tracepoints for.
     pub fn attach_counters(&mut self) -> Result<Vec<&'static str>, Refusal> {
         // A wait that began in an earlier trial and whose end nobody saw would hide later ones.
-        let stale: Vec<u32> = self.waits.keys().flatten().collect();
-        for thread in stale {
-            let _ = self.waits.remove(&thread);
+        let (number, set) = (u64::from(self.number()), self.set_mut()?);
+        let waits: Vec<_> = set.waits.iter().flatten().collect();
+        for (thread, _) in waits.into_iter().filter(|(_, [_, _, member])| *member == number) {
+            let _ = set.waits.remove(&thread);
         }
         let mut absent = Vec::new();
         for (program, tracepoint) in COUNTERS {
+            if self.counts(tracepoint) {
+                continue;
+            }
             match self.at(program, tracepoint) {
                 Ok(link) => self.counters.push((tracepoint, link)),
                 Err(Refusal::Absent) => absent.push(tracepoint),
@@ -199,26 +244,30 @@ impl Observer {
 
     /// Has a CPU sampled for user and kernel time: by a timer that samples it anyway, or else by one of its own.
     pub fn attach_samples(&mut self, cpu: u32, timer: Option<RawFd>) -> Result<(), Refusal> {
-        let program: &mut PerfEvent = self.program("sample")?.try_into()?;
+        let program = self.set()?.program("sample")?;
         if let Some(timer) = timer {
-            let descriptor = program.fd()?.as_fd();
-            return perf_samples::run_program(timer, descriptor)
+            return perf_samples::run_program(timer, program)
                 .map_err(|error| Refusal::Other(error.to_string()));
         }
-        let link = program.attach(
-            PerfEventConfig::Software(SoftwareEvent::CpuClock),
-            PerfEventScope::AllProcessesOneCpu { cpu },
-            SamplePolicy::Frequency(SAMPLES_PER_S),
-            false,
-        )?;
-        let link = program.take_link(link)?;
-        self.samples.push(link);
+        let timer = perf_samples::run_at_timer(cpu, SAMPLES_PER_S, program).map_err(Refusal::of_io)?;
+        self.samples.push(timer);
         Ok(())
     }
 
     /// Begins to count system calls. They take the slow path as long as this lasts.
     pub fn attach_syscalls(&mut self) -> Result<(), Refusal> {
-        self.syscalls = Some(self.at("syscall_begin", "sys_enter")?);
+        const PROGRAM: &str = "syscall_begin";
+        if self.membership.is_none() {
+            self.syscalls = Some(self.at(PROGRAM, "sys_enter")?);
+            return Ok(());
+        }
+        // Attached twice it would count twice: whoever comes second holds what is there.
+        let _turn = Turn::take().ok_or(Refusal::Other("other agents attach programs".to_owned()))?;
+        let there = self.set()?.attached().into_iter().find(|(program, _)| program == PROGRAM);
+        self.syscalls = Some(match there {
+            Some((_, link)) => link,
+            None => self.at(PROGRAM, "sys_enter")?,
+        });
         Ok(())
     }
 
@@ -227,12 +276,17 @@ impl Observer {
         self.syscalls = None;
     }
 
-    /// Takes all programs away; they stay loaded and cost nothing.
+    /// Lets go of all programs. Where no other agent holds them they are attached no longer and cost nothing; its own
+    /// ones stay loaded.
     pub fn detach(&mut self) {
         self.core.clear();
         self.samples.clear();
         self.detach_counters();
         self.detach_syscalls();
+        // There may have been no place to leave.
+        let _ = self.order(Order::Leave, None);
+        self.joined = None;
+        self.membership = None;
     }
 
     /// Begins to account a CPU.
@@ -248,7 +302,7 @@ impl Observer {
     /// Has each of these CPUs bring its account up to date, and gives it, or why not.
     pub fn read(&mut self, cpus: &[u32]) -> Result<Vec<Result<Account, Refusal>>, Refusal> {
         let read: Vec<_> = cpus.iter().map(|&cpu| self.order(Order::Read, Some(cpu))).collect();
-        let snapshots = self.snapshots.get(&0, 0).map_err(EbpfError::from)?;
+        let snapshots = self.set()?.snapshots.get(&self.number(), 0).map_err(EbpfError::from)?;
         let account = |cpu: u32| snapshots.get(cpu as usize).map(Account::new).ok_or(Refusal::Offline);
         Ok(cpus.iter().zip(read).map(|(&cpu, read)| read.and_then(|()| account(cpu))).collect())
     }
@@ -256,11 +310,10 @@ impl Observer {
     /// What the programs that run at events took so far, where the kernel keeps count.
     pub fn spent(&self) -> Result<Spent, Refusal> {
         let mut spent = Spent::default();
-        for (name, program) in self.ebpf.programs() {
+        for (name, info) in self.set()?.infos()? {
             if name == "control" || name == "sample" {
                 continue;
             }
-            let info = program.info()?;
             let ns = info.run_time().as_nanos() as u64;
             spent.runs += info.run_count();
             spent.ns += ns;
@@ -274,33 +327,38 @@ impl Observer {
     /// What some programs took so far, where the kernel keeps count.
     pub fn spent_in(&self, programs: &[&str]) -> Result<Spent, Refusal> {
         let mut spent = Spent::default();
-        for (_, program) in self.ebpf.programs().filter(|(name, _)| programs.contains(name)) {
-            let info = program.info()?;
+        for (_, info) in self.set()?.infos()?.into_iter().filter(|(name, _)| programs.contains(name)) {
             spent.runs += info.run_count();
             spent.ns += info.run_time().as_nanos() as u64;
         }
         Ok(spent)
     }
 
-    fn program(&mut self, name: &str) -> Result<&mut Program, Refusal> {
-        self.ebpf.program_mut(name).ok_or(Refusal::Defect("a program is not in the object"))
+    /// The programs that a trial uses.
+    fn set(&self) -> Result<&Set, Refusal> {
+        self.joined.as_ref().or(self.own.as_ref()).ok_or(Refusal::Defect("no programs"))
+    }
+
+    fn set_mut(&mut self) -> Result<&mut Set, Refusal> {
+        self.joined.as_mut().or(self.own.as_mut()).ok_or(Refusal::Defect("no programs"))
+    }
+
+    /// By which the programs know this agent.
+    fn number(&self) -> u32 {
+        self.membership.as_ref().map_or(0, |membership| membership.number)
     }
 
     /// Attaches a program to a tracepoint for as long as the link lives.
-    fn at(&mut self, program: &str, tracepoint: &str) -> Result<RawTracePointLink, Refusal> {
-        let program: &mut RawTracePoint = self.program(program)?.try_into()?;
-        let link = program.attach(tracepoint)?;
-        Ok(program.take_link(link)?)
+    fn at(&self, program: &str, tracepoint: &str) -> Result<OwnedFd, Refusal> {
+        bpf::attach_raw_tracepoint(self.set()?.program(program)?, tracepoint).map_err(Refusal::of_io)
     }
 
     /// Runs `control` on a CPU, or here.
-    fn order(&mut self, order: Order, cpu: Option<u32>) -> Result<(), Refusal> {
-        let program: &mut RawTracePoint = self.program("control")?.try_into()?;
+    fn order(&self, order: Order, cpu: Option<u32>) -> Result<(), Refusal> {
+        let program = self.set()?.program("control")?;
+        let arguments = [order as u64, u64::from(self.number())];
         for _ in 0..TRIES {
-            let mut options = RawTracePointRunOptions::new();
-            options.args[0] = order as u64;
-            options.cpu = cpu;
-            match program.test_run(options)?.return_value {
+            match bpf::run_raw_tracepoint(program, &arguments, cpu).map_err(Refusal::of_io)? {
                 0 => return Ok(()),
                 BUSY => {}
                 _ => return Err(Refusal::Defect("control failed")),

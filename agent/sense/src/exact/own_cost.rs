@@ -33,7 +33,7 @@ const SHARE_MAX: f64 = 0.02;
 /// Share of a CPU above which the accounting gives up. Chosen: up to here a known disturbance misleads less than
 /// the next tier, which misses up to 16 points of a CPU under loads that are locked to the timer.
 const ACCOUNTING_MAX: f64 = 0.05;
-/// Time of an event on a CPU that does not belong to the trial, as a part of that on one that does. Chosen:
+/// Time of an event on a CPU that no trial has accounted, as a part of that on one that does. Chosen:
 /// 55 and 105 ns were measured.
 const FOREIGN: f64 = 0.5;
 
@@ -62,7 +62,9 @@ pub(crate) struct Slice {
 
 impl Slice {
     /// Begins, at the first reading of a trial.
-    pub fn begin(observer: &Arc<Mutex<Observer>>, cpus: Vec<u32>, warm_up: Nanos) -> Slice {
+    ///
+    /// `cpus` are those of the trial, `online` those of the machine.
+    pub fn begin(observer: &Arc<Mutex<Observer>>, cpus: Vec<u32>, online: Vec<u32>, warm_up: Nanos) -> Slice {
         let found = Arc::new(Mutex::new(Found::default()));
         let room = Duration::from_nanos(warm_up.0).saturating_sub(LEAD);
         if room < LEAST {
@@ -76,7 +78,7 @@ impl Slice {
         let thread = std::thread::spawn(move || {
             // A reading may wait for this thread: it must not wait for the load.
             let _ = realtime::raise();
-            let measured = measure(&observer, &cpus, room, &stopped, &told);
+            let measured = measure(&observer, &cpus, &online, room, &stopped, &told);
             if let Err(refusal) = measured {
                 locked(&told).missing = Some(format!("cost of the observer not measured: {refusal}"));
             }
@@ -112,6 +114,7 @@ fn sleep(stopped: &Receiver<()>, time: Duration) -> bool {
 fn measure(
     observer: &Mutex<Observer>,
     cpus: &[u32],
+    online: &[u32],
     room: Duration,
     stopped: &Receiver<()>,
     told: &Mutex<Found>,
@@ -122,16 +125,21 @@ fn measure(
     }
     // The kernel stops to take times when the descriptor is closed, also by the end of this process.
     let timed = aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(Refusal::of_call)?;
-    let before = look(observer, cpus)?;
+    let before = look(observer, online)?;
     if !sleep(stopped, TIMED_MAX.min(room * 3 / 4)) {
         return Ok(());
     }
-    let after = look(observer, cpus)?;
+    let after = look(observer, online)?;
     drop(timed);
 
-    let growth: Vec<Account> =
-        after.accounts.iter().zip(&before.accounts).map(|(now, before)| now.since(before)).collect();
-    let cost = Cost::new(after.spent.since(before.spent), &growth);
+    let everywhere = after.since(&before);
+    let events = everywhere.iter().map(|account| account.events).sum();
+    let growth: Vec<Account> = cpus
+        .iter()
+        .map(|cpu| online.iter().position(|other| other == cpu))
+        .map(|place| place.and_then(|place| everywhere.get(place)).cloned().unwrap_or_default())
+        .collect();
+    let cost = Cost::new(after.spent.since(before.spent), events, &growth);
     locked(told).event_ns = cost.event_ns;
     if let Some((place, share)) = cost.busiest.filter(|(_, share)| share.whole > SHARE_MAX) {
         let cpu = cpus.get(place).copied().unwrap_or_default();
@@ -174,7 +182,6 @@ fn count_syscalls(
     stopped: &Receiver<()>,
     told: &Mutex<Found>,
 ) -> Result<(), Refusal> {
-    let calls = |look: &Look| look.accounts.iter().map(|account| account.syscalls).sum::<u64>();
     locked(observer).attach_syscalls()?;
     let before = look(observer, cpus)?;
     let go_on = sleep(stopped, time);
@@ -182,7 +189,7 @@ fn count_syscalls(
     locked(observer).detach_syscalls();
     let span_ns = after.at.minus(before.at).0;
     if go_on && span_ns > 0 {
-        let calls = (calls(&after) - calls(&before)) as f64;
+        let calls = after.since(&before).iter().map(|account| account.syscalls).sum::<u64>() as f64;
         locked(told).syscalls_per_s = Some((calls * 1e9 / span_ns as f64).round() as u64);
     }
     Ok(())
@@ -192,13 +199,25 @@ fn count_syscalls(
 struct Look {
     at: Nanos,
     spent: Spent,
-    /// One a CPU, in the order asked for; that of a CPU which is not online does not grow.
-    accounts: Vec<Account>,
+    /// One a CPU, in the order asked for; none of a CPU which is not online.
+    accounts: Vec<Option<Account>>,
+}
+
+impl Look {
+    /// How each account grew; one that is not there at both instants, not at all.
+    fn since(&self, before: &Look) -> Vec<Account> {
+        let pairs = self.accounts.iter().zip(&before.accounts);
+        pairs
+            .map(|pair| {
+                pair.0.as_ref().zip(pair.1.as_ref()).map(|(now, then)| now.since(then)).unwrap_or_default()
+            })
+            .collect()
+    }
 }
 
 fn look(observer: &Mutex<Observer>, cpus: &[u32]) -> Result<Look, Refusal> {
     let mut observer = locked(observer);
-    let accounts = observer.read(cpus)?.into_iter().map(Result::unwrap_or_default).collect();
+    let accounts = observer.read(cpus)?.into_iter().map(Result::ok).collect();
     Ok(Look { at: clock::monotonic(), spent: observer.spent()?, accounts })
 }
 
@@ -221,9 +240,9 @@ struct Cost {
 }
 
 impl Cost {
-    fn new(spent: Spent, growth: &[Account]) -> Cost {
-        let events: u64 = growth.iter().map(|account| account.events).sum();
-        // Runs on other CPUs return at once, but are among those that the kernel counted.
+    /// `events` were handled on all CPUs; `growth` is that of the trial's.
+    fn new(spent: Spent, events: u64, growth: &[Account]) -> Cost {
+        // Runs on CPUs that nobody has accounted return at once, but are among those that the kernel counted.
         let foreign = spent.runs.saturating_sub(events);
         let event_ns = (events > 0).then(|| spent.ns as f64 / (events as f64 + foreign as f64 * FOREIGN));
         let core = 1.0 - spent.counters_ns as f64 / spent.ns.max(1) as f64;
@@ -250,7 +269,7 @@ mod tests {
         let account =
             |events| Account { events, sample_ns: 500_000, until_ns: 100_000_000, ..Account::default() };
         let spent = Spent { runs: 30_000, ns: 2_500_000, counters_ns: 500_000 };
-        let cost = Cost::new(spent, &[account(5_000), account(15_000)]);
+        let cost = Cost::new(spent, 20_000, &[account(5_000), account(15_000)]);
         assert_eq!(cost.event_ns, Some(100.0), "20 000 own events and 10 000 of others at the half");
         let (place, share) = cost.busiest.unwrap();
         assert_eq!(place, 1);
@@ -260,9 +279,9 @@ mod tests {
 
     #[test]
     fn without_events_there_is_no_cost_of_one() {
-        let cost = Cost::new(Spent::default(), &[Account::default()]);
+        let cost = Cost::new(Spent::default(), 0, &[Account::default()]);
         assert_eq!((cost.event_ns, cost.busiest), (None, Some((0, Share { whole: 0.0, accounting: 0.0 }))));
-        assert_eq!(Cost::new(Spent::default(), &[]).busiest, None);
+        assert_eq!(Cost::new(Spent::default(), 0, &[]).busiest, None);
     }
 
     #[test]

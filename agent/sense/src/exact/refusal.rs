@@ -59,6 +59,11 @@ impl From<EbpfError> for Refusal {
 }
 
 impl Refusal {
+    /// A call of this project's own failed.
+    pub fn of_io(error: io::Error) -> Refusal {
+        of(&error)
+    }
+
     /// A call failed that is not about a program.
     pub fn of_call(error: SyscallError) -> Refusal {
         of(&error)

@@ -19,7 +19,7 @@ use crate::exact::refusal::Refusal;
 use crate::missing::Missing;
 use crate::sensor::{put, Opened, Roots, SenseError, Sensor, Subject};
 
-/// Programs that no trial uses at the moment.
+/// Observers that no trial uses at the moment, with the programs that they loaded.
 ///
 /// To load them takes most of the time of a first trial, so an agent does it once. Between trials they are not
 /// attached, and cost nothing.
@@ -41,16 +41,16 @@ struct Cpu {
 
 impl Cpu {
     /// Takes what a reading gave: how the account grew, if that is known, or what to say instead. `begin_anew` begins to
-    /// account a CPU that is back, and says whether it could.
+    /// account a CPU that is back, and gives what its account begins with, if it could.
     fn follow(
         &mut self,
         read: Result<Account, Refusal>,
-        begin_anew: impl FnOnce() -> bool,
+        begin_anew: impl FnOnce() -> Option<Account>,
     ) -> Result<Option<Account>, String> {
         match read {
             Ok(_) if self.lost => {
-                self.lost = !begin_anew();
-                self.last = Some(Account::default());
+                self.last = begin_anew();
+                self.lost = self.last.is_none();
                 Err(format!("CPU {} is online again: growth not known", self.number))
             }
             Ok(account) => Ok(self.last.replace(account.clone()).map(|before| account.since(&before))),
@@ -65,6 +65,8 @@ impl Cpu {
 struct CpuExact {
     observer: Arc<Mutex<Observer>>,
     cpus: Vec<Cpu>,
+    /// All CPUs of the machine: others may have some of them accounted too.
+    online: Vec<u32>,
     /// What is not accounted for as long as the trial lasts.
     missing: Option<String>,
     warm_up: Nanos,
@@ -74,16 +76,13 @@ struct CpuExact {
 
 pub(super) fn open(roots: &Roots, subject: &Subject) -> Opened {
     let numbers = if subject.cpus.is_empty() { cpu_list::online(&roots.sys) } else { subject.cpus.clone() };
-    let spare = locked(&SPARE).pop();
-    let observer = match spare {
-        Some(observer) => observer,
-        None => Arc::new(Mutex::new(Observer::load()?)),
-    };
+    let observer = locked(&SPARE).pop().unwrap_or_default();
     // From here on whatever was attached is taken away again when it is dropped.
     let mut sensor = CpuExact {
         observer,
         cpus: numbers.iter().map(|&number| Cpu { number, last: None, lost: true }).collect(),
         missing: None,
+        online: cpu_list::online(&roots.sys),
         warm_up: subject.warm_up,
         slice: None,
     };
@@ -104,7 +103,8 @@ impl CpuExact {
         let mut missing = Missing::default();
         missing.add_any(caveat);
         let mut observer = locked(&self.observer);
-        for absent in observer.attach()? {
+        let attached = observer.share()?;
+        for absent in attached.absent {
             missing.add(format!("no tracepoint of {absent}: its time is that of what it interrupts"));
         }
         for cpu in &mut self.cpus {
@@ -124,7 +124,7 @@ impl CpuExact {
         if let Err(refusal) = sampled {
             missing.add(format!("user and kernel time of the agent not told apart: {refusal}"));
         }
-        match observer.attach_counters() {
+        match attached.counters {
             Ok(absent) if absent.is_empty() => {}
             Ok(absent) => missing.add(format!("no tracepoint {}", absent.join(", "))),
             Err(refusal) => {
@@ -152,8 +152,9 @@ impl Drop for CpuExact {
 impl Sensor for CpuExact {
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let numbers: Vec<u32> = self.cpus.iter().map(|cpu| cpu.number).collect();
-        let slice =
-            self.slice.get_or_insert_with(|| Slice::begin(&self.observer, numbers.clone(), self.warm_up));
+        let slice = self.slice.get_or_insert_with(|| {
+            Slice::begin(&self.observer, numbers.clone(), self.online.clone(), self.warm_up)
+        });
         let found = slice.found();
         if let Some(why) = found.withdrawn {
             return Err(SenseError::Unavailable(why));
@@ -164,7 +165,11 @@ impl Sensor for CpuExact {
         let mut observer = locked(&self.observer);
         for (cpu, account) in self.cpus.iter_mut().zip(observer.read(&numbers)?) {
             let number = cpu.number;
-            match cpu.follow(account, || observer.begin(number).is_ok()) {
+            let mut begin_anew = || {
+                observer.begin(number).ok()?;
+                observer.read(&[number]).ok()?.pop()?.ok()
+            };
+            match cpu.follow(account, &mut begin_anew) {
                 Ok(Some(grown)) => {
                     report(out, number, &grown, found.event_ns);
                     report_counters(out, number, &grown, &observer);
@@ -259,16 +264,16 @@ mod tests {
         let gone = cpu.follow(Err(Refusal::Offline), never).unwrap_err();
         assert!(gone.starts_with("CPU 3: not online"), "{gone}");
         // Back: what its account holds is from before, and is made anew.
-        let back = cpu.follow(Ok(idle(150)), || true).unwrap_err();
+        let back = cpu.follow(Ok(idle(150)), || Some(idle(170))).unwrap_err();
         assert!(back.contains("CPU 3 is online again"), "{back}");
-        assert_eq!(cpu.follow(Ok(idle(30)), never), Ok(Some(idle(30))), "since it came back");
+        assert_eq!(cpu.follow(Ok(idle(200)), never), Ok(Some(idle(30))), "since it came back");
     }
 
     #[test]
     fn a_cpu_that_cannot_be_accounted_again_is_tried_again() {
         let mut cpu = Cpu { number: 0, last: Some(idle(7)), lost: true };
-        assert!(cpu.follow(Ok(idle(9)), || false).is_err());
-        assert!(cpu.follow(Ok(idle(9)), || true).is_err());
-        assert_eq!(cpu.follow(Ok(idle(5)), || panic!("it is accounted")), Ok(Some(idle(5))));
+        assert!(cpu.follow(Ok(idle(9)), || None).is_err());
+        assert!(cpu.follow(Ok(idle(9)), || Some(idle(9))).is_err());
+        assert_eq!(cpu.follow(Ok(idle(14)), || panic!("it is accounted")), Ok(Some(idle(5))));
     }
 }

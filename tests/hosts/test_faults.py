@@ -221,6 +221,7 @@ workload: {kind: stream, sender: client, receiver: server}
 factors: {connections: [1, 2, 3, 4, 5]}
 design: {replicates: 1, seed: 3}
 windows: {warm_up: 0s, measured: 600ms, drain: 50ms, interval: 200ms}
+limits: {background_window: 100ms}
 outcomes: [goodput_bits_per_s]
 """
 
@@ -348,7 +349,7 @@ def test_a_low_descriptor_limit_ends_with_need_and_have(program: AgentProgram, t
 
 
 def test_trials_that_fail_for_good_are_exit_5(program: AgentProgram, tmp_path: Path) -> None:
-    text = FILE + "limits: {retries: 0}\n"
+    text = FILE.replace("limits: {", "limits: {retries: 0, ")
     file, into = write_experiment(tmp_path, "local", text), tmp_path / "campaigns"
     lab = iodyno("run", file, "--into", into, "--json", program=program)
     finished_trials(into, 1)

@@ -12,7 +12,7 @@ import shutil
 import struct
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,24 @@ class Notes:
 
     def on_look(self, standing: Standing) -> None:
         self.looks.append(standing)
+
+
+class Meanwhile(Notes):
+    """Does something once, when the first trial is under way: at its first record."""
+
+    def __init__(self, do: Callable[[], None]) -> None:
+        super().__init__()
+        self._do = do
+        self._trials = 0
+
+    def on_trial_start(self, planned: object, attempt: int) -> None:
+        self._trials += 1
+
+    def on_record(self, host: str, record: object) -> None:
+        super().on_record(host, record)
+        if self._trials == 1:
+            self._trials += 1
+            self._do()
 
 
 class Stopped(Notes):

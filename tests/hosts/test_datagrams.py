@@ -42,9 +42,22 @@ def counted(trial: Trial, host: str, name: str) -> int:
     return sum(reading.values.get((f"datagram.{name}", ""), 0) for reading in readings)
 
 
-def carried_out(wanted: Any, tmp_path: Path, meanwhile: Callable[[], None] | None = None) -> Any:
+class Before(Notes):
+    """Does something just before the trial, so that all of its load meets it."""
+
+    def __init__(self, do: Callable[[], None]) -> None:
+        super().__init__()
+        self._do = do
+
+    def on_trial_start(self, planned: object, attempt: int) -> None:
+        self._do()
+
+
+def carried_out(
+    wanted: Any, tmp_path: Path, meanwhile: Callable[[], None] | None = None, notes: Notes | None = None
+) -> Any:
     """Runs it; `meanwhile` is done once the load is on."""
-    notes = Notes()
+    notes = notes or Notes()
 
     async def scenario() -> Any:
         task = asyncio.create_task(run(wanted, tmp_path / "campaigns", notes=notes))
@@ -108,7 +121,7 @@ def test_requests_without_an_answer_are_sent_again_or_lost(tmp_path: Path) -> No
         inside("server", "tc", "qdisc", "replace", "dev", "veth0", "root", "tbf", "rate", "1mbit", "burst",
                "2000", "limit", "4000")  # fmt: skip
 
-    trial = only_trial(carried_out(wanted, tmp_path, drop))
+    trial = only_trial(carried_out(wanted, tmp_path, notes=Before(drop)))
     sent, received, lost = (counted(trial, "client", name) for name in ("sent", "received", "lost"))
     retries = counted(trial, "client", "retries")
     assert retries > 0

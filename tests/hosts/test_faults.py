@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from places import (
     HUNG_S,
     MS,
     SOON_S,
+    Meanwhile,
     Notes,
     bpf_programs_of,
     experiment,
@@ -49,20 +50,6 @@ def program(tmp_path: Path) -> Iterator[AgentProgram]:
     made = own_agent(tmp_path)
     yield made
     assert gone_within(SOON_S, made.path), "agents are left"
-
-
-class Killing(Notes):
-    """Does something once, when a trial is under way: the background and the test of the path have 8 records at most."""
-
-    def __init__(self, do: Callable[[], None]) -> None:
-        super().__init__()
-        self._do: Callable[[], None] | None = do
-
-    def on_record(self, host: str, record: Any) -> None:
-        super().on_record(host, record)
-        if self._do and self.records > 8 and record["window"] == "measured":
-            do, self._do = self._do, None
-            do()
 
 
 async def once_moving(notes: Notes, task: asyncio.Task[Any], records: int) -> None:
@@ -97,7 +84,7 @@ def test_an_agent_killed_mid_trial_costs_one_attempt(
                 os.kill(pid, signal.SIGKILL)
                 break
 
-    running = run(asked, tmp_path / "campaigns", notes=Killing(kill), program=program)
+    running = run(asked, tmp_path / "campaigns", notes=Meanwhile(kill), program=program)
     failed, finished = manifests(asyncio.run(running).folder)
     assert unloaded_within(SOON_S, held), "programs of the agent are still in the kernel"
     assert failed["status"] == "failed" and failed["trial"] == "00000-1"
@@ -234,6 +221,7 @@ workload: {kind: stream, sender: client, receiver: server}
 factors: {connections: [1, 2, 3, 4, 5]}
 design: {replicates: 1, seed: 3}
 windows: {warm_up: 0s, measured: 600ms, drain: 50ms, interval: 200ms}
+limits: {background_window: 100ms}
 outcomes: [goodput_bits_per_s]
 """
 
@@ -361,7 +349,7 @@ def test_a_low_descriptor_limit_ends_with_need_and_have(program: AgentProgram, t
 
 
 def test_trials_that_fail_for_good_are_exit_5(program: AgentProgram, tmp_path: Path) -> None:
-    text = FILE + "limits: {retries: 0}\n"
+    text = FILE.replace("limits: {", "limits: {retries: 0, ")
     file, into = write_experiment(tmp_path, "local", text), tmp_path / "campaigns"
     lab = iodyno("run", file, "--into", into, "--json", program=program)
     finished_trials(into, 1)

@@ -24,7 +24,7 @@ workload:
 factors: {rate: [100, 800, 1500]}
 design: {replicates: 1, seed: 1}
 windows: {warm_up: 200ms, measured: 2s, drain: 250ms, interval: 250ms}
-limits: {background: 1}
+limits: {background: 1, background_window: 100ms}
 profile: off
 """
 CALM = 1.05

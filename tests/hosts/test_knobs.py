@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from places import HUNG_S, MS, Notes, experiment, gone_within, own_agent, processes_of, run, ssh_place
+from places import HUNG_S, MS, Meanwhile, experiment, gone_within, own_agent, processes_of, run, ssh_place
 
 from iodyno.campaign.ledger import manifests
 from iodyno.core.errors import AccessError, PreflightError
@@ -339,19 +339,14 @@ def test_what_a_host_cannot_do_is_said_before_the_first_trial(program: AgentProg
 
 def test_a_killed_guard_costs_one_attempt(program: AgentProgram, tmp_path: Path) -> None:
     asked = _asked(Factor("all.mtu", (9000,)), retries=1)
-    notes = Notes()
 
-    async def scenario() -> Path:
-        task = asyncio.create_task(run(asked, tmp_path / "campaigns", notes=notes, program=program))
-        # Records of the background, of the test of the path, and then some of the trial.
-        while notes.records < 8 and not task.done():
-            await asyncio.sleep(0.02)
+    def kill() -> None:
         for pid in processes_of(program.path):
             if b"guard" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                 os.kill(pid, signal.SIGKILL)
-        return (await task).folder
 
-    folder = asyncio.run(scenario())
+    running = run(asked, tmp_path / "campaigns", notes=Meanwhile(kill), program=program)
+    folder = asyncio.run(running).folder
     first, second = sorted(manifests(folder), key=lambda m: m["attempt"])
     assert first["status"] == "failed" and first["reason"]["code"] == "knobs_lost"
     assert second["status"] == "finished"

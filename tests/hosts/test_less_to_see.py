@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, Notes, experiment, namespaces_of, run
+from places import MS, Meanwhile, experiment, namespaces_of, run
 
 from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.functions import read_profiles
@@ -143,33 +143,26 @@ def test_control_groups_of_version_2_alone(tmp_path: Path) -> None:
         assert "no control group here has the cpu controller" in str(failed.reason)
 
 
-class Between(Notes):
+def in_client(*words: str) -> None:
+    (name,) = [name for name in namespaces_of(os.getpid()) if name.endswith("-client")]
+    subprocess.run(["ip", "-n", name, *words], check=True, capture_output=True)
+
+
+class Between(Meanwhile):
     """Makes a device in the client's namespace before the trial and removes it in the middle of the load."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.removed = False
-
-    def _client(self, *words: str) -> None:
-        (name,) = [name for name in namespaces_of(os.getpid()) if name.endswith("-client")]
-        subprocess.run(["ip", "-n", name, *words], check=True, capture_output=True)
+        super().__init__(lambda: in_client("link", "delete", "passing"))
 
     def on_trial_start(self, planned: object, attempt: int) -> None:
-        self._client("link", "add", "passing", "type", "veth", "peer", "name", "passing2")
-
-    def on_record(self, host: str, record: Any) -> None:
-        super().on_record(host, record)
-        if not self.removed and self.records > 8 and record["window"] == "measured":
-            self.removed = True
-            self._client("link", "delete", "passing")
+        super().on_trial_start(planned, attempt)
+        in_client("link", "add", "passing", "type", "veth", "peer", "name", "passing2")
 
 
 def test_a_device_that_goes_in_the_middle_is_named_and_costs_nothing(tmp_path: Path) -> None:
     wanted = replace(asked(), hosts=experiment("netns").hosts)
-    wanted = replace(wanted, windows=replace(WINDOWS, measured_ns=1_200 * MS))
-    notes = Between()
-    outcome = asyncio.run(run(wanted, tmp_path, notes=notes))
-    assert notes.removed
+    wanted = replace(wanted, windows=replace(WINDOWS, measured_ns=2_000 * MS))
+    outcome = asyncio.run(run(wanted, tmp_path, notes=Between()))
     assert_whole(outcome)
     (trial,) = read_dataset(outcome.folder).trials
     assert "dev=passing is gone: growth not known" in missing_of(trial, "client", "net_devices")

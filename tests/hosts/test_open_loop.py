@@ -17,7 +17,7 @@ workload: {{kind: request_response, sender: client, receiver: server, {settings}
 factors: {{{factors}}}
 design: {{replicates: 1, seed: 1}}
 windows: {{warm_up: 300ms, measured: 2s, drain: 200ms, interval: 250ms}}
-limits: {{background: 1}}
+limits: {{background: 1, background_window: 100ms}}
 """
 
 

@@ -13,7 +13,9 @@ from places import HUNG_S, data_link, ssh_place
 
 STUDIES = Path(__file__).parents[2] / "studies"
 IODYNO = Path(sys.executable).parent / "iodyno"
-SHORT = "  windows: {warm_up: 50ms, measured: 300ms, drain: 50ms, interval: 100ms}\n"
+SHORT = """  windows: {warm_up: 50ms, measured: 300ms, drain: 50ms, interval: 100ms}
+limits: {background: 1, background_window: 100ms}
+"""
 
 pytestmark = pytest.mark.root
 
@@ -71,7 +73,7 @@ def test_tcp_transmit_over_ssh(tmp_path: Path) -> None:
 
 
 def test_tcp_options(tmp_path: Path) -> None:
-    points = campaign_of("tcp-options.yaml", {}, tmp_path)
+    points = campaign_of("tcp-options.yaml", {"  design:": "  design: {replicates: 1}"}, tmp_path)
     assert len(points) == 8
     for point in points:
         assert set(point["levels"]) == {"size", "nagle", "congestion_control"}

@@ -21,7 +21,7 @@ bystander:
 factors: {connections: [1, 4]}
 design: {replicates: 1, seed: 1}
 windows: {warm_up: 200ms, measured: 1s, drain: 100ms, interval: 200ms}
-limits: {background: 1}
+limits: {background: 1, background_window: 100ms}
 outcomes: [goodput_bits_per_s, bystander.operations_per_s, bystander.response_time_p50_ns]
 """
 

@@ -29,7 +29,7 @@ from iodyno.report.heat_map.pixels import grey_png
 from iodyno.report.trial_panels import heat, strips
 from iodyno.report.trial_panels.data import CELLS_MOST, columns_most, families_of, packed
 from iodyno.report.trial_panels.frame import Frame, Shared, place_of
-from iodyno.report.trial_panels.section import trials_section
+from iodyno.report.trial_panels.section import drawings_of
 
 
 def pixels(png: bytes) -> list[bytes]:
@@ -212,16 +212,18 @@ def test_a_point_has_the_operations_of_all_its_trials(tmp_path: Path) -> None:
     for times_ in point:
         same = [one for view in found.views.values() for one in view.times if one.key == times_.key]
         assert times_.count == sum(one.count for one in same)
-    section = trials_section(summary, found)  # type: ignore[arg-type]
-    assert section is not None
+    drawings = drawings_of(summary, found)  # type: ignore[arg-type]
+    assert drawings is not None
+    section = drawings.section()
     assert [point.trials for point in section.points] == [("00000-1", "00001-1", "00002-1")]
     assert len(section.panels["00000-1"].maps) == 2
 
 
 def test_a_table_row_is_exact_for_its_window(tmp_path: Path) -> None:
     found, summary = study(tmp_path, trials=1)
-    section = trials_section(summary, found)  # type: ignore[arg-type]
-    assert section is not None
+    drawings = drawings_of(summary, found)  # type: ignore[arg-type]
+    assert drawings is not None
+    section = drawings.section()
     panels = section.panels["00000-1"]
     view = found.views["00000-1"]
     heads = [f"{head.group}: {head.title}" for head in panels.heads]
@@ -243,7 +245,7 @@ def test_pieces_that_are_alike_stand_in_a_page_once() -> None:
 
 
 def test_without_records_there_is_no_section() -> None:
-    assert trials_section(None, TrialStudy()) is None  # type: ignore[arg-type]
+    assert drawings_of(None, TrialStudy()) is None  # type: ignore[arg-type]
 
 
 def test_a_time_has_its_place_in_the_rows() -> None:

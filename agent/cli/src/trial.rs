@@ -24,7 +24,7 @@ const LEAST_SLACK: Nanos = Nanos(20 * 1_000_000);
 /// The sensors' first reading is taken this long before the start.
 const BASELINE_LEAD: Nanos = Nanos(10 * 1_000_000);
 /// How long the load may take to come to rest after its stop.
-const REST: Nanos = Nanos(3 * 1_000_000_000);
+const REST: Nanos = Nanos(6 * 1_000_000_000);
 /// How often a waiting job looks whether it was dropped.
 const LOOK: Nanos = Nanos(20 * 1_000_000);
 

@@ -25,8 +25,9 @@ const STACK_BYTES: usize = 64 << 10;
 /// some microseconds of the supervisor.
 const LEAD: Nanos = Nanos(20_000_000);
 const LEAD_PER_WORKER_NS: u64 = 10_000;
-/// chosen: what has not come to rest this long after the load was to stop is given up.
-const GRACE: Nanos = Nanos(2_000_000_000);
+/// chosen: what has not come to rest this long after the load was to stop is given up: a flow of datagrams takes a second
+/// for its last answers and its last word, and several where others have the CPUs.
+const GRACE: Nanos = Nanos(5_000_000_000);
 
 /// The threads of a job. When dropped, the load is stopped and the threads have ended.
 struct Crew {

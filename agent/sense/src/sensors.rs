@@ -33,7 +33,7 @@ mod writeback;
 ///
 /// Those whose growth is divided by the load's come first, so that they are read closest to when the load
 /// was counted.
-pub(crate) static SENSORS: [Entry; 22] = [
+pub(crate) static SENSORS: &[Entry] = &[
     cpu_exact::ENTRY,
     cpu_times::ENTRY,
     cycles::ENTRY,
@@ -74,7 +74,7 @@ pub fn catalogue() -> Vec<(&'static str, &'static [Metric])> {
 #[must_use]
 pub fn available(roots: &Roots) -> Vec<Capability> {
     let mut capabilities = Vec::new();
-    for entry in &SENSORS {
+    for entry in SENSORS {
         let outcome = (entry.open)(roots, &Subject::default())
             .and_then(|mut sensor| sensor.read(&mut Vec::new()).map(|_| ()));
         let reason = outcome.err().map(|error| error.to_string());

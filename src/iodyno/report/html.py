@@ -49,7 +49,7 @@ from iodyno.report.sentences import extremes, sentences
 from iodyno.report.storage import COST, machines_of, tile_outcomes
 from iodyno.report.tables import Table, cost_outcome, load_tables, outcome_table
 from iodyno.report.terminal import tier_note
-from iodyno.report.trial_panels.section import Panels, trials_section
+from iodyno.report.trial_panels.section import Panels, drawings_of
 
 PAGE = "report.html"
 LINES_MOST = 8
@@ -172,9 +172,10 @@ def page(
         "spans": _spans,
     }
     template = templates.get_template("report.html.j2")
+    drawings = drawings_of(summary, trials or TrialStudy(), found)
 
     def rendered(aside: Aside) -> str:
-        panels = trials_section(summary, trials or TrialStudy(), found, fits=aside.fits)
+        panels = drawings.section(aside.fits) if drawings else None
         drawn = panels.panels if panels else {}
         rows = [_trial_row(summary, trial, drawn) for trial in summary.trials]
         return minified(template.render(held, panels=panels, trials=rows, hints=Hints(), aside=aside))

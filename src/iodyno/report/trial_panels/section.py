@@ -93,44 +93,63 @@ class Trials:
     shared: Markup = field(default_factory=Markup)
 
 
-def trials_section(
-    summary: CampaignSummary,
-    study: TrialStudy,
-    found: Sequence[MapFindings] = (),
-    fits: Callable[[str, int], bool] = lambda _kind, _size: True,
-) -> Trials | None:
-    """Panels of every trial, and heat maps of the points with what was `found` in them; None when no trial has records.
-
-    `fits` says whether drawings of so many bytes have room in the page; of those that have none, axes and lines lie compressed
-    in its data, and the script draws cells and histograms.
+class Drawings:
+    """Everything that is drawn of the trials, each once, however often a page is made of it: panels of every trial, and heat maps
+    of the points with what was `found` in them.
     """
-    if not study:
-        return None
-    chosen = [study.views[t.name] for t in summary.trials if t.name in study.views][:TRIALS_MOST]
-    most = columns_most(len(chosen))
-    views = [shortened(view, most) for view in chosen]
-    families = families_of([times for view in study.views.values() for times in view.times])
-    shared = Shared()
-    panels, packed_panels = {}, {}
-    for view in views:
-        each = _panels(view, families, shared, bare=False)
-        if not fits("panels", len(each.drawn)):
-            each = _panels(view, families, shared, bare=True)
-            packed_panels[view.name] = str(each.drawn)
-        panels[view.name] = each
-    heads: dict[str, list[list[str | float]]] = {
-        name: [[head.kind, head.of, head.factor, head.share] for head in each.heads]
-        for name, each in panels.items()
-    }
-    points = tuple(_points(summary, study, families, shared, found))
-    return Trials(
-        panels=panels,
-        points=points,
-        ranges=tuple(_range(key, family) for key, family in families.items()),
-        without=len(study.views) - len(views),
-        data=packed(views, families, heads, packed_panels),
-        shared=Markup(heat.definitions(shared)),
-    )
+
+    def __init__(
+        self, summary: CampaignSummary, study: TrialStudy, found: Sequence[MapFindings] = ()
+    ) -> None:
+        chosen = [study.views[t.name] for t in summary.trials if t.name in study.views][:TRIALS_MOST]
+        most = columns_most(len(chosen))
+        self._views = [shortened(view, most) for view in chosen]
+        self._families = families_of([times for view in study.views.values() for times in view.times])
+        self._shared = Shared()
+        self._panels: dict[tuple[str, bool], Panels] = {}
+        # Names of shared pieces are given in the order in which they are drawn.
+        self._whole = [self._drawn(view, bare=False) for view in self._views]
+        self._points = tuple(_points(summary, study, self._families, self._shared, found))
+        self._without = len(study.views) - len(self._views)
+
+    def section(self, fits: Callable[[str, int], bool] = lambda _kind, _size: True) -> Trials:
+        """What a page shows.
+
+        `fits` says whether drawings of so many bytes have room in the page; of those that have none, axes and lines lie
+        compressed in its data, and the script draws cells and histograms.
+        """
+        panels, packed_panels = {}, {}
+        for view, whole in zip(self._views, self._whole, strict=True):
+            each = whole
+            if not fits("panels", len(whole.drawn)):
+                each = self._drawn(view, bare=True)
+                packed_panels[view.name] = str(each.drawn)
+            panels[view.name] = each
+        heads: dict[str, list[list[str | float]]] = {
+            name: [[head.kind, head.of, head.factor, head.share] for head in each.heads]
+            for name, each in panels.items()
+        }
+        return Trials(
+            panels=panels,
+            points=self._points,
+            ranges=tuple(_range(key, family) for key, family in self._families.items()),
+            without=self._without,
+            data=packed(self._views, self._families, heads, packed_panels),
+            shared=Markup(heat.definitions(self._shared)),
+        )
+
+    def _drawn(self, view: TrialView, *, bare: bool) -> Panels:
+        key = view.name, bare
+        if key not in self._panels:
+            self._panels[key] = _panels(view, self._families, self._shared, bare=bare)
+        return self._panels[key]
+
+
+def drawings_of(
+    summary: CampaignSummary, study: TrialStudy, found: Sequence[MapFindings] = ()
+) -> Drawings | None:
+    """What is drawn of the trials; None when no trial has records."""
+    return Drawings(summary, study, found) if study else None
 
 
 def _range(key: tuple[bool, str], family: Family) -> str:

@@ -19,15 +19,13 @@ help:            ## list the targets
 study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
 
-# What asserts how much the machine does has it for itself; all else shares it, pages in a browser and other loads too.
+# What makes load has the machine for itself; all else shares it, pages in a browser too.
 PAGES := $(patsubst %,tests/hosts/test_%.py,flame_graphs heat_map_page report_page report_selection watch_page)
-ALONE := $(patsubst %,tests/hosts/test_%.py,block_times block_trace disks finite_buffer limiter_named volumes)
 test: $(VENV)/.test system-test lint        ## everything that CI runs
 	failed=0; \
 	(cd agent && cargo test --locked --quiet --no-fail-fast) || failed=1; \
 	$(BIN)/python -m pytest $(filter-out tests/hosts/,$(wildcard tests/*/)) $(PAGES) -n 2 --dist worksteal --durations=20 || failed=1; \
-	$(BIN)/python -m pytest $(filter-out $(PAGES) $(ALONE),$(wildcard tests/hosts/test_*.py)) -n 2 --dist loadfile --durations=20 || failed=1; \
-	$(BIN)/python -m pytest $(ALONE) --durations=20 || failed=1; \
+	$(BIN)/python -m pytest tests/hosts $(PAGES:%=--ignore=%) --durations=20 || failed=1; \
 	exit $$failed
 
 lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors

@@ -194,7 +194,8 @@ pub struct FlowOp {
     /// What the connection travels on; the same in all operations on it.
     #[serde(default)]
     pub protocol: Protocol,
-    /// Length of a message; needed where one is sent or taken. At the receiving end the sender's.
+    /// Length of a message; needed where one is sent or taken. At the receiving end the sender's. Absent of `sendfile`: a
+    /// whole file; of `sendfilev`: so many whole files; of the `read` that takes them: what the other end announces.
     #[serde(default)]
     pub size: Option<Size>,
     /// Most bytes that one call sends or takes of a message (uperf's `rsize` at the receiving end); absent: the
@@ -231,7 +232,8 @@ pub struct FlowOp {
     /// Directory on this host with the files of `sendfile`; absent: files made for the job and removed after it.
     #[serde(default)]
     pub directory: Option<String>,
-    /// How many files of it, in the order of their names; all where there are fewer.
+    /// How many of its files go with one `sendfilev`, in the order of their names. `sendfile` takes one after the other of
+    /// all, and this many where they are made.
     #[serde(default = "once_32")]
     pub files: u32,
 }
@@ -318,7 +320,11 @@ impl FlowOp {
     }
 
     fn check_size(&self) -> Result<(), JobError> {
+        let files = matches!(self.call, Call::Sendfile | Call::Sendfilev);
         let Some(size) = self.size else {
+            if (files || self.call == Call::Read) && self.files > 0 && self.protocol != Protocol::Udp {
+                return Ok(());
+            }
             return refuse("size", "nothing", "the length of its messages");
         };
         let most = if self.protocol == Protocol::Udp { MAX_DATAGRAM_BYTES } else { MAX_MESSAGE_BYTES };
@@ -330,7 +336,6 @@ impl FlowOp {
             let found = format!("{least} to {}", size.greatest());
             return refuse("size", found, format!("1 to {most} bytes, the least first"));
         }
-        let files = matches!(self.call, Call::Sendfile | Call::Sendfilev);
         if files && (self.files == 0 || self.protocol == Protocol::Udp) {
             return refuse("files", self.files, "1 or more, over a stream");
         }

@@ -44,6 +44,38 @@ fn connect_write_read_disconnect_moves_what_it_says_over_every_protocol() {
 }
 
 #[test]
+fn files_without_a_size_go_whole_one_after_the_other() {
+    let directory = std::env::temp_dir().join(format!("iodyno-whole-files-{}", std::process::id()));
+    std::fs::create_dir_all(directory.join("b")).unwrap();
+    for (name, length) in [("a", 70_000), ("b/inner", 3), ("c", 1_200_000), ("empty", 0)] {
+        std::fs::write(directory.join(name), vec![1; length]).unwrap();
+    }
+    let whole = |call, files| {
+        let directory = Some(directory.display().to_string());
+        FlowOp { size: None, directory, files, ..op(call, 1) }
+    };
+    let plan = vec![
+        times(1, vec![op(Call::Connect, 0)]),
+        times(
+            4,
+            vec![whole(Call::Sendfile, 1), whole(Call::Sendfilev, 2), op(Call::Write, 5), op(Call::Read, 7)],
+        ),
+        times(1, vec![op(Call::Disconnect, 0)]),
+    ];
+    for protocol in [Protocol::Tcp, Protocol::Unix] {
+        let (near, far) = run(&script(1, over(protocol, plan.clone())));
+        // Each call takes the next file: the 1st, 3rd, 2nd, 1st of the three.
+        let alone = 70_000 + 1_200_000 + 3 + 70_000;
+        for account in [&near, &far] {
+            check_consistent(account);
+            let sent = (0..4).map(|at| bytes(account, 1, at)).collect::<Vec<_>>();
+            assert_eq!(sent, [alone, 4 * 70_003, 20, 28], "{protocol:?}");
+        }
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
 fn every_call_that_moves_bytes_does_and_the_direction_of_the_handshake_may_be_reversed() {
     let mut file = op(Call::Sendfile, 300_000);
     file.files = 2;

@@ -357,6 +357,9 @@ class _Campaign:
             if failure is None:
                 return
             await rig.recover(failure)
+            if failure.code == "unsupported":
+                # This machine has not got it a second later, either.
+                return
 
     async def _attempt(
         self, rig: Rig, planned: PlannedTrial, attempt: int, first: int, watcher: Watcher

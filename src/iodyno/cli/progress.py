@@ -35,7 +35,7 @@ class PlainWatcher(Watcher):
         self._console = console
         self._left_ns = 0
         self._rate = ""
-        self._rates: dict[str, float] = {}
+        self._moved: dict[str, tuple[int, int]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -50,19 +50,23 @@ class PlainWatcher(Watcher):
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
         """Forgets the numbers of the trial before."""
         self._rate = ""
-        self._rates = {}
+        self._moved = {}
 
     def on_record(self, host: str, record: Mapping[str, Any]) -> None:
-        """Keeps the goodput of the last measured interval."""
+        """Keeps the goodput of the measured window so far: what a script does at its very end says nothing of all of it."""
         length_ns = record["end_ns"] - record["begin_ns"]
         if record["window"] != "measured" or length_ns <= 0:
             return
         if host in self._experiment.workload.hosts:
-            self._rates[host] = record["load"]["operations"] * 1e9 / length_ns
-            self._rate = f"{sum(self._rates.values()):.0f} IO/s"
+            self._rate = f"{self._per_s(host, record['load']['operations'], length_ns):.0f} IO/s"
         elif host in self._experiment.workload.receivers:
-            self._rates[host] = record["load"]["bytes"] * 8e9 / length_ns
-            self._rate = _bits(sum(self._rates.values()))
+            self._rate = _bits(8 * self._per_s(host, record["load"]["bytes"], length_ns))
+
+    def _per_s(self, host: str, amount: int, length_ns: int) -> float:
+        """What the hosts have moved a second, all together, with this interval of one of them."""
+        before, before_ns = self._moved.get(host, (0, 0))
+        self._moved[host] = (before + amount, before_ns + length_ns)
+        return sum(moved * 1e9 / lasted_ns for moved, lasted_ns in self._moved.values())
 
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
         """Says how the trial went."""

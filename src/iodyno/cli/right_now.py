@@ -12,7 +12,7 @@ import click
 from iodyno import designs
 from iodyno.campaign.folder import new_folder
 from iodyno.cli.progress import watcher as progress
-from iodyno.cli.run import execute
+from iodyno.cli.run import execute, failed
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
@@ -119,11 +119,7 @@ def measure(experiment: Experiment, into: Path, **more: Any) -> Path:
             experiment, design, folder, resume=False, watcher=watcher, again=again, program=program, **more
         )
     if outcome.failed:
-        first = outcome.failed[0]
-        text = (
-            f"{len(outcome.failed)} of {len(design.trials)} trials failed, the first of them: {first.reason}"
-        )
-        raise TrialError(text, where=str(folder / (first.folder or "")), advice=again)
+        raise failed(outcome, len(design.trials), folder, again)
     return folder
 
 

@@ -29,7 +29,7 @@ from iodyno.formats.experiment_file import read_experiment
 from iodyno.formats.uperf import is_profile
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
-from iodyno.store.schema import EXPERIMENT
+from iodyno.store.schema import EXPERIMENT, MANIFEST
 
 _ASK_FROM_NS = 30 * 60 * 10**9
 """A campaign that is longer than this is asked about on a terminal (chosen: longer than a coffee)."""
@@ -160,13 +160,25 @@ def command(
         )
     _show(outcome, as_json)
     if outcome.failed:
-        first = outcome.failed[0]
         due = outcome.finished + len(outcome.failed) if outcome.decision else len(design.trials)
-        raise TrialError(
-            f"{len(outcome.failed)} of {due} trials failed, the first of them: {first.reason}",
-            where=str(folder / (first.folder or "")),
-            advice=again,
-        )
+        raise failed(outcome, due, folder, again)
+
+
+def failed(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> TrialError:
+    """The error of a campaign of which trials failed, of so many: what to try is to go on, or, where the first of them asked
+    for what this machine has not got, to take what its agent names.
+    """
+    first = outcome.failed[0]
+    where = folder / (first.folder or "")
+    text = f"{len(outcome.failed)} of {due} trials failed, the first of them: {first.reason}"
+    advice = again
+    if str(first.reason).startswith("unsupported:"):
+        try:
+            told = json.loads((where / MANIFEST).read_text(encoding="utf-8"))["reason"]["advice"]
+        except (OSError, ValueError, KeyError, TypeError):
+            told = ""
+        advice = told or again
+    return TrialError(text, where=str(where), advice=advice)
 
 
 def execute(

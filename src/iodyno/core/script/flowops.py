@@ -122,13 +122,17 @@ FLOWOPS: Mapping[str, FlowopKind] = {
             "sendfile",
             "read",
             _FILES,
-            "Sends `size` bytes out of the files of `dir`, the next file each time, with sendfile(2).",
+            "Sends the next of the files in and below `dir` with sendfile(2): all of it, or with `size` so many bytes out of"
+            " it. Of a whole file, 8 bytes in front say how long it is; they are not counted.",
+            meaning="other",
+            note="files go in the order of their names, and of each `size` bytes where there is a size; uperf draws the"
+            " file and sends all of it, in pieces of `size`, while its other end reads `size` bytes",
         ),
         FlowopKind(
             "sendfilev",
             "read",
             _FILES,
-            "Sends `size` bytes that are put together from `nfiles` files of `dir`.",
+            "Sends the first `nfiles` files of `dir`: all of them, or with `size` so many bytes, an equal part of each.",
             meaning="other",
             note="Linux has no sendfilev: each file is sent by a sendfile(2) of its own, all timed together",
         ),
@@ -153,7 +157,8 @@ OPTIONS: Mapping[str, Option] = {
         Option("tcp_nodelay", "flag", "No Nagle's algorithm (TCP_NODELAY)."),
         Option("cc", "word", "TCP congestion control."),
         Option("conn", "count", "Name of the connection within its strand, a number from 1.", high=65_535),
-        Option("size", "size", "Bytes of a message; `rand(LOW,HIGH)`: drawn for each, each as likely.",
+        Option("size", "size", "Bytes of a message; `rand(LOW,HIGH)`: drawn for each, each as likely. `sendfile` and"
+               " `sendfilev` may be without.",
                high=2**30),
         Option("rsize", "size", "Bytes that the other end moves with one call.", meaning="other", high=2**30,
                note="a message has `size` bytes at both ends, and the other end moves it in calls of `rsize`; uperf gives"

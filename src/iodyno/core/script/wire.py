@@ -132,7 +132,9 @@ def _flowop(flowop: Flowop, label: str, protocols: Mapping[Value, str]) -> Json:
     if (protocol := protocols.get(flowop.connection, "tcp")) != "tcp" and flowop.kind not in ("think", "nop"):
         written["protocol"] = protocol
     if takes_messages(flowop.kind):
-        written["size"] = _size(options["size"])
+        # Without one, whole files are sent, and the end that reads them is told how long they are.
+        if "size" in options:
+            written["size"] = _size(options["size"])
         if CALL in options:
             written["call_bytes"] = options[CALL]
     written |= {

@@ -14,6 +14,7 @@ use iodyno_sys::vsock::THIS_MACHINE;
 use iodyno_sys::{datagram, errno, socket};
 
 use super::door::unix_address;
+use super::files::Source;
 use super::preamble::{self, Kind, Preamble};
 use super::run::SLICE;
 use super::stall::Wait;
@@ -103,6 +104,18 @@ impl Flow {
     }
 }
 
+/// Where byte `at` of files one after the other lies: which file, where in it, and where that file ends.
+fn whole_files(files: &[Source], at: u64) -> (usize, u64, u64) {
+    let mut begin = 0;
+    for (number, file) in files.iter().enumerate() {
+        if at < begin + file.length {
+            return (number, at - begin, begin + file.length);
+        }
+        begin += file.length;
+    }
+    (0, 0, at)
+}
+
 impl<'a> Strand<'a> {
     pub(super) fn flow(&mut self, operation: &FlowOp) -> Result<&mut Flow, Fault> {
         self.flows.get_mut(operation.connection as usize).and_then(Option::as_mut).ok_or(Fault::NotOpen)
@@ -124,9 +137,12 @@ impl<'a> Strand<'a> {
     pub(super) fn give(&mut self, operation: &'a FlowOp, begun: u64) -> Result<u64, Fault> {
         self.suit(operation)?;
         let flow = self.flow(operation)?;
-        let (size, protocol) = (flow.given.next(operation.size), flow.protocol);
+        let (mut size, protocol) = (flow.given.next(operation.size), flow.protocol);
         if protocol == Protocol::Udp {
             return self.give_datagram(operation, size, begun);
+        }
+        if operation.size.is_none() {
+            size = self.announce_files(operation, begun)?;
         }
         let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
         let wait = Wait::Give { connection: operation.connection };
@@ -157,13 +173,72 @@ impl<'a> Strand<'a> {
         Ok(size)
     }
 
+    /// The length of the whole files that come next, told to the other end, which cannot know it, in front of them.
+    #[cold]
+    fn announce_files(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
+        let (run, place, group) = (self.run, self.place, self.pair.group);
+        let files = &run.files[group][place.transaction][place.operation];
+        let size = match operation.call {
+            Call::Sendfilev => files.iter().take(operation.files as usize).map(|file| file.length).sum(),
+            _ => files[self.files_sent % files.len()].length,
+        };
+        let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
+        let wait = Wait::Give { connection: operation.connection };
+        let mut left = &size.to_le_bytes()[..];
+        while !left.is_empty() {
+            if until.is_some() {
+                self.await_readiness(operation, Until::Writable, wait, until)?;
+            }
+            let flow = self.flow(operation)?;
+            match timed::send_before_more(flow.fd(), left) {
+                Ok(count) => {
+                    flow.sent += count as u64;
+                    left = &left[count.min(left.len())..];
+                    self.has_moved = true;
+                    self.went_on();
+                }
+                Err(error) => self.refused(operation, error, Until::Writable, wait, until)?,
+            }
+        }
+        Ok(size)
+    }
+
+    /// The length of the files that the other end sends next.
+    #[cold]
+    fn announced_files(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
+        let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
+        let (mut length, mut shown) = ([0; 8], 0);
+        while shown < length.len() {
+            if until.is_some() {
+                let wait = self.take_wait(operation)?;
+                self.await_readiness(operation, Until::Readable, wait, until)?;
+            }
+            let flow = self.flow(operation)?;
+            match socket::receive_into(flow.fd(), &mut length[shown..]) {
+                Ok(0) => return Err(Fault::Ended),
+                Ok(count) => {
+                    flow.taken += count as u64;
+                    shown += count;
+                    self.has_moved = true;
+                    self.went_on();
+                }
+                Err(error) => {
+                    let wait = self.take_wait(operation)?;
+                    self.refused(operation, error, Until::Readable, wait, until)?;
+                }
+            }
+        }
+        Ok(u64::from_le_bytes(length))
+    }
+
     /// Sends a part of a message of `size` bytes out of files, from byte `at` of the message on.
     fn send_files(&mut self, operation: &FlowOp, size: u64, at: u64) -> io::Result<usize> {
         let (place, group) = (self.place, self.pair.group);
         let files = &self.run.files[group][place.transaction][place.operation];
         let most = operation.call_bytes.map_or(u64::MAX, |bytes| bytes.0);
-        // `sendfilev` takes an equal part of each file, `sendfile` all of one.
+        // `sendfilev` takes an equal part of each file, or all of it, `sendfile` all of one.
         let (number, within, part_end) = match operation.call {
+            Call::Sendfilev if operation.size.is_none() => whole_files(files, at),
             Call::Sendfilev => {
                 let part = size.div_ceil(files.len() as u64).max(1);
                 ((at / part) as usize, at % part, (at / part + 1) * part)
@@ -213,9 +288,12 @@ impl<'a> Strand<'a> {
     pub(super) fn take(&mut self, operation: &'a FlowOp, begun: u64) -> Result<u64, Fault> {
         self.suit(operation)?;
         let flow = self.flow(operation)?;
-        let (size, protocol) = (flow.awaited.next(operation.size), flow.protocol);
+        let (mut size, protocol) = (flow.awaited.next(operation.size), flow.protocol);
         if protocol == Protocol::Udp {
             return self.take_datagram(operation, begun);
+        }
+        if operation.size.is_none() {
+            size = self.announced_files(operation, begun)?;
         }
         let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
         let most = operation.call_bytes.map_or(u64::MAX, |bytes| bytes.0);

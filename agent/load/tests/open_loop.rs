@@ -8,7 +8,7 @@ use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, Cancel, Finished, OpenTotals};
 use iodyno_sys::clock;
-use pair::{check_consistent, job, over, run, DRIVERS, MS};
+use pair::{check_consistent, job, over, prepare, run, DRIVERS, MS};
 
 fn arrivals(law: Law, per_second: u64) -> Option<Arrivals> {
     let period_ns = Nanos::SECOND;
@@ -77,6 +77,61 @@ fn every_arrival_is_begun_over_unix_and_tls() {
             assert!(due.abs_diff(300) <= 1, "{transport:?} {driver:?}: {due}");
             check_missed(&sent, 1_000, 8);
         }
+    }
+}
+
+#[test]
+fn an_arrival_may_have_a_connection_of_its_own() {
+    for transport in [Transport::Tcp, Transport::Unix, Transport::Tls] {
+        for driver in DRIVERS {
+            for (law, tolerance) in [(Law::Constant {}, 1), (Law::Poisson {}, 90)] {
+                let (sender, receiver) = asking(driver, 8, arrivals(law, 1_000), 300);
+                let anew = |job| Job { workload: Workload::ConnectRequestResponse, ..over(transport, job) };
+                let (sent, received) = run(&anew(sender), &anew(receiver));
+                let case = format!("{transport:?} {driver:?}");
+                check_accounts(&sent, 1);
+                check_missed(&sent, 1_000, 8);
+                let due = open(&sent).due;
+                assert!(due.abs_diff(300) <= tolerance, "{case}: {due}");
+                let (sent, received) = (sent.totals, received.totals);
+                // Each exchange has opened one; those that the stop has cut off have no end.
+                assert!(sent.rare.opened >= sent.operations, "{case}: {:?}", sent.rare);
+                assert!(received.operations >= sent.operations, "{case}");
+                assert_eq!((sent.rare.failed, sent.rare.refused, sent.connections_lost), (0, 0, 0), "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn arrivals_that_no_connection_was_free_for_are_missed_and_waited() {
+    for driver in DRIVERS {
+        // No flow makes a connection in 2 us.
+        let (sender, receiver) = asking(driver, 1, arrivals(Law::Constant {}, 500_000), 200);
+        let anew = |job| Job { workload: Workload::ConnectRequestResponse, ..job };
+        let (sent, _) = run(&anew(sender), &anew(receiver));
+        check_accounts(&sent, 1);
+        let open = open(&sent);
+        assert_eq!(open.due, 100_000, "{driver:?}");
+        assert!(open.missed > 0 && open.begun < open.due, "{driver:?}: {} missed", open.missed);
+        // Its waiting is that for the connection: a generator with one flow is late by the work between two.
+        let (waiting, lateness) = (all(&open.waiting).sum_ns, all(&open.lateness).sum_ns);
+        assert!(waiting > lateness, "{driver:?}: {waiting} {lateness}");
+    }
+}
+
+#[test]
+fn an_arrival_whose_connection_is_refused_stays_in_hand() {
+    for driver in DRIVERS {
+        let (sender, receiver) = asking(driver, 3, arrivals(Law::Constant {}, 1_000), 200);
+        let anew = |job| Job { workload: Workload::ConnectRequestResponse, ..job };
+        let (sender, receiver) = prepare(&anew(sender), &anew(receiver), &Cancel::default()).unwrap();
+        drop(receiver);
+        let sent = sender.arm(clock::monotonic()).join();
+        assert!(sent.totals.rare.refused > 0 && sent.totals.operations == 0, "{driver:?}");
+        let open = open(&sent);
+        assert!((1..=3).contains(&open.begun), "{driver:?}: {}", open.begun);
+        assert_eq!((open.due, open.response_time.count()), (open.begun + open.missed, 0), "{driver:?}");
     }
 }
 

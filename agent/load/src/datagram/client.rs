@@ -13,7 +13,6 @@ use iodyno_sys::datagram::Patience;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::errno;
 
-use super::arrivals::{Arrivals, Claim};
 use super::counters::Tally;
 use super::farewell::{self, Parting};
 use super::port::{Port, MOST_EVENTS};
@@ -21,6 +20,7 @@ use super::requests::{Answered, Overdue, Requests};
 use super::{settle, End};
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
+use crate::worker::arrivals::{Arrivals, Claim};
 use crate::worker::counters::Cell;
 use crate::worker::shared::{Shared, State};
 use crate::worker::Worker;

@@ -7,7 +7,6 @@
 //! Connections, which have an order and an end, are driven by `workload` and `driver` instead.
 
 mod answer;
-mod arrivals;
 mod client;
 pub(crate) mod counters;
 pub(crate) mod farewell;

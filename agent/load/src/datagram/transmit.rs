@@ -12,7 +12,6 @@ use iodyno_sys::datagram::Patience;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::errno;
 
-use super::arrivals::{Arrivals, Claim};
 use super::counters::Tally;
 use super::farewell::{self, Parting};
 use super::port::Port;
@@ -20,6 +19,7 @@ use super::{settle, End};
 use crate::driver::threads::turn;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
+use crate::worker::arrivals::{Arrivals, Claim};
 use crate::worker::shared::{Shared, State};
 use crate::worker::Worker;
 use crate::workload::application;

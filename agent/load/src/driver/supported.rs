@@ -243,9 +243,12 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
     if job.arrivals.is_some() && job.driver == Driver::IoUring {
         return Err(refusal("arrivals", "arrivals by io_uring", "take threads or epoll"));
     }
-    let open = job.arrivals.is_some() || job.burst > 1;
-    if open && (job.connects_anew() || job.direction == Direction::Both) {
-        let found = "arrivals or bursts, with connections that come and go or payload both ways";
+    if job.burst > 1 && job.connects_anew() {
+        let found = "bursts of operations that each have a connection of their own";
+        return Err(refusal("burst", found, "leave burst away, or take request_response"));
+    }
+    if (job.arrivals.is_some() || job.burst > 1) && job.direction == Direction::Both {
+        let found = "arrivals or bursts, with payload both ways";
         return Err(refusal("arrivals", found, "take a closed loop"));
     }
     Ok(())

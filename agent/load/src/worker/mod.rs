@@ -1,6 +1,7 @@
 //! A thread that makes load: from being parked over the start to its end.
 
 mod alarm;
+pub(crate) mod arrivals;
 pub(crate) mod counters;
 pub(crate) mod open_loop;
 pub(crate) mod rare;

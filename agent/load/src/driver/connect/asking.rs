@@ -1,8 +1,11 @@
 //! The end that connects and asks.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use iodyno_core::units::Nanos;
 use iodyno_sys::endpoint::{self, Endpoint};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::{errno, socket, stream_calls};
@@ -11,10 +14,15 @@ use super::{offered, preamble_bytes, Turn, Watch, LENGTH_BYTES, LOOK, MOST_EVENT
 use crate::handshake::{self, PREAMBLE_BYTES};
 use crate::transport::meeting;
 use crate::transport::tls::{Handshake, Session};
+use crate::worker::arrivals::{Arrivals, Claim};
 use crate::worker::counters::Cell;
 use crate::worker::shared::Shared;
 use crate::worker::Worker;
 use crate::workload::lengths::Lengths;
+
+/// chosen: flows whose rest is over that have their turn before those whose connections are ready do, as in
+/// [`crate::driver::epoll`].
+const MOST_RESTED: usize = 64;
 
 enum Phase {
     /// Has no connection.
@@ -28,6 +36,39 @@ enum Phase {
     Sending(u64),
     /// Waits for so many bytes of the answer, and then for the end of the connection.
     Awaiting(u64),
+}
+
+/// What a flow knows of the arrivals that its exchanges begin at.
+struct Open<'a> {
+    arrivals: Arrivals<'a>,
+    claim: Claim,
+    /// When the exchange in hand was to begin; 0: there is none. A connection that could not be made is made again for
+    /// the same arrival, whose response time goes on.
+    intended: u64,
+    /// How late the generator was with it.
+    late: u64,
+}
+
+impl Open<'_> {
+    /// Whether an exchange may begin; else when.
+    fn admit(&mut self, flow: usize, now: u64) -> Result<(), u64> {
+        if self.intended > 0 {
+            return Ok(());
+        }
+        if self.claim.due == 0 {
+            // What it waited behind a late one, it waited for the generator.
+            self.claim = self.arrivals.claim(flow as u32, now.saturating_sub(self.late));
+            // Where it is due already, those of other flows that were due before it have their turn first.
+            return Err(self.claim.due);
+        }
+        if self.claim.due > now {
+            return Err(self.claim.due);
+        }
+        self.late = self.arrivals.begun(self.claim, now);
+        self.intended = self.claim.due;
+        self.claim = Claim::default();
+        Ok(())
+    }
 }
 
 /// One flow of exchanges, each on a connection of its own.
@@ -45,14 +86,16 @@ struct Asking<'a> {
     session: Option<Session>,
     phase: Phase,
     begun: u64,
+    open: Option<Open<'a>>,
     watch: Watch,
-    /// When the next exchange may begin, while there is none.
-    rests_until: u64,
+    /// Whether its next exchange is to begin later.
+    rests: bool,
     done: bool,
 }
 
 impl<'a> Asking<'a> {
-    fn new(shared: &'a Shared, flow: usize, blocks: bool) -> Option<Self> {
+    /// `number`: of the worker that carries it out.
+    fn new(shared: &'a Shared, flow: usize, number: usize, blocks: bool) -> Option<Self> {
         let mut preamble = [0; PREAMBLE_BYTES + LENGTH_BYTES];
         let token = handshake::preamble(shared.job.token_bytes()?, flow as u32);
         preamble[..PREAMBLE_BYTES].copy_from_slice(&token);
@@ -68,8 +111,14 @@ impl<'a> Asking<'a> {
             session: None,
             phase: Phase::Idle,
             begun: 0,
+            open: Arrivals::of(shared, number).map(|arrivals| Open {
+                arrivals,
+                claim: Claim::default(),
+                intended: 0,
+                late: 0,
+            }),
             watch: Watch::NONE,
-            rests_until: 0,
+            rests: false,
             done: false,
         })
     }
@@ -86,7 +135,10 @@ impl<'a> Asking<'a> {
             }
             let outcome = match self.phase {
                 Phase::Idle if worker.is_due() => return self.conclude(worker),
-                Phase::Idle => self.dial(worker),
+                Phase::Idle => match self.open.as_mut().map(|open| open.admit(self.flow, worker.now)) {
+                    Some(Err(due)) => return Turn::Next(due),
+                    Some(Ok(())) | None => self.dial(worker),
+                },
                 _ => self.proceed(worker),
             };
             worker.tick();
@@ -200,6 +252,10 @@ impl<'a> Asking<'a> {
         self.phase = Phase::Idle;
         worker.tick();
         worker.completed(self.cell(), self.begun);
+        if let Some(open) = &mut self.open {
+            open.arrivals.ended(open.intended, worker.now);
+            open.intended = 0;
+        }
         Turn::Next(0)
     }
 
@@ -231,7 +287,7 @@ impl<'a> Asking<'a> {
 
 /// A thread of one flow, in blocking calls.
 pub(super) fn alone(shared: &Shared, flow: usize) {
-    let asking = Asking::new(shared, flow, true);
+    let asking = Asking::new(shared, flow, flow, true);
     let Some(mut worker) = Worker::await_start(shared, flow) else { return };
     let Some(mut asking) = asking else { return };
     loop {
@@ -247,23 +303,29 @@ pub(super) fn alone(shared: &Shared, flow: usize) {
 /// A worker of many flows.
 pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
     let flows: Vec<Asking<'_>> =
-        shared.share_of(number).filter_map(|flow| Asking::new(shared, flow, false)).collect();
+        shared.share_of(number).filter_map(|flow| Asking::new(shared, flow, number, false)).collect();
     let mut events = Events::with_capacity(flows.len().clamp(1, MOST_EVENTS));
     let epoll = Epoll::new()?;
+    let resting = BinaryHeap::with_capacity(flows.len());
     let Some(mut worker) = Worker::await_start(shared, number) else { return Ok(()) };
-    let mut round = Round { open: flows.len(), flows, resting: 0, epoll };
+    let mut round = Round { open: flows.len(), flows, resting, epoll };
     for at in 0..round.flows.len() {
         round.visit(at, &mut worker);
     }
     while round.open > 0 && worker.due() > 0 {
-        let span = if round.resting > 0 { RETRY } else { LOOK };
+        let (asked, sleep) = (worker.now, round.sleep_ns(&worker));
         // It fails for a broken instance only.
-        if round.epoll.wait_for(&mut events, Some(span)).is_err() {
+        if round.epoll.wait_for(&mut events, Some(Nanos(sleep))).is_err() {
             break;
         }
-        worker.tick();
-        if round.resting > 0 {
-            round.wake(&mut worker);
+        if events.count() == 0 {
+            worker.woke(asked, sleep);
+        } else {
+            worker.tick();
+        }
+        for _ in 0..MOST_RESTED {
+            let Some(at) = round.rested(&worker) else { break };
+            round.visit(at, &mut worker);
         }
         for at in 0..events.count() {
             round.visit(events.key(at) as usize, &mut worker);
@@ -277,38 +339,44 @@ struct Round<'a> {
     flows: Vec<Asking<'a>>,
     /// How many are not done.
     open: usize,
-    /// How many rest after a connection that could not be made.
-    resting: usize,
+    /// Those that wait for an arrival, or after a connection that could not be made, and until when.
+    resting: BinaryHeap<Reverse<(u64, usize)>>,
     epoll: Epoll,
 }
 
 impl Round<'_> {
-    /// Those that have rested go on.
-    #[cold]
-    fn wake(&mut self, worker: &mut Worker<'_>) {
-        for at in 0..self.flows.len() {
-            let flow = &mut self.flows[at];
-            if flow.rests_until > 0 && (worker.now >= flow.rests_until || worker.is_due()) {
-                flow.rests_until = 0;
-                self.resting -= 1;
-                self.visit(at, worker);
-            }
+    /// How long to wait for connections: not beyond the next rest's end, and not without a look whether the job ended.
+    fn sleep_ns(&self, worker: &Worker<'_>) -> u64 {
+        let Some(Reverse((end, _))) = self.resting.peek() else { return LOOK.0 };
+        // Who rests concludes when the load is due to stop.
+        worker.sleep_ns((*end).min(worker.due())).min(LOOK.0)
+    }
+
+    /// A flow whose rest is over.
+    fn rested(&mut self, worker: &Worker<'_>) -> Option<usize> {
+        let Reverse((end, at)) = *self.resting.peek()?;
+        if end > worker.now && !worker.is_due() {
+            return None;
         }
+        self.resting.pop();
+        self.flows[at].rests = false;
+        Some(at)
+    }
+
+    fn rest(&mut self, at: usize, until: u64) {
+        self.flows[at].rests = true;
+        self.resting.push(Reverse((until, at)));
     }
 
     fn visit(&mut self, at: usize, worker: &mut Worker<'_>) {
         let flow = &mut self.flows[at];
-        if flow.done || flow.rests_until > 0 {
+        if flow.done || flow.rests {
             return;
         }
         loop {
             match flow.step(worker) {
                 Turn::Next(0) => {}
-                Turn::Next(until) => {
-                    flow.rests_until = until;
-                    self.resting += 1;
-                    return;
-                }
+                Turn::Next(until) => return self.rest(at, until),
                 Turn::Wait(interest) => {
                     let Some(socket) = &flow.socket else { return };
                     // Fails where the kernel has no memory for it: the connection counts as failed.
@@ -316,9 +384,7 @@ impl Round<'_> {
                         Ok(()) => return,
                         Err(error) => {
                             if let Turn::Next(until) = flow.fail(&error, worker) {
-                                flow.rests_until = until;
-                                self.resting += 1;
-                                return;
+                                return self.rest(at, until);
                             }
                         }
                     }

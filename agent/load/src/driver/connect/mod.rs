@@ -6,6 +6,9 @@
 //! `TIME_WAIT` over (RFC 6191, by timestamps). Where no port is left nevertheless, the attempt is counted, and made
 //! again a little later.
 //!
+//! In an open loop each arrival is such an exchange, by a flow that is free; its response time counts from when it was to
+//! begin, with the connecting.
+//!
 //! It does not fit the other workloads' loop, whose connections are up before the start and stay. The two ends are
 //! machines that go on until they would have to wait ([`Turn`]); threads wait in their calls, the others in `epoll`.
 

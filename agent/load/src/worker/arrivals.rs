@@ -1,19 +1,19 @@
-//! When a flow of datagrams begins an operation in an open loop: it claims an arrival as soon as it has room, and begins
-//! when that is due.
+//! When a flow begins an operation in an open loop: it claims an arrival as soon as it has room, and begins when that is
+//! due. For flows of datagrams, and for those that have a connection for each operation.
 
-use crate::worker::open_loop::{OpenLoop, OpenTimes};
-use crate::worker::shared::Shared;
+use super::open_loop::{OpenLoop, OpenTimes};
+use super::shared::Shared;
 
 /// The open loop of a job as one worker sees it.
 #[derive(Clone, Copy)]
-pub(super) struct Arrivals<'a> {
+pub(crate) struct Arrivals<'a> {
     open: &'a OpenLoop,
     times: &'a OpenTimes,
 }
 
 /// What a flow has claimed.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     /// When the claimed arrival is due; 0: none is claimed.
     pub due: u64,
     /// When the flow had room for it, had the generator never been late.
@@ -22,21 +22,21 @@ pub(super) struct Claim {
 
 impl<'a> Arrivals<'a> {
     /// `None`: the loop is closed.
-    pub(super) fn of(shared: &'a Shared, worker: usize) -> Option<Self> {
+    pub(crate) fn of(shared: &'a Shared, worker: usize) -> Option<Self> {
         let open = shared.counters.open_loop.as_ref()?;
         Some(Arrivals { open, times: open.times(worker) })
     }
 
     /// The next arrival, for a flow that has room since `free`.
     #[inline]
-    pub(super) fn claim(self, flow: u32, free: u64) -> Claim {
+    pub(crate) fn claim(self, flow: u32, free: u64) -> Claim {
         // 0 stands for none.
         Claim { due: self.open.claim(flow as usize).max(1), free }
     }
 
     /// The operation of a claim began at `begun`; how late that was.
     #[inline]
-    pub(super) fn begun(self, claim: Claim, begun: u64) -> u64 {
+    pub(crate) fn begun(self, claim: Claim, begun: u64) -> u64 {
         let late = begun.saturating_sub(claim.due.max(claim.free));
         self.times.lateness.record(late);
         if claim.free > claim.due {
@@ -47,7 +47,7 @@ impl<'a> Arrivals<'a> {
 
     /// An operation that was due then ended `now`.
     #[inline]
-    pub(super) fn ended(self, due: u64, now: u64) {
+    pub(crate) fn ended(self, due: u64, now: u64) {
         self.times.response.record(now.saturating_sub(due));
     }
 }

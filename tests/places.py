@@ -23,6 +23,7 @@ from iodyno.campaign.runner import CampaignOutcome, run_campaign
 from iodyno.core.decision import Standing
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import Factor
+from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
@@ -86,6 +87,9 @@ class Notes:
 
     def on_time_left(self, time_left_ns: int) -> None:
         self.left_ns.append(time_left_ns)
+
+    def on_search(self, found: Found, time_left_ns: int) -> None:
+        pass
 
     def on_look(self, standing: Standing) -> None:
         self.looks.append(standing)

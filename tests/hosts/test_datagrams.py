@@ -5,11 +5,12 @@ gone. What was sent is what came and what was lost, and nobody waits for ever.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from places import MS, Notes, experiment, namespaces_of, run
 
 from iodyno.analysis.datagrams import check, loss_ratio
 from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.core.design import PlannedTrial
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor
@@ -78,10 +80,86 @@ def only_trial(outcome: Any) -> Trial:
     return trial
 
 
-def inside(end: str, *command: str) -> None:
-    """Runs a command in the namespace of one end."""
+def namespace(end: str) -> str:
     (name,) = [name for name in namespaces_of(os.getpid()) if name.endswith(f"-{end}")]
-    subprocess.run(["ip", "netns", "exec", name, *command], check=True, capture_output=True)
+    return name
+
+
+def inside(end: str, *command: str) -> str:
+    """Runs a command in the namespace of one end; what it says."""
+    done = subprocess.run(
+        ["ip", "netns", "exec", namespace(end), *command], check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+class Disorder(Notes):
+    """A path for datagrams of one kind, of which every fourth number waits in a slow queue of a few places while the others
+    pass, and every eighth goes a second way as well. It is there before the load is.
+    """
+
+    def __init__(self, kind: int) -> None:
+        super().__init__()
+        self._kind = kind
+        self.dropped = self.doubled = 0
+
+    def numbered(self, remainder: int, of: int) -> tuple[str, ...]:
+        """Those whose number leaves a remainder: bytes 40 and 44 are kind and number, behind the headers of IPv4 and UDP."""
+        kind = ("match", "u8", hex(self._kind), "0xff", "at", "40")
+        return ("u32", *kind, "match", "u8", hex(remainder), hex(of - 1), "at", "44")
+
+    def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
+        super().on_trial_start(planned, attempt)
+        tc, slow = ("tc", "class", "add", "dev", "veth0", "parent", "1:"), ("classid", "1:2", "htb")
+        inside("client", "tc", "qdisc", "replace", "dev", "veth0", "root", "handle", "1:", "htb", "default", "1")
+        inside("client", *tc, "classid", "1:1", "htb", "rate", "10gbit", "quantum", "60000")
+        inside("client", *tc, *slow, "rate", "1mbit", "burst", "1k", "cburst", "1k")
+        inside("client", "tc", "qdisc", "add", "dev", "veth0", "parent", "1:2", "pfifo", "limit", "20")
+        on = ("dev", "veth0", "protocol", "ip")
+        inside("client", "tc", "filter", "add", *on, "parent", "1:", *self.numbered(3, 4), "flowid", "1:2")
+        # The second way ends at a device that the kernel takes for the first: it has the same address.
+        address = json.loads(inside("server", "ip", "-j", "link", "show", "dev", "veth0"))[0]["address"]
+        other = ("peer", "name", "second", "netns", namespace("server"), "address", address)
+        inside("client", "ip", "link", "add", "second", "type", "veth", *other)
+        for end in ("client", "server"):
+            inside(end, "ip", "link", "set", "second", "up")
+        inside("server", "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.second.rp_filter=0")
+        inside("client", "tc", "qdisc", "add", "dev", "veth0", "clsact")
+        mirror = ("action", "mirred", "egress", "mirror", "dev", "second")
+        inside("client", "tc", "filter", "add", *on, "egress", *self.numbered(1, 8), *mirror)
+
+    def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
+        super().on_trial_end(planned, manifest)
+        shown = inside("client", "tc", "-s", "qdisc", "show", "dev", "veth0").partition("pfifo")[2]
+        self.dropped = int(shown.partition("dropped ")[2].partition(",")[0])
+        shown = inside("client", "tc", "-s", "filter", "show", "dev", "veth0", "egress")
+        self.doubled = int(shown.rpartition("bytes ")[2].partition(" pkt")[0])
+
+
+@pytest.mark.parametrize(("kind", "number"), [("stream", 3), ("request_response", 1)])
+def test_what_overtakes_and_what_comes_twice_is_counted_once(kind: str, number: int, tmp_path: Path) -> None:
+    """The kernel's own counts of the path are the second account."""
+    many = {"rate": 4000} if kind == "stream" else {"outstanding": 8, "answer_timeout": 200 * MS}
+    path = Disorder(number)
+    outcome = carried_out(asked(kind, 2, size=100, driver="epoll", **many), tmp_path, notes=path)
+    # Void where a busy machine kept the generator from its rate: its counts are as good.
+    (trial,) = read_dataset(outcome.folder).trials
+    assert outcome.finished == 1 and trial.status in ("finished", "void"), trial.reason
+    sent = counted(trial, "client", "sent")
+    assert path.doubled > 0
+    if kind == "request_response":
+        names = ("received", "lost", "retries", "duplicates", "late")
+        received, lost, retries, twice, late = (counted(trial, "client", name) for name in names)
+        assert sent == received + lost + retries
+        assert 0 < twice + late <= path.doubled + retries, "a second answer is none"
+        return
+    names = ("received", "lost", "reordered", "duplicates", "late")
+    came, lost, overtaken, twice, late = (counted(trial, "server", name) for name in names)
+    assert sent == came + lost, "each number came or was lost, and none was both"
+    assert overtaken > 0 and twice > 0
+    assert came + late + twice <= sent - path.dropped + path.doubled, "no more than the path let through"
+    assert twice <= path.doubled
+    assert trial.hosts["server"].manifest["result"]["bytes"] == 100 * came
 
 
 @pytest.mark.parametrize("server", ["recvfrom", "recvmmsg", "epoll", "segments", "io_uring"])

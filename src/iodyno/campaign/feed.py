@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from iodyno.core.decision import Standing
 from iodyno.core.design import PlannedTrial
+from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt
 
 if TYPE_CHECKING:
@@ -217,6 +218,10 @@ class Told:
         """Where the decision stands."""
         self._feed.event("look", rule=standing.rule, answer=standing.answer, trials=standing.trials)
         self._watcher.on_look(standing)
+
+    def on_search(self, found: Found, time_left_ns: int) -> None:
+        """Where the search of a point stands."""
+        self._watcher.on_search(found, time_left_ns)
 
 
 @contextlib.contextmanager

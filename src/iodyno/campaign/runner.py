@@ -26,6 +26,7 @@ from iodyno.core.decision import Standing, ended
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import StoreError, TrialError
 from iodyno.core.experiment import Experiment, Windows
+from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
@@ -60,6 +61,9 @@ class Watcher(Protocol):
 
     def on_look(self, standing: Standing) -> None:
         """A block is done; where the decision stands."""
+
+    def on_search(self, found: Found, time_left_ns: int) -> None:
+        """A trial of a search is done; where the search of its point stands, and how long all of it takes at most."""
 
 
 @dataclass(frozen=True)
@@ -255,11 +259,22 @@ class _Campaign:
 
     async def seek(self, rigs: Rigs, seeker: Seeker, watcher: Watcher) -> None:
         """Executes what the seeker asks for, one trial after the other."""
+        spec = self._experiment.search
+        begun_ns: dict[str, int] = {}
         while True:
             step, found = await asyncio.to_thread(
                 seeker.next, self._experiment, self._design, self._folder, self._searched
             )
             self._searched.found = list(found)
+            if found and spec:
+                # Each point has its time; what one did not need is not left for the others.
+                now_ns, last = time.monotonic_ns(), found[-1]
+                spent_ns = now_ns - begun_ns.setdefault(last.point, now_ns)
+                here_ns = 0 if last.ended else max(0, spec.time_ns - spent_ns)
+                left_ns = here_ns + spec.time_ns * (len(self._design.points) - len(found))
+                if last.trials:
+                    watcher.on_search(last, left_ns)
+                watcher.on_time_left(left_ns)
             if step is None:
                 self.note(search=self._searched.as_json())
                 return

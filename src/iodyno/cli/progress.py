@@ -16,6 +16,7 @@ from iodyno.core.decision import Standing
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of, told_by_variant
+from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt
 
 
@@ -91,6 +92,15 @@ class PlainWatcher(Watcher):
         from iodyno.report.decision import look_line
 
         self.say(f"{standing.rule}: {look_line(standing)}")
+
+    def on_search(self, found: Found, time_left_ns: int) -> None:
+        """Says where the search stands."""
+        from iodyno.report.search import so_far
+
+        assert self._experiment.search is not None
+        if not found.ended:
+            more = f", at most {_minutes(time_left_ns)} more" if time_left_ns else ""
+            self.say(f"  {so_far(self._experiment.search, found)}{more}")
 
     def say(self, text: str) -> None:
         """A line on stderr."""

@@ -30,25 +30,41 @@ def sentence(spec: SearchSpec, found: Found, where: str = "") -> str:
     >>> from iodyno.core.search import parse_goal
     >>> spec = SearchSpec(parse_goal("p99 <= 1ms"))
     >>> sentence(spec, Found("p1", {}, 20_300.0, 19_900.0, 20_800.0, 19_950, 21, "precise"))
-    'The largest rate with p99 <= 1ms is 20300 [19900, 20800] (95 %, 21 trials); 3 trials in a row met it at 19950.'
+    'The largest rate with p99 <= 1ms is 20300/s [19900, 20800] (95 %, 21 trials); 3 trials in a row met it at 19950/s.'
     """
-    unit = f"{spec.factor}"
     at = f" at {where}" if where else ""
     tail = f" {found.warning[:1].upper()}{found.warning[1:]}." if found.warning else ""
     if found.ended == "edge":
         side, level = ("above", spec.high) if found.estimate > spec.high / 2 else ("below", spec.low)
-        return (
-            f"The largest {unit} with {spec.goal.text}{at} lies {side} {level}, where the search ends.{tail}"
-        )
-    interval = f"{_four(found.estimate)} [{_four(found.low)}, {_four(found.high)}]"
-    text = f"The largest {unit} with {spec.goal.text}{at} is {interval} (95 %, {found.trials} trials)"
+        ends = f"lies {side} {level}{_unit(spec)}, where the search ends"
+        return f"The largest {spec.factor} with {spec.goal.text}{at} {ends}.{tail}"
+    interval = _interval(spec, found)
+    text = f"The largest {spec.factor} with {spec.goal.text}{at} is {interval} (95 %, {found.trials} trials)"
     if found.confirmed is not None:
-        text += f"; 3 trials in a row met it at {found.confirmed}"
+        text += f"; 3 trials in a row met it at {found.confirmed}{_unit(spec)}"
     elif found.ended == "precise":
         text += "; no level met it 3 times in a row"
     if found.ended in _ENDINGS:
         text += f"; {_ENDINGS[found.ended]}"
     return f"{text}.{tail}"
+
+
+def so_far(spec: SearchSpec, found: Found) -> str:
+    """Where a search stands that goes on.
+
+    >>> from iodyno.core.search import parse_goal
+    >>> so_far(SearchSpec(parse_goal("loss = 0")), Found("p1", {}, 22_360.0, 2040.0, 4.1e6, None, 2, ""))
+    'the largest rate with loss = 0 so far: 22360/s [2040, 4100000]'
+    """
+    return f"the largest {spec.factor} with {spec.goal.text} so far: {_interval(spec, found)}"
+
+
+def _interval(spec: SearchSpec, found: Found) -> str:
+    return f"{_four(found.estimate)}{_unit(spec)} [{_four(found.low)}, {_four(found.high)}]"
+
+
+def _unit(spec: SearchSpec) -> str:
+    return "/s" if spec.factor == "rate" else ""
 
 
 def search_json(summary: CampaignSummary) -> dict[str, Any]:

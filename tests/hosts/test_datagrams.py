@@ -111,7 +111,9 @@ class Disorder(Notes):
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
         super().on_trial_start(planned, attempt)
         tc, slow = ("tc", "class", "add", "dev", "veth0", "parent", "1:"), ("classid", "1:2", "htb")
-        inside("client", "tc", "qdisc", "replace", "dev", "veth0", "root", "handle", "1:", "htb", "default", "1")
+        inside(
+            "client", "tc", "qdisc", "replace", "dev", "veth0", "root", "handle", "1:", "htb", "default", "1"
+        )
         inside("client", *tc, "classid", "1:1", "htb", "rate", "10gbit", "quantum", "60000")
         inside("client", *tc, *slow, "rate", "1mbit", "burst", "1k", "cburst", "1k")
         inside("client", "tc", "qdisc", "add", "dev", "veth0", "parent", "1:2", "pfifo", "limit", "20")

@@ -444,3 +444,55 @@ def test_unix_sockets_have_both_hosts_in_one_namespace_and_that_is_said() -> Non
     assert "path" not in experiment_keys(profile, {"proto": "tcp"})["workload"]
     assert any("one network namespace" in note for note in host_notes(profile, {"proto": "unix"}, None))
     assert "path: loopback" in converted(profile, {"proto": "unix"}, plain=False).text
+
+
+@pytest.mark.parametrize(
+    ("transactions", "refused"),
+    [
+        ("10:connect 10:disconnect", ""),
+        ("10:connect 5:write,disconnect 5:read,disconnect", ""),
+        ("4:connect,write,disconnect", ""),
+        ("1:connect 1:disconnect 1:connect,write", ""),
+        ("1:connect 1:disconnect 1:write", "write uses a connection without a name"),
+        ("2:connect 3:disconnect", "disconnect uses"),
+        ("1:connect 2:write,disconnect", "write uses"),
+        ("1:accept,disconnect,disconnect", "disconnect uses"),
+    ],
+)
+def test_a_connection_that_is_closed_by_then_is_refused_before_the_start(
+    transactions: str, refused: str
+) -> None:
+    needs = {"write": "size=8", "read": "size=8", "disconnect": ""}
+    text = "".join(
+        f'<transaction iterations="{times}">'
+        + "".join(
+            f'<flowop type="{kind}" options="{needs.get(kind, "remotehost=h protocol=tcp")}"/>'
+            for kind in kinds.split(",")
+        )
+        + "</transaction>"
+        for times, kinds in (each.split(":") for each in transactions.split())
+    )
+    script = parse_profile(f'<profile name="p"><group nthreads="2">{text}</group></profile>').script
+    for role in ("send", "receive"):
+        if not refused:
+            script_json(script, role)
+            continue
+        mirror = (
+            {"write": "read", "disconnect": "disconnect"}[refused.split()[0]] if role == "receive" else None
+        )
+        wanted = f"{mirror} uses" if mirror else refused
+        with pytest.raises(ExperimentError, match=f"{wanted}.*, which is closed by then"):
+            script_json(script, role)
+
+
+def test_whole_files_have_no_size_on_the_wire() -> None:
+    flowops = (
+        '<flowop type="connect" options="remotehost=h protocol=tcp"/>'
+        '<flowop type="sendfile" options="dir=/srv"/>'
+    )
+    text = f'<profile name="p"><group nthreads="1"><transaction iterations="1">{flowops}</transaction></group></profile>'
+    for role, call in (("send", "sendfile"), ("receive", "read")):
+        (_, sent) = script_json(parse_profile(text).script, role)["groups"][0]["transactions"][0][
+            "operations"
+        ]
+        assert sent["call"] == call and "size" not in sent

@@ -76,6 +76,25 @@ fn files_without_a_size_go_whole_one_after_the_other() {
 }
 
 #[test]
+fn of_several_connections_of_a_number_the_last_is_used_and_closed_first() {
+    for protocol in protocols() {
+        let plan = vec![
+            times(10, vec![op(Call::Connect, 0)]),
+            times(9, vec![op(Call::Write, 40), op(Call::Read, 50), op(Call::Disconnect, 0)]),
+            times(1, vec![op(Call::Disconnect, 0)]),
+        ];
+        let (near, far) = run(&script(2, over(protocol, plan)));
+        for account in [&near, &far] {
+            check_consistent(account);
+            assert_eq!(operation(account, 0, 0).operations, 20, "{protocol:?}");
+            assert_eq!((bytes(account, 1, 0), bytes(account, 1, 1)), (18 * 40, 18 * 50), "{protocol:?}");
+            let closed = operation(account, 1, 2).operations + operation(account, 2, 0).operations;
+            assert_eq!(closed, 20, "{protocol:?}");
+        }
+    }
+}
+
+#[test]
 fn every_call_that_moves_bytes_does_and_the_direction_of_the_handshake_may_be_reversed() {
     let mut file = op(Call::Sendfile, 300_000);
     file.files = 2;

@@ -115,7 +115,7 @@ pub fn supports(job: &Job) -> Result<(), LoadError> {
     if job.transport == Transport::Vsock {
         let context = job.address.as_deref().and_then(|address| address.split_once(':')?.0.parse().ok());
         if let Some(why) = vsock::refusal(context.unwrap_or(vsock::THIS_MACHINE)) {
-            let advice = "take tcp or unix on this machine";
+            let advice = "load the kernel's module vsock_loopback on this machine, or take tcp or unix";
             return Err(LoadError::new(ErrorCode::Unsupported, why, "transport", advice));
         }
     }

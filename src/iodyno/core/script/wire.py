@@ -14,6 +14,8 @@ from iodyno.core.script.values import Flowop, Group, Script, Transaction, Unifor
 
 _PROTOCOLS = {"ssl": "tls"}
 _SECOND_NS = 10**9
+_CHANGES = {"connect": 1, "accept": 1, "disconnect": -1}
+"""By how much a flowop changes the number of open connections."""
 
 Json = dict[str, Any]
 
@@ -65,7 +67,7 @@ def _group(group: Group, name: str, remotes: Sequence[Sequence[int]], own: int |
 
 
 def _protocols(group: Group, name: str) -> Mapping[Value, str]:
-    """What each connection of a strand travels on."""
+    """What each connection of a strand travels on. Raises ExperimentError for one that is used where none is open."""
     opened: dict[Value, str] = {}
     for flowop in group.flowops():
         connection = flowop.connection
@@ -79,7 +81,41 @@ def _protocols(group: Group, name: str) -> Mapping[Value, str]:
                 where=f"{name}, line {flowop.line}",
                 advice="open it with connect or accept, with the same conn=",
             )
+    for connection in opened:
+        _refuse_what_is_closed(group, name, connection)
     return opened
+
+
+def _refuse_what_is_closed(group: Group, name: str, connection: Value) -> None:
+    """Raises ExperimentError where none of the connections of a number is open any more when one is used, for certain.
+
+    Of several of one number the last is used and closed. What may fail says nothing for certain, and a transaction that
+    lasts for some time is made once at least.
+    """
+    if any("canfail" in flowop.options for flowop in group.flowops() if flowop.connection == connection):
+        return
+    is_open = 0
+    for transaction in group.transactions:
+        uses = [
+            f for f in transaction.flowops if f.connection == connection and f.kind not in ("think", "nop")
+        ]
+        changes = [_CHANGES.get(flowop.kind, 0) for flowop in uses]
+        iterations = transaction.iterations if isinstance(transaction.iterations, int) else 1
+        # The fewest are open in the first iteration, or in the last one where each leaves fewer.
+        before = is_open + min(0, sum(changes)) * (iterations - 1)
+        for flowop, change in zip(uses, changes, strict=True):
+            if flowop.kind not in OPENING and before < 1:
+                named = f"conn={connection}" if connection else "a connection without a name (no conn=)"
+                raise ExperimentError(
+                    f"{flowop.kind} uses {named}, which is closed by then",
+                    where=f"{name}, line {flowop.line}",
+                    advice="open it again before, or disconnect it later",
+                )
+            before += change
+        if transaction.duration_ns is not None and sum(changes):
+            # How many iterations there are is not known, and so neither what they leave.
+            return
+        is_open += sum(changes) * iterations
 
 
 def _transaction(

@@ -118,17 +118,21 @@ fn whole_files(files: &[Source], at: u64) -> (usize, u64, u64) {
 
 impl<'a> Strand<'a> {
     pub(super) fn flow(&mut self, operation: &FlowOp) -> Result<&mut Flow, Fault> {
-        self.flows.get_mut(operation.connection as usize).and_then(Option::as_mut).ok_or(Fault::NotOpen)
+        self.flows
+            .get_mut(operation.connection as usize)
+            .and_then(|flows| flows.last_mut())
+            .ok_or(Fault::NotOpen)
     }
 
     pub(super) fn is_datagram(&self, connection: u32) -> bool {
-        let flow = self.flows.get(connection as usize).and_then(Option::as_ref);
+        let flow = self.flows.get(connection as usize).and_then(|flows| flows.last());
         flow.is_some_and(|flow| flow.protocol == Protocol::Udp)
     }
 
+    /// Closes the connection of a number that was opened last; those before it stay.
     pub(super) fn drop_flow(&mut self, connection: u32) {
-        if let Some(flow) = self.flows.get_mut(connection as usize) {
-            *flow = None;
+        if let Some(flows) = self.flows.get_mut(connection as usize) {
+            flows.pop();
         }
     }
 
@@ -249,7 +253,7 @@ impl<'a> Strand<'a> {
         // A file that is shorter than its part is sent again from its begin.
         let offset = within % file.length;
         let length = (part_end.min(size) - at).min(file.length - offset).min(most);
-        let flow = self.flows.get(operation.connection as usize).and_then(Option::as_ref);
+        let flow = self.flows.get(operation.connection as usize).and_then(|flows| flows.last());
         let flow = flow.ok_or(io::ErrorKind::NotConnected)?;
         match timed::send_file(flow.fd(), file.file.as_fd(), offset, length as usize) {
             // Somebody has shortened it.
@@ -400,7 +404,6 @@ impl<'a> Strand<'a> {
     /// Opens a connection to the other end.
     pub(super) fn open(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
         let connection = operation.connection;
-        self.drop_flow(connection);
         let remote = self.remote();
         let (pair, other) = (self.pair, &self.pair.others[remote]);
         while other.is_held() {
@@ -515,7 +518,6 @@ impl<'a> Strand<'a> {
     /// Takes the connection that the other end opens.
     pub(super) fn accept(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
         let (run, strand, connection) = (self.run, self.number, operation.connection);
-        self.drop_flow(connection);
         let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
         let serial = self.accepted[connection as usize];
         let socket = loop {
@@ -568,7 +570,7 @@ impl<'a> Strand<'a> {
             gave_up: None,
             ran_dry: None,
         };
-        self.flows[operation.connection as usize] = Some(flow);
+        self.flows[operation.connection as usize].push(flow);
         self.has_moved = true;
         Ok(0)
     }

@@ -60,11 +60,15 @@ pub(crate) fn supports(job: &Job, script: &Script) -> Result<(), LoadError> {
         ));
     }
     for protocol in script.protocols() {
+        let mut advice = "take tcp, udp, unix or tls";
         let (name, why) = match protocol {
             Protocol::Tcp | Protocol::Udp | Protocol::Unix | Protocol::Tls => continue,
             Protocol::Vsock => match vsock::refusal(vsock::THIS_MACHINE) {
                 None => continue,
-                Some(why) => ("vsock", why),
+                Some(why) => {
+                    advice = "load the kernel's module vsock_loopback, or take tcp, udp, unix or tls";
+                    ("vsock", why)
+                }
             },
             Protocol::Sctp => {
                 let refused = |error| format!("the kernel refuses its sockets: {error}");
@@ -75,7 +79,7 @@ pub(crate) fn supports(job: &Job, script: &Script) -> Result<(), LoadError> {
             ErrorCode::Unsupported,
             format!("the script has connections over {name}, and {why}"),
             "script.protocol",
-            "take tcp, udp, unix or tls",
+            advice,
         ));
     }
     let operations = script.transactions().flat_map(|(_, _, transaction)| &transaction.operations);

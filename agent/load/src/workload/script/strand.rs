@@ -3,7 +3,7 @@
 use std::io;
 
 use iodyno_core::message::ErrorCode;
-use iodyno_core::script::{Call, FlowOp, Group, Rate, Think, Transaction, Until};
+use iodyno_core::script::{Call, FlowOp, Group, Protocol, Rate, Think, Transaction, Until};
 use iodyno_core::units::Nanos;
 use iodyno_sys::{clock, errno};
 
@@ -65,7 +65,8 @@ pub(super) struct Strand<'a> {
     pub number: u32,
     pub pair: &'a Pair,
     pub group: &'a Group,
-    pub flows: Vec<Option<Flow>>,
+    /// By their number; of several of one number the last is used, and closed first, as in uperf.
+    pub flows: Vec<Vec<Flow>>,
     /// Connections opened, by their number and the end that they were opened to ([`Strand::slot`]).
     pub opened: Vec<u64>,
     /// Connections accepted, by their number.
@@ -111,7 +112,7 @@ pub(crate) fn carry_out(shared: &Shared, run: &Run, number: usize) {
         number: number as u32,
         pair,
         group,
-        flows: (0..connections).map(|_| None).collect(),
+        flows: (0..connections).map(|_| Vec::new()).collect(),
         opened: vec![0; connections * run.remotes()],
         accepted: vec![0; connections],
         datagram,
@@ -436,7 +437,7 @@ impl<'a> Strand<'a> {
             if counts.failure_reason.is_none() {
                 counts.failure_reason = Some(fault.told(operation));
             }
-            if !timed_out {
+            if !timed_out && !matches!(operation.call, Call::Connect | Call::Accept) {
                 self.drop_flow(operation.connection);
             }
             return if self.run.has_failed() { Err(Halt::Over) } else { Ok(()) };
@@ -461,7 +462,7 @@ impl<'a> Strand<'a> {
                 _ => LoadError::new(ErrorCode::Transport, "", "", "see what the other end reported"),
             };
             error.what = format!("{}: {}", self.whereabouts(&operation.label), fault.told(operation));
-            error.place = format!("script, group {}", self.group.name);
+            error.place = "script".to_owned();
             self.run.fail(error);
         }
         Err(Halt::Over)
@@ -469,7 +470,9 @@ impl<'a> Strand<'a> {
 
     /// For an error: which strand of which group, and where it is.
     pub(super) fn whereabouts(&self, label: &str) -> String {
-        let (group, strand) = (&self.group.name, self.pair.number);
+        // A group without a name is called `group 1`.
+        let group = self.group.name.strip_prefix("group ").unwrap_or(&self.group.name);
+        let strand = self.pair.number;
         let (transaction, iteration) = (self.place.transaction + 1, self.place.iteration + 1);
         format!("group {group}, strand {strand}, transaction {transaction}, iteration {iteration}, {label}")
     }
@@ -540,12 +543,21 @@ impl Fault {
         match self {
             Fault::Halt(_) => String::new(),
             Fault::Timeout => "it did not end within its timeout".to_owned(),
+            Fault::Os(error) if operation.protocol == Protocol::Udp && is_too_long(error) => {
+                let why = "the datagram is longer than its send buffer (wndsz) or than UDP can carry";
+                format!("connection {connection}: {error}: {why}")
+            }
             Fault::Os(error) => format!("connection {connection}: {error}"),
             Fault::Ended => format!("connection {connection}: the peer closed it"),
             Fault::NotOpen => format!("connection {connection} is not open"),
             Fault::Lost => "a datagram did not come".to_owned(),
         }
     }
+}
+
+/// Whether the kernel has no room for a datagram of that length at all; where others only fill the buffer, it waits.
+fn is_too_long(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(errno::ENOBUFS | errno::EMSGSIZE))
 }
 
 /// When an iteration is to begin, in nanoseconds after the first.

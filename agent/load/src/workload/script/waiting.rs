@@ -85,7 +85,7 @@ impl Strand<'_> {
         let Some(other) = *locked(&far.stall) else { return };
         let Some(announced) = &self.announced else { return };
         let sent = |connection: u32| {
-            self.flows.get(connection as usize).and_then(Option::as_ref).map_or(0, |flow| flow.sent)
+            self.flows.get(connection as usize).and_then(|flows| flows.last()).map_or(0, |flow| flow.sent)
         };
         let opened = |connection: u32| self.opened.get(self.slot(connection, remote)).copied().unwrap_or(0);
         let own = announced.stall;
@@ -120,7 +120,7 @@ impl Strand<'_> {
                 self.whereabouts(label),
                 self.run.named(remote),
             ),
-            format!("script, group {}", self.group.name),
+            "script",
             "see that each write has its read at the other end, of the same size, and each connect its accept",
         ));
     }

@@ -112,7 +112,7 @@ def _refuse_what_is_closed(group: Group, name: str, connection: Value) -> None:
                     advice="open it again before, or disconnect it later",
                 )
             before += change
-        if transaction.duration_ns is not None and sum(changes):
+        if transaction.duration_ns is not None and sum(changes) != 0:
             # How many iterations there are is not known, and so neither what they leave.
             return
         is_open += sum(changes) * iterations

@@ -110,25 +110,24 @@ class Disorder(Notes):
 
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
         super().on_trial_start(planned, attempt)
-        tc, slow = ("tc", "class", "add", "dev", "veth0", "parent", "1:"), ("classid", "1:2", "htb")
-        inside(
-            "client", "tc", "qdisc", "replace", "dev", "veth0", "root", "handle", "1:", "htb", "default", "1"
-        )
-        inside("client", *tc, "classid", "1:1", "htb", "rate", "10gbit", "quantum", "60000")
-        inside("client", *tc, *slow, "rate", "1mbit", "burst", "1k", "cburst", "1k")
-        inside("client", "tc", "qdisc", "add", "dev", "veth0", "parent", "1:2", "pfifo", "limit", "20")
-        on = ("dev", "veth0", "protocol", "ip")
-        inside("client", "tc", "filter", "add", *on, "parent", "1:", *self.numbered(3, 4), "flowid", "1:2")
         # The second way ends at a device that the kernel takes for the first: it has the same address.
         address = json.loads(inside("server", "ip", "-j", "link", "show", "dev", "veth0"))[0]["address"]
-        other = ("peer", "name", "second", "netns", namespace("server"), "address", address)
-        inside("client", "ip", "link", "add", "second", "type", "veth", *other)
-        for end in ("client", "server"):
-            inside(end, "ip", "link", "set", "second", "up")
-        inside("server", "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.second.rp_filter=0")
-        inside("client", "tc", "qdisc", "add", "dev", "veth0", "clsact")
-        mirror = ("action", "mirred", "egress", "mirror", "dev", "second")
-        inside("client", "tc", "filter", "add", *on, "egress", *self.numbered(1, 8), *mirror)
+        slow, twice = " ".join(self.numbered(3, 4)), " ".join(self.numbered(1, 8))
+        inside("client", "sh", "-ec", f"""
+            tc qdisc replace dev veth0 root handle 1: htb default 1
+            tc class add dev veth0 parent 1: classid 1:1 htb rate 10gbit quantum 60000
+            tc class add dev veth0 parent 1: classid 1:2 htb rate 1mbit burst 1k cburst 1k
+            tc qdisc add dev veth0 parent 1:2 pfifo limit 20
+            tc filter add dev veth0 protocol ip parent 1: {slow} flowid 1:2
+            ip link add second type veth peer name second netns {namespace("server")} address {address}
+            ip link set second up
+            tc qdisc add dev veth0 clsact
+            tc filter add dev veth0 protocol ip egress {twice} action mirred egress mirror dev second
+        """)  # fmt: skip
+        inside("server", "sh", "-ec", """
+            ip link set second up
+            sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.second.rp_filter=0
+        """)  # fmt: skip
 
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
         super().on_trial_end(planned, manifest)

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import HUNG_S, MS, SOON_S, experiment, gone_within, own_agent
+from places import HUNG_S, MS, SOON_S, carried_out, experiment, gone_within, own_agent
 
 from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment, Windows, WorkloadSpec
 from iodyno.hosts.access import AgentProgram
@@ -81,7 +80,7 @@ async def trial(
 ) -> Counted:
     counted = counted or Counted()
     levels = rig.experiment.settings({"answer_timeout": PATIENT, **settings})
-    await carry_out(rig, "t", levels, windows, Account(), counted.take)
+    await carried_out(rig, levels, windows, counted.take)
     return counted
 
 

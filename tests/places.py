@@ -19,8 +19,11 @@ from typing import Any
 
 from iodyno import designs
 from iodyno.campaign.folder import new_folder
+from iodyno.campaign.rig import Rig
 from iodyno.campaign.runner import CampaignOutcome, run_campaign
+from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.decision import Standing
+from iodyno.core.errors import TrialError
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.search import Found
@@ -152,6 +155,24 @@ async def run(
         strategy=strategy,
         decider=decider,
     )
+
+
+async def carried_out(
+    rig: Rig,
+    settings: Mapping[str, Any],
+    windows: Windows,
+    on_record: Callable[[str, Any], None],
+    account: Account | None = None,
+) -> None:
+    """One trial. As in a campaign, one whose start a busy machine armed too late is tried again, armed further ahead."""
+    for _ in range(3):
+        try:
+            return await carry_out(rig, "t", settings, windows, account or Account(), on_record)
+        except TrialError as error:
+            if error.code != "late":
+                raise
+            await rig.recover(error)
+    return await carry_out(rig, "t", settings, windows, account or Account(), on_record)
 
 
 def own_agent(folder: Path) -> AgentProgram:

@@ -16,6 +16,7 @@ import pytest
 from places import (
     MS,
     SOON_S,
+    carried_out,
     data_link,
     experiment,
     gone_within,
@@ -26,7 +27,7 @@ from places import (
 )
 
 from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.trial import Account
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec, Windows
 from iodyno.hosts.access import AgentProgram
@@ -102,7 +103,7 @@ async def load(rig: Rig, way: Way, windows: Windows, account: Account | None = N
         nonlocal moved
         moved += record["load"]["bytes"] if host == "server" else 0
 
-    await carry_out(rig, "t", settings(way), windows, account or Account(), count)
+    await carried_out(rig, settings(way), windows, count, account)
     return moved
 
 
@@ -111,7 +112,7 @@ async def fails(rig: Rig, way: Way, do: Callable[[], Awaitable[None]]) -> TrialE
     moving = asyncio.Event()
 
     async def trial() -> None:
-        await carry_out(rig, "t", settings(way), LONG, Account(), lambda host, record: moving.set())
+        await carried_out(rig, settings(way), LONG, lambda host, record: moving.set())
 
     task = asyncio.create_task(trial())
     await asyncio.wait([task, asyncio.create_task(moving.wait())], return_when=asyncio.FIRST_COMPLETED)

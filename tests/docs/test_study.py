@@ -72,10 +72,15 @@ def test_the_outcomes_are_there_as_json(campaign: Path) -> None:
     assert len(found["points"]) == 6
     for point in found["points"]:
         assert set(point["levels"]) == {"connections", "window", "size"}
+        assert point["outcomes"]["goodput_bits_per_s"]["n"] == 3
         for name in ("goodput_bits_per_s", "client.cpu_ns_per_kib", "server.cycles_per_kbyte"):
             outcome = point["outcomes"][name]
-            assert outcome["n"] == 3 and outcome["unit"]
-            assert outcome["low"] <= outcome["estimate"] <= outcome["high"]
+            assert outcome["unit"]
+            # A busy machine may have left nothing to tell the load's cost from in a trial.
+            if outcome["n"] > 1:
+                assert outcome["low"] <= outcome["estimate"] <= outcome["high"]
+            else:
+                assert outcome["estimate"] is not None or outcome["missing"]
         assert point["outcomes"]["goodput_bits_per_s"]["estimate"] > 0
         assert isinstance(point["warnings"], list)
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, SOON_S, experiment, gone_within, own_agent
+from places import MS, SOON_S, carried_out, experiment, gone_within, own_agent
 
 from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.formats.uperf import script_of
@@ -51,7 +50,7 @@ async def trial(rig: Rig, during: Callable[[], None] = lambda: None, **settings:
                 counted[metric] = counted.get(metric, 0) + value
         counted["operations"] = counted.get("operations", 0) + record["load"]["operations"]
 
-    await carry_out(rig, "t", rig.experiment.settings(settings), SHORT, Account(), take)
+    await carried_out(rig, rig.experiment.settings(settings), SHORT, take)
     return counted
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, Meanwhile, experiment, namespaces_of, run
+from places import MS, Meanwhile, carried_out, experiment, namespaces_of, run
 
 from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.functions import read_profiles
@@ -24,7 +24,7 @@ from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.campaign.ledger import manifests
 from iodyno.campaign.rig import Rig
 from iodyno.campaign.runner import CampaignOutcome
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.trial import Account
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.factor import Factor
 from iodyno.hosts.access import AgentProgram
@@ -185,7 +185,7 @@ def test_a_quota_by_control_groups_of_version_2(tmp_path: Path) -> None:
             account = Account()
             settings = rig.experiment.settings({"connections": 1, "path": "guest", "receiver_quota": 50})
             keep = lambda host, record: found.append(record) if host == "server" else None  # noqa: E731
-            await carry_out(rig, "t", settings, replace(WINDOWS, measured_ns=1_200 * MS), account, keep)
+            await carried_out(rig, settings, replace(WINDOWS, measured_ns=1_200 * MS), keep, account)
             return account.hosts["server"]["ready"]["cpu_quota"]  # type: ignore[no-any-return]
 
     quota = asyncio.run(scenario())

@@ -14,11 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, SOON_S, Notes, experiment, gone_within, namespaces_of, own_agent, processes_of, run
+from places import (
+    MS,
+    SOON_S,
+    Notes,
+    carried_out,
+    experiment,
+    gone_within,
+    namespaces_of,
+    own_agent,
+    processes_of,
+    run,
+)
 
 from iodyno.campaign.ledger import manifests
 from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import Account, carry_out
+from iodyno.campaign.trial import Account
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor
@@ -61,7 +72,7 @@ async def load(rig: Rig, windows: Windows = SHORT, account: Account | None = Non
         moved += record["load"]["bytes"] if host == "server" else 0
 
     settings = rig.experiment.settings({"connections": 2, "path": rig.path, **levels})
-    await carry_out(rig, "t", settings, windows, account or Account(), count)
+    await carried_out(rig, settings, windows, count, account)
     return moved
 
 
@@ -112,7 +123,7 @@ def test_a_kernel_of_its_own_is_seen_from_outside(level: str, program: AgentProg
             assert rig.observers["server"].hello["host"]["kernel"] == os.uname().release
             settings = rig.experiment.settings({"connections": 1, "path": level})
             keep = lambda host, record: found.append(record) if host == "server" else None  # noqa: E731
-            await carry_out(rig, "t", settings, SECOND, Account(), keep)
+            await carried_out(rig, settings, SECOND, keep)
 
     asyncio.run(scenario())
     measured = [record for record in found if record["window"] == "measured"]
@@ -164,7 +175,7 @@ def test_a_path_that_is_taken_away_fails_one_trial(level: str, program: AgentPro
 
             async def trial() -> None:
                 settings = rig.experiment.settings({"connections": 2, "path": level})
-                await carry_out(rig, "t", settings, LONG, Account(), lambda host, record: moving.set())
+                await carried_out(rig, settings, LONG, lambda host, record: moving.set())
 
             task = asyncio.create_task(trial())
             await asyncio.wait(

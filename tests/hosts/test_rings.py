@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import HUNG_S, MS, SOON_S, experiment, gone_within, own_agent
+from places import HUNG_S, MS, SOON_S, carried_out, experiment, gone_within, own_agent
 
 from iodyno.campaign.rig import Rig
-from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment, Windows, WorkloadSpec
 from iodyno.hosts.access import AgentProgram
@@ -81,7 +80,7 @@ async def trial(
 ) -> Counted:
     counted = counted or Counted()
     levels = rig.experiment.settings({"answer_timeout": PATIENT, **settings})
-    await carry_out(rig, "t", levels, windows, Account(), counted.take)
+    await carried_out(rig, levels, windows, counted.take)
     return counted
 
 
@@ -187,12 +186,14 @@ def test_a_stream_from_a_ring_came_or_is_counted_as_lost(client: str, program: A
 
 
 def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
-    """X = N / T: never more, whatever the machine does; and just that on one that is not too busy."""
+    """X = N / T: never more, whatever the machine does; and just that on one that is not too busy. On one that is, timers are
+    late, and still a block has the requests of all flows.
+    """
     flows, timeout_ms = 16, 20
     rounds = SHORT.measured_ns / (timeout_ms * MS)
 
     async def scenario(rig: Rig) -> None:
-        ratios = []
+        ratios, shares = [], []
         for block_packets in (16, 64, 16, 64, 16, 64):
             settings = {
                 "server": "packet_v3",
@@ -206,7 +207,10 @@ def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
             assert ratios[-1] <= 1.01 + 1 / rounds, (block_packets, ratios)
             if ratios[-1] >= 0.99 - 1 / rounds:
                 return
-        pytest.fail(f"the law is not kept once in {len(ratios)}: {ratios}")
+            blocks = counted.of("server", "server.wakeups")
+            shares.append(counted.of("server", "server.requests") / flows / blocks)
+        # In two halves it would be 0.5; a stall between two requests cuts a round now and then.
+        assert max(shares) > 0.75, (ratios, shares)
 
     between(program, scenario)
 

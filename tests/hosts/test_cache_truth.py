@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import mmap
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from places import run
 
 from iodyno.analysis.dataset import read_dataset
 
-BLOCK, STRIDE, COUNT = 64 << 10, 1 << 20, 48
+BLOCK, STRIDE, COUNT = 64 << 10, 1 << 20, 96
 """What is read: blocks so far apart that the kernel reads none of them ahead."""
 GIVEN = ("process.storage_read_bytes", "")
 """What storage had to give to the load's process."""
@@ -66,7 +67,7 @@ def test_the_share_from_the_page_cache_is_that_which_was_there(tmp_path: Path, e
         for place, number in enumerate(order)
     ]
     trace.write_text("\n".join(["STIME(us) UID PID D BLOCK SIZE COMM PATHNAME", *rows, ""]))
-    experiment = asked(
+    loaded = asked(
         {"client": {"access": "local"}},
         {"read": ["100%"]},
         measured="1500ms",
@@ -75,6 +76,8 @@ def test_the_share_from_the_page_cache_is_that_which_was_there(tmp_path: Path, e
         replay=str(trace),
         timing="original",
     )
+    # Names of functions would be looked up in files, by the same process.
+    experiment = replace(loaded, profile_hz=0)
     hold(target, range(0, COUNT, every))
     held = resident(target)
     if held != set(range(0, COUNT, every)):
@@ -89,5 +92,7 @@ def test_the_share_from_the_page_cache_is_that_which_was_there(tmp_path: Path, e
     )
     read = sum(each.bytes for each in client.classes["read"].values())
     assert read == COUNT * BLOCK
-    # Nothing but the blocks that were not there: the page that a program is loaded from, say, is an error of 2 %.
-    assert (read - given) / read == pytest.approx(len(held) / COUNT, abs=0.02)
+    # Storage gave what was not there, and on top of it what the agent's own program had lost of its pages: up to 0.65 MiB were
+    # seen on a machine where others build; there is room for 1.5.
+    share, truth = (read - given) / read, len(held) / COUNT
+    assert truth - (1536 << 10) / read <= share <= truth + 0.02

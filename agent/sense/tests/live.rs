@@ -173,10 +173,14 @@ fn what_storage_gave_a_role_is_what_the_page_cache_had_not() {
     drop(reader.stdin.take());
     reader.wait().unwrap();
     std::fs::remove_file(path).unwrap();
-    // What the programs are loaded from comes on top: some kilobytes, unless somebody has put them out of memory.
+    // What the programs are loaded from comes on top: some kilobytes, and what a machine short of memory has put out of it.
     assert!(asked < BYTES + BYTES / 50, "{asked} of {BYTES}");
     let missed = BYTES - held;
-    assert!(given.abs_diff(missed) < BYTES / 50, "{given} given, {held} of {BYTES} held");
+    let most = missed + BYTES / 5;
+    assert!(
+        (missed.saturating_sub(BYTES / 50)..most).contains(&given),
+        "{given} given, {held} of {BYTES} held"
+    );
 }
 
 #[test]

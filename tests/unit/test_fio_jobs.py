@@ -357,6 +357,9 @@ def test_a_mutated_job_file_is_read_or_refused_with_one_error(seed: int) -> None
         (("a", "b stonewall", "c stonewall"), ()),  # levels of one factor
         (("a", "b", "c"), ()),  # clients of one trial
         (("a", "b", "c wait_for=a", "d stonewall"), ()),  # what waits for one of several has no step
+        (("a", "b wait_for=a", "c wait_for=a"), (("a",), ("b", "c"))),
+        (("a", "b wait_for=a", "c"), ()),  # the last one begins with the first
+        (("a", "b wait_for=a", "c wait_for=b"), ()),  # one after the other
     ],
 )
 def test_jobs_at_a_time_and_others_after_them_are_steps(heads: tuple[str, ...], expected: Any) -> None:

@@ -86,6 +86,14 @@ struct {
 	__type(value, struct process);
 } processes SEC(".maps");
 
+// Which of these places are taken, so that the agent asks for no others: each question is a call, and most are free.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct process_places);
+} process_places SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, PROCESSES);
@@ -224,6 +232,18 @@ RARE struct process *other_process(__u32 id)
 	return bpf_map_lookup_elem(&other_processes, &id);
 }
 
+// The first operation of a process on a CPU, at a place that no other has there.
+RARE void first_of_process(struct process *process, __u32 id)
+{
+	__u32 zero = 0;
+	struct process_places *places = bpf_map_lookup_elem(&process_places, &zero);
+
+	if (places)
+		places->taken[id % PROCESSES] = 1;
+	process->id = id;
+	bpf_get_current_comm(process->name, sizeof(process->name));
+}
+
 // Who has an operation begun: whoever runs when it is queued, or handed to the device where nothing queues.
 static __always_inline void tell_process(__u32 bytes)
 {
@@ -238,8 +258,7 @@ static __always_inline void tell_process(__u32 bytes)
 			if (!process)
 				return;
 		} else {
-			process->id = id;
-			bpf_get_current_comm(process->name, sizeof(process->name));
+			first_of_process(process, id);
 		}
 	}
 	process->operations += 1;

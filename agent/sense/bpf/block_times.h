@@ -49,6 +49,10 @@ struct process {
 	__u64 id;
 };
 
+struct process_places {
+	__u8 taken[PROCESSES];
+};
+
 struct slow_operation {
 	__u64 made_ns;
 	__u64 issued_ns;

@@ -78,15 +78,6 @@ impl<K: Eq + Hash> Growths<K> {
         }
     }
 
-    /// Like [`Growths::since_last`] for a counter that is known to have begun at 0 since the last reading if
-    /// it was not there then.
-    pub fn since_last_or_birth(&mut self, key: K, now: u64, width: Width) -> Option<u64> {
-        match self.last.insert(key, (self.reading, now)) {
-            Some((_, before)) => growth(before, now, width),
-            None => (!self.first()).then_some(now),
-        }
-    }
-
     /// Which counters the growth of is not known in this reading.
     pub fn unknown(&mut self) -> Option<String> {
         std::mem::take(&mut self.unknown).sentence()
@@ -159,15 +150,5 @@ mod tests {
         assert_eq!(growths.gone().count(), 0, "it was told once");
         assert_eq!(growths.since_last(0, 90, Width::Bits64, "rx_bytes", "eth0"), None);
         assert_eq!(growths.unknown().unwrap(), "eth0 is new: growth not known");
-    }
-
-    #[test]
-    fn a_counter_born_since_the_last_reading_grew_from_nothing() {
-        let mut growths = Growths::default();
-        growths.begin();
-        assert_eq!(growths.since_last_or_birth(1, 5, Width::Bits64), None);
-        growths.begin();
-        assert_eq!(growths.since_last_or_birth(1, 9, Width::Bits64), Some(4));
-        assert_eq!(growths.since_last_or_birth(2, 7, Width::Bits64), Some(7));
     }
 }

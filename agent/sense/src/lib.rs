@@ -24,6 +24,7 @@ mod panel;
 mod sensor;
 mod sensors;
 mod source;
+mod tasks;
 
 pub use blocks::{BlockEvent, BlockOperation, BlockTrace, Untold};
 pub use costs::{block_operation_costs, costs, soft_interrupt_cost, BlockOperationCost, SoftInterruptCost};

@@ -13,6 +13,16 @@ const LENGTH_MAX: usize = 16 << 20;
 /// First room for the text; grows with the file.
 const LENGTH_FIRST: usize = 8 << 10;
 
+/// The content of a file that is shorter than `buffer`, read at once: for the thousands that there may be of it, each with a
+/// line of numbers.
+///
+/// # Errors
+/// What the kernel said, such as that the thread that it is of has ended; or the content is no text.
+pub(crate) fn short<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
+    let length = file.read_at(buffer, 0)?;
+    std::str::from_utf8(&buffer[..length]).map_err(io::Error::other)
+}
+
 /// A file that stays open, so that a reading costs no path walk and stays with the same network namespace
 /// and the same thread.
 #[derive(Debug)]

@@ -142,6 +142,48 @@ fn the_time_of_a_watched_process_is_its_roles_and_its_end_is_said() {
 }
 
 #[test]
+fn what_storage_gave_a_role_is_what_the_page_cache_had_not() {
+    const BYTES: u64 = 8 << 20;
+    let tool = |line: &str| std::process::Command::new("sh").args(["-c", line]).output().unwrap();
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/read-by-a-role");
+    std::fs::write(path, vec![1; BYTES as usize]).unwrap();
+    // All of it leaves the page cache, and a part comes back. How much, page by page, is another program's word.
+    tool(&format!("dd if=/dev/null of={path} oflag=nocache conv=notrunc,fdatasync status=none"));
+    tool(&format!("dd if={path} of=/dev/null bs=64k count=48 status=none"));
+    let counted = tool(&format!("fincore --bytes --noheadings --output res {path}"));
+    // Not every host has it.
+    let Ok(held) = String::from_utf8_lossy(&counted.stdout).trim().parse::<u64>() else { return };
+    let mut reader = std::process::Command::new("sh")
+        .args(["-c", &format!("read line; dd if={path} of=/dev/null bs=64k status=none; read line")])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let watched = vec![("server".to_owned(), vec![reader.id()])];
+    let mut panel = panel(&Subject { watched, ..Subject::default() }, &["roles"]);
+    panel.baseline();
+    reader.stdin.as_mut().unwrap().write_all(b"read\n").unwrap();
+    // What a process has read is its parent's when that has waited for it: all at once.
+    let (mut asked, mut given) = (0, 0);
+    until(|| {
+        let readings = panel.read();
+        asked += sum(&readings, "role.asked_bytes", "role=server");
+        given += sum(&readings, "role.read_bytes", "role=server");
+        asked >= BYTES
+    });
+    drop(reader.stdin.take());
+    reader.wait().unwrap();
+    std::fs::remove_file(path).unwrap();
+    // What the programs are loaded from comes on top: some kilobytes, and what a machine short of memory has put out of it.
+    assert!(asked < BYTES + BYTES / 50, "{asked} of {BYTES}");
+    let missed = BYTES - held;
+    let most = missed + BYTES / 5;
+    assert!(
+        (missed.saturating_sub(BYTES / 50)..most).contains(&given),
+        "{given} given, {held} of {BYTES} held"
+    );
+}
+
+#[test]
 fn bytes_over_loopback_show_in_the_flows_the_device_and_the_protocols() {
     const BYTES: usize = 8 << 20;
     let (mut near, mut far) = loopback();

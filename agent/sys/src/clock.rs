@@ -42,6 +42,39 @@ pub fn process_cpu() -> Nanos {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// The CPU clock of any process: time of all its threads, those that have ended too. The kernel brings what a thread has had up
+/// to date when it leaves a CPU, and at the timer tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessClock(libc::clockid_t);
+
+impl ProcessClock {
+    /// That of the process with that id.
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn of(process_id: u32) -> io::Result<Self> {
+        let mut clock = 0;
+        // SAFETY: `clock` is a valid place for one clock id.
+        match unsafe { libc::clock_getcpuclockid(process_id as libc::pid_t, &mut clock) } {
+            0 => Ok(ProcessClock(clock)),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// What it shows.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn now(self) -> io::Result<Nanos> {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `now` is a valid place for one timespec.
+        if unsafe { libc::clock_gettime(self.0, &mut now) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64))
+    }
+}
+
 /// Sleeps until `CLOCK_MONOTONIC` shows `instant`; returns at once when it is past.
 ///
 /// # Errors
@@ -76,6 +109,21 @@ pub fn clocksource() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_of_a_process_shows_what_its_own_does_until_it_ends() {
+        let own = ProcessClock::of(std::process::id()).unwrap();
+        let (before, shown, after) = (process_cpu(), own.now().unwrap(), process_cpu());
+        // Other threads of this process run meanwhile, and are brought up to date at a tick.
+        let tick = Nanos(1_000_000_000);
+        assert!(before <= shown.plus(tick) && shown <= after.plus(tick), "{before:?} {shown:?} {after:?}");
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let other = ProcessClock::of(child.id()).unwrap();
+        assert!(other.now().is_ok());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(other.now().is_err());
+    }
 
     #[test]
     fn sleep_ends_at_the_instant_and_not_before() {

@@ -35,6 +35,8 @@ const BUCKETS: usize = (((TOP_BITS - SUB_BITS - 1) as usize) << SUB_BITS) + (2 <
 /// Words of 64 bits before the histograms of a series.
 const HEAD: usize = 6;
 const WORDS: usize = HEAD + BUCKETS;
+/// Places of processes, as there.
+const PROCESSES: usize = 256;
 
 /// What a series is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -237,6 +239,7 @@ pub(crate) struct BlockTimes {
     taken: HashMap<MapData, u32, u64>,
     series: PerCpuArray<MapData, [u64; WORDS]>,
     processes: PerCpuArray<MapData, ProcessWords>,
+    process_places: Array<MapData, [u8; PROCESSES]>,
     other_processes: PerCpuHashMap<MapData, u32, ProcessWords>,
     slow: RingBuf<MapData>,
     untold: PerCpuArray<MapData, u64>,
@@ -277,6 +280,7 @@ impl BlockTimes {
             taken: HashMap::try_from(map("taken")?).map_err(EbpfError::from)?,
             series: PerCpuArray::try_from(map("series")?).map_err(EbpfError::from)?,
             processes: PerCpuArray::try_from(map("processes")?).map_err(EbpfError::from)?,
+            process_places: Array::try_from(map("process_places")?).map_err(EbpfError::from)?,
             other_processes: PerCpuHashMap::try_from(map("other_processes")?).map_err(EbpfError::from)?,
             slow: RingBuf::try_from(map("slow")?).map_err(EbpfError::from)?,
             untold: PerCpuArray::try_from(map("untold")?).map_err(EbpfError::from)?,
@@ -360,7 +364,8 @@ impl BlockTimes {
     /// Every process so far.
     pub fn processes(&self) -> Result<Vec<Process>, Refusal> {
         let mut found = Map::new();
-        for place in 0..self.processes.len() {
+        let taken = self.process_places.get(&0, 0).map_err(EbpfError::from)?;
+        for place in (0..self.processes.len()).filter(|place| taken[*place as usize % PROCESSES] != 0) {
             add_processes(&mut found, &self.processes.get(&place, 0).map_err(EbpfError::from)?);
         }
         for other in self.other_processes.iter() {

@@ -1,28 +1,39 @@
 //! Processes that are not the agent's and belong to what is measured, by role (a server, a client's daemon): their CPU time, what
 //! storage gave them, and what went over their network.
 //!
-//! Sums over all threads of a process and of those that it had started when the job came. The kernel brings a running
-//! thread's time up to date at the timer tick; the time of a thread that ends between two readings is lost. Bytes of storage are the
+//! CPU time is that of the process's clock, threads that have ended too. The kernel brings a running thread's time up to date at
+//! the timer tick; how long a thread waited that ends between two readings is lost. Bytes of storage are the
 //! kernel's own account of a process, so that what others do to the same disk is not in them: a read that the page cache
 //! could answer counts nothing, what is read ahead counts when it is read. Its account of writes is no such thing: it counts pages
 //! that become dirty, all of a large folio for one block of it, and is left out.
 //! Bytes of the network are those of the devices of the network namespace that the processes are in, its loopback device apart.
+//!
+//! A server may have hundreds of threads, and its clients as many: all that is read stays open, which makes a reading several
+//! times cheaper than opening each file.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use iodyno_core::counter::Width;
 use iodyno_core::metric::{Metric, Value};
+use iodyno_sys::clock::ProcessClock;
 
-use crate::growth::Growths;
 use crate::missing::Missing;
 use crate::sensor::{counter, gauge, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
+use crate::source::{short, Source};
+use crate::tasks::Tasks;
+
+/// Most threads that are read, of all roles. Chosen: their descriptors are a small part of what an agent may open, and
+/// a reading of them takes some 4 ms.
+const THREADS_MAX: usize = 4096;
+
+/// The role of other agents.
+const AGENTS: &str = "generator";
 
 const CPU: Metric = counter(
     "role.cpu_ns",
     "ns",
-    "/proc/PID/task/TID/schedstat",
+    "clock_gettime",
     "role=server",
     "CPU time of the processes of a role, all threads.",
 );
@@ -80,118 +91,192 @@ const OF_NAMESPACE: [&Metric; 2] = [&RECEIVED, &SENT];
 /// What is counted of the files of a process, in the order of [`storage`].
 const OF_FILES: [&Metric; 2] = [&ASKED, &READ];
 
-/// Times of the threads of a role since the last reading.
-#[derive(Clone, Copy, Default)]
-struct Times {
-    run: u64,
-    wait: u64,
-    busiest: u64,
-}
-
 pub(crate) const ENTRY: Entry =
     Entry { name: "roles", metrics: &[CPU, WAIT, BUSIEST, ASKED, READ, RECEIVED, SENT], open };
 
 struct Roles {
-    proc: PathBuf,
-    watched: Vec<(String, Vec<u32>)>,
-    growths: Growths<(u32, String)>,
+    roles: Vec<Role>,
+    first: bool,
+}
+
+/// Processes with one role.
+struct Role {
+    name: String,
+    label: String,
+    processes: Vec<Process>,
+}
+
+/// What is open of a process. What is open of its network namespace keeps that alive, for no longer than the trial.
+struct Process {
+    id: u32,
+    cpu: Option<(ProcessClock, u64)>,
+    threads: Option<Tasks<Thread>>,
+    files: Option<Moved>,
+    network: Option<Moved>,
+}
+
+/// A thread whose file is open, and its times at the last reading.
+struct Thread {
+    file: File,
+    run: u64,
+    wait: u64,
+}
+
+/// A file with two counters, and where they stood at the last reading.
+struct Moved {
+    source: Source,
+    counters: fn(&str) -> Option<[u64; 2]>,
+    last: Option<[u64; 2]>,
+}
+
+/// Of the threads of a process since the last reading.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    wait: u64,
+    busiest: u64,
 }
 
 fn open(roots: &Roots, subject: &Subject) -> Opened {
-    Ok(Box::new(Roles {
-        proc: roots.proc.clone(),
-        watched: subject.watched.clone(),
-        growths: Growths::default(),
-    }))
+    let roles = subject.watched.iter().map(|(name, process_ids)| {
+        let mut namespaces = BTreeSet::new();
+        // Agents tell what they read and send themselves.
+        let moves = name != AGENTS;
+        let processes = process_ids.iter().map(|id| Process::open(&roots.proc, *id, moves, &mut namespaces));
+        Role { name: name.clone(), label: format!("role={name}"), processes: processes.collect() }
+    });
+    Ok(Box::new(Roles { roles: roles.collect(), first: true }))
 }
 
 impl Sensor for Roles {
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
-        self.growths.begin();
-        let first = self.growths.first();
-        let mut by_role: BTreeMap<&str, Times> = BTreeMap::new();
-        let mut moved: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-        for (role, process_ids) in &self.watched {
-            let sum = by_role.entry(role).or_default();
-            let mut namespaces = BTreeSet::new();
-            for &process_id in process_ids {
-                let Some(threads) = threads(&self.proc, process_id) else {
-                    missing.add(format!("process {process_id} of the {role} has ended"));
+        let every = self.roles.iter().flat_map(|role| &role.processes);
+        let mut room = THREADS_MAX.saturating_sub(every.map(Process::threads).sum());
+        let mut left_out = 0;
+        for role in &mut self.roles {
+            let (mut cpu, mut times, mut moved) = (0_u64, Times::default(), [None; 2]);
+            for process in &mut role.processes {
+                let Some(grown) = process.cpu() else {
+                    missing.add(format!("process {} of the {} has ended", process.id, role.name));
                     continue;
                 };
-                for (thread, now) in threads {
-                    let mut since = |what: &str, now: u64| {
-                        let key = (process_id, format!("{thread} {what}"));
-                        self.growths.since_last_or_birth(key, now, Width::Bits64).unwrap_or(0)
-                    };
-                    let (run, wait) = (since("run", now.0), since("wait", now.1));
-                    sum.run = sum.run.saturating_add(run);
-                    sum.wait = sum.wait.saturating_add(wait);
-                    sum.busiest = sum.busiest.max(run);
+                cpu = cpu.saturating_add(grown);
+                process.add_times(&mut times, &mut room);
+                left_out += process.threads.as_ref().map_or(0, Tasks::left_out);
+                for (sums, file) in moved.iter_mut().zip([&mut process.files, &mut process.network]) {
+                    if let Some(grown) = file.as_mut().and_then(Moved::grown) {
+                        let so_far = sums.unwrap_or([0; 2]);
+                        *sums = Some([so_far[0] + grown[0], so_far[1] + grown[1]]);
+                    }
                 }
-                // Of processes in one namespace the first stands for it: the devices are the same.
-                let first = namespace(&self.proc, process_id).is_some_and(|found| namespaces.insert(found));
-                let carried = first.then(|| network(&self.proc, process_id)).flatten();
-                let storage = storage(&self.proc, process_id);
-                let of_files = storage.into_iter().flat_map(|now| OF_FILES.into_iter().zip(now));
-                let over_network = carried.into_iter().flat_map(|now| OF_NAMESPACE.into_iter().zip(now));
-                for (metric, value) in of_files.chain(over_network) {
-                    let key = (process_id, metric.name.to_string());
-                    let grown = self.growths.since_last_or_birth(key, value, Width::Bits64);
-                    *moved.entry((metric.name, role)).or_default() += grown.unwrap_or(0);
+            }
+            if self.first {
+                continue;
+            }
+            for (metric, value) in [(&CPU, cpu), (&WAIT, times.wait), (&BUSIEST, times.busiest)] {
+                put(out, metric, role.label.as_str(), value);
+            }
+            for (metrics, sums) in [OF_FILES, OF_NAMESPACE].into_iter().zip(moved) {
+                for (metric, sum) in metrics.into_iter().zip(sums.into_iter().flatten()) {
+                    put(out, metric, role.label.as_str(), sum);
                 }
             }
         }
-        if !first {
-            for (role, sum) in by_role {
-                for (metric, value) in [(&CPU, sum.run), (&WAIT, sum.wait), (&BUSIEST, sum.busiest)] {
-                    put(out, metric, format!("role={role}"), value);
-                }
-            }
-            for metric in OF_FILES.into_iter().chain(OF_NAMESPACE) {
-                for ((_, role), sum) in moved.iter().filter(|((name, _), _)| *name == metric.name) {
-                    put(out, metric, format!("role={role}"), *sum);
-                }
-            }
+        self.first = false;
+        if left_out > 0 {
+            missing.add(format!("{left_out} threads beyond {THREADS_MAX}: their waiting is not counted"));
         }
         Ok(missing.sentence())
     }
 }
 
-/// The threads of a process with the time that each has had and has waited for; `None`: there is no such process.
-fn threads(proc: &Path, process_id: u32) -> Option<Vec<(String, (u64, u64))>> {
-    let tasks = fs::read_dir(proc.join(process_id.to_string()).join("task")).ok()?;
-    let read = |task: fs::DirEntry| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        let mut words = text.split_whitespace().map(|word| word.parse().ok());
-        Some((task.file_name().to_string_lossy().into_owned(), (words.next()??, words.next()??)))
-    };
-    Some(tasks.flatten().filter_map(read).collect())
+impl Process {
+    /// `moves`: whether its bytes are read. `namespaces`: those that another process of the role stands for already, as the devices
+    /// are the same.
+    fn open(proc: &Path, id: u32, moves: bool, namespaces: &mut BTreeSet<PathBuf>) -> Process {
+        let directory = proc.join(id.to_string());
+        let moved = |file: &str, counters: fn(&str) -> Option<[u64; 2]>| {
+            if !moves {
+                return None;
+            }
+            Some(Moved { source: Source::open(directory.join(file)).ok()?, counters, last: None })
+        };
+        let stands = fs::read_link(directory.join("ns/net")).is_ok_and(|found| namespaces.insert(found));
+        Process {
+            id,
+            cpu: ProcessClock::of(id).ok().map(|clock| (clock, 0)),
+            threads: Tasks::open(&directory).ok(),
+            files: moved("io", storage),
+            network: if stands { moved("net/dev", network) } else { None },
+        }
+    }
+
+    /// How many threads are known.
+    fn threads(&self) -> usize {
+        self.threads.as_ref().map_or(0, Tasks::len)
+    }
+
+    /// CPU time since the last call; `None`: it has ended.
+    fn cpu(&mut self) -> Option<u64> {
+        let (clock, last) = self.cpu.as_mut()?;
+        let now = clock.now().ok()?.0;
+        Some(now.saturating_sub(std::mem::replace(last, now)))
+    }
+
+    /// Adds times of its threads since the last call. One that was not there then has had all of its own since.
+    fn add_times(&mut self, sum: &mut Times, room: &mut usize) {
+        let Some(threads) = &mut self.threads else { return };
+        let mut add = |run: u64, wait: u64| {
+            sum.wait = sum.wait.saturating_add(wait);
+            sum.busiest = sum.busiest.max(run);
+        };
+        threads.retain(|thread| {
+            let Some((run, wait)) = schedstat(&thread.file) else { return false };
+            add(run.saturating_sub(thread.run), wait.saturating_sub(thread.wait));
+            (thread.run, thread.wait) = (run, wait);
+            true
+        });
+        threads.add_new(|directory| {
+            *room = room.checked_sub(1)?;
+            let file = File::open(directory.join("schedstat")).ok()?;
+            let (run, wait) = schedstat(&file)?;
+            add(run, wait);
+            Some(Thread { file, run, wait })
+        });
+    }
 }
 
-/// Bytes that a process got by reading, and those of them that storage gave (`proc_pid_io(5)`); `None`: there is no such
-/// process, or it is another user's.
-fn storage(proc: &Path, process_id: u32) -> Option<[u64; 2]> {
-    let text = fs::read_to_string(proc.join(process_id.to_string()).join("io")).ok()?;
+impl Moved {
+    /// Growth since the last call; `None` in the first one, and where the kernel does not tell (another user's process).
+    fn grown(&mut self) -> Option<[u64; 2]> {
+        let now = (self.counters)(&self.source.text().ok()?)?;
+        let last = self.last.replace(now)?;
+        Some([now[0].saturating_sub(last[0]), now[1].saturating_sub(last[1])])
+    }
+}
+
+/// Time that a thread has had and has waited for; `None`: it has ended.
+fn schedstat(file: &File) -> Option<(u64, u64)> {
+    let mut buffer = [0; 64];
+    let mut words = short(file, &mut buffer).ok()?.split_ascii_whitespace().map(|word| word.parse().ok());
+    Some((words.next()??, words.next()??))
+}
+
+/// Bytes that a process got by reading, and those of them that storage gave (`proc_pid_io(5)`).
+fn storage(text: &str) -> Option<[u64; 2]> {
     let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     Some([of("rchar:")?, of("read_bytes:")?])
 }
 
-/// What the network namespace of a process is called.
-fn namespace(proc: &Path, process_id: u32) -> Option<PathBuf> {
-    fs::read_link(proc.join(process_id.to_string()).join("ns/net")).ok()
-}
-
 /// Bytes received and sent by the devices of a process's network namespace, its loopback device apart (`proc_pid_net(5)`).
-fn network(proc: &Path, process_id: u32) -> Option<[u64; 2]> {
-    let text = fs::read_to_string(proc.join(process_id.to_string()).join("net/dev")).ok()?;
+fn network(text: &str) -> Option<[u64; 2]> {
     let mut sums = [0_u64; 2];
     for (device, counts) in text.lines().filter_map(|line| line.split_once(':')) {
-        let counts: Vec<u64> = counts.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        if device.trim() != "lo" && counts.len() >= 9 {
-            sums[0] += counts[0];
-            sums[1] += counts[8];
+        let mut counts = counts.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
+        if device.trim() != "lo" {
+            sums[0] += counts.next().flatten().unwrap_or(0);
+            // Seven more columns of what was received come first.
+            sums[1] += counts.nth(7).flatten().unwrap_or(0);
         }
     }
     Some(sums)

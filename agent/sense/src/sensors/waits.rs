@@ -1,20 +1,33 @@
-//! Where threads are when an interval ends: on a CPU, or asleep, and what for. Threads of the load and of the processes that
-//! are watched, by what their stacks in the kernel show (`proc_pid_stack(5)`, for root).
+//! Where threads are when an interval ends: on a CPU or ready for one, or asleep, and what for. Threads of the load and of the
+//! processes that are watched, by the function of the kernel that they sleep in (`proc_pid_wchan(5)`); where that does not tell, by
+//! those that called it (`proc_pid_stack(5)`, for root), which takes four times as long to write down.
 //!
 //! A thread that is asleep for half of the time is found asleep in half of the readings; so counts over many intervals and
-//! threads are shares of time. One that runs on another CPU shows where it slept last.
+//! threads are shares of time.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
 
 use iodyno_core::metric::{Metric, Value};
 
 use crate::sensor::{counter, put, Entry, Opened, Roots, SenseError, Sensor, Subject};
+use crate::source::short;
+use crate::tasks::Tasks;
 
-/// Most threads of a role that are looked at in one reading; of more, others in each. Chosen: a stack takes some ten
-/// microseconds to write down.
+/// Most threads of the load that are looked at in one reading; of more, others in each. Chosen: a reading of them takes some
+/// 0.1 ms.
 const MOST: usize = 32;
+/// The same of another role, of which less is asked.
+const MOST_OF_OTHERS: usize = 8;
+/// Most threads of a process that are open. Chosen: more than are looked at in a hundred readings.
+const THREADS_MAX: usize = 1024;
+/// What a thread sleeps in that does not.
+const NOTHING: &str = "0";
+/// Bytes of a stack that are read: enough for [`FRAMES`].
+const STACK_BYTES: usize = 1024;
 /// Frames from the top that may tell. Chosen: locks and waits stand within the first few below the scheduler.
 const FRAMES: usize = 10;
 /// The role of the agent's own workers.
@@ -23,10 +36,10 @@ const OWN: &str = "generator";
 const SEEN: Metric = counter(
     "waits.threads",
     "1",
-    "/proc/PID/task/TID/stack",
+    "/proc/PID/task/TID/wchan, stack",
     "role=generator,at=lock",
-    "Threads of a role that were looked at, by where they were: cpu, lock (of the kernel), futex, storage, answer (of a \
-     daemon), network, event, sleep or other.",
+    "Threads of a role that were looked at, by where they were: cpu (on one, or ready for it), lock (of the kernel), futex, \
+     storage, answer (of a daemon), network, event, sleep or other.",
 );
 
 pub(crate) const ENTRY: Entry = Entry { name: "waits", metrics: &[SEEN], open };
@@ -98,10 +111,25 @@ const PLACES: [(&str, &[&str]); 7] = [
 ];
 
 struct Waits {
-    proc: PathBuf,
-    thread_ids: Vec<i32>,
-    watched: Vec<(String, Vec<u32>)>,
+    roles: Vec<(String, Threads)>,
     readings: usize,
+    /// Whether the kernel tells in which function a thread sleeps: not all do, and say that none does (x86 before Linux 5.16).
+    short: bool,
+}
+
+/// Threads of a role.
+enum Threads {
+    /// The load's own workers.
+    Own(Vec<Thread>),
+    /// Those of other processes, whichever there are.
+    Of(Vec<Tasks<Thread>>),
+}
+
+/// What is open of a thread.
+struct Thread {
+    sleeps_in: File,
+    stack: File,
+    ended: Cell<bool>,
 }
 
 fn open(roots: &Roots, subject: &Subject) -> Opened {
@@ -110,31 +138,46 @@ fn open(roots: &Roots, subject: &Subject) -> Opened {
         let why = format!("{}: {error}: where threads sleep is shown to root", path.display());
         SenseError::Unavailable(why)
     })?;
-    Ok(Box::new(Waits {
-        proc: roots.proc.clone(),
-        thread_ids: subject.thread_ids.clone(),
-        // Of other agents it is not known which threads carry the load.
-        watched: subject.watched.iter().filter(|(role, _)| role != OWN).cloned().collect(),
-        readings: 0,
-    }))
+    let own = subject.thread_ids.iter();
+    let own = own.filter_map(|id| Thread::open(&roots.proc.join(format!("self/task/{id}"))));
+    let own: Vec<Thread> = own.collect();
+    // Workers are parked when the sensor is opened: it shows whether both files say the same of one that sleeps.
+    let short = own.iter().any(Thread::is_told_both_ways);
+    let mut roles = vec![(OWN.to_owned(), Threads::Own(own))];
+    // Of other agents it is not known which threads carry the load.
+    for (role, process_ids) in subject.watched.iter().filter(|(role, _)| role != OWN) {
+        let tasks = process_ids.iter().filter_map(|id| Tasks::open(&roots.proc.join(id.to_string())).ok());
+        roles.push((role.clone(), Threads::Of(tasks.collect())));
+    }
+    Ok(Box::new(Waits { roles, readings: 0, short }))
 }
 
 impl Sensor for Waits {
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
-        let first = self.readings == 0;
-        let own = self.thread_ids.iter().map(|id| self.proc.join(format!("self/task/{id}"))).collect();
-        let mut roles: Vec<(&str, Vec<PathBuf>)> = vec![(OWN, own)];
-        for (role, process_ids) in &self.watched {
-            let all = process_ids.iter().flat_map(|id| tasks(&self.proc.join(id.to_string())));
-            roles.push((role, all.collect()));
-        }
-        for (role, threads) in roles.iter().filter(|_| !first) {
+        for (role, threads) in &mut self.roles {
+            let (found, most): (Vec<&Thread>, usize) = match threads {
+                Threads::Own(threads) => (threads.iter().collect(), MOST),
+                Threads::Of(processes) => {
+                    processes.retain_mut(|process| {
+                        process.retain(|thread| !thread.ended.get());
+                        let mut room = THREADS_MAX.saturating_sub(process.len());
+                        process.add_new(|directory| {
+                            room = room.checked_sub(1)?;
+                            Thread::open(directory)
+                        })
+                    });
+                    (processes.iter().flat_map(Tasks::iter).collect(), MOST_OF_OTHERS)
+                }
+            };
+            if self.readings == 0 {
+                continue;
+            }
             let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-            let begin = if threads.len() > MOST { self.readings * MOST % threads.len() } else { 0 };
-            for thread in threads.iter().cycle().skip(begin).take(threads.len().min(MOST)) {
-                // A thread that has ended is not anywhere.
-                if let Ok(stack) = fs::read_to_string(thread.join("stack")) {
-                    *counts.entry(place(&stack)).or_default() += 1;
+            let begin = if found.len() > most { self.readings * most % found.len() } else { 0 };
+            for thread in found.iter().cycle().skip(begin).take(found.len().min(most)) {
+                // One that has ended is not anywhere.
+                if let Some(at) = thread.place(self.short) {
+                    *counts.entry(at).or_default() += 1;
                 }
             }
             for (at, count) in counts {
@@ -146,30 +189,55 @@ impl Sensor for Waits {
     }
 }
 
-fn tasks(process: &Path) -> Vec<PathBuf> {
-    let found = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = found.map(|task| task.path()).collect();
-    paths.sort();
-    paths
+impl Thread {
+    fn open(directory: &Path) -> Option<Thread> {
+        let file = |name: &str| File::open(directory.join(name)).ok();
+        Some(Thread { sleeps_in: file("wchan")?, stack: file("stack")?, ended: Cell::new(false) })
+    }
+
+    /// Where it is; `None`: it has ended. `shortly`: the function that it sleeps in is asked first.
+    fn place(&self, shortly: bool) -> Option<&'static str> {
+        let mut buffer = [0; STACK_BYTES];
+        let at = self.look(shortly, &mut buffer).ok();
+        self.ended.set(at.is_none());
+        at
+    }
+
+    fn look(&self, shortly: bool, buffer: &mut [u8]) -> io::Result<&'static str> {
+        if shortly {
+            match short(&self.sleeps_in, buffer)? {
+                // It runs, or is ready to.
+                NOTHING => return Ok("cpu"),
+                function => {
+                    if let Some(at) = tells(function, true) {
+                        return Ok(at);
+                    }
+                }
+            }
+        }
+        short(&self.stack, buffer).map(place)
+    }
+
+    /// Whether it sleeps, and the function in which is the topmost of its stack.
+    fn is_told_both_ways(&self) -> bool {
+        let (mut function, mut stack) = ([0; STACK_BYTES], [0; STACK_BYTES]);
+        let (Ok(function), Ok(stack)) =
+            (short(&self.sleeps_in, &mut function), short(&self.stack, &mut stack))
+        else {
+            return false;
+        };
+        function != NOTHING && functions(stack).next() == Some(function)
+    }
 }
 
 /// Where a thread with that stack in the kernel is. One without is in its own code.
 fn place(stack: &str) -> &'static str {
-    let functions = stack.lines().take(FRAMES).filter_map(|line| {
-        // [<0>] fuse_file_write_iter+0x214/0x5f0
-        line.split_whitespace().nth(1)?.split('+').next()
-    });
     let mut any = false;
-    for function in functions {
-        if !any && TAKE_LOCKS.iter().any(|name| function.starts_with(name)) {
-            return "lock";
+    for function in functions(stack) {
+        if let Some(at) = tells(function, !any) {
+            return at;
         }
         any = true;
-        for (at, names) in &PLACES {
-            if names.iter().any(|name| function.starts_with(name)) {
-                return at;
-            }
-        }
     }
     if any {
         "other"
@@ -178,9 +246,46 @@ fn place(stack: &str) -> &'static str {
     }
 }
 
+/// The topmost functions of a stack: `[<0>] fuse_file_write_iter+0x214/0x5f0` is a line of it.
+fn functions(stack: &str) -> impl Iterator<Item = &str> {
+    stack.lines().take(FRAMES).filter_map(|line| line.split_whitespace().nth(1)?.split('+').next())
+}
+
+/// Where a thread is with that function in its stack, `topmost` or not; `None`: those that called it may tell.
+fn tells(function: &str, topmost: bool) -> Option<&'static str> {
+    let is_one = |names: &[&str]| names.iter().any(|name| function.starts_with(name));
+    if topmost && is_one(&TAKE_LOCKS) {
+        return Some("lock");
+    }
+    PLACES.iter().find(|(_, names)| is_one(names)).map(|(at, _)| *at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_sleeps_is_found_there_by_both_files() {
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            tell.send(fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            ends.recv().unwrap_or_default();
+        });
+        let thread = Thread::open(&Path::new("/proc").join(told.recv().unwrap())).unwrap();
+        if fs::read_to_string("/proc/self/stack").is_ok() {
+            while !thread.is_told_both_ways() {
+                std::thread::yield_now();
+            }
+            assert_eq!((thread.place(true), thread.place(false)), (Some("futex"), Some("futex")));
+        }
+        drop(end);
+        sleeper.join().unwrap();
+        while thread.place(true).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(thread.ended.get());
+    }
 
     #[test]
     fn the_topmost_known_function_tells_what_a_thread_waits_for() {

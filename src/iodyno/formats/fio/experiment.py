@@ -88,14 +88,22 @@ def experiment_keys(
 
 
 def steps(sections: Sequence[Section], *, target: str | None = None) -> tuple[tuple[str, ...], ...]:
-    """Names of the jobs of each step, where some jobs of a file run at the same time and others after them (`stonewall`): each
-    step is an experiment of its own. Empty: all of the file is one experiment. Raises ExperimentError.
+    """Names of the jobs of each step, where some jobs of a file run at the same time and others after them (`stonewall`, or
+    all of a step wait for the one job before them): each step is an experiment of its own. Empty: all of the file is one
+    experiment, or has no such steps. Raises ExperimentError.
     """
     found: list[list[str]] = []
+    waited: str | None = None
     for job in jobs_of(list(sections), target=target):
-        if job.waits_for:
+        begins = not found or job.alone_after
+        if job.waits_for and found and found[-1] == [job.waits_for]:
+            begins, waited = True, job.waits_for
+        elif job.waits_for != waited and not job.alone_after:
+            # It begins before others of its step, or with those of an earlier one.
             return ()
-        if not found or job.alone_after:
+        if job.alone_after:
+            waited = None
+        if begins:
             found.append([])
         found[-1].append(job.name)
     several = len(found) > 1 and any(len(names) > 1 for names in found)
@@ -115,8 +123,8 @@ def _together(jobs: Sequence[Job], file: str) -> bool:
         f"the jobs [{jobs[first].name}] and [{beside.name}] run at the same time, and [{alone.name}] after others; "
         "allowed: all at the same time, or one after the other",
         where=f"{beside.file}:{beside.line}",
-        advice=f"`iodyno run` makes a campaign of each step; else --section {jobs[first].name} --section {beside.name},"
-        " then the others",
+        advice=f"--section {jobs[first].name} --section {beside.name}, then the others"
+        + ("" if any(job.waits_for for job in jobs) else "; `iodyno run` makes a campaign of each step"),
     )
 
 

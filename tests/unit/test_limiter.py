@@ -193,6 +193,14 @@ def test_a_signal_must_hold_in_four_of_five_intervals() -> None:
         assert verdict.of_trial(made).name == expected
 
 
+def test_segments_sent_again_in_one_stall_do_not_limit_the_rest() -> None:
+    for intervals, expected in ((1, "receive_window"), (3, "loss")):
+        made = trial(flow={"rwnd": 0.9, "retransmitted": 0.0})
+        for index in range(intervals):
+            made.hosts["client"].readings["tcp_info"][index].values["tcp.retransmitted_segments", ""] = 300
+        assert verdict.of_trial(made).name == expected
+
+
 def test_what_was_not_measured_is_named_and_lowers_what_can_be_said() -> None:
     whole = verdict.of_trial(trial(flow={"rwnd": 0.9}))
     assert not any("tcp_info" in text for text in whole.unseen)

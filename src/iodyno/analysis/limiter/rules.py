@@ -185,6 +185,12 @@ RULES: tuple[Rule, ...] = (
                 0.001,
                 "RFC 2544 asks for none; chosen: 0.1 %",
             ),
+            _above(
+                "retransmitting_intervals_ratio",
+                signals.retransmitting,
+                0.2,
+                "chosen: one stall, of the path or of a machine whose timers then fire early, is in one interval of five",
+            ),
         ),
         ends=("send",),
     ),

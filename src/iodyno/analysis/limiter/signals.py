@@ -393,6 +393,17 @@ def retransmitted(view: View) -> Signal:
     return _whole(view.sender, again / sent if again is not None and sent else None, "tcp_info")
 
 
+def retransmitting(view: View) -> Signal:
+    """Share of the intervals of the measured window in which segments were sent again."""
+    grown = [
+        _total(reading, "tcp.retransmitted_segments")
+        for record in view.sender.measured
+        if (reading := view.sender.readings.get("tcp_info", {}).get(record.index))
+    ]
+    known = [segments > 0 for segments in grown if segments is not None]
+    return _whole(view.sender, sum(known) / len(known) if known else None, "tcp_info")
+
+
 def _gauge(reading: Reading, metric: str) -> float | None:
     return _total(reading, metric, ("of=mean",))
 

@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_sleeps_is_found_there_by_both_files() {
+    fn a_thread_that_sleeps_is_found_there() {
         let (end, ends) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let sleeper = std::thread::spawn(move || {
@@ -274,10 +274,13 @@ mod tests {
         });
         let thread = Thread::open(&Path::new("/proc").join(told.recv().unwrap())).unwrap();
         if fs::read_to_string("/proc/self/stack").is_ok() {
-            while !thread.is_told_both_ways() {
-                std::thread::yield_now();
-            }
-            assert_eq!((thread.place(true), thread.place(false)), (Some("futex"), Some("futex")));
+            // It may not sleep yet; and not every kernel tells it shortly.
+            let asleep = |_| {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                thread.place(false) == Some("futex")
+            };
+            assert!((0..10_000).any(asleep), "{:?}", thread.place(false));
+            assert_eq!(thread.place(thread.is_told_both_ways()), Some("futex"));
         }
         drop(end);
         sleeper.join().unwrap();

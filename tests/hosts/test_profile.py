@@ -42,7 +42,7 @@ def test_a_trial_stores_the_functions_that_its_load_ran(tmp_path: Path) -> None:
     ).fetchall()
     for host, call in (("client", "tcp_sendmsg"), ("server", "tcp_recvmsg")):
         profile = found[host]
-        assert profile["hz"] == 997
+        assert profile["hz"] in (997, 499, 331)
         assert profile["event"] in ("cycles", "cpu-clock")
         # The measured window, give or take what a loaded machine comes late.
         assert profile["end_ns"] - profile["begin_ns"] >= 900 * MS

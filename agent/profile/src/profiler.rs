@@ -11,6 +11,7 @@ use iodyno_sys::{clock, perf_event};
 
 use crate::compose::{self, compose, DROPPED};
 use crate::fold::Fold;
+use crate::price::affordable;
 use crate::symbols::Names;
 
 /// Pages of a ring, as a power of two: with its control page 516 KiB of pages of 4 KiB, which is what
@@ -75,7 +76,7 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// Gets ready to take `hz` samples a second on each of `cpus`; 0: none are taken.
+    /// Gets ready to take `hz` samples a second on each of `cpus`; 0: none are taken. Fewer where a timer's are dear.
     ///
     /// To be called by the thread that starts the workers, before it does: without the right to see everything,
     /// only threads that are started later are sampled.
@@ -94,8 +95,9 @@ impl Profiler {
             missing: Vec::new(),
         };
         if hz > 0 {
-            match open_first(allowed_hz(hz, &mut profiler.missing), cpus) {
-                Ok(opened) => {
+            match open_affordable(allowed_hz(hz, &mut profiler.missing), cpus) {
+                Ok((opened, hz)) => {
+                    profiler.hz = hz;
                     profiler.event = Some(opened.event);
                     profiler.timed = opened.timed;
                     profiler.samplers = opened.samplers;
@@ -242,6 +244,17 @@ struct Opened {
     timed: Vec<u32>,
     /// CPUs that cannot, and why.
     refused: Vec<String>,
+}
+
+/// Opens them at the rate that this machine affords, and gives it.
+fn open_affordable(hz: u32, cpus: &[u32]) -> Result<(Opened, u32), String> {
+    let opened = open_first(hz, cpus)?;
+    let affordable = affordable(hz, opened.event);
+    if affordable == hz {
+        return Ok((opened, hz));
+    }
+    drop(opened);
+    open_first(affordable, cpus).map(|opened| (opened, affordable))
 }
 
 /// Opens the widest reach that is allowed, with the best event that there is. The error is that of the last try.

@@ -9,6 +9,7 @@ from iodyno.analysis.function_change import FunctionChange, ProfileChange, Verdi
 from iodyno.analysis.functions import FunctionCost, Part, PointProfile
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange
 from iodyno.analysis.stacks import UNKNOWN, Function
+from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
 from iodyno.report.numbers import Scale, digits, scale_of, with_interval
 from iodyno.report.tables import Cell, Column, Table, outcome_name
@@ -172,8 +173,13 @@ def basis_note(profile: PointProfile) -> str:
         else ""
     )
     lost = f", {taken.lost} lost" if taken.lost else ""
+    fewer = (
+        f", rather than {Experiment.profile_hz}, because the timer's interrupts are dear here"
+        if taken.event == "cpu-clock" and taken.hz < Experiment.profile_hz
+        else ""
+    )
     return (
-        f"{taken.samples} samples of busy CPUs{lost}, asked for at {taken.hz} Hz ({taken.event}){reader}. Cost = "
+        f"{taken.samples} samples of busy CPUs{lost}, asked for at {taken.hz} Hz ({taken.event}{fewer}){reader}. Cost = "
         f"share of the samples x busy time, which is all time less {profile.basis}; other programs "
         f"({100 * profile.foreign_ratio:.2g} % of the samples) are left out, other background is in it. "
         f"Intervals: {profile.method}."

@@ -142,6 +142,7 @@ async def run(
     program: Any = None,
     strategy: Any = None,
     decider: Any = None,
+    remove_targets: bool = False,
 ) -> CampaignOutcome:
     """Runs the experiment into a new folder below `into`, or goes on with `resume`."""
     folder = resume or new_folder(into, asked.name)
@@ -154,6 +155,7 @@ async def run(
         program=program,
         strategy=strategy,
         decider=decider,
+        remove_targets=remove_targets,
     )
 
 

@@ -12,7 +12,7 @@ from made_campaign import Truth, make_campaign
 
 from iodyno.cli.main import run
 from iodyno.core.outcome import Estimate
-from iodyno.report.numbers import digits, quantity, with_interval
+from iodyno.report.numbers import between, digits, quantity, with_interval
 
 FACTORS = [{"name": "connections", "levels": [1, 4], "together": {}}]
 
@@ -86,4 +86,7 @@ def test_a_value_has_the_digits_that_its_interval_leaves() -> None:
     assert with_interval(estimate) == "11790 ±350 cycles/KiB"
     skewed = Estimate(100.0, 95.0, 130.0, 1, "ns", "bootstrap")
     assert with_interval(skewed) == "100 [95, 130] ns"
+    # Far to one side: what is sure is not rounded away.
+    far = Estimate(235e3, 230e3, 24e6, 1, "ns", "bootstrap")
+    assert with_interval(far) == "240 [0, 24000] us" and between(far) == "240 [0, 24000] us"
     assert with_interval(Estimate(1.0, None, None, 1, "ns", "one trial")) == "1.00 ns"

@@ -12,6 +12,10 @@ import pytest
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.dataset import ClassCounts, HostData, Reading, Record, Trial
+from iodyno.analysis.limiter import storage_signals
+from iodyno.analysis.limiter.signals import View
+from iodyno.analysis.limiter.storage_rules import ALONE
+from iodyno.analysis.limiter.verdict import of_trial
 from iodyno.analysis.outcomes import measure_named
 from iodyno.analysis.storage import cache
 from iodyno.core.errors import ExperimentError
@@ -197,3 +201,22 @@ def test_the_table_of_a_server_has_a_row_for_each_point_in_the_words_of_its_page
     assert (shown["threads"], shown["from cache"]) == ("40", "none")
     assert shown["network"].startswith("200") and "MB/s" in shown["network"]
     assert served_table(base, layout_of(base), "client-1") is None
+
+
+@pytest.mark.parametrize("operations", [0, 400])
+def test_of_a_volume_a_device_that_did_nothing_is_idle_and_not_unseen(operations: int) -> None:
+    trial = machine()
+    host = trial.hosts["client-1"]
+    names = ("read_bytes", "write_bytes", "read_operations", "write_operations", "busy_ns", "in_flight_ns")
+    worth = {"read_bytes": 8192 * operations, "read_operations": operations, "busy_ns": 10**6 * operations}
+    disks = {(f"disk.{name}", "dev=vda"): worth.get(name, 0) for name in names}
+    host.readings["disks"] = {n: reading(disks) for n in range(INTERVALS)}
+    view = View.of(trial, ALONE)
+    assert view is not None
+    busy, size = storage_signals.device_busy(view), storage_signals.device_bytes(view)
+    assert set(busy.values.values()) == {operations * 1e6 / SPAN_NS}
+    if operations:
+        assert set(size.values.values()) == {8192.0}
+    else:
+        assert not size.values and size.missing == "the device did nothing"
+    assert not [text for text in of_trial(trial).unseen if "device" in text]

@@ -14,6 +14,7 @@ mod reduce;
 mod relay;
 mod stream;
 mod tallies;
+mod target;
 mod trace_block;
 mod trial;
 
@@ -59,6 +60,8 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         journal: Option<PathBuf>,
     },
+    /// Lay working sets out in files for a lab, and look at devices, until stdin ends (not for people)
+    Target,
     /// Restore what the guard of a lab that is gone left set on this host
     Restore {
         /// Where the journal is kept [default: /run/iodyno/knobs; without root a folder in TMPDIR]
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         }
         Command::Relay(ends) => relay::run(parent, &ends),
         Command::Guard { lab_timeout, journal } => return guard::serve(lab_timeout, journal),
+        Command::Target => target::serve(),
         Command::Restore { journal } => guard::print_restored(journal),
         Command::Reduce(options) => return reduce::run(&options),
         Command::TraceBlock(options) => return trace_block::run(&options),

@@ -5,7 +5,7 @@
 //!    targets opened,   threads parked           read at any time
 //!    checked, cached
 //! ```
-//! `program::prepare` does the same for programs of file operations.
+//! `program::prepare` does the same for programs of file operations. `targets` makes files and devices ready before any of them.
 //! As with the network's load, everything that can fail or takes memory happens before the start. From then on a worker
 //! calls the kernel, reads the clock and adds to counters, and does nothing else.
 
@@ -14,3 +14,4 @@
 pub mod block;
 pub mod classes;
 pub mod program;
+pub mod targets;

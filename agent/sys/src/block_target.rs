@@ -1,5 +1,6 @@
 //! What a file or block device is and needs, and what the page cache holds of it.
 
+use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -174,6 +175,55 @@ pub fn free_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Takes room for the first `length` bytes of a file before they are written.
+///
+/// # Errors
+/// What the kernel said: `ENOSPC`; `EOPNOTSUPP` where the file system cannot do that.
+pub fn reserve(file: BorrowedFd<'_>, length: u64) -> io::Result<()> {
+    // The call itself, as the C library's function writes a byte into each page where there is no such call.
+    // SAFETY: touches no memory of this process.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length as i64) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Puts an extended attribute of one byte on a file.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the file system has none.
+pub fn set_mark(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    // SAFETY: the kernel reads `name` up to its zero, and one byte of a constant.
+    let outcome = unsafe { libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), c"1".as_ptr().cast(), 1, 0) };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Whether a file has an attribute that [`set_mark`] has put on it.
+#[must_use]
+pub fn has_mark(file: BorrowedFd<'_>, name: &CStr) -> bool {
+    let mut held = [0_u8; 2];
+    // SAFETY: the kernel reads `name` up to its zero, and writes at most two bytes into `held`.
+    let length =
+        unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), held.as_mut_ptr().cast(), held.len()) };
+    length == 1 && held[0] == b'1'
+}
+
+/// Whether the kernel gives a block device to one user alone (open(2), `O_EXCL` without `O_CREAT`).
+#[must_use]
+pub fn is_free(device: &Path) -> bool {
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_EXCL | libc::O_CLOEXEC).open(device);
+    !opened.is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
+}
+
+/// The two parts of a device's number.
+#[must_use]
+pub fn parts_of(number: u64) -> (u32, u32) {
+    (libc::major(number), libc::minor(number))
+}
+
 /// Length of a page of memory.
 #[must_use]
 pub fn page_bytes() -> u64 {
@@ -203,6 +253,14 @@ mod tests {
         if let Ok(pages) = resident_pages(file.as_fd(), 0, 65_536) {
             assert_eq!(pages * page_bytes(), 65_536);
         }
+        let name = c"user.iodyno.test";
+        assert!(!has_mark(file.as_fd(), name));
+        // Not every file system has attributes, or can take room.
+        assert_eq!(set_mark(file.as_fd(), name).is_ok(), has_mark(file.as_fd(), name));
+        if reserve(file.as_fd(), 1 << 20).is_ok() {
+            assert_eq!(file.metadata().unwrap().len(), 1 << 20);
+        }
+        assert_eq!(parts_of(0x0803), (8, 3));
         file.sync_all().unwrap();
         drop_cached(file.as_fd(), 0, 65_536).unwrap();
     }

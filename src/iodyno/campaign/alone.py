@@ -48,7 +48,8 @@ def targets_of(rig: Rig, settings: Mapping[str, Level]) -> dict[str, Any]:
         made = None if rig.volume is None else str(rig.volume.target_of(host))
         paths = [made] if made else paths_of(str(own.get("target", "")), host)
         # Of several targets the first one stands for the device under them.
-        if known := next((rig.targets[path] for path in paths if path in rig.targets), None):
+        places = [rig.place_of(host, path) for path in paths]
+        if known := next((rig.targets[place] for place in places if place in rig.targets), None):
             found[host] = {key: known[key] for key in ("path", "kind", "device", "file_system", "in_memory")}
     return found
 

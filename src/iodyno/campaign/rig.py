@@ -46,7 +46,7 @@ class Rig:
     """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed.
 
     `path`: the level of `path` that lies between the hosts, or what is made of `volume` for a load on storage; None: what
-    their access says. `targets`: what is known of the files and devices of a load on disks, by path. `patience`: how many times
+    their access says. `targets`: what is known of the files and devices of a load on disks, by place. `patience`: how many times
     the usual time ahead a start is armed; it grows when one came too late.
     """
 
@@ -217,6 +217,10 @@ class Rig:
     def on_this_machine(self, host: str) -> bool:
         """Whether the host sees the files of the lab's own machine."""
         return self.hosts.accesses[host].reached.namespace is not None
+
+    def place_of(self, host: str, path: str) -> str:
+        """Where a file of a host is, among those of all hosts: on another machine the host's name stands before the path."""
+        return path if self.on_this_machine(host) else f"{host}:{path}"
 
     def leads(self, host: str) -> bool:
         """Whether the host is the first of those on its CPUs."""

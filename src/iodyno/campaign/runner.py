@@ -145,7 +145,7 @@ async def run_campaign(
                     watcher.on_stage("measuring the background again")
                     await measure_background(rig, folder, "after")
                     if remove_targets:
-                        campaign.remove_targets(rigs, watcher)
+                        await campaign.remove_targets(rigs, watcher)
         return campaign.finish()
 
 
@@ -229,11 +229,11 @@ class _Campaign:
             self.note(targets=rig.targets)
             await checked_layout.write_checks(rig, settings, watcher.on_stage)
 
-    def remove_targets(self, rigs: Rigs, watcher: Watcher) -> None:
+    async def remove_targets(self, rigs: Rigs, watcher: Watcher) -> None:
         """Removes the files that were laid out for the load."""
         for rig in rigs:
-            for path in target_care.remove(rig, self._settings(rig)):
-                watcher.on_stage(f"removed {path}")
+            for place in await target_care.remove(rig, self._settings(rig)):
+                watcher.on_stage(f"removed {place}")
 
     def _settings(self, rig: Rig) -> list[dict[str, Any]]:
         """The settings of the points that the rig is for."""

@@ -1,24 +1,18 @@
-"""The targets of a load on disks, made ready before the first trial: each once, on the machine where it is.
-
-On the lab's own machine the lab looks at them and lays files out (`iodyno.targets`). On another machine the agent opens what
-is there: a file that is missing or too short is its error, and a device is used only when it is named to be destroyed.
-"""
+"""The targets of a load on disks, made ready before the first trial: each once, by an agent on the machine where it is."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from typing import Any
 
 from iodyno.campaign.disk_job import writes
-from iodyno.campaign.rig import Rig
-from iodyno.core.disk_parameters import is_device, kind_of, paths_of
+from iodyno.campaign.rig import Rig, together
+from iodyno.core.disk_parameters import kind_of, paths_of
 from iodyno.core.errors import PreflightError
 from iodyno.core.workload import Level
-from iodyno.targets import care, layout
+from iodyno.hosts.target import Progress, Ready, TargetKeeper, Wanted
 
 SAID_EVERY_S = 1.0
 """Between two words about a layout (chosen: a line that moves, and no flood of lines in a log)."""
@@ -26,75 +20,88 @@ SAID_EVERY_S = 1.0
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A target on one machine, with the most that any point asks of it."""
-
-    path: str
-    size_bytes: int | None
-    writes: bool
-    appends: bool = False
-
-
 async def make_ready(
     rig: Rig, settings: list[dict[str, Level]], destroy: Collection[str], say: Say
 ) -> dict[str, dict[str, Any]]:
-    """Makes every target of these points ready; what is known of each, by path. Raises PreflightError."""
-    found: dict[str, dict[str, Any]] = {}
+    """Makes every target of these points ready; what is known of each, by its place. Raises PreflightError, AccessError."""
     if rig.volume is not None:
         # Made by the lab for this campaign: nothing on it is anybody's.
-        paths = {str(rig.volume.target_of(host)) for host in rig.experiment.workload.hosts}
-        return {path: asdict(await asyncio.to_thread(care.seen, path)) for path in paths}
-    for wanted in _wanted(rig, settings, here=True):
-        if kind_of(wanted.path) == "null":
-            continue
-        _check_cached(wanted, settings)
-        ready = asdict(await _in_thread(wanted, wanted.path in destroy, say))
-        found[wanted.path] = ready
-        if ready["in_memory"] and any(point.get("cached") == "no" for point in settings):
-            raise PreflightError(
-                f"lies in memory ({ready['file_system']}), and cannot be read uncached",
-                where=wanted.path,
-                advice="name a file on a disk, or leave `cached: no` out",
-            )
-    for wanted in _wanted(rig, settings, here=False):
-        if is_device(wanted.path) and wanted.path not in destroy:
-            raise PreflightError(
-                "is a device of another machine, whose content the lab does not look at",
-                where=wanted.path,
-                advice=f"look at it there, then give its content up with --destroy {wanted.path}",
-            )
+        hosts = rig.experiment.workload.hosts
+        paths = dict.fromkeys(str(rig.volume.target_of(host)) for host in hosts)
+        async with await TargetKeeper.start(rig.hosts.accesses[hosts[0]], rig.program) as keeper:
+            return {path: asdict(await keeper.see(path)) for path in paths}
+    uncached = any(point.get("cached") == "no" for point in settings)
+    found: dict[str, dict[str, Any]] = {}
+
+    async def on_machine(asked: dict[str, list[Wanted]]) -> None:
+        # One host after the other: they may use the same files.
+        for host, targets in asked.items():
+            async with await TargetKeeper.start(rig.hosts.accesses[host], rig.program) as keeper:
+                for wanted in targets:
+                    _check_cached(wanted, settings)
+                    place = rig.place_of(host, wanted.path)
+                    given = replace(wanted, destroy=wanted.path in destroy)
+                    ready = await keeper.make_ready(given, _progress(place, say))
+                    found[place] = asdict(ready)
+                    if ready.in_memory and uncached:
+                        raise _in_memory(place, ready)
+
+    if machines := _by_machine(rig, settings):
+        await together(map(on_machine, machines))
     return found
 
 
-def remove(rig: Rig, settings: list[dict[str, Level]]) -> list[str]:
-    """Removes the files that were laid out here; their paths. Raises PreflightError."""
-    files = [w.path for w in _wanted(rig, settings, here=True) if kind_of(w.path) == "file"]
-    return [path for path in files if layout.stamp_exists(path) and layout.remove(path)]
+async def remove(rig: Rig, settings: list[dict[str, Level]]) -> list[str]:
+    """Removes the files that were laid out; their places. Raises PreflightError, AccessError."""
+    # What was there before and belongs to somebody else stays.
+    ours = {place for place, known in rig.targets.items() if known["action"] in ("made", "reused", "rebuilt")}
+    removed = []
+    for asked in _by_machine(rig, settings):
+        for host, targets in asked.items():
+            async with await TargetKeeper.start(rig.hosts.accesses[host], rig.program) as keeper:
+                for wanted in targets:
+                    place = rig.place_of(host, wanted.path)
+                    if kind_of(wanted.path) == "file" and place in ours and await keeper.remove(wanted.path):
+                        removed.append(place)
+    return removed
 
 
-def _wanted(rig: Rig, settings: list[dict[str, Level]], *, here: bool) -> list[Wanted]:
-    found: dict[str, Wanted] = {}
+def _by_machine(rig: Rig, settings: list[dict[str, Level]]) -> list[dict[str, list[Wanted]]]:
+    """For each machine the hosts that have targets there, and which; of hosts on the lab's machine, each path once."""
+    machines: dict[str, dict[str, list[Wanted]]] = {}
+    merged: dict[str, tuple[str, Wanted]] = {}
     for host in rig.experiment.workload.hosts:
-        if rig.on_this_machine(host) != here or rig.experiment.hosts[host].access == "simulated":
+        if rig.experiment.hosts[host].access == "simulated":
             continue
         told = (rig.experiment.workload.settings_of(host, point) for point in settings)
-        for point, path in (
-            (each, path) for each in told if "target" in each for path in paths_of(str(each["target"]), host)
-        ):
-            end = point.get("working_set")
-            size = None if end is None else int(end) + int(point.get("offset", 0))
-            before = found.get(path, Wanted(path, None, False))
-            sizes = [each for each in (before.size_bytes, size) if each is not None]
-            appends = point.get("pattern") == "append"
-            if path in found and appends != before.appends:
-                raise PreflightError(
-                    "is appended to at one point of the experiment, and used otherwise at another",
-                    where=path,
-                    advice="give the points targets of their own: target of `together` with pattern",
-                )
-            found[path] = Wanted(path, max(sizes, default=None), before.writes or writes(point), appends)
-    return list(found.values())
+        for point in told:
+            for path in paths_of(str(point["target"]), host) if "target" in point else ():
+                if kind_of(path) != "null":
+                    place = rig.place_of(host, path)
+                    first, before = merged.get(place, (host, None))
+                    merged[place] = (first, _wanted(path, point, before))
+    for host, wanted in merged.values():
+        boot = rig.sessions[host].hello["host"]["boot_id"] or host
+        machine = "" if rig.on_this_machine(host) else boot
+        machines.setdefault(machine, {}).setdefault(host, []).append(wanted)
+    return list(machines.values())
+
+
+def _wanted(path: str, point: dict[str, Level], before: Wanted | None) -> Wanted:
+    """What a point asks of a target, and those before it have."""
+    end = point.get("working_set")
+    size = None if end is None else int(end) + int(point.get("offset", 0))
+    appends = point.get("pattern") == "append"
+    if before is None:
+        return Wanted(path, size, writes(point), appends)
+    if appends != before.appends:
+        raise PreflightError(
+            "is appended to at one point of the experiment, and used otherwise at another",
+            where=path,
+            advice="give the points targets of their own: target of `together` with pattern",
+        )
+    sizes = [each for each in (before.size_bytes, size) if each is not None]
+    return Wanted(path, max(sizes, default=None), before.writes or writes(point), appends)
 
 
 def _check_cached(wanted: Wanted, settings: list[dict[str, Level]]) -> None:
@@ -106,35 +113,25 @@ def _check_cached(wanted: Wanted, settings: list[dict[str, Level]]) -> None:
         )
 
 
-async def _in_thread(wanted: Wanted, destroy: bool, say: Say) -> care.Ready:
-    """The work of a layout, in a thread that stops when this task is cancelled."""
-    stop = threading.Event()
-    loop, said, began_s = asyncio.get_running_loop(), [time.monotonic()], time.monotonic()
-
-    def progress(done: int, whole: int) -> None:
-        now_s = time.monotonic()
-        if now_s - said[0] < SAID_EVERY_S:
-            return
-        said[0] = now_s
-        left_s = (now_s - began_s) * (whole - done) / done if done else 0.0
-        text = f"laying out {wanted.path}: {done / whole:.0%} of {whole >> 20} MiB, {left_s:.0f} s left"
-        loop.call_soon_threadsafe(say, text)
-
-    work = asyncio.ensure_future(
-        asyncio.to_thread(
-            care.make_ready,
-            wanted.path,
-            wanted.size_bytes,
-            writes=wanted.writes,
-            appends=wanted.appends,
-            destroy=destroy,
-            progress=progress,
-            stopped=stop.is_set,
-        )
+def _in_memory(place: str, ready: Ready) -> PreflightError:
+    return PreflightError(
+        f"lies in memory ({ready.file_system}), and cannot be read uncached",
+        where=place,
+        advice="name a file on a disk, or leave `cached: no` out",
     )
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        stop.set()
-        await asyncio.wait([work])
-        raise
+
+
+def _progress(place: str, say: Say) -> Progress:
+    """Says now and then how far the layout is, and how long the rest will take."""
+    began_s = said_s = time.monotonic()
+
+    def heard(done: int, whole: int) -> None:
+        nonlocal said_s
+        now_s = time.monotonic()
+        if now_s - said_s < SAID_EVERY_S:
+            return
+        said_s = now_s
+        left_s = (now_s - began_s) * (whole - done) / done if done else 0.0
+        say(f"laying out {place}: {done / whole:.0%} of {whole >> 20} MiB, {left_s:.0f} s left")
+
+    return heard

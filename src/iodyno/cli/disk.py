@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 import click
 
 from iodyno.cli import right_now
+from iodyno.cli.host_argument import access_of
 from iodyno.cli.right_now import level
 from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 from iodyno.core.workload import DISK
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.hosts.access import Access
+from iodyno.hosts.target import TargetKeeper
+from iodyno.session.locate import find_agent
 
 _CLASSES = ("read", "write")
 
@@ -97,6 +102,7 @@ def command(
       iodyno disk --target /dev/loop3 --destroy /dev/loop3 --read 0% --block 1MiB --pattern sequential --direct
       iodyno disk --target '{host}.dat' --size 64MiB --clients 4
       iodyno disk --target work.dat --remove-target
+      iodyno disk --on ssh:root@filer --target /srv/work.dat --size 1GiB
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "target" not in written:
@@ -107,8 +113,8 @@ def command(
         for name in ctx.params
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     }
-    if remove_target and not asked - {"target", "remove_target", "as_json"}:
-        _remove(str(written["target"]))
+    if remove_target and not asked - {"target", "to", "remove_target", "as_json"}:
+        _remove(str(written["target"]), to)
         return
     if kind_of(str(written["target"])) == "file" and "working_set" not in written:
         raise click.UsageError("--size is missing, needed: how much of the file is used, such as --size 1GiB")
@@ -186,11 +192,16 @@ def _absolute(target: str) -> str:
     )
 
 
-def _remove(path: str) -> None:
-    # Imported here: the other uses of the command do without.
-    from iodyno.targets import layout
-
-    if kind_of(path) != "file":
+def _remove(target: str, to: str | None) -> None:
+    if kind_of(target) != "file":
         raise click.UsageError("--remove-target removes a file that was laid out, and no device")
-    for each in paths_of(path, HOST_MARK):
-        click.echo(f"removed {each}" if layout.remove(each) else f"{each} is not there")
+    asyncio.run(_remove_on(access_of(to or "local"), paths_of(target, HOST_MARK)))
+
+
+async def _remove_on(access: Access, paths: list[str]) -> None:
+    try:
+        async with await TargetKeeper.start(access, find_agent()) as keeper:
+            for each in paths:
+                click.echo(f"removed {each}" if await keeper.remove(each) else f"{each} is not there")
+    finally:
+        await access.close()

@@ -207,13 +207,15 @@ class Suspect:
 class Verdict:
     """What limits, by the evidence of one or more trials: the first of `ranked` if it held often enough, else `unknown`.
 
-    `unseen`: what could not be looked at, and why.
+    `unseen`: what could not be looked at, and why. `apart`: of trials that differ in what limits them, how many each thing
+    limited; where they agree, or not one of them has a limiter, there is nothing in it.
     """
 
     name: str
     ranked: tuple[Suspect, ...] = ()
     unseen: tuple[str, ...] = ()
     trials: int = 1
+    apart: tuple[tuple[str, int], ...] = ()
 
     @property
     def suspect(self) -> Suspect | None:

@@ -48,6 +48,9 @@ def sentence(finding: Finding) -> str:
     """What limits, how that is known, and how far the rate follows it."""
     if not finding.verdict.trials:
         return "limiter: not known, no trial finished"
+    if apart := finding.verdict.apart:
+        each = ", ".join(f"{name_of(name)} in {count}" for name, count in apart)
+        return f"limiter: unknown, trials of this point differ: {each} of {finding.verdict.trials}"
     if finding.name == UNKNOWN:
         first = finding.verdict.ranked[0] if finding.verdict.ranked else None
         nearest = f"; nearest: {name_of(first.name)} in {first.held:.0%} of the intervals" if first else ""
@@ -100,6 +103,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         ],
         "proofs": [_proof(proof) for proof in finding.proofs],
         "unseen": list(finding.verdict.unseen),
+        "apart": dict(finding.verdict.apart),
     }
 
 

@@ -76,8 +76,15 @@ def with_interval(found: Estimate, name: str = "", scale: Scale | None = None, *
     if half == 0:
         return f"{digits(value)} ±0{suffix}"
     if abs(high + low - 2 * value) > 0.1 * half:
-        return f"{digits(value, half)} [{digits(low, half)}, {digits(high, half)}]{suffix}"
+        return f"{_lopsided(value, half)} [{digits(low, half)}, {digits(high, half)}]{suffix}"
     return f"{digits(value, half)} ±{digits(half, half)}{suffix}"
+
+
+def _lopsided(value: float, half: float) -> str:
+    """An estimate whose interval reaches far to one side. What is sure of it must not be rounded away: a median of 235 us with
+    bounds of 230 us and 24 ms is no 0 us.
+    """
+    return digits(value, min(half, abs(value)) or half)
 
 
 def between(found: Estimate, name: str = "", scale: Scale | None = None) -> str:
@@ -90,5 +97,5 @@ def between(found: Estimate, name: str = "", scale: Scale | None = None) -> str:
         return f"{digits(value)} {scale.unit} (no interval)".replace("  ", " ")
     low, high = found.low / scale.factor, found.high / scale.factor
     half = (high - low) / 2 or None
-    shown = f"{digits(value, half)} [{digits(low, half)}, {digits(high, half)}] {scale.unit}"
+    shown = f"{_lopsided(value, half) if half else digits(value)} [{digits(low, half)}, {digits(high, half)}] {scale.unit}"
     return shown.rstrip()

@@ -41,7 +41,7 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
         Column("moved", hint="bytes read and written per second"),
     ]
     columns += [Column(title, hint=hint) for _, title, hint in times]
-    columns += [Column("us of CPU/IO", name, "background subtracted") for name in machines]
+    columns += [Column(*_cost_head(summary, name, machines)) for name in machines]
     columns += [
         Column("device busy", name, "share of the time with an operation in flight") for name in machines
     ]
@@ -222,6 +222,17 @@ def _slowest(summary: CampaignSummary) -> Iterator[str]:
         yield f"All {len(means)} clients have the same rate to within {1 - means[name] / mean:.1%} of its mean.{index}"
         return
     yield f"Of {len(means)} clients {name} is the slowest, with {means[name] / mean:.1%} of the mean rate.{index}"
+
+
+def _cost_head(summary: CampaignSummary, machine: str, machines: Sequence[str]) -> tuple[str, str, str]:
+    """Title, host and hint of the CPU time of an operation: where several machines have one, it says over whose operations."""
+    if len(machines) < 2:
+        return "us of CPU/IO", machine, "background subtracted"
+    if machine in (summary.workload.get("hosts") or ()):
+        whose = "CPU time of its CPUs over the operations of the clients on them"
+        return "us of own CPU/IO", machine, f"{whose}, background subtracted"
+    whose = "CPU time of a host without a load, over the operations of all clients"
+    return "us of CPU/IO of all", machine, f"{whose}, background subtracted"
 
 
 def _index(found: Estimate, clients: int | None = None) -> Estimate:

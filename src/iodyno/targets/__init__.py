@@ -1,4 +1,3 @@
-"""Files and devices of the lab's own machine that loads read and write: looked at, laid out, removed.
-
-Nothing but the named target is written, and nothing of a user's is overwritten without the word `--destroy PATH`.
+"""Devices of the lab's own machine that loads use, held to a rate for a trial. What is laid out on a host, its agent lays out
+(`iodyno.hosts.target`).
 """

@@ -20,6 +20,11 @@ _LOOKS_LEAST = 40
 
 def _of_device(view: View, metric: str) -> Signal:
     label = devices.device_of(view.trial, view.host)
+    if label is None and has_roles(view) and view.host.labels(devices.SENSOR, metric):
+        # Of a volume of the lab's all devices are seen; not one of them did anything.
+        return Signal(
+            dict.fromkeys((record.index for record in view.host.measured), 0.0), "1", devices.SENSOR
+        )
     if label is None:
         return absent(devices.SENSOR, "the device under the target is not known")
     values = {
@@ -73,7 +78,10 @@ def device_bytes(view: View) -> Signal:
         for index in moved[0].values
         if (count := sum(signal.values.get(index, 0.0) for signal in done))
     }
-    return Signal(values, "bytes", devices.SENSOR, None if values else "the device did nothing")
+    if not values:
+        # Not a lack of evidence: there was nothing to see.
+        return absent("experiment", "the device did nothing")
+    return Signal(values, "bytes", devices.SENSOR)
 
 
 def outstanding(view: View) -> Signal:

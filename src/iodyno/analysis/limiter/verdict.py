@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
@@ -87,7 +88,10 @@ def of_point(verdicts: Sequence[Verdict]) -> Verdict:
     ]
     ranked = _ranked(suspects)
     unseen = dict.fromkeys(text for verdict in verdicts for text in verdict.unseen)
-    return Verdict(_name(ranked), ranked, tuple(unseen), len(verdicts))
+    name = _name(ranked)
+    named = Counter(verdict.name for verdict in verdicts if verdict.name != UNKNOWN)
+    apart = tuple(named.most_common()) if name == UNKNOWN and len(named) > 1 else ()
+    return Verdict(name, ranked, tuple(unseen), len(verdicts), apart)
 
 
 def _look(rule: Rule, host: str, known: Mapping[str, Signal]) -> tuple[Suspect | None, Sequence[str]]:

@@ -129,8 +129,11 @@ def lost(trial: Trial) -> Iterator[Doubt]:
     for host in trial.hosts.values():
         count = host.growth(SENSOR, "block.left_out")
         if count:
+            labels = host.labels(SENSOR, "block.operations")
+            known = sum(host.growth(SENSOR, "block.operations", label) or 0 for label in labels)
             why = "the kernel did not show their begin or end, or more were under way than there was room for"
-            text = f"{count} operations of block devices are not in their times: {why}"
+            share = f"{count} of {count + known} operations of block devices ({100 * count / (count + known):.2g} %)"
+            text = f"{share} {'is' if count == 1 else 'are'} not in the times: {why}"
             yield Doubt(WarningCode.BLOCK_TIMES_LOST, text, f"{trial.name}, host {host.name}")
 
 

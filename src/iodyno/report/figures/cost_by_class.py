@@ -73,15 +73,20 @@ def _figure(summary: CampaignSummary) -> StackFigure | None:
     if not rows:
         return None
     one_scale = max(tops) <= _ONE_SCALE * min(tops)
+    lines_name = " and ".join(_called(factor.name) for factor in layout.lines) or "panel"
     panels = tuple(
         replace(p, top=max(tops) if one_scale else top)
         for row, top in zip(rows, tops, strict=True)
         for p in row
     )
-    return StackFigure("CPU time of a KiB by class", _caption(summary, hosts, one_scale, left_out), panels)
+    return StackFigure(
+        "CPU time of a KiB by class", _caption(summary, hosts, lines_name, one_scale, left_out), panels
+    )
 
 
-def _caption(summary: CampaignSummary, hosts: Sequence[HostSummary], one_scale: bool, left_out: int) -> str:
+def _caption(
+    summary: CampaignSummary, hosts: Sequence[HostSummary], lines: str, one_scale: bool, left_out: int
+) -> str:
     totals = [f"{host.name}.{TOTAL}" for host in hosts]
     trials = sorted({p.outcomes[t].n for p in summary.points for t in totals if p.outcomes[t].n})
     counted = "–".join(map(str, dict.fromkeys([trials[0], trials[-1]])))
@@ -98,11 +103,17 @@ def _caption(summary: CampaignSummary, hosts: Sequence[HostSummary], one_scale: 
         "The background of each class is subtracted.",
         told,
         "Other tasks gave way to the load and are left out." if _without_others(summary, hosts) else "",
-        "" if one_scale else "Mind the scales: each message size has its own, both hosts the same.",
+        ""
+        if one_scale
+        else f"Mind the scales: each {lines} has its own{', both hosts the same' * (len(hosts) > 1)}.",
         f"{left_out} more combinations of the factors are in the tables." if left_out else "",
         "Lower is better.",
     ]
     return " ".join(filter(None, parts))
+
+
+def _called(factor: str) -> str:
+    return "message size" if factor == "size" else factor.replace("_", " ")
 
 
 def _without_others(summary: CampaignSummary, hosts: Sequence[HostSummary]) -> bool:

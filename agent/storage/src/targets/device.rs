@@ -1,0 +1,122 @@
+//! Block devices as targets: who uses one now, and what lies on it. Looking changes nothing.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use iodyno_sys::block_target;
+
+use super::below::{mounts, name_of, Mount};
+use super::{said, signatures, Refusal, Wanted};
+
+/// A raw device. One in use is refused, whatever is said; one with content, unless it is named to be destroyed.
+pub(super) fn look(path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
+    let told = |error: io::Error| {
+        let what = format!("cannot be opened: {}", said(&error));
+        Refusal::new(what, path, "name a device that is there, as root")
+    };
+    let found = fs::metadata(path).map_err(told)?;
+    if !found.file_type().is_block_device() {
+        let advice = "name a file that is not in /dev, or a block device";
+        return Err(Refusal::new("is no block device", path, advice));
+    }
+    let name = name_of(found.rdev());
+    let used = users(path, name.as_deref());
+    if !used.is_empty() {
+        return Err(Refusal::new(used.join("; "), path, "unmount or release it, or name another device"));
+    }
+    let device = File::open(path).map_err(told)?;
+    let length = block_target::device_bytes(device.as_fd()).map_err(told)?;
+    let held = content(&device, length, name.as_deref()).map_err(told)?;
+    if !held.is_empty() && !wanted.destroy {
+        let advice = format!(
+            "name a device whose content nobody needs, or give this one up with --destroy {}",
+            path.display()
+        );
+        return Err(Refusal::new(held.join("; "), path, advice));
+    }
+    if length == 0 {
+        return Err(Refusal::new("has no size: nothing is attached to it", path, "attach it first"));
+    }
+    if let Some(size) = wanted.size_bytes.filter(|size| *size > length) {
+        let what = format!("has {length} bytes, fewer than the {size} of the working set");
+        return Err(Refusal::new(what, path, "take a smaller working set"));
+    }
+    Ok(())
+}
+
+/// Who has the device in use now: mounts, swap, other devices made of it.
+fn users(path: &Path, name: Option<&str>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mounts = mounts();
+    let whole = name.map(str::to_owned);
+    let parts = name.map(partitions).unwrap_or_default();
+    for (part, name) in whole.iter().map(|name| (false, name)).chain(parts.iter().map(|name| (true, name))) {
+        let of = if part { format!("its partition {name} ") } else { String::new() };
+        found.extend(mount_points(&mounts, name).map(|point| format!("{of}is mounted at {point}")));
+        if swaps().any(|swap| swap == *name) {
+            found.push(format!("{of}is swap space in use"));
+        }
+        let holders = names_in(&format!("/sys/class/block/{name}/holders"));
+        found.extend(holders.iter().map(|holder| format!("{of}is held by {holder}")));
+    }
+    if found.is_empty() && !block_target::is_free(path) {
+        let what =
+            "is in use: the kernel does not give it to anybody alone (a mount elsewhere, a RAID, a volume)";
+        found.push(what.to_owned());
+    }
+    found
+}
+
+/// What lies on the device: partitions, a file system, a volume.
+fn content(device: &File, length: u64, name: Option<&str>) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let parts = name.map(partitions).unwrap_or_default();
+    if !parts.is_empty() {
+        found.push(format!("has the partitions {}", parts.join(", ")));
+    }
+    let mut read_at = |offset: u64, count: u64| {
+        let mut bytes = vec![0; usize::try_from(count).unwrap_or(0)];
+        device.read_exact_at(&mut bytes, offset).map(|()| bytes)
+    };
+    found.extend(signatures::signature_of(&mut read_at, length)?.map(|what| format!("holds {what}")));
+    Ok(found)
+}
+
+fn names_in(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn partitions(name: &str) -> Vec<String> {
+    let folder = format!("/sys/class/block/{name}");
+    let is_one = |entry: &String| Path::new(&folder).join(entry).join("partition").is_file();
+    names_in(&folder).into_iter().filter(is_one).collect()
+}
+
+fn mount_points<'a>(mounts: &'a [Mount], name: &str) -> impl Iterator<Item = &'a str> {
+    let number = fs::read_to_string(format!("/sys/class/block/{name}/dev")).unwrap_or_default();
+    let (number, place) = (number.trim().to_owned(), Path::new("/dev").join(name));
+    let on_it = move |mount: &&Mount| {
+        mount.number == number
+            || (mount.source.starts_with("/dev/")
+                && fs::canonicalize(&mount.source).is_ok_and(|source| source == place))
+    };
+    mounts.iter().filter(on_it).map(|mount| mount.point.as_str())
+}
+
+fn swaps() -> impl Iterator<Item = String> {
+    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let names: Vec<String> = text
+        .lines()
+        .skip(1)
+        .filter_map(|line| fs::canonicalize(line.split_whitespace().next()?).ok())
+        .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    names.into_iter()
+}

@@ -1,0 +1,138 @@
+"""The lab's end of a process on a host that makes targets ready there: looks at them, lays files out, removes those.
+
+The other end is `agent/cli/src/target.rs`. Lines of JSON, a question and its answer at a time; before the answer to a long
+question it is said how far the work is. The process ends with its stdin, and gives up a layout that is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from iodyno.core.disk_parameters import kind_of
+from iodyno.core.errors import AccessError, Interrupted, PreflightError
+from iodyno.hosts.access import Access, AgentProgram, AgentStreams
+
+GIVEN_UP_S = 30.0
+"""How long a layout that is given up may take to be removed (chosen: a file of a terabyte, on a slow disk)."""
+
+Progress = Callable[[int, int], None]
+"""Hears of bytes laid out, and of how many there are."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A target, with the most that any point asks of it. `destroy`: it may be overwritten, whosever it is."""
+
+    path: str
+    size_bytes: int | None = None
+    writes: bool = False
+    appends: bool = False
+    destroy: bool = False
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A target that may be used. `device`: the block device that it is, or lies on, None where there is none; `in_memory`:
+    it is nothing but memory. `action`: what became of its working set.
+    """
+
+    path: str
+    kind: str
+    action: Literal["none", "made", "reused", "rebuilt", "foreign"]
+    why: str = ""
+    device: str | None = None
+    file_system: str | None = None
+    in_memory: bool = False
+
+
+class TargetKeeper:
+    """The process on one host. To be used in `async with`, which ends it."""
+
+    def __init__(self, access: Access, streams: AgentStreams, *, elsewhere: bool) -> None:
+        self._access = access
+        self._streams = streams
+        self._elsewhere = elsewhere
+
+    @classmethod
+    async def start(cls, access: Access, program: AgentProgram) -> Self:
+        """Starts it. Raises AccessError."""
+        streams = await access.start(program, "target")
+        return cls(access, streams, elsewhere=access.reached.namespace is None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Ends it, and waits until it has removed what it was told to give up."""
+        self._streams.writer.close()
+        try:
+            async with asyncio.timeout(GIVEN_UP_S):
+                await self._streams.process.wait()
+        except TimeoutError:
+            self._streams.process.kill()
+            await self._streams.process.wait()
+
+    async def make_ready(self, wanted: Wanted, progress: Progress | None = None) -> Ready:
+        """Looks at the target and lays its working set out. Raises PreflightError when it must not or cannot be used,
+        AccessError when the host is gone, Interrupted.
+        """
+        question = {
+            "path": wanted.path,
+            "kind": kind_of(wanted.path),
+            "size_bytes": wanted.size_bytes,
+            "writes": wanted.writes,
+            "appends": wanted.appends,
+            "destroy": wanted.destroy,
+        }
+        return Ready(**await self._ask({"do": "make_ready", "wanted": question}, progress))
+
+    async def see(self, path: str) -> Ready:
+        """A target as it is. Raises PreflightError, AccessError."""
+        return Ready(**await self._ask({"do": "see", "path": path, "kind": kind_of(path)}))
+
+    async def remove(self, path: str) -> bool:
+        """Removes a file that was laid out; whether there was one. Raises PreflightError, also for a file of others, and
+        AccessError.
+        """
+        return bool((await self._ask({"do": "remove", "path": path}))["removed"])
+
+    async def _ask(self, question: dict[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+        with contextlib.suppress(ConnectionError):
+            self._streams.writer.write(json.dumps(question).encode() + b"\n")
+            await self._streams.writer.drain()
+        # No time limit: a working set takes as long as its disk does, and a host that is cut off ends the stream.
+        while line := await self._line():
+            # A shell of the account may print something first.
+            if not line.startswith(b'{"said"'):
+                continue
+            answer: dict[str, Any] = json.loads(line)
+            said = answer.pop("said")
+            if said == "progress":
+                if progress is not None:
+                    progress(answer["done_bytes"], answer["total_bytes"])
+            elif said == "refused":
+                raise self._refused(answer)
+            else:
+                return answer
+        self._streams.process.kill()
+        status = await self._streams.process.wait()
+        raise self._access.trouble(status, self._streams.process.last_words())
+
+    async def _line(self) -> bytes:
+        try:
+            return await self._streams.reader.readline()
+        except (ConnectionError, ValueError) as error:
+            raise AccessError(
+                f"its answer cannot be read: {error}", where=f"host {self._access.name}"
+            ) from None
+
+    def _refused(self, answer: dict[str, Any]) -> Interrupted | PreflightError:
+        place = f"{self._access.name}: {answer['where']}" if self._elsewhere else answer["where"]
+        if answer["stopped"]:
+            return Interrupted("stopped", where=place)
+        return PreflightError(answer["what"], where=place, advice=answer["advice"])

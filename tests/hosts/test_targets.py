@@ -1,0 +1,264 @@
+"""Targets made ready by an agent where they are: on this machine and over ssh, interrupted, refused, on real devices."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_targets import stamp_of
+from places import HUNG_S, SshPlace, own_agent, processes_of, run, ssh_place
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.core.errors import PreflightError
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.hosts.access import LAB_CPUS, Access, AgentProgram
+from iodyno.hosts.local import LocalAccess
+from iodyno.hosts.ssh import SshAccess
+from iodyno.hosts.target import Ready, TargetKeeper, Wanted
+
+MIB = 1 << 20
+GIB = 1 << 30
+needs_sshd = pytest.mark.skipif(
+    not Path("/usr/sbin/sshd").exists(), reason="needs sshd (Debian: openssh-server)"
+)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> AgentProgram:
+    return own_agent(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshPlace]:
+    with ssh_place(tmp_path_factory.mktemp("ssh") / "place", 7) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def keeper_of(access: Access, program: AgentProgram) -> AsyncIterator[TargetKeeper]:
+    try:
+        async with await TargetKeeper.start(access, program) as keeper:
+            yield keeper
+    finally:
+        await access.close()
+
+
+def here() -> LocalAccess:
+    return LocalAccess("local", sorted(LAB_CPUS))
+
+
+def ready(program: AgentProgram, path: object, size: int = MIB, **more: bool) -> Ready:
+    async def asked() -> Ready:
+        async with keeper_of(here(), program) as keeper:
+            return await keeper.make_ready(Wanted(str(path), size, **more))
+
+    return asyncio.run(asked())
+
+
+def over_ssh(place: SshPlace, target: Path, **workload: Any) -> dict[str, Any]:
+    return {
+        "name": "far",
+        "hosts": {"client": {"access": "ssh", **place.options}},
+        "workload": {
+            "kind": "disk",
+            "on": "client",
+            "target": str(target),
+            "working_set": "4MiB",
+            **workload,
+        },
+        "design": {"replicates": 1},
+        "windows": {"warm_up": "0s", "measured": "300ms", "interval": "100ms"},
+        "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
+        "profile": "off",
+    }
+
+
+@pytest.mark.root
+@needs_sshd
+def test_a_file_of_a_host_over_ssh_is_laid_out_there_used_again_and_removed(
+    place: SshPlace, tmp_path: Path
+) -> None:
+    target = place.home / "work.dat"
+
+    def measured(**more: Any) -> dict[str, Any]:
+        experiment = parse_experiment(experiment_text(over_ssh(place, target)), environment={})
+        outcome = asyncio.run(run(experiment, tmp_path, **more))
+        (trial,) = read_dataset(outcome.folder).trials
+        assert trial.finished, trial.reason
+        header = json.loads((outcome.folder / "campaign.json").read_text())
+        (known,) = header["targets"].items()
+        assert known[0] == f"client:{target}"
+        # What lies under it is known as it is on the lab's machine.
+        assert trial.manifest["targets"]["client"]["file_system"] == known[1]["file_system"]
+        return dict(known[1])
+
+    assert measured()["action"] == "made"
+    stamp = stamp_of(target)
+    assert stamp is not None and (stamp["size_bytes"], stamp["state"]) == (4 * MIB, "complete")
+    assert measured(remove_targets=True)["action"] == "reused"
+    assert not target.exists()
+    # What somebody else has there is neither written nor removed.
+    target.write_bytes(b"a letter" * MIB)
+    experiment = parse_experiment(experiment_text(over_ssh(place, target, read="0%")), environment={})
+    with pytest.raises(PreflightError, match="holds bytes that iodyno did not write") as refused:
+        asyncio.run(run(experiment, tmp_path, remove_targets=True))
+    assert refused.value.where == f"client: {target}" and "--destroy" in refused.value.advice
+    assert target.read_bytes() == b"a letter" * MIB
+    target.unlink()
+
+
+@pytest.mark.root
+@needs_sshd
+def test_an_agent_killed_over_ssh_in_the_middle_is_one_error_and_the_next_one_repairs(
+    place: SshPlace, program: AgentProgram
+) -> None:
+    target = place.home / "large.dat"
+
+    async def killed(size: int) -> bool:
+        """Whether it was killed before it was done."""
+        access = SshAccess("far", place.options)
+        cached = place.home / f".cache/iodyno/agent-{program.sha256[:16]}"
+        async with keeper_of(access, program) as keeper:
+            asking = asyncio.ensure_future(keeper.make_ready(Wanted(str(target), size)))
+            while not (asking.done() or (target.exists() and stamp_of(target))):
+                await asyncio.sleep(0.002)
+            for process in processes_of(cached):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, 9)
+            outcome = (await asyncio.gather(asking, return_exceptions=True))[0]
+        if isinstance(outcome, Ready):
+            return False
+        assert "host far" in str(outcome), outcome
+        return True
+
+    async def repaired() -> Ready:
+        async with keeper_of(SshAccess("far", place.options), program) as keeper:
+            found = await keeper.make_ready(Wanted(str(target), MIB))
+            assert await keeper.remove(str(target))
+            return found
+
+    try:
+        # A machine that stands still for the length of a layout does not see the middle of it.
+        assert any(asyncio.run(killed(size)) for size in (GIB, GIB + MIB, 2 * GIB, 4 * GIB))
+        stamp = stamp_of(target)
+        assert stamp is not None and stamp["state"] == "building"
+        found = asyncio.run(repaired())
+        assert (found.action, found.why) == ("rebuilt", "its layout was interrupted")
+        assert not target.exists()
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def test_a_layout_whose_lab_is_gone_leaves_nothing(program: AgentProgram, tmp_path: Path) -> None:
+    target = tmp_path / "work.dat"
+    wanted = {"path": str(target), "kind": "file", "size_bytes": 4 * GIB}
+    wanted |= dict.fromkeys(("writes", "appends", "destroy"), False)
+    agent = subprocess.Popen(
+        [program.path, "target"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert agent.stdin is not None and agent.stdout is not None
+    try:
+        agent.stdin.write(json.dumps({"do": "make_ready", "wanted": wanted}) + "\n")
+        agent.stdin.flush()
+        while not target.exists() and agent.poll() is None:
+            time.sleep(0.005)
+        agent.stdin.close()
+        said = [json.loads(line) for line in agent.stdout]
+        assert agent.wait(HUNG_S) == 0
+        # It may have been done before it heard.
+        assert (said[-1]["said"] == "ready") == target.exists(), said[-1]
+        assert said[-1]["said"] == "ready" or said[-1]["stopped"]
+    finally:
+        agent.kill()
+        agent.wait()
+        agent.stdout.close()
+        target.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("line", ["", "{", '{"do": "dance"}', '{"do": "remove"}', '{"do": "see", "path": 5}'])
+def test_a_question_that_is_not_understood_is_answered(program: AgentProgram, line: str) -> None:
+    shown = subprocess.run([program.path, "target"], input=line + "\n", capture_output=True, text=True)
+    answer = json.loads(shown.stdout)
+    assert answer["said"] == "refused" and "not understood" in answer["what"] and shown.returncode == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "iodyno-test", place], check=True)
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.root
+def test_a_disk_that_is_full_or_read_only_is_told_and_left_as_it_was(
+    small_disk: Path, program: AgentProgram
+) -> None:
+    path = small_disk / "work.dat"
+    with pytest.raises(PreflightError, match=r"a working set of 8 MiB does not fit: 4 MiB are free"):
+        ready(program, path, 8 * MIB)
+    assert not path.exists()
+    found = ready(program, path)
+    assert found.in_memory and found.device is None and found.file_system == "tmpfs"
+    path.unlink()
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    with pytest.raises(PreflightError, match="cannot be laid out: Read-only file system"):
+        ready(program, path)
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(64 * MIB)
+    made = subprocess.run(["losetup", "-f", "--show", image], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"no loop device: {made.stderr.strip()}")
+    device = made.stdout.strip()
+    yield device, tmp_path
+    subprocess.run(["losetup", "-d", device], check=True)
+
+
+@pytest.mark.root
+def test_a_device_with_content_needs_the_word_and_one_in_use_is_refused(
+    loop: tuple[str, Path], program: AgentProgram
+) -> None:
+    device, folder = loop
+    found = ready(program, device, 8 * MIB, writes=True)
+    assert (found.kind, found.device, found.action) == ("device", Path(device).name, "none")
+    with pytest.raises(PreflightError, match="has 67108864 bytes, fewer than"):
+        ready(program, device, 65 * MIB)
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    before = Path(device).read_bytes()
+    for writes in (True, False):
+        with pytest.raises(PreflightError, match="holds an ext2, ext3 or ext4 file system") as refused:
+            ready(program, device, 8 * MIB, writes=writes)
+        assert f"--destroy {device}" in refused.value.advice
+    assert Path(device).read_bytes() == before, "looking changes nothing"
+    place = folder / "mounted here"
+    place.mkdir()
+    subprocess.run(["mount", device, place], check=True)
+    try:
+        with pytest.raises(PreflightError, match=f"is mounted at {place}"):
+            ready(program, device, 8 * MIB, writes=True, destroy=True)
+    finally:
+        subprocess.run(["umount", place], check=True)
+    # The kernel lets go of a device a moment after its last user.
+    end = time.monotonic() + HUNG_S
+    while True:
+        try:
+            assert ready(program, device, 8 * MIB, writes=True, destroy=True).action == "none"
+            return
+        except PreflightError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)

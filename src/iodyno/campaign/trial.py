@@ -389,6 +389,7 @@ def _check_connections(rig: Rig, account: Account) -> None:
             )
         scripted = rig.experiment.workload.script is not None
         if facts["job"]["transport"] == "udp" and not result["operations"] and facts["role"] != "idle":
+            _check_room(rig, account)
             raise rig.sessions[host].failure(
                 "nothing_arrived",
                 "nothing came over any of the connections: all of it was lost",
@@ -406,6 +407,32 @@ def _check_connections(rig: Rig, account: Account) -> None:
                 f"{foreign} connections that did not show the trial's token were turned away",
                 f"host {host}",
             )
+
+
+def _check_room(rig: Rig, account: Account) -> None:
+    """That the send buffers of datagrams of which none arrived have room for one of them.
+
+    The kernel counts the fragments of a datagram against the buffer before it sends the first, and refuses one that is
+    too long for it each time (`ENOBUFS`, `__ip_append_data` in Linux's net/ipv4/ip_output.c).
+    """
+    for host, facts in account.hosts.items():
+        key = "answer_bytes" if _answers(rig, facts) else "message_bytes"
+        length, room = facts["job"][key], facts["ready"]["socket"].get("send_buffer_bytes")
+        if _sends(rig, facts) and room is not None and length > room:
+            raise rig.sessions[host].failure(
+                "job",
+                f"no datagram of {length} bytes was sent: the send buffer has {room} bytes, and the kernel refuses what"
+                " is too long for it",
+                f"raise send_buffer or window to {length} bytes or more, or send shorter datagrams",
+            )
+
+
+def _answers(rig: Rig, facts: Message) -> bool:
+    return rig.experiment.workload.kind != "stream" and facts["role"] == "receive"
+
+
+def _sends(rig: Rig, facts: Message) -> bool:
+    return facts["role"] == "send" or _answers(rig, facts)
 
 
 def _check_script(rig: Rig, account: Account) -> None:

@@ -255,13 +255,23 @@ def test_an_interface_deleted_mid_trial_fails_it_soon(tmp_path: Path) -> None:
 
 
 def test_a_datagram_too_long_for_its_buffer_fails_once_and_names_the_buffer(tmp_path: Path) -> None:
-    wanted = asked("stream", 1, size=60_000, send_buffer=4096)
-    wanted = replace(wanted, limits=replace(wanted.limits, retries=1))
+    wanted = asked("stream", 1, connections=1, send_buffer=4096)
+    wanted = replace(
+        wanted, factors=(Factor("size", (1000, 60_000)),), limits=replace(wanted.limits, retries=1)
+    )
     notes = Notes()
     outcome = carried_out(wanted, tmp_path, notes=notes)
     # A second attempt would fail in the same way.
-    assert [manifest["attempt"] for manifest in notes.manifests] == [1]
-    (entry,) = outcome.failed
-    told = failed(outcome, 1, outcome.folder, "--resume")
-    assert "60000 bytes" in told.what and "send buffer" in told.what, entry.reason
+    assert sorted((found["attempt"], found["status"]) for found in notes.manifests) == [
+        (1, "failed"),
+        (1, "finished"),
+    ]
+    told = failed(outcome, 2, outcome.folder, "--resume")
+    assert "60000 bytes" in told.what and "send buffer" in told.what
     assert "send_buffer" in told.advice and "--resume" not in told.advice
+
+
+def test_a_path_that_is_tried_with_such_a_datagram_is_not_what_is_blamed(tmp_path: Path) -> None:
+    with pytest.raises(PreflightError) as refused:
+        carried_out(asked("request_response", 1, size=64, answer=60_000, window=4096), tmp_path)
+    assert "send buffer" in refused.value.what and "window" in refused.value.advice

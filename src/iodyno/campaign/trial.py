@@ -176,7 +176,13 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
     await observed.arm(main.rig, outside, start_ns)
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     every = [(flow, host) for flow in flows for host in flow.account.hosts]
-    results = await together(_result(flow, host, left_ns) for flow, host in every)
+    try:
+        results = await together(_result(flow, host, left_ns) for flow, host in every)
+    except TrialError as error:
+        if error.code == "stalled":
+            for flow in flows:
+                _check_room(flow.rig, flow.account)
+        raise
     for (flow, host), result in zip(every, results, strict=True):
         flow.account.hosts[host]["result"] = result and _content(result)
     for flow, clocks in zip(flows, before, strict=True):
@@ -389,7 +395,6 @@ def _check_connections(rig: Rig, account: Account) -> None:
             )
         scripted = rig.experiment.workload.script is not None
         if facts["job"]["transport"] == "udp" and not result["operations"] and facts["role"] != "idle":
-            _check_room(rig, account)
             raise rig.sessions[host].failure(
                 "nothing_arrived",
                 "nothing came over any of the connections: all of it was lost",
@@ -410,29 +415,23 @@ def _check_connections(rig: Rig, account: Account) -> None:
 
 
 def _check_room(rig: Rig, account: Account) -> None:
-    """That the send buffers of datagrams of which none arrived have room for one of them.
+    """That the send buffers of datagrams that did not move have room for one of them.
 
     The kernel counts the fragments of a datagram against the buffer before it sends the first, and refuses one that is
     too long for it each time (`ENOBUFS`, `__ip_append_data` in Linux's net/ipv4/ip_output.c).
     """
     for host, facts in account.hosts.items():
-        key = "answer_bytes" if _answers(rig, facts) else "message_bytes"
-        length, room = facts["job"][key], facts["ready"]["socket"].get("send_buffer_bytes")
-        if _sends(rig, facts) and room is not None and length > room:
+        answers = rig.experiment.workload.kind != "stream" and facts["role"] == "receive"
+        length = facts["job"]["answer_bytes" if answers else "message_bytes"]
+        room = facts["ready"]["socket"].get("send_buffer_bytes")
+        sends = answers or facts["role"] == "send"
+        if sends and facts["job"]["transport"] == "udp" and room is not None and length > room:
             raise rig.sessions[host].failure(
                 "job",
                 f"no datagram of {length} bytes was sent: the send buffer has {room} bytes, and the kernel refuses what"
                 " is too long for it",
                 f"raise send_buffer or window to {length} bytes or more, or send shorter datagrams",
             )
-
-
-def _answers(rig: Rig, facts: Message) -> bool:
-    return rig.experiment.workload.kind != "stream" and facts["role"] == "receive"
-
-
-def _sends(rig: Rig, facts: Message) -> bool:
-    return facts["role"] == "send" or _answers(rig, facts)
 
 
 def _check_script(rig: Rig, account: Account) -> None:

@@ -37,19 +37,33 @@ ATTEMPTS = 4
 
 Settings = Mapping[str, Level]
 
-BULK: Mapping[str, Settings] = {
-    "threads": {"driver": "threads"},
-    "epoll": {"driver": "epoll"},
-    "cork": {"driver": "epoll", "cork": True},
-    "batch": {"driver": "epoll", "interface": "batch"},
-    "batch, discard": {"driver": "epoll", "interface": "batch", "receive": "discard"},
-    "sendfile, discard": {"driver": "epoll", "interface": "sendfile", "receive": "discard"},
-}
-"""Ours. What `bench.network_figures.SAME` names makes the peers' own calls; the others are what iodyno can do besides:
-fewer system calls, or fewer copies. Those that were best in no cell are not here (io_uring, splice, a low-water mark).
-"""
 BATCH_BYTES = 65536
-"""Of one call of a batch. chosen: what a call of the largest cells hands over."""
+"""Of one call of a batch. chosen: tried at 1 and 8 KiB, calls of 256 KiB carried less."""
+_SAME: Mapping[str, Settings] = {"threads": {"driver": "threads"}, "epoll": {"driver": "epoll"}}
+_SMALL: Mapping[str, Settings] = {
+    **_SAME,
+    "batch": {"driver": "epoll", "interface": "batch"},
+    "batch, io_uring": {"driver": "io_uring", "interface": "batch"},
+    "batch, discard": {"driver": "epoll", "interface": "batch", "receive": "discard"},
+}
+_LARGE: Mapping[str, Settings] = {
+    **_SAME,
+    "io_uring": {"driver": "io_uring"},
+    "discard": {"driver": "epoll", "receive": "discard"},
+}
+
+
+def bulk(size: int) -> Mapping[str, Settings]:
+    """Ours, for messages of `size` bytes. What `bench.network_figures.SAME` names makes the peers' own calls; the others are
+    what iodyno can do besides: fewer system calls, or a copy less.
+
+    Left out is what was best in no cell that was tried: corking, sendfile, splice, a low-water mark, and io_uring with a
+    call for each small message. A message of 64 KiB is a batch by itself.
+    """
+    chosen = _SMALL if size < BATCH_BYTES else _LARGE
+    return {name: {"batch": max(1, BATCH_BYTES // size), **how} for name, how in chosen.items()}
+
+
 TCP_RR: Mapping[str, Settings] = {
     name: {"driver": name, "nagle": False} for name in ("threads", "epoll", "io_uring")
 }
@@ -89,9 +103,7 @@ class _Side:
 
 def _bulk(rig: Rig, pair: Pair, size: int, connections: int) -> tuple[list[_Side], list[_Side]]:
     async def ours(how: Settings) -> dict[str, float]:
-        batch = max(1, BATCH_BYTES // size)
-        told = {"connections": connections, "size": size, "batch": batch, **how}
-        done = await trial(rig, pair, told, SECONDS)
+        done = await trial(rig, pair, {"connections": connections, "size": size, **how}, SECONDS)
         return {"rate": done.metered.gbit_per_s, "cost": done.metered.cpu_s_per_gb}
 
     async def theirs(load: peers.Bulk) -> dict[str, float]:
@@ -108,7 +120,7 @@ def _bulk(rig: Rig, pair: Pair, size: int, connections: int) -> tuple[list[_Side
 
     there = {name: peer for name, peer in peers.BULK.items() if peer.found()}
     return (
-        [_Side(name, lambda how=how: ours(how)) for name, how in BULK.items()],  # type: ignore[misc]
+        [_Side(name, lambda how=how: ours(how)) for name, how in bulk(size).items()],  # type: ignore[misc]
         [_Side(name, lambda load=peer.load: theirs(load)) for name, peer in there.items()],  # type: ignore[misc]
     )
 

@@ -395,6 +395,7 @@ def _check_connections(rig: Rig, account: Account) -> None:
             )
         scripted = rig.experiment.workload.script is not None
         if facts["job"]["transport"] == "udp" and not result["operations"] and facts["role"] != "idle":
+            _check_room(rig, account)
             raise rig.sessions[host].failure(
                 "nothing_arrived",
                 "nothing came over any of the connections: all of it was lost",
@@ -415,7 +416,7 @@ def _check_connections(rig: Rig, account: Account) -> None:
 
 
 def _check_room(rig: Rig, account: Account) -> None:
-    """That the send buffers of datagrams that did not move have room for one of them.
+    """That the send buffers of datagrams that did not arrive have room for one of them.
 
     The kernel counts the fragments of a datagram against the buffer before it sends the first, and refuses one that is
     too long for it each time (`ENOBUFS`, `__ip_append_data` in Linux's net/ipv4/ip_output.c).

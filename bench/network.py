@@ -37,15 +37,33 @@ ATTEMPTS = 4
 
 Settings = Mapping[str, Level]
 
-BULK: Mapping[str, Settings] = {
-    "threads": {"driver": "threads"},
-    "epoll": {"driver": "epoll"},
-    "io_uring": {"driver": "io_uring"},
-    "splice": {"driver": "epoll", "interface": "splice"},
-    "cork": {"driver": "epoll", "cork": True},
-    "low_water": {"driver": "threads", "receive_low_water": 262144},
+BATCH_BYTES = 65536
+"""Of one call of a batch. chosen: tried at 1 and 8 KiB, calls of 256 KiB carried less."""
+_SAME: Mapping[str, Settings] = {"threads": {"driver": "threads"}, "epoll": {"driver": "epoll"}}
+_SMALL: Mapping[str, Settings] = {
+    **_SAME,
+    "batch": {"driver": "epoll", "interface": "batch"},
+    "batch, io_uring": {"driver": "io_uring", "interface": "batch"},
+    "batch, discard": {"driver": "epoll", "interface": "batch", "receive": "discard"},
 }
-"""Ours. What `bench.network_figures.SAME` names makes the peers' own calls; the others are what iodyno can do besides."""
+_LARGE: Mapping[str, Settings] = {
+    **_SAME,
+    "io_uring": {"driver": "io_uring"},
+    "discard": {"driver": "epoll", "receive": "discard"},
+}
+
+
+def bulk(size: int) -> Mapping[str, Settings]:
+    """Ours, for messages of `size` bytes. What `bench.network_figures.SAME` names makes the peers' own calls; the others are
+    what iodyno can do besides: fewer system calls, or a copy less.
+
+    Left out is what was best in no cell that was tried: corking, sendfile, splice, a low-water mark, and io_uring with a
+    call for each small message. A message of 64 KiB is a batch by itself.
+    """
+    chosen = _SMALL if size < BATCH_BYTES else _LARGE
+    return {name: {"batch": max(1, BATCH_BYTES // size), **how} for name, how in chosen.items()}
+
+
 TCP_RR: Mapping[str, Settings] = {
     name: {"driver": name, "nagle": False} for name in ("threads", "epoll", "io_uring")
 }
@@ -102,7 +120,7 @@ def _bulk(rig: Rig, pair: Pair, size: int, connections: int) -> tuple[list[_Side
 
     there = {name: peer for name, peer in peers.BULK.items() if peer.found()}
     return (
-        [_Side(name, lambda how=how: ours(how)) for name, how in BULK.items()],  # type: ignore[misc]
+        [_Side(name, lambda how=how: ours(how)) for name, how in bulk(size).items()],  # type: ignore[misc]
         [_Side(name, lambda load=peer.load: theirs(load)) for name, peer in there.items()],  # type: ignore[misc]
     )
 

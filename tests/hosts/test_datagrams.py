@@ -20,6 +20,7 @@ from places import MS, Notes, experiment, namespaces_of, run
 
 from iodyno.analysis.datagrams import check, loss_ratio
 from iodyno.analysis.dataset import Trial, read_dataset
+from iodyno.cli.run import failed
 from iodyno.core.design import PlannedTrial
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows
@@ -251,3 +252,26 @@ def test_an_interface_deleted_mid_trial_fails_it_soon(tmp_path: Path) -> None:
     assert time.monotonic() - deleted[0] < 50
     (failed,) = outcome.failed
     assert any(why in str(failed.reason) for why in ("all connections ended", "stalled: no byte moved"))
+
+
+def test_a_datagram_too_long_for_its_buffer_fails_once_and_names_the_buffer(tmp_path: Path) -> None:
+    wanted = asked("stream", 1, connections=1, send_buffer=4096)
+    wanted = replace(
+        wanted, factors=(Factor("size", (1000, 60_000)),), limits=replace(wanted.limits, retries=1)
+    )
+    notes = Notes()
+    outcome = carried_out(wanted, tmp_path, notes=notes)
+    # A second attempt would fail in the same way.
+    assert sorted((found["attempt"], found["status"]) for found in notes.manifests) == [
+        (1, "failed"),
+        (1, "finished"),
+    ]
+    told = failed(outcome, 2, outcome.folder, "--resume")
+    assert "60000 bytes" in told.what and "send buffer" in told.what
+    assert "send_buffer" in told.advice and "--resume" not in told.advice
+
+
+def test_a_path_that_is_tried_with_such_a_datagram_is_not_what_is_blamed(tmp_path: Path) -> None:
+    with pytest.raises(PreflightError) as refused:
+        carried_out(asked("request_response", 1, size=64, answer=60_000, window=4096), tmp_path)
+    assert "send buffer" in refused.value.what and "window" in refused.value.advice

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 from places import MS, Notes, experiment, namespaces_of, run
 
+from iodyno.analysis.arrivals import messages_per_call
 from iodyno.analysis.dataset import read_dataset
 from iodyno.campaign import meeting
+from iodyno.cli.run import failed
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor
@@ -83,6 +85,26 @@ def test_on_the_machine_itself(tmp_path: Path) -> None:
     carried(
         asked("local", ("unix", "tls"), "request_response", driver="epoll", size=64, answer=20_000), tmp_path
     )
+
+
+def test_a_call_takes_a_batch_and_what_is_discarded_counts(tmp_path: Path) -> None:
+    wanted = asked(
+        "local", ("tcp",), driver="epoll", interface="batch", batch=32, size=1_000, receive="discard"
+    )
+    trial = carried(wanted, tmp_path)["tcp"]
+    jobs = {name: host.manifest["job"] for name, host in trial.hosts.items()}
+    assert all(job["discards"] and job["batch"] == 32 for job in jobs.values())
+    assert messages_per_call(trial).value == 32
+    # Who reads takes what there is.
+    assert not trial.hosts["server"].batches
+
+
+def test_what_cannot_discard_is_refused_with_what_can(tmp_path: Path) -> None:
+    outcome = asyncio.run(run(asked("local", ("tcp", "unix"), receive="discard"), tmp_path / "campaigns"))
+    (entry,) = outcome.failed
+    told = failed(outcome, 1, outcome.folder, "--resume")
+    assert str(entry.reason).startswith("unsupported: ") and "discard" in told.what
+    assert "tcp" in told.advice and "--resume" not in told.advice
 
 
 def test_resumed_sessions_and_every_cipher(tmp_path: Path) -> None:

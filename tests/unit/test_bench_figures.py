@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench import network
-from bench.network_figures import Cell, figures
+from bench.network_figures import SAME, SIZES, Cell, figures
 
 
 def cell(name: str, ours: dict[str, list[float]], peers: dict[str, list[float]], cost: float = 1.0) -> Cell:
@@ -31,6 +31,15 @@ def test_the_best_peer_of_the_cell_is_what_ours_are_held_against() -> None:
     )
     assert (cost["ratio"], cost["bar"], cost["verdict"]) == (0.5, "<= 1", "met")
     assert (best["ratio"], best["least"], best["greatest"], best["verdict"]) == (1.5, 1.4, 1.6, "met")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_ours_of_each_size_make_the_peers_calls_and_others(size: int) -> None:
+    ours = network.bulk(size)
+    assert set(SAME["bulk"]) < set(ours)
+    # A call for each message is not the same as one for many.
+    assert not any("interface" in ours[name] or "receive" in ours[name] for name in SAME["bulk"])
+    assert all(int(str(how["batch"])) * size == network.BATCH_BYTES for how in ours.values())
 
 
 def test_a_figure_that_some_pairs_miss_is_said_to_be_unsure() -> None:

@@ -31,7 +31,8 @@ pub enum Interface {
     ReadWrite,
     /// `sendmsg` and `recvmsg`.
     Message,
-    /// `sendmmsg` and `recvmmsg`, up to `batch` messages a call.
+    /// `sendmmsg` and `recvmmsg`, up to `batch` messages a call; of a stream of bytes, `batch` messages that lie one
+    /// behind the other by one `send`.
     Batch,
     /// `send` with `MSG_ZEROCOPY`; `io_uring`: `SEND_ZC`.
     ZeroCopy,

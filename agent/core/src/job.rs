@@ -221,12 +221,16 @@ pub struct Job {
     /// Which calls move the bytes.
     #[serde(default)]
     pub interface: Interface,
-    /// Messages of one call ([`Interface::Batch`], [`Interface::Segments`]), 1 to [`MAX_BATCH`].
+    /// Messages of one call ([`Interface::Batch`], [`Interface::Segments`]), 1 to [`MAX_BATCH`]; a call of a stream
+    /// of bytes has no more of them than fit into a MiB.
     #[serde(default = "one")]
     pub batch: u32,
     /// Whether the sender says that more follows (`MSG_MORE`), so that the kernel joins small messages.
     #[serde(default)]
     pub cork: bool,
+    /// Whether who receives a stream has the kernel drop the bytes uncopied (`MSG_TRUNC`, over TCP).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub discards: bool,
     /// Which way the payload of a stream goes.
     #[serde(default)]
     pub direction: Direction,
@@ -345,6 +349,7 @@ impl Default for Job {
             interface: Interface::ReadWrite,
             batch: 1,
             cork: false,
+            discards: false,
             direction: Direction::Forward,
             outstanding: 1,
             multiplexed: false,

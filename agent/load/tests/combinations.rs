@@ -40,12 +40,18 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job)> {
             }
             for driver in DRIVERS {
                 for interface in INTERFACES {
+                    // Batches on other transports and of other sizes: `batches.rs`.
+                    let batch = if interface == Interface::Batch { 3 } else { 1 };
+                    if batch > 1 && message != 777 {
+                        continue;
+                    }
                     for direction in DIRECTIONS {
                         for cork in [false, true] {
                             let plain = job(Role::Send, driver, connections, message, 150);
                             let answer_bytes = Bytes(message + 777);
                             let plain = over(transport, plain);
-                            let asked = Job { workload, interface, direction, cork, answer_bytes, ..plain };
+                            let asked =
+                                Job { workload, interface, batch, direction, cork, answer_bytes, ..plain };
                             match supports(&asked) {
                                 Ok(()) => {
                                     let words = (workload, transport, driver, interface, direction);

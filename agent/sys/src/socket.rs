@@ -403,6 +403,17 @@ pub fn receive(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<u
     count(unsafe { libc::recv(socket.as_raw_fd(), scratch.start(), scratch.length(), 0) })
 }
 
+/// Has the kernel drop bytes of a TCP stream uncopied, as many as the scratch would hold at most (`MSG_TRUNC`, tcp(7));
+/// gives how many, 0 at the end of the stream.
+///
+/// # Errors
+/// As [`receive`].
+#[inline]
+pub fn discard(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<usize> {
+    // SAFETY: the kernel writes nothing; were it to, then at most the length of the scratch, which nobody reads.
+    count(unsafe { libc::recv(socket.as_raw_fd(), scratch.start(), scratch.length(), libc::MSG_TRUNC) })
+}
+
 /// Takes bytes into `place`; gives how many, 0 at the end of the stream.
 ///
 /// # Errors
@@ -462,5 +473,29 @@ mod tests {
         let name = congestion_control(socket).unwrap();
         set_congestion_control(socket, &name).unwrap();
         assert_eq!(set_congestion_control(socket, "nosuch").unwrap_err().raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn what_is_discarded_is_gone_and_was_never_copied() {
+        let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let listener = std::net::TcpListener::bind(address).unwrap();
+        let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (near, _) = listener.accept().unwrap();
+        std::io::Write::write_all(&mut far, b"abcdefgh").unwrap();
+        let scratch = ReceiveScratch::new(5).unwrap();
+        let mut taken = 0;
+        while taken < 5 {
+            taken += discard(near.as_fd(), &ReceiveScratch::new(5 - taken).unwrap()).unwrap();
+        }
+        let mut rest = [0; 3];
+        std::io::Read::read_exact(&mut &near, &mut rest).unwrap();
+        assert_eq!(&rest, b"fgh");
+        std::io::Write::write_all(&mut far, b"ijklm").unwrap();
+        assert!(discard(near.as_fd(), &scratch).unwrap() > 0);
+        // SAFETY: the scratch has that many bytes, zero-filled from the start, and nobody writes to it now.
+        let memory = unsafe { std::slice::from_raw_parts(scratch.start().cast::<u8>(), 5) };
+        assert_eq!(memory, [0; 5]);
+        drop(far);
+        while discard(near.as_fd(), &scratch).unwrap() > 0 {}
     }
 }

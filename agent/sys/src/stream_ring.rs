@@ -213,18 +213,20 @@ impl StreamRing {
         self.submit(entry, place, Kind::Send)
     }
 
-    /// Asks for what comes; with `again` and where the kernel can, for everything that comes.
+    /// Asks for what comes; with `again` and where the kernel can, for everything that comes. `discards`: the kernel is
+    /// to drop it uncopied (TCP alone).
     ///
     /// # Errors
     /// As [`StreamRing::send`].
     #[inline]
-    pub fn receive(&mut self, place: usize, again: bool) -> io::Result<()> {
+    pub fn receive(&mut self, place: usize, again: bool, discards: bool) -> io::Result<()> {
         let socket = Fixed(place as u32);
+        let flags = if discards { libc::MSG_TRUNC } else { 0 };
         let entry = if again && self.provided.is_some() {
-            opcode::RecvMulti::new(socket, GROUP).build()
+            opcode::RecvMulti::new(socket, GROUP).flags(flags).build()
         } else {
             let length = u32::try_from(self.scratch.length()).unwrap_or(u32::MAX);
-            opcode::Recv::new(socket, self.scratch.start().cast(), length).build()
+            opcode::Recv::new(socket, self.scratch.start().cast(), length).flags(flags).build()
         };
         self.submit(entry, place, Kind::Receive)
     }
@@ -316,7 +318,7 @@ mod tests {
         let (near, far) = UnixStream::pair().unwrap();
         let mut ring = StreamRing::new(&[near.as_fd(), far.as_fd()], 5_000, 10_000).unwrap();
         for again in [false, true] {
-            ring.receive(1, again).unwrap();
+            ring.receive(1, again, false).unwrap();
             ring.send(0, 3_000, true).unwrap();
             assert_eq!(done(&mut ring), (1, Kind::Receive, Ok(3_000)));
         }
@@ -334,7 +336,7 @@ mod tests {
         }
         let (near, far) = UnixStream::pair().unwrap();
         let mut ring = StreamRing::new(&[near.as_fd()], 100, 100).unwrap();
-        ring.receive(0, true).unwrap();
+        ring.receive(0, true, false).unwrap();
         ring.wait(Some(Nanos(1_000_000))).unwrap();
         assert_eq!(ring.take(), None);
         drop(far);

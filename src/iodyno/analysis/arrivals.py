@@ -58,8 +58,8 @@ def operations(trial: Trial) -> Measured:
 
 
 def messages_per_call(trial: Trial) -> Measured:
-    """Messages that one call of the sender of a stream handed over, on average: in an open loop, those that were due by then."""
-    sender = trial.end("send")
+    """Messages that one call of who writes a stream handed over, on average: a batch; in an open loop, those due by then."""
+    sender = trial.end("receive" if trial.direction == "reverse" else "send")
     if sender is None:
         return missing("the trial has no sender")
     handed = [found for record in sender.measured if (found := sender.batches.get(record.index))]

@@ -68,6 +68,7 @@ def job_of(
         "answer_bytes": settings.get("answer", 1),
         "direction": settings.get("direction", "forward"),
         "cork": settings.get("cork", False) if _writes(role, settings) else False,
+        **({"discards": True} if settings.get("receive") == "discard" else {}),
         "outstanding": settings.get("outstanding", 1),
         "multiplexed": settings.get("multiplexed", False),
         "burst": settings.get("burst", 1),

@@ -24,7 +24,7 @@ from iodyno.campaign.seek import Searched, Seeker
 from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out
 from iodyno.core.decision import Standing, ended
 from iodyno.core.design import Design, PlannedTrial
-from iodyno.core.errors import StoreError, TrialError
+from iodyno.core.errors import CERTAIN, StoreError, TrialError
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt, WarningCode
@@ -372,8 +372,8 @@ class _Campaign:
             if failure is None:
                 return
             await rig.recover(failure)
-            if failure.code == "unsupported":
-                # This machine has not got it a second later, either.
+            if failure.code in CERTAIN:
+                # A second later it fails in the same way.
                 return
 
     async def _attempt(

@@ -176,7 +176,13 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
     await observed.arm(main.rig, outside, start_ns)
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     every = [(flow, host) for flow in flows for host in flow.account.hosts]
-    results = await together(_result(flow, host, left_ns) for flow, host in every)
+    try:
+        results = await together(_result(flow, host, left_ns) for flow, host in every)
+    except TrialError as error:
+        if error.code == "stalled":
+            for flow in flows:
+                _check_room(flow.rig, flow.account)
+        raise
     for (flow, host), result in zip(every, results, strict=True):
         flow.account.hosts[host]["result"] = result and _content(result)
     for flow, clocks in zip(flows, before, strict=True):
@@ -389,6 +395,7 @@ def _check_connections(rig: Rig, account: Account) -> None:
             )
         scripted = rig.experiment.workload.script is not None
         if facts["job"]["transport"] == "udp" and not result["operations"] and facts["role"] != "idle":
+            _check_room(rig, account)
             raise rig.sessions[host].failure(
                 "nothing_arrived",
                 "nothing came over any of the connections: all of it was lost",
@@ -405,6 +412,26 @@ def _check_connections(rig: Rig, account: Account) -> None:
                 WarningCode.FOREIGN_CONNECTION,
                 f"{foreign} connections that did not show the trial's token were turned away",
                 f"host {host}",
+            )
+
+
+def _check_room(rig: Rig, account: Account) -> None:
+    """That the send buffers of datagrams that did not arrive have room for one of them.
+
+    The kernel counts the fragments of a datagram against the buffer before it sends the first, and refuses one that is
+    too long for it each time (`ENOBUFS`, `__ip_append_data` in Linux's net/ipv4/ip_output.c).
+    """
+    for host, facts in account.hosts.items():
+        answers = rig.experiment.workload.kind != "stream" and facts["role"] == "receive"
+        length = facts["job"]["answer_bytes" if answers else "message_bytes"]
+        room = facts["ready"]["socket"].get("send_buffer_bytes")
+        sends = answers or facts["role"] == "send"
+        if sends and facts["job"]["transport"] == "udp" and room is not None and length > room:
+            raise rig.sessions[host].failure(
+                "job",
+                f"no datagram of {length} bytes was sent: the send buffer has {room} bytes, and the kernel refuses what"
+                " is too long for it",
+                f"raise send_buffer or window to {length} bytes or more, or send shorter datagrams",
             )
 
 

@@ -22,7 +22,7 @@ from iodyno.cli.prove import strategy
 from iodyno.cli.seek import seeker
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.design import Design
-from iodyno.core.errors import Interrupted, StoreError, TrialError
+from iodyno.core.errors import CERTAIN, Interrupted, StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.designs.duration import estimate
 from iodyno.formats.experiment_file import read_experiment
@@ -165,14 +165,14 @@ def command(
 
 
 def failed(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> TrialError:
-    """The error of a campaign of which trials failed, of so many: what to try is to go on, or, where the first of them asked
-    for what this machine has not got, to take what its agent names.
+    """The error of a campaign of which trials failed, of so many: what to try is to go on, or, where the first of them would
+    fail again in the same way, what its failure names.
     """
     first = outcome.failed[0]
     where = folder / (first.folder or "")
     text = f"{len(outcome.failed)} of {due} trials failed, the first of them: {first.reason}"
     advice = again
-    if str(first.reason).startswith("unsupported:"):
+    if str(first.reason).partition(":")[0] in CERTAIN:
         try:
             told = json.loads((where / MANIFEST).read_text(encoding="utf-8"))["reason"]["advice"]
         except (OSError, ValueError, KeyError, TypeError):

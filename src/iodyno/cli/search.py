@@ -45,7 +45,7 @@ def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
               help="End when the 95 % interval is narrower than this share of the rate.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(0.1, 3600), default=1, show_default=True,
               help="Measured time of each trial.")  # fmt: skip
-@click.option("--within", type=click.FloatRange(1, 86_400), default=120, show_default=True,
+@click.option("--within", type=click.FloatRange(1, 86_400), default=75, show_default=True,
               help="End after so many seconds at the latest.")  # fmt: skip
 @right_now.common
 def command(

@@ -24,6 +24,9 @@ from iodyno.formats.experiment_file import experiment_text, parse_experiment
 @level(STREAM, "--receive-low-water", "receive_low_water")
 @level(STREAM, "--transport", "transport", "tcp")
 @level(STREAM, "--driver", "driver", "threads")
+@level(STREAM, "--interface", "interface")
+@level(STREAM, "--batch", "batch")
+@level(STREAM, "--receive", "receive")
 @click.option("--nagle/--no-nagle", default=True, show_default=True, help="Nagle's algorithm.")
 @level(STREAM, "--congestion-control", "congestion_control")
 @level(STREAM, "--link-rate", "link_rate")
@@ -57,6 +60,7 @@ def command(
       iodyno tcp --connections 32 --size 1KiB --driver epoll --no-nagle --repeat 5
       iodyno tcp --receive-buffer 16KiB --prove
       iodyno tcp --transport unix --connections 4
+      iodyno tcp --size 1KiB --interface batch --receive discard
       iodyno tcp --to ssh:me@server --connections 8 --window 256k --json
     """
     written = {name: value for name, value in levels.items() if value is not None}

@@ -62,6 +62,12 @@ class TrialError(IodynoError):
         self.code = code
 
 
+CERTAIN = frozenset({"unsupported", "job"})
+"""Codes of failures that come again however often the trial is made: it asks for what the host has not got, or for what
+cannot be. `unsupported` and `job` are the agent's own words for them (`agent/core/src/message.rs`).
+"""
+
+
 class StoreError(IodynoError):
     """Results cannot be written or read."""
 

@@ -52,7 +52,7 @@ _CONNECTIONS = (
     Parameter(
         "interface",
         "word",
-        "Which calls move the bytes: send and recv, sendmsg and recvmsg, many messages a call, MSG_ZEROCOPY,"
+        "Which calls move the bytes: send and recv, sendmsg and recvmsg, `batch` messages a call, MSG_ZEROCOPY,"
         " sendfile, splice, or UDP segmentation offload.",
         words=("read_write", "message", "batch", "zero_copy", "sendfile", "splice", "segments"),
         default="read_write",
@@ -182,6 +182,12 @@ STREAM = Workload(
             "Which way the payload goes: from the sender, to it, or both ways at once.",
             words=("forward", "reverse", "both"),
             default="forward",
+        ),
+        Parameter(
+            "receive",
+            "word",
+            "What the receiver does with what comes: copies it out of the kernel, or has it dropped there (MSG_TRUNC, tcp).",
+            words=("read", "discard"),
         ),
         Parameter(
             "cork", "switch", "Say that more follows, so that the kernel joins small messages (MSG_MORE)."

@@ -83,6 +83,7 @@ pub(crate) fn supports(job: &Job) -> Result<(), LoadError> {
             "take read_write, message, batch or segments",
         ),
         (job.direction != plain.direction, "direction", missing, "take forward"),
+        (job.discards, "discards", "each datagram shows the trial's token", "leave it away"),
         (job.cork, "cork", "datagrams are not joined by the sender's kernel", "take segments"),
         (
             job.socket.congestion_control.is_some(),

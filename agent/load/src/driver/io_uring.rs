@@ -41,6 +41,8 @@ struct Manner {
     zero_copy: bool,
     /// Receives are multishot.
     again: bool,
+    /// What is received is dropped uncopied.
+    discards: bool,
 }
 
 /// One connection on a ring.
@@ -130,7 +132,7 @@ impl Link for RingLink<'_> {
         }
         self.failure()?;
         if !self.receiving.replace(true) {
-            self.ring.borrow_mut().receive(self.place, self.manner.again)?;
+            self.ring.borrow_mut().receive(self.place, self.manner.again, self.manner.discards)?;
         }
         Err(RingLink::would_wait())
     }
@@ -179,6 +181,7 @@ pub(super) fn drive<A: Activity>(shared: &Shared, number: usize, make: impl Fn(u
         zero_copy: job.interface == Interface::ZeroCopy,
         // One that pauses must leave in the kernel what it does not read.
         again: !job.plays_application(),
+        discards: job.discards,
     };
     let slots: Vec<Slot<'_, A>> = shared
         .share_of(number)

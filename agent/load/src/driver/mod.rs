@@ -39,7 +39,9 @@ pub(crate) fn work(shared: &Shared, number: usize) {
         (_, transport) if transport.is_datagram() => crate::datagram::work(shared, number),
         (Workload::ConnectRequestResponse, _) => connect::drive(shared, number),
         (_, Transport::Tcp | Transport::Unix | Transport::Vsock)
-            if job.interface == Interface::ReadWrite && !job.cork =>
+            if matches!(job.interface, Interface::ReadWrite | Interface::Batch)
+                && !job.cork
+                && !job.discards =>
         {
             carry(shared, number, |at| Plain(shared.sockets[at].as_fd()));
         }

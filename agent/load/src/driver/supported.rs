@@ -29,6 +29,7 @@ const ROWS: &[Row] = &[
         interfaces: &[
             Interface::ReadWrite,
             Interface::Message,
+            Interface::Batch,
             Interface::ZeroCopy,
             Interface::Sendfile,
             Interface::Splice,
@@ -39,13 +40,19 @@ const ROWS: &[Row] = &[
         workloads: &[Workload::Stream],
         transports: &[Transport::Unix],
         drivers: READINESS,
-        interfaces: &[Interface::ReadWrite, Interface::Message, Interface::Sendfile, Interface::Splice],
+        interfaces: &[
+            Interface::ReadWrite,
+            Interface::Message,
+            Interface::Batch,
+            Interface::Sendfile,
+            Interface::Splice,
+        ],
     },
     Row {
         workloads: &[Workload::Stream],
         transports: &[Transport::Vsock],
         drivers: READINESS,
-        interfaces: &[Interface::ReadWrite, Interface::Message],
+        interfaces: &[Interface::ReadWrite, Interface::Message, Interface::Batch],
     },
     Row {
         workloads: &[Workload::RequestResponse],
@@ -66,6 +73,12 @@ const ROWS: &[Row] = &[
         interfaces: &[Interface::ReadWrite],
     },
     Row {
+        workloads: &[Workload::Stream],
+        transports: SOCKETS,
+        drivers: &[Driver::IoUring],
+        interfaces: &[Interface::Batch],
+    },
+    Row {
         workloads: &[Workload::ConnectRequestResponse],
         transports: &[Transport::Tcp, Transport::Unix, Transport::Vsock, Transport::Tls],
         drivers: READINESS,
@@ -77,6 +90,13 @@ const ROWS: &[Row] = &[
         transports: &[Transport::Tls],
         drivers: READINESS,
         interfaces: &[Interface::ReadWrite],
+    },
+    // Several messages fill its records.
+    Row {
+        workloads: &[Workload::Stream],
+        transports: &[Transport::Tls],
+        drivers: READINESS,
+        interfaces: &[Interface::Batch],
     },
     Row {
         workloads: &[Workload::Stream],
@@ -188,12 +208,25 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
         && !(stream
             && matches!(
                 job.interface,
-                Interface::ReadWrite | Interface::Message | Interface::ZeroCopy | Interface::Splice
+                Interface::ReadWrite
+                    | Interface::Message
+                    | Interface::Batch
+                    | Interface::ZeroCopy
+                    | Interface::Splice
             ))
     {
         let advice =
-            "cork a stream by read_write, message, zero_copy or splice; the end of a request must not wait";
+            "cork a stream by read_write, message, batch, zero_copy or splice; the end of a request must not wait";
         return Err(refusal("cork", "corking", advice));
+    }
+    if stream && job.interface == Interface::Batch && (job.plays_application() || job.burst > 1) {
+        let advice =
+            "take read_write, or leave compute, think, serialised and burst away: they are for one message";
+        return Err(refusal("interface", "batches of messages and an application or bursts", advice));
+    }
+    if job.discards && !(stream && job.transport == Transport::Tcp) {
+        let advice = "leave it away, or take a stream over tcp: elsewhere the kernel drops nothing uncopied";
+        return Err(refusal("discards", "discarding what comes", advice));
     }
     if job.socket.receive_low_water_bytes.is_some() && !(stream && job.transport == Transport::Tcp) {
         let advice = "leave it away, or take a stream over tcp; a reader of requests must not wait for more";

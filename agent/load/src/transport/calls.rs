@@ -68,6 +68,7 @@ pub(crate) struct Calls<'a> {
     socket: BorrowedFd<'a>,
     sending: Sending<'a>,
     by_message: bool,
+    discards: bool,
     more: bool,
     blocks: bool,
 }
@@ -96,6 +97,7 @@ impl<'a> Calls<'a> {
             socket: shared.sockets[connection].as_fd(),
             sending,
             by_message: job.interface == Interface::Message,
+            discards: job.discards,
             more: job.cork,
             blocks: job.driver == Driver::Threads,
         }
@@ -160,6 +162,9 @@ impl Link for Calls<'_> {
 
     #[inline]
     fn receive(&self, scratch: &ReceiveScratch) -> io::Result<usize> {
+        if self.discards {
+            return socket::discard(self.socket, scratch);
+        }
         if self.by_message {
             return stream_calls::receive_message(self.socket, scratch);
         }

@@ -34,6 +34,8 @@ pub(crate) struct Worker<'a> {
     shared: &'a Shared,
     number: usize,
     recorder: &'a Recorder,
+    /// Messages of one call, where a call may take several.
+    batches: Option<&'a Recorder>,
     scratch: &'a ReceiveScratch,
     clock: OperationClock,
     alarm: Alarm,
@@ -58,6 +60,7 @@ impl<'a> Worker<'a> {
             shared,
             number,
             recorder: shared.counters.recorder(number),
+            batches: shared.counters.batches(number),
             scratch: shared.scratch(number),
             clock: OperationClock::new(),
             alarm: Alarm::new(shared.may_spin()),
@@ -188,6 +191,14 @@ impl<'a> Worker<'a> {
     #[inline]
     pub(crate) fn completed_together(&self, begun: u64, operations: u64) {
         self.recorder.record_times(self.now.saturating_sub(begun), operations);
+    }
+
+    /// Counts a call that begins so many messages.
+    #[inline]
+    pub(crate) fn handed_over(&self, messages: u32) {
+        if let Some(batches) = self.batches {
+            batches.record(u64::from(messages));
+        }
     }
 
     /// The first bytes moved: the start is over, and with it the need to run before everybody else.

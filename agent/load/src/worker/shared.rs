@@ -145,8 +145,10 @@ impl Shared {
         }
         let on_a_ring = job.driver == Driver::Rings
             || job.transport.is_datagram() && job.driver == Driver::IoUring && datagram::is_server(job);
-        let joins = most_joined(job) > 1;
-        if matches!(job.interface, Interface::Batch | Interface::Segments) || on_a_ring || joins {
+        let takes_several = job.transport.is_datagram()
+            && matches!(job.interface, Interface::Batch | Interface::Segments)
+            || on_a_ring;
+        if takes_several || most_joined(job) > 1 {
             counters = counters.with_batches(workers);
         }
         Ok(Shared {

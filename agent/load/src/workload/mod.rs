@@ -13,7 +13,7 @@ pub(crate) mod stream;
 
 use std::io;
 
-use iodyno_core::job::{Direction, Job, Role, Workload};
+use iodyno_core::job::{Direction, Interface, Job, Role, Workload};
 use iodyno_sys::epoll::Interest;
 use iodyno_sys::errno;
 
@@ -75,8 +75,20 @@ const MOST_JOINED: u64 = 64;
 /// chosen: most bytes that are joined: beyond, a call costs little beside its bytes.
 const JOINED_BYTES: u64 = 64 << 10;
 
-/// Messages of a sender's stream that one of its calls may hand over when all are due; 1: they stay apart.
+/// Whether this end writes a stream of bytes several messages a call, because the job asks for that.
+pub(crate) fn writes_batches(job: &Job) -> bool {
+    job.workload == Workload::Stream
+        && job.interface == Interface::Batch
+        && !job.transport.is_datagram()
+        && job.writes_stream()
+}
+
+/// Messages of a stream that one call of who writes it may hand over: when all are due, or because the job asks for
+/// batches; 1: they stay apart.
 pub(crate) fn most_joined(job: &Job) -> u32 {
+    if writes_batches(job) {
+        return (LONGEST_CALL_BYTES / job.message_bytes.0.max(1)).clamp(1, u64::from(job.batch)) as u32;
+    }
     let alone = job.arrivals.is_none()
         || job.role != Role::Send
         || job.workload != Workload::Stream

@@ -7,12 +7,12 @@ use iodyno_core::job::Job;
 use iodyno_sys::epoll::Interest;
 
 use super::lengths::Lengths;
-use super::{most_joined, refused, Activity, Step};
+use super::{most_joined, refused, writes_batches, Activity, Step};
 use crate::transport::Link;
 use crate::worker::counters::Cell;
 use crate::worker::Worker;
 
-/// chosen: a message from this size on is a turn of its own. Measured, 64 KiB x 32 between two CPUs against
+/// chosen: a call with so many bytes or more is a turn of its own. Measured, 64 KiB x 32 between two CPUs against
 /// iperf3: 1.0 to 1.2 with the connections taking turns, 0.6 when each goes on until its socket is full, because
 /// megabytes in 32 socket buffers do not stay in the cache between the sender's copy and the receiver's.
 const LARGE_BYTES: u64 = 64 << 10;
@@ -31,8 +31,8 @@ const VISIT_READS: u32 = 2;
 /// The sending end.
 pub(crate) struct Transmit {
     lengths: Lengths,
-    /// The greatest of them.
-    message_bytes: u64,
+    /// What a call hands over at most: the greatest message, or a batch of them.
+    call_bytes: u64,
     /// Bytes of the message in hand that the kernel has not accepted.
     left: u64,
     /// When its first byte was first offered.
@@ -41,6 +41,8 @@ pub(crate) struct Transmit {
     joined: VecDeque<u64>,
     joined_bytes: u64,
     most_joined: u32,
+    /// Messages that each call begins where nobody says how many are due.
+    batch: u32,
     /// Whether another activity receives on the same connection: its bytes are those that count there.
     beside: bool,
 }
@@ -50,14 +52,16 @@ impl Transmit {
     pub(crate) fn of(job: &Job, connection: usize) -> Self {
         let lengths = Lengths::of(job, connection);
         let most_joined = most_joined(job);
+        let batch = if writes_batches(job) && job.arrivals.is_none() { most_joined } else { 1 };
         Transmit {
             lengths,
-            message_bytes: job.message_bytes.0,
+            call_bytes: job.message_bytes.0 * u64::from(batch),
             left: 0,
             begun: 0,
             joined: VecDeque::with_capacity(most_joined as usize),
             joined_bytes: 0,
             most_joined,
+            batch,
             beside: false,
         }
     }
@@ -69,19 +73,28 @@ impl Transmit {
 }
 
 impl Transmit {
-    /// The kernel took so many bytes of what is in hand.
+    /// The kernel took so many bytes of what is in hand: the messages that are whole now end together.
     #[inline]
     fn take_off(&mut self, mut bytes: u64, worker: &Worker<'_>, cell: &Cell) {
+        let mut whole = 0;
         while bytes >= self.left {
             bytes -= self.left;
-            worker.completed(cell, self.begun);
+            whole += 1;
             let Some(next) = self.joined.pop_front() else {
-                self.left = 0;
-                return;
+                (self.left, bytes) = (0, 0);
+                break;
             };
             (self.left, self.joined_bytes) = (next, self.joined_bytes - next);
         }
         self.left -= bytes;
+        match whole {
+            0 => {}
+            1 => worker.completed(cell, self.begun),
+            _ => {
+                cell.add_operations(whole);
+                worker.completed_together(self.begun, whole);
+            }
+        }
     }
 }
 
@@ -107,23 +120,27 @@ impl Activity for Transmit {
     }
 
     fn calls_per_visit(&self, connections: usize) -> u32 {
-        if self.message_bytes >= LARGE_BYTES {
+        if self.call_bytes >= LARGE_BYTES {
             return 1;
         }
         let bytes = (ROUND_BYTES / connections.max(1) as u64).clamp(LEAST_VISIT_BYTES, VISIT_BYTES);
-        (bytes / self.message_bytes).min(MOST_CALLS) as u32
+        (bytes / self.call_bytes).min(MOST_CALLS) as u32
     }
 
     #[inline]
     fn gives_way(&self) -> bool {
-        self.left == 0 && self.message_bytes >= LARGE_BYTES
+        self.left == 0 && self.call_bytes >= LARGE_BYTES
     }
 
     #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         if self.left == 0 {
-            self.left = self.lengths.next();
-            self.begun = worker.now;
+            if self.batch > 1 {
+                self.join(self.batch, worker.now);
+                worker.handed_over(self.batch);
+            } else {
+                (self.left, self.begun) = (self.lengths.next(), worker.now);
+            }
         }
         let source = worker.source();
         let offered = &source[..source.len().min((self.left + self.joined_bytes) as usize)];

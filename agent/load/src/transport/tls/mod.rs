@@ -30,7 +30,7 @@ use record::{Opener, Sealer};
 use super::Link;
 use crate::cancel::Cancel;
 use crate::error::LoadError;
-use crate::workload::LONGEST_CALL_BYTES;
+use crate::workload::{most_joined, LONGEST_CALL_BYTES};
 
 /// How long one wait for the other end lasts, so that a cancelled job is noticed.
 const LOOK: Nanos = Nanos(20_000_000);
@@ -122,7 +122,7 @@ impl Terms {
         // The sizes of a script's messages are its own.
         let longest = match job.script {
             Some(_) => LONGEST_CALL_BYTES,
-            None => job.message_bytes.0.max(job.answer_bytes.0),
+            None => (job.message_bytes.0 * u64::from(most_joined(job))).max(job.answer_bytes.0),
         } as usize;
         Ok(Terms { identity: Arc::new(identity), connects: job.role == Role::Send, longest })
     }

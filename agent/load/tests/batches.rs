@@ -1,0 +1,139 @@
+//! Streams of bytes of which one call hands several messages over, and receivers that have the kernel drop what comes.
+
+mod pair;
+
+use iodyno_core::arrivals::Sizes;
+use iodyno_core::histogram::Snapshot;
+use iodyno_core::job::{Direction, Driver, Interface, Job, Role, SocketOptions, Transport};
+use iodyno_core::units::Bytes;
+use iodyno_load::{supports, Totals};
+use pair::{both_moved, check_consistent, drivers, job, over, run_until};
+
+const MESSAGE: u64 = 1_000;
+
+fn batches_of(batch: u32, transport: Transport, driver: Driver, message: u64) -> Job {
+    let plain = over(transport, job(Role::Send, driver, 3, message, 100));
+    Job { interface: Interface::Batch, batch, ..plain }
+}
+
+/// Calls that began messages, and how many these were.
+fn calls(totals: &Totals) -> (u64, u64) {
+    let found = totals.batch.as_ref().unwrap().since(&Snapshot::default());
+    (found.count, found.sum_ns)
+}
+
+/// Every call began so many messages, each of which counts when it is whole, and what the one end sent, the other got.
+fn whole(case: &str, sender: &Job, together: u64) {
+    let receiver = Job { role: Role::Receive, ..sender.clone() };
+    let (sent, received) = run_until(sender, &receiver, both_moved);
+    let (sent, received) = (&sent.totals, &received.totals);
+    for totals in [sent, received] {
+        check_consistent(totals, 3);
+        assert_eq!(totals.connections_lost, 0, "{case}: {:?}", totals.lost_reason);
+    }
+    assert_eq!(sent.connection_bytes, received.connection_bytes, "{case}");
+    let writes = if sender.direction == Direction::Reverse { received } else { sent };
+    let (count, begun) = calls(writes);
+    assert!(count > 0, "{case}");
+    assert_eq!(begun, count * together, "{case}");
+    // What was begun and is not whole is less than a batch of each connection; what moved of it less than a message.
+    assert!(writes.operations <= begun && begun < writes.operations + 3 * (together + 1), "{case}");
+    let message = sender.message_bytes.0;
+    let beyond = writes.bytes - writes.operations * message;
+    assert!(beyond < 3 * message, "{case}: {beyond} bytes beside whole messages");
+}
+
+#[test]
+fn each_message_of_a_call_counts_on_every_transport() {
+    for driver in drivers() {
+        for transport in [Transport::Tcp, Transport::Unix, Transport::Tls, Transport::Vsock] {
+            let sender = batches_of(16, transport, driver, MESSAGE);
+            match supports(&sender) {
+                Ok(()) => whole(&format!("{driver:?} {transport:?}"), &sender, 16),
+                Err(refused) => {
+                    let expected = transport == Transport::Vsock
+                        || transport == Transport::Tls && driver == Driver::IoUring;
+                    assert!(expected, "{driver:?} {transport:?}: {refused}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_that_the_kernel_takes_in_parts_completes_what_is_whole() {
+    for driver in drivers() {
+        let sender = Job {
+            // What the kernel makes of it, some 9 KB, holds a part of a batch of 64 000 bytes.
+            socket: SocketOptions { send_buffer_bytes: Some(Bytes(4_608)), ..SocketOptions::default() },
+            ..batches_of(64, Transport::Tcp, driver, MESSAGE)
+        };
+        whole(&format!("{driver:?}"), &sender, 64);
+    }
+}
+
+#[test]
+fn long_messages_come_fewer_a_call_and_the_other_end_writes_batches_too() {
+    for driver in drivers() {
+        let long = batches_of(64, Transport::Tcp, driver, 400_000);
+        whole(&format!("{driver:?}, two in a MiB"), &long, 2);
+        let back = Job { direction: Direction::Reverse, ..batches_of(8, Transport::Tcp, driver, MESSAGE) };
+        whole(&format!("{driver:?}, reverse"), &back, 8);
+    }
+}
+
+#[test]
+fn drawn_sizes_keep_their_order_within_calls_and_beyond() {
+    for driver in drivers() {
+        let sender = Job {
+            connections: 1,
+            message_sizes: Some(Sizes::Trace { sizes_bytes: [1, 1_000, 7].map(Bytes).to_vec() }),
+            ..batches_of(64, Transport::Tcp, driver, MESSAGE)
+        };
+        let receiver = Job { role: Role::Receive, ..sender.clone() };
+        let (sent, received) = run_until(&sender, &receiver, both_moved);
+        let operations = sent.totals.operations;
+        let whole = operations / 3 * 1_008 + [0, 1, 1_001][(operations % 3) as usize];
+        // The stop may have cut the last call off within a message.
+        let moved = sent.totals.bytes;
+        assert!((whole..whole + 1_000).contains(&moved), "{driver:?}: {moved} of {whole}");
+        assert_eq!(moved, received.totals.bytes, "{driver:?}");
+    }
+}
+
+#[test]
+fn what_is_discarded_is_counted_as_what_is_read() {
+    for driver in drivers() {
+        for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+            let sender = Job { direction, discards: true, ..job(Role::Send, driver, 3, 20_001, 100) };
+            let receiver = Job { role: Role::Receive, ..sender.clone() };
+            let (sent, received) = run_until(&sender, &receiver, both_moved);
+            let (sent, received) = (&sent.totals, &received.totals);
+            let case = format!("{driver:?} {direction:?}");
+            for totals in [sent, received] {
+                check_consistent(totals, 3);
+                assert_eq!(totals.connections_lost, 0, "{case}: {:?}", totals.lost_reason);
+            }
+            if direction == Direction::Both {
+                let ends = [(sent.sent_bytes, received.bytes), (received.sent_bytes, sent.bytes)];
+                ends.iter().for_each(|(from, to)| assert_eq!(from, to, "{case}"));
+            } else {
+                assert_eq!(sent.connection_bytes, received.connection_bytes, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_would_not_be_one_call_or_not_discarded_is_refused() {
+    let batches = batches_of(4, Transport::Tcp, Driver::Threads, MESSAGE);
+    let bursts = supports(&Job { burst: 2, ..batches.clone() }).unwrap_err();
+    assert_eq!(bursts.place, "interface");
+    let works = supports(&Job { serialised: true, ..batches }).unwrap_err();
+    assert!(works.place == "interface" && works.advice.contains("read_write"), "{works}");
+    for transport in [Transport::Unix, Transport::Tls, Transport::Udp] {
+        let receiver = Job { discards: true, ..job(Role::Receive, Driver::Threads, 1, MESSAGE, 100) };
+        let refused = supports(&Job { transport, ..receiver }).unwrap_err();
+        assert_eq!(refused.place, "discards", "{transport:?}: {refused}");
+    }
+}

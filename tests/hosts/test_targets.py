@@ -63,7 +63,7 @@ def ready(program: AgentProgram, path: object, size: int = MIB, **more: bool) ->
     return asyncio.run(asked())
 
 
-def over_ssh(place: SshPlace, target: Path, **workload: Any) -> dict[str, Any]:
+def over_ssh(place: SshPlace, target: Path) -> dict[str, Any]:
     return {
         "name": "far",
         "hosts": {"client": {"access": "ssh", **place.options}},
@@ -72,7 +72,6 @@ def over_ssh(place: SshPlace, target: Path, **workload: Any) -> dict[str, Any]:
             "on": "client",
             "target": str(target),
             "working_set": "4MiB",
-            **workload,
         },
         "design": {"replicates": 1},
         "windows": {"warm_up": "0s", "measured": "300ms", "interval": "100ms"},
@@ -84,32 +83,36 @@ def over_ssh(place: SshPlace, target: Path, **workload: Any) -> dict[str, Any]:
 @pytest.mark.root
 @needs_sshd
 def test_a_file_of_a_host_over_ssh_is_laid_out_there_used_again_and_removed(
-    place: SshPlace, tmp_path: Path
+    place: SshPlace, program: AgentProgram, tmp_path: Path
 ) -> None:
     target = place.home / "work.dat"
 
-    def measured(**more: Any) -> dict[str, Any]:
-        experiment = parse_experiment(experiment_text(over_ssh(place, target)), environment={})
-        outcome = asyncio.run(run(experiment, tmp_path, **more))
-        (trial,) = read_dataset(outcome.folder).trials
-        assert trial.finished, trial.reason
-        header = json.loads((outcome.folder / "campaign.json").read_text())
-        (known,) = header["targets"].items()
-        assert known[0] == f"client:{target}"
-        # What lies under it is known as it is on the lab's machine.
-        assert trial.manifest["targets"]["client"]["file_system"] == known[1]["file_system"]
-        return dict(known[1])
+    def kept(asked: Wanted) -> Ready:
+        async def there() -> Ready:
+            async with keeper_of(SshAccess("client", place.options), program) as keeper:
+                return await keeper.make_ready(asked)
 
-    assert measured()["action"] == "made"
+        return asyncio.run(there())
+
+    told = kept(Wanted(str(target), 4 * MIB))
+    assert told.action == "made"
     stamp = stamp_of(target)
     assert stamp is not None and (stamp["size_bytes"], stamp["state"]) == (4 * MIB, "complete")
-    assert measured(remove_targets=True)["action"] == "reused"
+    experiment = parse_experiment(experiment_text(over_ssh(place, target)), environment={})
+    outcome = asyncio.run(run(experiment, tmp_path, program=program, remove_targets=True))
+    (trial,) = read_dataset(outcome.folder).trials
+    assert trial.finished, trial.reason
+    header = json.loads((outcome.folder / "campaign.json").read_text())
+    ((where, known),) = header["targets"].items()
+    assert (where, known["action"]) == (f"client:{target}", "reused")
+    # What lies under it is known as it is on the lab's machine.
+    found = trial.manifest["targets"]["client"]
+    assert (found["file_system"], found["device"]) == (told.file_system, told.device)
     assert not target.exists()
     # What somebody else has there is neither written nor removed.
     target.write_bytes(b"a letter" * MIB)
-    experiment = parse_experiment(experiment_text(over_ssh(place, target, read="0%")), environment={})
     with pytest.raises(PreflightError, match="holds bytes that iodyno did not write") as refused:
-        asyncio.run(run(experiment, tmp_path, remove_targets=True))
+        kept(Wanted(str(target), 4 * MIB, writes=True))
     assert refused.value.where == f"client: {target}" and "--destroy" in refused.value.advice
     assert target.read_bytes() == b"a letter" * MIB
     target.unlink()

@@ -220,3 +220,23 @@ def test_of_a_volume_a_device_that_did_nothing_is_idle_and_not_unseen(operations
     else:
         assert not size.values and size.missing == "the device did nothing"
     assert not [text for text in of_trial(trial).unseen if "device" in text]
+
+
+@pytest.mark.parametrize(
+    ("at_work", "in_lock", "share"), [(5, 0, 0.0), (4, 0, None), (6, 3, None), (7, 3, 0.3)]
+)
+def test_few_looks_tell_that_none_waits_for_a_lock_and_no_share(
+    at_work: int, in_lock: int, share: float | None
+) -> None:
+    trial = machine()
+    host = trial.hosts["client-1"]
+    host = replace(host, manifest={**host.manifest, "ready": {"workers": 2}})
+    trial = replace(trial, hosts={"client-1": host}, clients={**trial.clients, "client-1": host})
+    looks = {("waits.threads", "role=generator,at=work"): at_work}
+    looks[("waits.threads", "role=generator,at=lock")] = in_lock
+    trial.hosts["client-1"].readings["waits"] = {n: reading(looks) for n in range(INTERVALS)}
+    view = View.of(trial, ALONE)
+    assert view is not None
+    found = storage_signals.in_lock(view)
+    assert set(found.values.values()) == (set() if share is None else {share})
+    assert share is not None or "looks at threads" in str(found.missing)

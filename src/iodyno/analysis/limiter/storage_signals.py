@@ -17,6 +17,9 @@ from iodyno.core.volume import CLIENT_DAEMON, GENERATOR, ROLES, SERVER
 _LOOKS_LEAST = 40
 """Threads looked at from which on shares of where they were count (chosen: a share is then known to 0.16 at worst)."""
 
+_NONE_LEAST = 20
+"""Threads looked at from which on that none was there counts (chosen: with a share of 0.2 the chance of it is 0.8^20 = 1 %)."""
+
 
 def _of_device(view: View, metric: str) -> Signal:
     label = devices.device_of(view.trial, view.host)
@@ -271,8 +274,9 @@ def in_lock(view: View) -> Signal:
             if role == f"role={GENERATOR}":
                 found[""] += count
                 found["lock"] += count if at == "lock" else 0
-    if found[""] < _LOOKS_LEAST:
-        why = f"{found['']:.0f} threads were looked at" if found[""] else view.host.why_missing("waits")
+    if found[""] < (_LOOKS_LEAST if found["lock"] else _NONE_LEAST):
+        few = f"{found['']:.0f} looks at threads tell no share of them: take a longer window"
+        why = few if found[""] else view.host.why_missing("waits")
         return absent("waits", why)
     share = found["lock"] / found[""]
     return Signal({record.index: share for record in view.host.measured}, "1", "waits")

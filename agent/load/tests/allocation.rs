@@ -45,7 +45,7 @@ fn the_load_allocates_nothing() {
                 if transport == Transport::Udp && [sending, receiving].contains(&Driver::IoUring) {
                     continue;
                 }
-                let of = |role, driver| Job { transport, workload, ..job(role, driver, 20, 3_000, 400) };
+                let of = |role, driver| Job { transport, workload, ..job(role, driver, 20, 3_000, 200) };
                 let (mut sender, mut receiver) = (of(Role::Send, sending), of(Role::Receive, receiving));
                 (sender.answer_bytes, receiver.answer_bytes) = (Bytes(100), Bytes(100));
                 if application {
@@ -67,9 +67,9 @@ fn allocates_nothing(sender: &Job, receiver: &Job) -> bool {
     // From before the first operation to the stop of the load; this thread sleeps meanwhile.
     clock::sleep_until(start.minus(Nanos(10 * MS))).unwrap();
     let before = ALLOCATIONS.load(SeqCst);
-    clock::sleep_until(start.plus(Nanos(370 * MS))).unwrap();
+    clock::sleep_until(start.plus(Nanos(180 * MS))).unwrap();
     let allocated = ALLOCATIONS.load(SeqCst) - before;
-    let in_time = clock::monotonic() < start.plus(Nanos(400 * MS));
+    let in_time = clock::monotonic() < start.plus(Nanos(200 * MS));
     assert!(!in_time || allocated == 0, "{allocated} allocations");
     assert!(sending.join().totals.operations > 0);
     assert!(receiving.join().totals.operations > 0);

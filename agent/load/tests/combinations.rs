@@ -27,6 +27,8 @@ const INTERFACES: [Interface; 7] = [
     Interface::Splice,
     Interface::Segments,
 ];
+/// Long enough on a quiet machine; on a busy one `run_until` takes longer ones.
+const LOAD_MS: u64 = 25;
 const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::Reverse, Direction::Both];
 
 /// Every job of a sender that can be made, with its name.
@@ -47,7 +49,7 @@ fn jobs(connections: u32, message: u64) -> Vec<(String, Job)> {
                     }
                     for direction in DIRECTIONS {
                         for cork in [false, true] {
-                            let plain = job(Role::Send, driver, connections, message, 150);
+                            let plain = job(Role::Send, driver, connections, message, LOAD_MS);
                             let answer_bytes = Bytes(message + 777);
                             let plain = over(transport, plain);
                             let asked =
@@ -116,9 +118,12 @@ fn every_combination_carries_every_byte() {
 fn two_ends_may_use_different_drivers_and_interfaces() {
     for (near, far) in [(Driver::Threads, Driver::Epoll), (Driver::Epoll, Driver::Threads)] {
         for direction in DIRECTIONS {
-            let sender = Job { direction, ..job(Role::Send, near, 4, 30_000, 150) };
-            let receiver =
-                Job { direction, interface: Interface::Message, ..job(Role::Receive, far, 4, 30_000, 150) };
+            let sender = Job { direction, ..job(Role::Send, near, 4, 30_000, LOAD_MS) };
+            let receiver = Job {
+                direction,
+                interface: Interface::Message,
+                ..job(Role::Receive, far, 4, 30_000, LOAD_MS)
+            };
             let (sent, received) = run_until(&sender, &receiver, both_moved);
             let case = format!("{near:?} {far:?} {direction:?}");
             whole(&case, &sent, 4);

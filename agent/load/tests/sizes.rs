@@ -20,7 +20,7 @@ fn mix() -> Option<Sizes> {
 }
 
 fn asking(sending: Driver, receiving: Driver, outstanding: u32) -> (Job, Job) {
-    let mut sender = job(Role::Send, sending, 5, 70_000, 300);
+    let mut sender = job(Role::Send, sending, 5, 70_000, 50);
     (sender.workload, sender.answer_bytes, sender.outstanding) =
         (Workload::RequestResponse, Bytes(3_000), outstanding);
     (sender.message_sizes, sender.seed) = (mix(), 77);

@@ -48,7 +48,7 @@ def test_requests_are_measured_without_a_file(tmp_path: Path) -> None:
 
 
 def test_an_open_loop_holds_its_rate(tmp_path: Path) -> None:
-    words = ("--rate", "500/s", "--arrivals", "constant", "--flows", "8", "--seconds", "3")
+    words = ("--rate", "500/s", "--arrivals", "constant", "--flows", "8", "--seconds", "1")
     found = iodyno("rr", *words, cwd=tmp_path)
     if fell_behind(found["campaign"], tmp_path):
         return

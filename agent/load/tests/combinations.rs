@@ -94,24 +94,37 @@ fn same(case: &str, job: &Job, sent: &Totals, received: &Totals) {
     }
 }
 
+/// Tests of their own, so that they run side by side.
 #[test]
 fn every_combination_carries_every_byte() {
+    carries_every_byte(3, 20_001);
+}
+
+#[test]
+fn every_combination_carries_every_byte_of_many_small_messages() {
+    carries_every_byte(5, 777);
+}
+
+#[test]
+fn every_combination_carries_every_byte_of_large_messages() {
+    carries_every_byte(2, 1_500_000);
+}
+
+fn carries_every_byte(connections: u32, message: u64) {
     let mut tried = 0;
-    for (connections, message) in [(3, 20_001), (5, 777), (2, 1_500_000)] {
-        for (case, sender) in jobs(connections, message) {
-            let receiver = Job {
-                role: Role::Receive,
-                cork: sender.cork && sender.direction != Direction::Forward,
-                ..sender.clone()
-            };
-            let (sent, received) = run_until(&sender, &receiver, both_moved);
-            whole(&case, &sent, connections);
-            whole(&case, &received, connections);
-            same(&case, &sender, &sent.totals, &received.totals);
-            tried += 1;
-        }
+    for (case, sender) in jobs(connections, message) {
+        let receiver = Job {
+            role: Role::Receive,
+            cork: sender.cork && sender.direction != Direction::Forward,
+            ..sender.clone()
+        };
+        let (sent, received) = run_until(&sender, &receiver, both_moved);
+        whole(&case, &sent, connections);
+        whole(&case, &received, connections);
+        same(&case, &sender, &sent.totals, &received.totals);
+        tried += 1;
     }
-    assert!(tried >= 3 * 40, "only {tried} combinations can be made here");
+    assert!(tried >= 40, "only {tried} combinations can be made here");
 }
 
 #[test]

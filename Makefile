@@ -23,7 +23,7 @@ study: build     ## characterise TCP transmit between two hosts made on this mac
 PAGES := $(patsubst %,tests/hosts/test_%.py,flame_graphs heat_map_page report_page report_selection watch_page)
 test: $(VENV)/.test system-test lint        ## everything that CI runs
 	failed=0; \
-	(cd agent && cargo test --locked --quiet --no-fail-fast) || failed=1; \
+	(cd agent && cargo test --tests --locked --quiet --no-fail-fast) || failed=1; \
 	$(BIN)/python -m pytest $(filter-out tests/hosts/,$(wildcard tests/*/)) $(PAGES) -n 4 --dist worksteal --durations=20 || failed=1; \
 	$(BIN)/python -m pytest tests/hosts $(PAGES:%=--ignore=%) --durations=20 || failed=1; \
 	exit $$failed

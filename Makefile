@@ -31,10 +31,13 @@ test: $(VENV)/.test system-test lint        ## everything that CI runs
 lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors
 	$(BIN)/ruff format --check src tests bench agent/hatch_build.py
 	$(BIN)/ruff check src tests bench agent/hatch_build.py
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	cd agent && cargo fmt --check
-	cd agent && cargo clippy --locked --quiet --all-targets -- -D warnings
+	failed=0; \
+	$(BIN)/mypy & types=$$!; \
+	(cd agent && cargo clippy --locked --quiet --all-targets -- -D warnings) || failed=1; \
+	wait $$types || failed=1; \
+	exit $$failed
 
 fuzz: $(VENV)/.test                         ## the properties with examples drawn anew each time
 	cd agent && PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 cargo test --locked --quiet

@@ -1,5 +1,7 @@
 //! While the load is on, nobody asks for memory.
 
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
+
 mod pair;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -11,6 +13,8 @@ use iodyno_load::Cancel;
 use iodyno_sys::clock;
 use pair::{drivers, job, prepare, MS};
 
+/// chosen: a machine on which none of these is in time does not do what is tested here.
+const RUNS_MOST: u32 = 100;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
@@ -52,14 +56,18 @@ fn the_load_allocates_nothing() {
                     (sender.compute_ns, sender.think_ns, sender.serialised) = (Nanos(1_000), Nanos(MS), true);
                     receiver.think_ns = Nanos(MS);
                 }
-                while !allocates_nothing(&sender, &receiver) {}
+                if !(0..RUNS_MOST).any(|_| allocates_nothing(&sender, &receiver)) {
+                    eprintln!(
+                        "not tested: {sending:?} to {receiving:?} on a machine that is busy all the time"
+                    );
+                }
             }
         }
     }
 }
 
-/// Runs the two against each other. `false`: a busy machine woke this thread after the stop of the load, so that nothing
-/// is known of the time before.
+/// Runs the two against each other. `false`: a busy machine woke this thread after the stop of the load, or a worker after
+/// its start, so that nothing is known of the time in which nobody may ask for memory.
 fn allocates_nothing(sender: &Job, receiver: &Job) -> bool {
     let (sender, receiver) = prepare(sender, receiver, &Cancel::default()).unwrap();
     let start = clock::monotonic().plus(Nanos(200 * MS));
@@ -70,8 +78,12 @@ fn allocates_nothing(sender: &Job, receiver: &Job) -> bool {
     clock::sleep_until(start.plus(Nanos(180 * MS))).unwrap();
     let allocated = ALLOCATIONS.load(SeqCst) - before;
     let in_time = clock::monotonic() < start.plus(Nanos(200 * MS));
-    assert!(!in_time || allocated == 0, "{allocated} allocations");
-    assert!(sending.join().totals.operations > 0);
-    assert!(receiving.join().totals.operations > 0);
-    in_time
+    let ends = [sending.join(), receiving.join()];
+    let soon = start.plus(Nanos(5 * MS));
+    if !in_time || !ends.iter().all(|end| end.last_worker_started_ns.is_some_and(|at| at <= soon)) {
+        return false;
+    }
+    assert_eq!(allocated, 0, "allocations");
+    assert!(ends.iter().all(|end| end.totals.operations > 0));
+    true
 }

@@ -1,7 +1,5 @@
 //! While the load is on, nobody asks for memory.
 
-#![allow(clippy::print_stderr, reason = "a test says what it skips")]
-
 mod pair;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,8 +11,8 @@ use iodyno_load::Cancel;
 use iodyno_sys::clock;
 use pair::{drivers, job, prepare, MS};
 
-/// chosen: a machine on which none of these is in time does not do what is tested here.
-const RUNS_MOST: u32 = 100;
+/// chosen: a busy machine does not begin a worker late in each of so many runs.
+const RUNS_MOST: usize = 8;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
@@ -56,34 +54,33 @@ fn the_load_allocates_nothing() {
                     (sender.compute_ns, sender.think_ns, sender.serialised) = (Nanos(1_000), Nanos(MS), true);
                     receiver.think_ns = Nanos(MS);
                 }
-                if !(0..RUNS_MOST).any(|_| allocates_nothing(&sender, &receiver)) {
-                    eprintln!(
-                        "not tested: {sending:?} to {receiving:?} on a machine that is busy all the time"
-                    );
-                }
+                // A load that asks for memory does so each time; a worker that a busy machine begins late, now and then.
+                let asked: Vec<u64> =
+                    (0..RUNS_MOST).map(|_| allocations(&sender, &receiver)).take_while(|n| *n > 0).collect();
+                let case = format!("{sending:?} to {receiving:?}, {transport:?} {workload:?} {application}");
+                assert!(asked.len() < RUNS_MOST, "{case}: {asked:?} allocations");
             }
         }
     }
 }
 
-/// Runs the two against each other. `false`: a busy machine woke this thread after the stop of the load, or a worker after
-/// its start, so that nothing is known of the time in which nobody may ask for memory.
-fn allocates_nothing(sender: &Job, receiver: &Job) -> bool {
-    let (sender, receiver) = prepare(sender, receiver, &Cancel::default()).unwrap();
-    let start = clock::monotonic().plus(Nanos(200 * MS));
-    let (receiving, sending) = (receiver.arm(start), sender.arm(start));
-    // From before the first operation to the stop of the load; this thread sleeps meanwhile.
-    clock::sleep_until(start.minus(Nanos(10 * MS))).unwrap();
-    let before = ALLOCATIONS.load(SeqCst);
-    clock::sleep_until(start.plus(Nanos(180 * MS))).unwrap();
-    let allocated = ALLOCATIONS.load(SeqCst) - before;
-    let in_time = clock::monotonic() < start.plus(Nanos(200 * MS));
-    let ends = [sending.join(), receiving.join()];
-    let soon = start.plus(Nanos(5 * MS));
-    if !in_time || !ends.iter().all(|end| end.last_worker_started_ns.is_some_and(|at| at <= soon)) {
-        return false;
+/// How often memory was asked for while the two ran against each other.
+fn allocations(sender: &Job, receiver: &Job) -> u64 {
+    for _ in 0..100 {
+        let (sender, receiver) = prepare(sender, receiver, &Cancel::default()).unwrap();
+        let start = clock::monotonic().plus(Nanos(200 * MS));
+        let (receiving, sending) = (receiver.arm(start), sender.arm(start));
+        // From before the first operation to the stop of the load; this thread sleeps meanwhile.
+        clock::sleep_until(start.minus(Nanos(10 * MS))).unwrap();
+        let before = ALLOCATIONS.load(SeqCst);
+        clock::sleep_until(start.plus(Nanos(180 * MS))).unwrap();
+        let asked = ALLOCATIONS.load(SeqCst) - before;
+        let in_time = clock::monotonic() < start.plus(Nanos(200 * MS));
+        let moved = [sending.join(), receiving.join()].iter().all(|end| end.totals.operations > 0);
+        // A busy machine may wake this thread after the stop of the load, or no worker before it: then nothing is known.
+        if in_time && moved {
+            return asked;
+        }
     }
-    assert_eq!(allocated, 0, "allocations");
-    assert!(ends.iter().all(|end| end.totals.operations > 0));
-    true
+    panic!("nothing moved in any of a hundred loads");
 }

@@ -23,18 +23,21 @@ study: build     ## characterise TCP transmit between two hosts made on this mac
 PAGES := $(patsubst %,tests/hosts/test_%.py,flame_graphs heat_map_page report_page report_selection watch_page)
 test: $(VENV)/.test system-test lint        ## everything that CI runs
 	failed=0; \
-	(cd agent && cargo test --locked --quiet --no-fail-fast) || failed=1; \
-	$(BIN)/python -m pytest $(filter-out tests/hosts/,$(wildcard tests/*/)) $(PAGES) -n 2 --dist worksteal --durations=20 || failed=1; \
+	(cd agent && cargo test --tests --locked --quiet --no-fail-fast) || failed=1; \
+	$(BIN)/python -m pytest $(filter-out tests/hosts/,$(wildcard tests/*/)) $(PAGES) -n 4 --dist worksteal --durations=20 || failed=1; \
 	$(BIN)/python -m pytest tests/hosts $(PAGES:%=--ignore=%) --durations=20 || failed=1; \
 	exit $$failed
 
 lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors
 	$(BIN)/ruff format --check src tests bench agent/hatch_build.py
 	$(BIN)/ruff check src tests bench agent/hatch_build.py
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	cd agent && cargo fmt --check
-	cd agent && cargo clippy --locked --quiet --all-targets -- -D warnings
+	failed=0; \
+	$(BIN)/mypy & types=$$!; \
+	(cd agent && cargo clippy --locked --quiet --all-targets -- -D warnings) || failed=1; \
+	wait $$types || failed=1; \
+	exit $$failed
 
 fuzz: $(VENV)/.test                         ## the properties with examples drawn anew each time
 	cd agent && PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 cargo test --locked --quiet

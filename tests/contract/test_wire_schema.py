@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ SCHEMA = Path(__file__).parents[2] / "schema"
 KINDS = ("command", "message")
 
 
+@cache
 def schema(kind: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((SCHEMA / f"{kind}.schema.json").read_text())
     return found
 
 
+@cache
 def validator(kind: str) -> Draft202012Validator:
     Draft202012Validator.check_schema(schema(kind))
     return Draft202012Validator(schema(kind))

@@ -48,12 +48,12 @@ def test_requests_are_measured_without_a_file(tmp_path: Path) -> None:
 
 
 def test_an_open_loop_holds_its_rate(tmp_path: Path) -> None:
-    words = ("--rate", "500/s", "--arrivals", "constant", "--flows", "8", "--seconds", "3")
+    words = ("--rate", "1000/s", "--arrivals", "constant", "--flows", "8", "--seconds", "1.5")
     found = iodyno("rr", *words, cwd=tmp_path)
     if fell_behind(found["campaign"], tmp_path):
         return
     outcomes = found["points"][0]["outcomes"]
-    assert outcomes["offered_operations_per_s"]["estimate"] == pytest.approx(500, rel=0.02)
+    assert outcomes["offered_operations_per_s"]["estimate"] == pytest.approx(1000, rel=0.02)
     assert outcomes["response_time_p99_ns"]["estimate"] > 0, outcomes["response_time_p99_ns"]["missing"]
 
 

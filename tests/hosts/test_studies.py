@@ -142,6 +142,7 @@ def test_datagram_servers(tmp_path: Path) -> None:
         "      block_timeout:": "      block_timeout: [10ms, 10ms, 10ms, 100ms, 10ms]",
         "      adaptive:": "      adaptive: [off, off, off, off, off]",
         "  answer:": "  answer: [1024B]",
+        "  design:": "  design: {replicates: 1}",
     }
     points = campaign_of("datagram-servers.yaml", changes, tmp_path)
     found = {point["levels"]["variant"]: point["outcomes"] for point in points}
@@ -159,6 +160,7 @@ def test_datagram_servers(tmp_path: Path) -> None:
 def test_lock_manager(tmp_path: Path) -> None:
     changes = {
         "    connections:": "    connections: [1, 4, 16]",
+        "  design:": "  design: {replicates: 1}",
     }
     points = campaign_of("lock-manager.yaml", changes, tmp_path)
     assert len(points) == 3 * 2 * 2

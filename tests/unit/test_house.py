@@ -51,6 +51,13 @@ def test_the_pure_crate_stays_pure() -> None:
     assert "libc" not in (ROOT / "agent/core/Cargo.toml").read_text()
 
 
+def test_the_agents_documentation_holds_no_example_that_is_not_run() -> None:
+    """`make test` runs no doc tests, of which there are none: each crate would be compiled once more to find that out."""
+    fences = re.compile(r"^\s*//[/!] ```(.*)$", re.MULTILINE)
+    opened = {mark for path in tracked("agent/*.rs") for mark in fences.findall(path.read_text())[::2]}
+    assert opened == {"text"}
+
+
 def test_load_and_sensors_do_not_know_each_other() -> None:
     for crate, other in (("load", "sense"), ("sense", "load")):
         manifest = (ROOT / "agent" / crate / "Cargo.toml").read_text()

@@ -11,6 +11,8 @@ use iodyno_load::Cancel;
 use iodyno_sys::clock;
 use pair::{drivers, job, prepare, MS};
 
+/// chosen: a busy machine does not begin a worker late in each of so many runs.
+const RUNS_MOST: usize = 8;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
@@ -45,33 +47,40 @@ fn the_load_allocates_nothing() {
                 if transport == Transport::Udp && [sending, receiving].contains(&Driver::IoUring) {
                     continue;
                 }
-                let of = |role, driver| Job { transport, workload, ..job(role, driver, 20, 3_000, 400) };
+                let of = |role, driver| Job { transport, workload, ..job(role, driver, 20, 3_000, 200) };
                 let (mut sender, mut receiver) = (of(Role::Send, sending), of(Role::Receive, receiving));
                 (sender.answer_bytes, receiver.answer_bytes) = (Bytes(100), Bytes(100));
                 if application {
                     (sender.compute_ns, sender.think_ns, sender.serialised) = (Nanos(1_000), Nanos(MS), true);
                     receiver.think_ns = Nanos(MS);
                 }
-                while !allocates_nothing(&sender, &receiver) {}
+                // A load that asks for memory does so each time; a worker that a busy machine begins late, now and then.
+                let asked: Vec<u64> =
+                    (0..RUNS_MOST).map(|_| allocations(&sender, &receiver)).take_while(|n| *n > 0).collect();
+                let case = format!("{sending:?} to {receiving:?}, {transport:?} {workload:?} {application}");
+                assert!(asked.len() < RUNS_MOST, "{case}: {asked:?} allocations");
             }
         }
     }
 }
 
-/// Runs the two against each other. `false`: a busy machine woke this thread after the stop of the load, so that nothing
-/// is known of the time before.
-fn allocates_nothing(sender: &Job, receiver: &Job) -> bool {
-    let (sender, receiver) = prepare(sender, receiver, &Cancel::default()).unwrap();
-    let start = clock::monotonic().plus(Nanos(200 * MS));
-    let (receiving, sending) = (receiver.arm(start), sender.arm(start));
-    // From before the first operation to the stop of the load; this thread sleeps meanwhile.
-    clock::sleep_until(start.minus(Nanos(10 * MS))).unwrap();
-    let before = ALLOCATIONS.load(SeqCst);
-    clock::sleep_until(start.plus(Nanos(370 * MS))).unwrap();
-    let allocated = ALLOCATIONS.load(SeqCst) - before;
-    let in_time = clock::monotonic() < start.plus(Nanos(400 * MS));
-    assert!(!in_time || allocated == 0, "{allocated} allocations");
-    assert!(sending.join().totals.operations > 0);
-    assert!(receiving.join().totals.operations > 0);
-    in_time
+/// How often memory was asked for while the two ran against each other.
+fn allocations(sender: &Job, receiver: &Job) -> u64 {
+    for _ in 0..100 {
+        let (sender, receiver) = prepare(sender, receiver, &Cancel::default()).unwrap();
+        let start = clock::monotonic().plus(Nanos(200 * MS));
+        let (receiving, sending) = (receiver.arm(start), sender.arm(start));
+        // From before the first operation to the stop of the load; this thread sleeps meanwhile.
+        clock::sleep_until(start.minus(Nanos(10 * MS))).unwrap();
+        let before = ALLOCATIONS.load(SeqCst);
+        clock::sleep_until(start.plus(Nanos(180 * MS))).unwrap();
+        let asked = ALLOCATIONS.load(SeqCst) - before;
+        let in_time = clock::monotonic() < start.plus(Nanos(200 * MS));
+        let moved = [sending.join(), receiving.join()].iter().all(|end| end.totals.operations > 0);
+        // A busy machine may wake this thread after the stop of the load, or no worker before it: then nothing is known.
+        if in_time && moved {
+            return asked;
+        }
+    }
+    panic!("nothing moved in any of a hundred loads");
 }

@@ -21,8 +21,8 @@ fn exchange(role: Role, driver: Driver, connections: u32, load_ms: u64) -> Job {
 fn every_operation_has_a_connection_of_its_own() {
     for near in DRIVERS {
         for far in DRIVERS {
-            let sender = exchange(Role::Send, near, 6, 300);
-            let receiver = exchange(Role::Receive, far, 6, 300);
+            let sender = exchange(Role::Send, near, 6, 50);
+            let receiver = exchange(Role::Receive, far, 6, 50);
             let (sent, received) = run_until(&sender, &receiver, both_moved);
             let case = format!("{near:?} {far:?}");
             let (sent, received) = (sent.totals, received.totals);
@@ -45,7 +45,7 @@ fn the_same_over_unix_sockets_and_tls_with_and_without_sessions_taken_up_again()
         for (near, far) in [(Driver::Threads, Driver::Epoll), (Driver::Epoll, Driver::Threads)] {
             for bytes in [64, 40_000] {
                 let of = |role, driver| {
-                    let plain = over(transport, exchange(role, driver, 4, 300));
+                    let plain = over(transport, exchange(role, driver, 4, 50));
                     Job { tls_resumption, message_bytes: Bytes(bytes), ..plain }
                 };
                 let (sender, receiver) = (of(Role::Send, near), of(Role::Receive, far));

@@ -84,29 +84,39 @@ fn a_prepared_job_can_be_dropped() {
 
 #[test]
 fn what_does_not_come_to_rest_is_given_up_and_counted() {
-    for driver in drivers() {
-        // The receiver is never armed, so that nobody reads what the sender sends.
-        let mut sender = job(Role::Send, driver, 3, 8_000_000, 100);
-        sender.socket.send_buffer_bytes = Some(Bytes(20_000));
-        let (sender, receiver) =
-            prepare(&sender, &job(Role::Receive, driver, 3, 1_000, 100), &Cancel::default()).unwrap();
-        let begun = Instant::now();
-        let sent = sender.arm(now()).join();
-        assert!(begun.elapsed() < HUNG, "{driver:?}");
-        // A sender that does not block stops in time by itself; the receiver is the one that is left waiting.
-        if driver == Driver::Threads {
-            assert_eq!(sent.totals.connections_lost, 3, "{:?}", sent.totals.lost_reason);
+    // Side by side, as all that they do is wait.
+    thread::scope(|scope| {
+        for driver in drivers() {
+            scope.spawn(move || unread_sender_is_given_up(driver));
+            scope.spawn(move || receiver_of_nothing_is_given_up(driver));
         }
-        drop(receiver);
+    });
+}
 
-        // The sender is never armed: the receiver waits for an end that does not come.
-        let (sender, receiver) = pair_of(driver, 3, 100, &Cancel::default());
-        let begun = Instant::now();
-        let received = receiver.arm(now()).join();
-        assert!(begun.elapsed() < HUNG, "{driver:?}");
-        assert_eq!(received.totals.connections_lost, 3, "{driver:?}");
-        assert_eq!(received.totals.bytes, 0);
-        assert_eq!(received.first_operation_ns, None);
-        drop(sender);
+fn unread_sender_is_given_up(driver: Driver) {
+    // The receiver is never armed, so that nobody reads what the sender sends.
+    let mut sender = job(Role::Send, driver, 3, 8_000_000, 100);
+    sender.socket.send_buffer_bytes = Some(Bytes(20_000));
+    let (sender, receiver) =
+        prepare(&sender, &job(Role::Receive, driver, 3, 1_000, 100), &Cancel::default()).unwrap();
+    let begun = Instant::now();
+    let sent = sender.arm(now()).join();
+    assert!(begun.elapsed() < HUNG, "{driver:?}");
+    // A sender that does not block stops in time by itself; the receiver is the one that is left waiting.
+    if driver == Driver::Threads {
+        assert_eq!(sent.totals.connections_lost, 3, "{:?}", sent.totals.lost_reason);
     }
+    drop(receiver);
+}
+
+fn receiver_of_nothing_is_given_up(driver: Driver) {
+    // The sender is never armed: the receiver waits for an end that does not come.
+    let (sender, receiver) = pair_of(driver, 3, 100, &Cancel::default());
+    let begun = Instant::now();
+    let received = receiver.arm(now()).join();
+    assert!(begun.elapsed() < HUNG, "{driver:?}");
+    assert_eq!(received.totals.connections_lost, 3, "{driver:?}");
+    assert_eq!(received.totals.bytes, 0);
+    assert_eq!(received.first_operation_ns, None);
+    drop(sender);
 }

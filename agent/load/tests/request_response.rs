@@ -20,8 +20,12 @@ fn every_request_has_its_answer_between_any_two_drivers() {
             for (connections, request, answer) in
                 [(1, 1, 1), (7, 1_000, 100_003), (40, 200_000, 13), (2, 3_000_000, 2_500_000)]
             {
-                let sender = exchange(Role::Send, sending, connections, request, answer);
-                let receiver = exchange(Role::Receive, receiving, connections, request, answer);
+                let of = |role, driver| {
+                    let mut job = exchange(role, driver, connections, request, answer);
+                    job.windows.measured_ns = Nanos(50 * MS);
+                    job
+                };
+                let (sender, receiver) = (of(Role::Send, sending), of(Role::Receive, receiving));
                 let (sent, received) = run_until(&sender, &receiver, both_moved);
                 let case = format!("{sending:?} to {receiving:?}, {connections} x {request}/{answer}");
                 for finished in [&sent, &received] {

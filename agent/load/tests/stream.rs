@@ -9,8 +9,8 @@ use iodyno_sys::clock;
 use pair::{both_moved, check_consistent, drivers, job, prepare, run_until, DRIVERS, MS};
 
 fn every_byte_arrives(sending: Driver, receiving: Driver, connections: u32, message: u64) {
-    let sender = job(Role::Send, sending, connections, message, 300);
-    let receiver = job(Role::Receive, receiving, connections, message, 300);
+    let sender = job(Role::Send, sending, connections, message, 50);
+    let receiver = job(Role::Receive, receiving, connections, message, 50);
     let (sent, received) =
         run_until(&sender, &receiver, |sent, _| sent.totals.connection_bytes.iter().all(|bytes| *bytes > 0));
     let case = format!("{sending:?} to {receiving:?}, {connections} x {message}");

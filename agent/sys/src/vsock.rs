@@ -11,6 +11,8 @@ use crate::{clock, errno, socket, timed};
 
 /// The number of this machine (`VMADDR_CID_LOCAL`).
 pub const THIS_MACHINE: u32 = 1;
+/// A port that the kernel chooses (`VMADDR_PORT_ANY`).
+const ANY_PORT: u32 = u32::MAX;
 /// chosen: a connection within one machine is up in less than a millisecond; without a carrier, the kernel tries for 2 s.
 const TIME_TO_CONNECT: Nanos = Nanos(200_000_000);
 
@@ -35,8 +37,16 @@ pub fn refusal(context: u32) -> Option<String> {
         .clone()
 }
 
+/// Fails at once where nothing carries vsock within this machine: its number can be bound only where something does
+/// (`vsock_find_cid` of Linux' `af_vsock.c`), while a connection would be tried at the hypervisor's, until the time is up.
+fn carrier_within() -> io::Result<()> {
+    let place = Endpoint::Vsock { context: THIS_MACHINE, port: ANY_PORT };
+    endpoint::bind(place.socket(false)?.as_fd(), &place)
+}
+
 /// Connects to a listener of its own.
 fn connect_within() -> io::Result<()> {
+    carrier_within()?;
     let context = ANY_CONTEXT;
     // The kernel chooses the port (`VMADDR_PORT_ANY`), and does not say here which, so that one is tried by number.
     let listener = Endpoint::Vsock { context, port: 0 }.socket(false)?;

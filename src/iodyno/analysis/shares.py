@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+from scipy import special
 
 from iodyno.analysis import chance
 
@@ -239,6 +239,8 @@ def usual_variance(values: Numbers, sampling: Numbers, gain: Numbers) -> Usual |
     from how much the variances scatter: Smyth 2004, section 6.2, by the moments of their logarithms. None where
     the columns are too few.
     """
+    from scipy import optimize  # slow to import, and few need it
+
     freedom = len(values) - 1.0
     own = values.var(axis=0, ddof=1)
     used = own > 0

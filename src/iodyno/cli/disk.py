@@ -158,6 +158,7 @@ def experiment_of(
         "factors": factors,
         "design": {"replicates": repeat},
         "windows": right_now.windows(seconds),
+        "limits": right_now.limits(seconds),
         "outcomes": [*outcomes_of(levels, clients), f"{first}.cpu_us_per_io", f"{first}.device_busy_ratio"],
         "profile": profile,
     }

@@ -23,17 +23,17 @@ from iodyno.core.warnings import Doubt
 def watcher(experiment: Experiment, design: Design) -> LiveWatcher | PlainWatcher:
     """The watcher that fits stderr. Use it as a context manager."""
     console = Console(stderr=True)
-    kind = LiveWatcher if console.is_terminal else PlainWatcher
-    return kind(experiment, design, console)
+    if console.is_terminal:
+        return LiveWatcher(experiment, design, console)
+    return PlainWatcher(experiment, design)
 
 
 class PlainWatcher(Watcher):
     """One line for each stage, trial and doubt."""
 
-    def __init__(self, experiment: Experiment, design: Design, console: Console) -> None:
+    def __init__(self, experiment: Experiment, design: Design) -> None:
         self._experiment = experiment
         self._trials = len(design.trials)
-        self._console = console
         self._left_ns = 0
         self._rate = ""
         self._moved: dict[str, tuple[int, int]] = {}
@@ -136,10 +136,9 @@ class LiveWatcher(PlainWatcher):
     """The same lines above one that shows the trial under way and is gone in the end."""
 
     def __init__(self, experiment: Experiment, design: Design, console: Console) -> None:
-        super().__init__(experiment, design, console)
+        super().__init__(experiment, design)
         self._live = Live(console=console, transient=True, auto_refresh=False)
         self._now = ""
-        self._progress_ns = 0
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -158,7 +157,6 @@ class LiveWatcher(PlainWatcher):
         super().on_trial_start(planned, attempt)
         again = f" (attempt {attempt})" if attempt > 1 else ""
         self._now = f"trial {self.place(planned)}{again}: {self.levels(planned)}"
-        self._progress_ns = 0
         self._draw()
 
     def on_record(self, host: str, record: Mapping[str, Any]) -> None:
@@ -166,7 +164,6 @@ class LiveWatcher(PlainWatcher):
         super().on_record(host, record)
         if host == self._experiment.workload.ends[-1]:
             length_ns = record["end_ns"] - record["begin_ns"]
-            self._progress_ns += length_ns
             self._left_ns = max(0, self._left_ns - length_ns)
             self._draw()
 

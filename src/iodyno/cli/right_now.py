@@ -98,6 +98,11 @@ def windows(measured_s: float, warm_up: str = WARM_UP) -> dict[str, str]:
     }
 
 
+def limits(measured_s: float) -> dict[str, str]:
+    """The idle machine is measured for as long as a trial, 1 s at most: a short one tells no more of either."""
+    return {"background_window": f"{min(1000, round(measured_s * 1000))}ms"}
+
+
 def hosts_of(to: str | None) -> dict[str, dict[str, str]]:
     """The hosts of the experiment: two of this machine, or this one and the one that `--to` names. Raises ExperimentError."""
     if to is None:

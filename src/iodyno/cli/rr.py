@@ -129,6 +129,7 @@ def experiment_of(
         "design": {"replicates": repeat},
         **({"prove": True} if prove else {}),
         "windows": right_now.windows(seconds),
+        "limits": right_now.limits(seconds),
         "outcomes": [
             *outcomes_of(levels),
             *(f"{host}.cpu_ns_per_operation" for host in ("client", "server")),

@@ -94,6 +94,7 @@ def experiment_of(
         "design": {"replicates": repeat},
         **({"prove": True} if prove else {}),
         "windows": right_now.windows(seconds),
+        "limits": right_now.limits(seconds),
         "outcomes": [
             "goodput_bits_per_s",
             *(

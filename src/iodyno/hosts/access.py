@@ -68,7 +68,8 @@ class Reached:
     `address`: where the other hosts reach it with data; `lab_address`: where it sees the lab, if it does.
     `path`: what lies under its data, as made by the lab. `notes`: for people. `hello_timeout_s`: how long an agent may
     take to its first word; None: as others. `namespace`: the network namespace of the lab's machine that it is, empty:
-    the lab's own; None: it is elsewhere, or has a kernel of its own.
+    the lab's own; None: it is elsewhere, or has a kernel of its own. `probe_gap_s`: pause between two looks at its clock
+    (chosen: what delays one is gone before the next); a simulated host's answers are never late.
     """
 
     address: str | None = None
@@ -79,6 +80,7 @@ class Reached:
     doubts: list[Doubt] = field(default_factory=list)
     hello_timeout_s: float | None = None
     namespace: str | None = None
+    probe_gap_s: float = 0.002
 
 
 class Access(Protocol):

@@ -3,6 +3,9 @@
 Half of a report's bytes are cells of tables, and of a cell's bytes half are its tags. What a browser makes of the page is the
 same document, node by node, but for white space between blocks. Sources: HTML Living Standard, 13.1.2.4 "Optional tags" and
 13.1.2.3 "Unquoted attribute value syntax".
+
+minify-html (0.18.1) saves 6 % more and is not used: it alters scripts, which the page allows by their hash, writes `viewbox`, so
+that a picture taken out of the page is no SVG any more, and is a compiled library of 18 MB in place of these lines.
 """
 
 from __future__ import annotations

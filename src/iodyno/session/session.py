@@ -73,12 +73,12 @@ class Session:
         found = getattr(self._streams.process, "pid", None)
         return found if isinstance(found, int) else None
 
-    async def probe_clock(self, count: int = 32, gap_s: float = 0.002) -> ClockFit:
-        """Where the host's clock stands, from `count` probes `gap_s` apart."""
+    async def probe_clock(self, count: int = 32) -> ClockFit:
+        """Where the host's clock stands, from `count` probes with the pause of its access between them."""
         probes = []
         for number in range(count):
             if number:
-                await asyncio.sleep(gap_s)
+                await asyncio.sleep(self._access.reached.probe_gap_s)
             self._probe_number += 1
             answered: asyncio.Future[tuple[int, int, int]] = asyncio.get_running_loop().create_future()
             self._probes[self._probe_number] = answered

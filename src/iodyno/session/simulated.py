@@ -123,7 +123,7 @@ class SimulatedAccess:
     def __init__(self, name: str, truth: Mapping[str, Any] | None = None, cpus: Sequence[int] = ()) -> None:
         given = dict(truth or {})
         self.name = name
-        self.reached = Reached(address="192.0.2.1", cpus=tuple(cpus) or (0,))
+        self.reached = Reached(address="192.0.2.1", cpus=tuple(cpus) or (0,), probe_gap_s=0.0)
         self._offset_ns = int(given.pop("clock_offset_ns", 0))
         try:
             self.truth = Truth(**{key: type(getattr(Truth, key))(value) for key, value in given.items()})

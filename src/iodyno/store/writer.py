@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iodyno.core.errors import StoreError
+from iodyno.store.arrays import table
 from iodyno.store.schema import HISTOGRAM_LAYOUT, MANIFEST, PARTIAL, PARTS, SCHEMA_VERSION, part_file
 
 _ROWS_HELD = 16_384
@@ -161,7 +161,7 @@ class TrialWriter:
     def _flush(self, part: str) -> None:
         columns = self._rows[part]
         if columns["host"]:
-            self._files[part].write_table(pa.table(columns, schema=PARTS[part]))
+            self._files[part].write_table(table(columns, PARTS[part]))
             self._rows[part] = {name: [] for name in columns}
 
     @contextmanager

@@ -103,13 +103,13 @@ pub fn run_until(
         job.windows.measured_ns = Nanos(job.windows.measured_ns.0 * times);
         job
     };
-    for times in [1, 10] {
+    for times in [1, 10, 100] {
         let (sent, received) = run(&lasting(sender, times), &lasting(receiver, times));
         if enough(&sent, &received) {
             return (sent, received);
         }
     }
-    run(&lasting(sender, 100), &lasting(receiver, 100))
+    run(&lasting(sender, 1_000), &lasting(receiver, 1_000))
 }
 
 /// Whether something came to its end at both ends.

@@ -16,17 +16,6 @@ _UNITS: dict[str, tuple[tuple[float, str], ...]] = {
     "bytes": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
     "ratio": ((0.01, "%"),),
 }
-VALUE_UNITS = {
-    "ns": 1.0,
-    "us": 1e3,
-    "ms": 1e6,
-    "s": 1e9,
-    "B": 1.0,
-    "KiB": 1024.0,
-    "MiB": 2.0**20,
-    "GiB": 2.0**30,
-}
-"""Units that values can be asked to be shown in, with what one of them is."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A picture as SVG: a fragment for a page, or a file of its own that works alone, as an image, and with its script.
+"""A picture as SVG: for a page, or a file of its own that works alone, as an image, and with its script.
 
 The cells of one step of the ramp are one path in columns and rows, a rectangle for each run of equal neighbours, and stand in a
 nested drawing whose view box the script moves to zoom. Nothing in the drawing is taken from outside, and every text is escaped.
@@ -16,7 +16,7 @@ from typing import Any
 
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map import axis, colour, pixels
-from iodyno.report.heat_map.layout import Look, drawn_counts, frame_of, lay_out, own_units
+from iodyno.report.heat_map.layout import drawn_counts, frame_of, own_units
 from iodyno.report.heat_map.multiples import places
 from iodyno.report.heat_map.picture import Box, Cells, Overlay, Picture, Shape, Stroke, Toggle, Words
 
@@ -26,16 +26,6 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 """By path: importlib.resources takes 20 ms to import, which the budget of a picture is not for."""
 _AXES = ("tick", "rule", "border")
 """Roles that the script draws anew when it zooms."""
-
-
-def fragment(
-    grid: Grid, quantiles: Mapping[str, Sequence[float | None]], look: Look, *, data: bool = True
-) -> str:
-    """One `<svg>` for a page that has `style()`; interactive when the page has `script()` too and `data` is on.
-
-    `quantiles`: values in the grid's unit, one a column, by the name of the line (`columns.column_quantiles`).
-    """
-    return drawn(lay_out(grid, quantiles, look), script_data(grid) if data else None)
 
 
 def document(pictures: Sequence[tuple[Picture, Mapping[str, Any] | None]]) -> str:

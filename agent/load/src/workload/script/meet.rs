@@ -32,6 +32,8 @@ const BEAT: Nanos = Nanos(1_000_000_000);
 const BACKLOG: u32 = 4096;
 /// Files besides connections: sensors, epoll, stdio, connections that wait to be accepted.
 const OTHER_DESCRIPTORS: u64 = 4096;
+/// chosen: stack of a thread of the link or a door, as of a worker.
+const STACK_BYTES: usize = if cfg!(debug_assertions) { 512 << 10 } else { 128 << 10 };
 
 /// A run with the threads that keep its link and its doors. They end with it.
 pub(crate) struct Live {
@@ -202,7 +204,7 @@ fn keep_door(run: Arc<Run>, door: Door) -> Result<Live, LoadError> {
 
 impl Live {
     fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), LoadError> {
-        let thread = thread::Builder::new().name(name.to_owned()).stack_size(128 << 10).spawn(work);
+        let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(work);
         let thread = thread.map_err(|error| LoadError::refused(&error, "start a thread", "script"))?;
         locked(&self.threads).push(thread);
         Ok(())

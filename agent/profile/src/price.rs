@@ -17,8 +17,8 @@ use crate::profiler::EVENTS;
 /// Samples per second while it is measured. Chosen: far more than other interrupts, ticks first of all, so that the
 /// median gap is a sample's.
 const HZ: u32 = 1999;
-/// How long it is measured. Chosen: two hundred samples.
-const SPAN: Nanos = Nanos(100 * 1_000_000);
+/// How long it is measured. Chosen: sixty samples; the first trial of an agent waits for it.
+const SPAN: Nanos = Nanos(30 * 1_000_000);
 /// What lies between two readings and is longer was taken by somebody else. Chosen: many times what a reading of the
 /// clock takes, and less than any interrupt.
 const GAP: Nanos = Nanos(500);

@@ -19,7 +19,7 @@ from iodyno.core.workload import Level
 from iodyno.session.locate import find_agent
 
 DEVICE = "veth0"
-CONGESTION_CONTROL = "cubic"
+CONGESTION_CONTROL = "reno"
 """Of everybody in the namespaces. One that paces, as bbr does, sets the rate of few connections by timers: then neither
 tool is what is compared, and the same measured again is half or twice as much."""
 

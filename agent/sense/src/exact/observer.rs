@@ -78,6 +78,8 @@ pub(crate) struct Observer {
     joined: Option<Set>,
     /// The trial's place among the agents that share the programs; absent where they are for it alone.
     membership: Option<Membership>,
+    /// CPUs that are accounted for it, by the programs that it uses.
+    begun: Vec<u32>,
     core: Vec<OwnedFd>,
     counters: Vec<(&'static str, OwnedFd)>,
     samples: Vec<OwnedFd>,
@@ -279,6 +281,10 @@ impl Observer {
     /// Lets go of all programs. Where no other agent holds them they are attached no longer and cost nothing; its own
     /// ones stay loaded.
     pub fn detach(&mut self) {
+        // Those programs count their users, who are nobody else's to take back.
+        for cpu in self.begun.clone() {
+            self.end(cpu);
+        }
         self.core.clear();
         self.samples.clear();
         self.detach_counters();
@@ -289,14 +295,22 @@ impl Observer {
         self.membership = None;
     }
 
-    /// Begins to account a CPU.
+    /// Begins to account a CPU. One that was away meanwhile is accounted still.
     pub fn begin(&mut self, cpu: u32) -> Result<(), Refusal> {
-        self.order(Order::Begin, Some(cpu))
+        if self.begun.contains(&cpu) {
+            return Ok(());
+        }
+        self.order(Order::Begin, Some(cpu))?;
+        self.begun.push(cpu);
+        Ok(())
     }
 
-    /// Ends to account a CPU; one that is not online does not run anything anyway.
+    /// Ends to account a CPU, if that has begun; one that is not online does not run anything anyway.
     pub fn end(&mut self, cpu: u32) {
-        let _ = self.order(Order::End, Some(cpu));
+        if let Some(place) = self.begun.iter().position(|begun| *begun == cpu) {
+            self.begun.swap_remove(place);
+            let _ = self.order(Order::End, Some(cpu));
+        }
     }
 
     /// Has each of these CPUs bring its account up to date, and gives it, or why not.
@@ -370,7 +384,74 @@ impl Observer {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::process::{Command, Stdio};
+
+    use iodyno_core::units::Nanos;
+    use iodyno_sys::{affinity, clock, process};
+
     use super::*;
+
+    const CHILD: &str = "exact::observer::tests::offers_its_programs_until_its_input_ends";
+
+    /// How the accounts of this CPU grew while this thread ran for some time.
+    fn grown(observer: &mut Observer, cpu: u32, time: Nanos) -> u64 {
+        let mut look = || observer.read(&[cpu]).unwrap().remove(0).unwrap();
+        let before = look();
+        let begin = clock::thread_cpu();
+        while clock::thread_cpu().minus(begin) < time {
+            std::hint::spin_loop();
+        }
+        let after = look().since(&before);
+        after.ns.iter().sum()
+    }
+
+    #[test]
+    #[ignore = "a part of the test below, which starts it"]
+    fn offers_its_programs_until_its_input_ends() {
+        let mut observer = Observer::default();
+        observer.share().unwrap();
+        std::io::stdout().write_all(b"\noffers\n").unwrap();
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    }
+
+    #[test]
+    fn who_withdraws_from_the_programs_of_another_can_account_by_its_own() {
+        if process::effective_user() != 0 {
+            std::io::stderr().write_all(b"SKIPPED: only root can share programs in the kernel\n").unwrap();
+            return;
+        }
+        const TIME: Nanos = Nanos(30_000_000);
+        let cpu = *affinity::allowed().unwrap().last().unwrap();
+        affinity::restrict(&[cpu]).unwrap();
+        let mut observer = Observer::default();
+        observer.own = Some(Set::load(OBJECT).unwrap());
+        let mut other = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", CHILD])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(other.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap() == "offers"));
+        observer.share().unwrap();
+        if observer.joined.is_some() {
+            observer.begin(cpu).unwrap();
+            assert!(grown(&mut observer, cpu, TIME) >= TIME.0);
+            // As where the accounting takes too much: it lets go at once, and the sensor ends its CPUs later.
+            observer.detach();
+            observer.end(cpu);
+        }
+        observer.detach();
+        drop(other.stdin.take());
+        other.wait().unwrap();
+        for _ in 0..2 {
+            observer.attach().unwrap();
+            observer.begin(cpu).unwrap();
+            assert!(grown(&mut observer, cpu, TIME) >= TIME.0);
+            observer.detach();
+        }
+    }
 
     #[test]
     fn a_program_that_the_verifier_refuses_is_told_with_its_reason() {

@@ -49,7 +49,7 @@ def test_the_source_s_study_is_read_as_it_was_run() -> None:
     assert connections.together == {"window": (262144,) * 5 + (32768,) * 5}
     size = next(factor for factor in experiment.factors if factor.name == "size")
     assert size.levels == (65536, 8192, 1024)
-    assert experiment.workload.settings == {"driver": "threads", "congestion_control": "reno"}
+    assert experiment.workload.settings == {"driver": "threads"}
     assert experiment.windows == Windows()
     assert experiment.design.seed == 20081217
     assert experiment.text == (ROOT / "studies" / "tcp-transmit.yaml").read_text()

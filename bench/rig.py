@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,9 +18,6 @@ from iodyno.core.workload import Level
 from iodyno.session.locate import find_agent
 
 DEVICE = "veth0"
-CONGESTION_CONTROL = "reno"
-"""Of everybody in the namespaces. One that paces, as bbr does, sets the rate of few connections by timers: then neither
-tool is what is compared, and the same measured again is half or twice as much."""
 
 
 @dataclass
@@ -49,10 +45,6 @@ async def open_rig(workload: str = "stream") -> AsyncIterator[tuple[Rig, Pair]]:
     experiment = Experiment("bench", "", hosts, WorkloadSpec(workload, "client", "server"), ())
     async with Rig(experiment, find_agent()) as rig:
         reached = {name: access.reached for name, access in rig.hosts.accesses.items()}
-        for access in rig.hosts.accesses.values():
-            within = ["ip", "netns", "exec", access.reached.path["namespace"]]
-            chosen = f"net.ipv4.tcp_congestion_control={CONGESTION_CONTROL}"
-            subprocess.run([*within, "sysctl", "-qw", chosen], check=True)
         yield (
             rig,
             Pair(

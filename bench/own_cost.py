@@ -6,11 +6,10 @@ import json
 import statistics
 import subprocess
 import time
-from dataclasses import replace
 
 from bench.ratio import paired
-from bench.rig import Trial, open_rig, trial
-from iodyno.core.experiment import Experiment, HostSpec
+from bench.rig import open_rig, trial
+from iodyno.core.experiment import HostSpec
 from iodyno.session import accesses
 from iodyno.session.locate import find_agent
 from iodyno.session.session import Session
@@ -59,39 +58,6 @@ async def records(pairs: int) -> list[dict[str, object]]:
                 "goodput_ratio": "{:.3f} [{:.3f}, {:.3f}]".format(*again),
             }
         )
-    return rows
-
-
-async def sensors(pairs: int) -> list[dict[str, object]]:
-    """Goodput and CPU time for a GB with everything that measures by default against nothing (goodput at least 0.98)."""
-    rows: list[dict[str, object]] = []
-    async with open_rig() as (rig, pair):
-        plain = rig.experiment
-        forms = {
-            "all": replace(plain, profile_hz=Experiment.profile_hz),
-            "no call stacks": replace(plain, profile_hz=0),
-            "nothing": replace(plain, profile_hz=0, sensors=()),
-            "nothing again": replace(plain, profile_hz=0, sensors=()),
-        }
-        for size, connections in ((65536, 8), (1024, 32)):
-            done: dict[str, list[Trial]] = {name: [] for name in forms}
-            for number in range(pairs * 2):
-                # Turned round in every other pair, so that a drift is on either side.
-                for name in forms if number % 2 else reversed(forms):
-                    rig.experiment = forms[name]
-                    done[name].append(await trial(rig, pair, {"connections": connections, "size": size}, 2.0))
-            for name in ("all", "no call stacks", "nothing again"):
-                rates = ([t.goodput_gbit_per_s for t in done[side]] for side in (name, "nothing"))
-                costs = ([t.metered.cpu_s_per_gb for t in done[side]] for side in (name, "nothing"))
-                rows.append(
-                    {
-                        "size": size,
-                        "connections": connections,
-                        "a_over_b": f"{name} / nothing",
-                        "goodput_ratio": "{:.3f} [{:.3f}, {:.3f}]".format(*paired(*rates)),
-                        "cpu_s_per_gb_ratio": "{:.3f} [{:.3f}, {:.3f}]".format(*paired(*costs)),
-                    }
-                )
     return rows
 
 

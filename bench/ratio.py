@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -10,3 +11,17 @@ def paired(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float
     """Median, least and greatest of ours / theirs over pairs measured one after the other."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     return statistics.median(ratios), min(ratios), max(ratios)
+
+
+def middle(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:
+    """Median of ours / theirs over pairs, and an interval that holds it with at least 95 % (order statistics; least and
+    greatest where there are fewer than six pairs, which hold it with less).
+    """
+    ratios = sorted(a / b for a, b in zip(ours, theirs, strict=True))
+    count = len(ratios)
+    # The median lies outside of [r(k), r(n+1-k)] with the probability that fewer than k of n fair coins fall on one side.
+    beyond = [
+        2 * sum(math.comb(count, below) for below in range(k)) / 2**count for k in range(1, count // 2 + 1)
+    ]
+    dropped = max(1, sum(probability <= 0.05 for probability in beyond))
+    return statistics.median(ratios), ratios[dropped - 1], ratios[count - dropped]

@@ -76,7 +76,7 @@ async def trial(
         records[host].append(record)
         begun.set()
 
-    complete = {"transport": "tcp", "driver": "threads", "nagle": True} | dict(settings)
+    complete: dict[str, Level] = {"transport": "tcp", "driver": "threads", "nagle": True, **settings}
     name = f"bench-{id(account)}"
     running = asyncio.create_task(carry_out(rig, name, complete, windows, account, on_record))
     waiting = asyncio.create_task(begun.wait())

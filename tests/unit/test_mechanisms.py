@@ -81,6 +81,23 @@ def test_each_is_the_ratio_of_its_counts() -> None:
     assert {name: found[name].value.estimate for name in EXPECTED} == pytest.approx(EXPECTED)
 
 
+def test_a_reading_that_covers_several_records_is_set_against_all_of_them() -> None:
+    """Where a sensor is too dear to be read each time, it is read at the ends of windows only."""
+    whole = trial(**COUNTS)
+    client, server = whole.hosts["client"], whole.hosts["server"]
+    for host in (client, server):
+        # The first quarter at 40 MiB/s, the rest at 120.
+        host.records[:] = [
+            Record(0, "measured", 0, SECOND // 4, 10 * MIB, 1, 4, 0),
+            Record(1, "measured", SECOND // 4, SECOND, 90 * MIB, 1, 4, 0),
+        ]
+    found = by_name(mechanisms([whole], ["client", "server"]), "client")
+    assert found["agent_switches_per_mib"].value.estimate == pytest.approx(1)
+    assert [[record.index for record in records] for _, records in client.covered("process")] == [[0, 1]]
+    client.readings["process"] |= {0: Reading(SECOND // 4, 1, None, {}), 1: Reading(SECOND, 1, None, {})}
+    assert [[record.index for record in records] for _, records in client.covered("process")] == [[0], [1]]
+
+
 def test_what_is_counted_in_the_warm_up_only_is_taken_from_there() -> None:
     exact = {
         ("napi.polls_per_s", "cpu=0"): 500,

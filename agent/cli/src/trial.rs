@@ -202,6 +202,7 @@ fn observe(
     let mut sent = 0;
     let measured_end = job.windows.warm_up_ns.plus(job.windows.measured_ns);
     for (index, (window, end)) in (0..).zip(&records) {
+        let last_of_window = records.get(index as usize + 1).is_none_or(|(next, _)| next != window);
         if *window == Window::Measured && measured_from.is_none() {
             // Without a warm-up window, the start is still to come.
             sleep_until(start_ns, cancel)?;
@@ -217,7 +218,11 @@ fn observe(
             let from = measured_from.get_or_insert_with(|| before.tally.totals.connection_bytes.clone());
             carried = grown(from, &now.tally.totals.connection_bytes);
         }
-        outgoing.send(Message::Record(Box::new(record(job, index, *window, &before, &now, panel.read()))));
+        let readings = match last_of_window || early {
+            true => panel.read(),
+            false => panel.read_between(job.windows.interval_ns),
+        };
+        outgoing.send(Message::Record(Box::new(record(job, index, *window, &before, &now, readings))));
         sent += 1;
         if measured_over {
             outgoing.send(Message::Drain { trial: job.trial.clone(), at_ns: now.at_ns });

@@ -11,9 +11,9 @@ enum { APP, OTHER, IDLE, HARDIRQ, SOFTIRQ };
 
 struct account {
 	__u64 until_ns;               // accounted up to this instant of CLOCK_MONOTONIC
+	__u64 events;                 // events handled
 	__u64 ns[SOFTIRQ + VECTORS];  // time in each class
 	__u64 softirqs[VECTORS];      // times that each vector ran
-	__u64 events;                 // events handled
 	__u64 sample_ns;              // time of the interrupts that carried samples
 	__u64 samples;                // samples that found a task of the agent, outside of soft interrupts
 	__u64 user_samples;           // of them in user mode

@@ -38,18 +38,21 @@ struct part {
 };
 
 // The state machine of a CPU, and its account so far. Nothing of it is ever set back: who reads it takes differences.
+//
+// What every event touches stands together, the state at the end of one line of the cache and the classes behind it:
+// under a load that moves gigabytes, lines of ours are not in the nearest cache when an event comes.
 struct cpu {
-	struct account account; // in APP: tasks of all agents
-	__u64 users;       // trials that count this CPU
-	__u64 busy;        // an event is being handled: set while the account and the state are written
-	__u64 irq;         // in a hard interrupt
-	__u64 task;        // 0, or class of the current task + 1
-	__u64 member;      // whose task it is, where its class is APP
-	__u64 softirq;     // 0, or number of the soft interrupt's vector + 1
 	__u64 nested_from; // begin of an interrupt that came while `busy`
 	__u64 nested_ns;   // time in such interrupts so far; written by them only
 	__u64 taken_ns;    // how much of it has been accounted; written while `busy` only
-	__u64 sampled;     // the interrupt that runs now carries a sample
+	__u32 users;       // trials that count this CPU
+	__u8 busy;         // an event is being handled: set while the account and the state are written
+	__u8 irq;          // in a hard interrupt
+	__u8 softirq;      // 0, or number of the soft interrupt's vector + 1
+	__u8 sampled;      // the interrupt that runs now carries a sample
+	__u32 task;        // 0, or class of the current task + 1
+	__u32 member;      // whose task it is, where its class is APP
+	struct account account; // in APP: tasks of all agents
 	struct part parts[MEMBERS];
 };
 
@@ -163,7 +166,7 @@ static __always_inline void close(struct cpu *cpu, __u64 now)
 	__u32 class;
 
 	barrier();
-	*(volatile __u64 *)&cpu->busy = 1;
+	*(volatile __u8 *)&cpu->busy = 1;
 	barrier();
 	cpu->account.events++;
 	if ((__s64)(now - cpu->account.until_ns) <= 0)
@@ -195,7 +198,7 @@ static __always_inline void close(struct cpu *cpu, __u64 now)
 static __always_inline void done(struct cpu *cpu)
 {
 	barrier();
-	*(volatile __u64 *)&cpu->busy = 0;
+	*(volatile __u8 *)&cpu->busy = 0;
 }
 
 SEC("raw_tp")

@@ -5,7 +5,11 @@ use iodyno_core::units::Nanos;
 use iodyno_sys::clock;
 
 use crate::sensor::{Roots, SenseError, Sensor, Subject};
-use crate::sensors::{find, OF_STORAGE, SENSORS};
+use crate::sensors::{find, OF_EACH, OF_STORAGE, SENSORS};
+
+/// Share of a CPU above which a sensor of each thread or connection is read at the ends of windows only. Chosen: a tenth
+/// of the project's bound for the whole instrument; with a hundred connections none is above.
+const DEAR: f64 = 0.002;
 
 /// The sensors of a trial.
 pub struct Panel {
@@ -19,6 +23,8 @@ struct Place {
     sensor: Result<Box<dyn Sensor>, String>,
     /// When it was last read with success: its counters grow from there.
     last: Option<Nanos>,
+    /// CPU time of the last reading.
+    cost: Nanos,
 }
 
 impl Panel {
@@ -42,7 +48,7 @@ impl Panel {
             let sensor = (entry.open)(roots, subject).map_err(|error| error.to_string());
             let twice = places.iter().any(|place| place.name == entry.name);
             if !twice && (sensor.is_ok() || wanted.is_some()) {
-                places.push(Place { name: entry.name, sensor, last: None });
+                places.push(Place { name: entry.name, sensor, last: None, cost: Nanos(0) });
             }
         }
         Ok(Panel { places })
@@ -62,9 +68,22 @@ impl Panel {
     pub fn read(&mut self) -> Vec<Reading> {
         self.places.iter_mut().map(Place::read).collect()
     }
+
+    /// Reads the sensors in the middle of a window, where they are read again and again after an `interval`: without those
+    /// that ask for each thread or connection, if these are so many that it would take too much of a CPU. The next reading of
+    /// such a sensor covers the whole time since its last one.
+    pub fn read_between(&mut self, interval: Nanos) -> Vec<Reading> {
+        let cheap = self.places.iter_mut().filter(|place| !place.is_dear(interval));
+        cheap.map(Place::read).collect()
+    }
 }
 
 impl Place {
+    /// Whether the sensor takes too much to be read each time.
+    fn is_dear(&self, interval: Nanos) -> bool {
+        OF_EACH.contains(&self.name) && self.cost.0 as f64 > interval.0 as f64 * DEAR
+    }
+
     fn read(&mut self) -> Reading {
         let read_ns = clock::monotonic();
         let cpu_before = clock::thread_cpu();
@@ -89,6 +108,43 @@ impl Place {
             }
         };
         let cost_ns = clock::thread_cpu().minus(cpu_before);
+        self.cost = cost_ns;
         Reading { sensor: self.name.to_owned(), read_ns, span_ns, cost_ns, values, times, missing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes some time at every reading, and counts one.
+    struct Slow;
+
+    impl Sensor for Slow {
+        fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
+            let begin = clock::thread_cpu();
+            while clock::thread_cpu().minus(begin) < Nanos(1_000_000) {}
+            out.push(Value("slow.readings".into(), "".into(), 1));
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn in_the_middle_of_a_window_only_what_asks_for_each_connection_is_left_out_where_it_takes_too_much() {
+        let place = |name| Place { name, sensor: Ok(Box::new(Slow)), last: None, cost: Nanos(0) };
+        let mut panel = Panel { places: vec![place("tcp_info"), place("softirqs")] };
+        let names = |readings: Vec<Reading>| -> Vec<String> {
+            readings.into_iter().map(|reading| reading.sensor).collect()
+        };
+        panel.baseline();
+        let begin = panel.places[0].last.unwrap();
+        // A millisecond is 10 % of ten, and 0.01 % of ten seconds; the machine may be busy, the thread's own time is not.
+        assert_eq!(names(panel.read_between(Nanos(10_000_000))), ["softirqs"]);
+        assert_eq!(names(panel.read_between(Nanos(10_000_000_000))), ["tcp_info", "softirqs"]);
+        let between = panel.places[0].last.unwrap();
+        assert_eq!(names(panel.read_between(Nanos(10_000_000))), ["softirqs"]);
+        let last = panel.read().remove(0);
+        assert_eq!((last.sensor.as_str(), last.span_ns), ("tcp_info", last.read_ns.minus(between)));
+        assert!(between > begin);
     }
 }

@@ -61,6 +61,9 @@ pub(crate) static SENSORS: &[Entry] = &[
 /// Those that have something to say of loads on files and devices only; of another load they are read when they are named.
 pub(crate) const OF_STORAGE: [&str; 2] = [block_times::ENTRY.name, waits::ENTRY.name];
 
+/// Those that ask for each connection or thread by itself. Where there are thousands, these need not be read each time.
+pub(crate) const OF_EACH: [&str; 3] = [process::ENTRY.name, tcp_info::ENTRY.name, threads::ENTRY.name];
+
 /// Every sensor with its metrics, for the reference.
 #[must_use]
 pub fn catalogue() -> Vec<(&'static str, &'static [Metric])> {

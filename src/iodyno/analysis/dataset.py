@@ -128,6 +128,20 @@ class HostData:
         found = self.readings.get(sensor, {})
         return [found[record.index] for record in self.measured if record.index in found]
 
+    def covered(self, sensor: str) -> list[tuple[Reading, list[Record]]]:
+        """The same, each with the measured records that it covers: one; where a sensor is too dear to be read at the end of
+        every record, all since its last reading.
+        """
+        readings = self.readings.get(sensor, {})
+        found: list[tuple[Reading, list[Record]]] = []
+        records: list[Record] = []
+        for record in self.measured:
+            records.append(record)
+            if record.index in readings:
+                found.append((readings[record.index], records))
+                records = []
+        return found
+
     def growth(self, sensor: str, metric: str, label: str = "") -> int | None:
         """Growth of a counter over the measured window; None when no reading has it."""
         values = [r.values.get((metric, label)) for r in self.measured_readings(sensor)]

@@ -104,17 +104,26 @@ def _per_mib(
     host, receiver = trial.hosts[name], trial.end("receive")
     if receiver is None or not receiver.measured_bytes:
         return missing("nothing was delivered in the measured window")
-    readings = host.measured_readings(sensor)
     wanted = [label for label in host.labels(sensor, metric) if _fits(label, host, labels, of_cpus)]
     if not wanted:
         return missing(_why(host, sensor, metric))
-    mib = [record.bytes / MIB / record.span_ns for record in receiver.measured]
     parts = [
         (sum(reading.values.get((metric, label), 0) for label in wanted) / reading.span_ns, rate)
-        for reading, rate in zip(readings, mib, strict=False)
-        if reading.span_ns > 0
+        for reading, rate in _beside(host, sensor, receiver)
     ]
     return total_ratio(parts, nothing=f"{name} has no reading of {metric} in the measured window")
+
+
+def _beside(host: HostData, sensor: str, receiver: HostData) -> list[tuple[Reading, float]]:
+    """Readings of a sensor with what was delivered meanwhile, in MiB/ns: by the receiver's records of the same numbers."""
+    delivered = {record.index: record for record in receiver.measured}
+    found = []
+    for reading, covered in host.covered(sensor):
+        records = [delivered[record.index] for record in covered if record.index in delivered]
+        span_ns = sum(record.span_ns for record in records)
+        if reading.span_ns > 0 and span_ns > 0:
+            found.append((reading, sum(record.bytes for record in records) / MIB / span_ns))
+    return found
 
 
 def _softirq_runs(trial: Trial, name: str) -> Measured:
@@ -134,11 +143,9 @@ def _own_switches(trial: Trial, name: str) -> Measured:
         return missing("nothing was delivered in the measured window")
     if any(value is None for value in grown):
         return missing(_why(host, "process", metrics[0]))
-    rates = [record.bytes / MIB / record.span_ns for record in receiver.measured]
     parts = [
         (sum(reading.values.get((metric, ""), 0) for metric in metrics) / reading.span_ns, rate)
-        for reading, rate in zip(host.measured_readings("process"), rates, strict=False)
-        if reading.span_ns > 0
+        for reading, rate in _beside(host, "process", receiver)
     ]
     return total_ratio(parts)
 

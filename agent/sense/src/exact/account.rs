@@ -63,14 +63,13 @@ pub(crate) struct Account {
 impl Account {
     /// Reads an account.
     pub fn new(words: &Words) -> Self {
-        let (until_ns, rest) = words.split_first().unwrap_or((&0, &[]));
-        let mut rest = rest.iter().copied();
-        let mut next = || rest.next().unwrap_or_default();
+        let mut words = words.iter().copied();
+        let mut next = || words.next().unwrap_or_default();
         Account {
-            until_ns: *until_ns,
+            until_ns: next(),
+            events: next(),
             ns: from_fn(|_| next()),
             softirqs: from_fn(|_| next()),
-            events: next(),
             sample_ns: next(),
             samples: next(),
             user_samples: next(),

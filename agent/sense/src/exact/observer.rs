@@ -101,7 +101,9 @@ pub(crate) struct Spent {
     pub runs: u64,
     /// Time in them.
     pub ns: u64,
-    /// Its part in the counters.
+    /// Runs of the counters among them.
+    pub counters_runs: u64,
+    /// Time in the counters.
     pub counters_ns: u64,
 }
 
@@ -111,6 +113,7 @@ impl Spent {
         Spent {
             runs: self.runs - before.runs,
             ns: self.ns - before.ns,
+            counters_runs: self.counters_runs - before.counters_runs,
             counters_ns: self.counters_ns - before.counters_ns,
         }
     }
@@ -332,6 +335,7 @@ impl Observer {
             spent.runs += info.run_count();
             spent.ns += ns;
             if COUNTERS.iter().any(|(counter, _)| *counter == name) {
+                spent.counters_runs += info.run_count();
                 spent.counters_ns += ns;
             }
         }

@@ -151,6 +151,7 @@ fn measure(
             return Ok(());
         }
         locked(observer).detach_counters();
+        locked(told).event_ns = cost.accounting_event_ns;
         locked(told).counted = growth;
         let mut missing = Missing::default();
         let left_out = "polls, wake-ups and waits for locks counted in the warm-up only: with them the accounting would take";
@@ -235,6 +236,8 @@ struct Share {
 struct Cost {
     /// Time of one event on a CPU of the trial; `None` when there was none.
     event_ns: Option<f64>,
+    /// The same of those events that are left where nothing is counted besides.
+    accounting_event_ns: Option<f64>,
     /// The CPU that it took the largest share of, by its place, and the share.
     busiest: Option<(usize, Share)>,
 }
@@ -246,6 +249,9 @@ impl Cost {
         let foreign = spent.runs.saturating_sub(events);
         let event_ns = (events > 0).then(|| spent.ns as f64 / (events as f64 + foreign as f64 * FOREIGN));
         let core = 1.0 - spent.counters_ns as f64 / spent.ns.max(1) as f64;
+        // Chosen: foreign runs are of either kind alike.
+        let core_runs = 1.0 - spent.counters_runs as f64 / spent.runs.max(1) as f64;
+        let accounting_event_ns = event_ns.filter(|_| core_runs > 0.0).map(|ns| ns * core / core_runs);
         let share = |account: &Account| {
             let events_ns = event_ns.unwrap_or(0.0) * account.events as f64;
             let (samples_ns, span_ns) = (account.sample_ns as f64, account.until_ns.max(1) as f64);
@@ -256,7 +262,7 @@ impl Cost {
         };
         let shares = growth.iter().map(share).enumerate();
         let busiest = shares.max_by(|(_, one), (_, other)| one.whole.total_cmp(&other.whole));
-        Cost { event_ns, busiest }
+        Cost { event_ns, accounting_event_ns, busiest }
     }
 }
 
@@ -268,9 +274,11 @@ mod tests {
     fn runs_on_cpus_of_others_count_half() {
         let account =
             |events| Account { events, sample_ns: 500_000, until_ns: 100_000_000, ..Account::default() };
-        let spent = Spent { runs: 30_000, ns: 2_500_000, counters_ns: 500_000 };
+        let spent = Spent { runs: 30_000, ns: 2_500_000, counters_runs: 10_000, counters_ns: 500_000 };
         let cost = Cost::new(spent, 20_000, &[account(5_000), account(15_000)]);
         assert_eq!(cost.event_ns, Some(100.0), "20 000 own events and 10 000 of others at the half");
+        let alone = cost.accounting_event_ns.unwrap();
+        assert!((alone - 120.0).abs() < 1e-9, "four fifths of the time in two thirds of the runs: {alone}");
         let (place, share) = cost.busiest.unwrap();
         assert_eq!(place, 1);
         assert!((share.whole - 0.02).abs() < 1e-9, "15 000 of 100 ns and the samples in 100 ms: {share:?}");
@@ -280,7 +288,8 @@ mod tests {
     #[test]
     fn without_events_there_is_no_cost_of_one() {
         let cost = Cost::new(Spent::default(), 0, &[Account::default()]);
-        assert_eq!((cost.event_ns, cost.busiest), (None, Some((0, Share { whole: 0.0, accounting: 0.0 }))));
+        assert_eq!((cost.event_ns, cost.accounting_event_ns), (None, None));
+        assert_eq!(cost.busiest, Some((0, Share { whole: 0.0, accounting: 0.0 })));
         assert_eq!(Cost::new(Spent::default(), 0, &[]).busiest, None);
     }
 

@@ -82,14 +82,14 @@ SignalOf = Callable[[View], Signal]
 def _grown(
     host: HostData, sensor: str, compute: Callable[[Reading], float | None], *, unit: str = "1"
 ) -> Signal:
-    """The signal that `compute` makes of every reading of the sensor in the measured window."""
-    readings = host.readings.get(sensor, {})
+    """The signal that `compute` makes of every reading of the sensor in the measured window, for the records that it
+    covers.
+    """
     values = {}
-    for record in host.measured:
-        reading = readings.get(record.index)
-        value = compute(reading) if reading is not None and reading.span_ns > 0 else None
+    for reading, records in host.covered(sensor):
+        value = compute(reading) if reading.span_ns > 0 else None
         if value is not None:
-            values[record.index] = value
+            values.update(dict.fromkeys((record.index for record in records), value))
     return Signal(values, unit, sensor) if values else absent(sensor, host.why_missing(sensor))
 
 

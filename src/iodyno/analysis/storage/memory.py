@@ -38,13 +38,11 @@ def from_cache_of_load(trial: Trial, name: str) -> Measured:
     if not target.get("device"):
         return missing("what its file lies on goes through no block device of this host")
     read = client.classes.get("read", {})
-    parts = [
-        (float(read[record.index].bytes - reading.values[_GIVEN]), float(read[record.index].bytes))
-        for record in client.measured
-        if record.index in read
-        and (reading := client.readings.get("process", {}).get(record.index)) is not None
-        and _GIVEN in reading.values
-    ]
+    parts = []
+    for reading, records in client.covered("process"):
+        if _GIVEN in reading.values and all(record.index in read for record in records):
+            asked = sum(read[record.index].bytes for record in records)
+            parts.append((float(asked - reading.values[_GIVEN]), float(asked)))
     return total_ratio(
         parts, note="of the agent's process", nothing="what storage gave its process is not known"
     )

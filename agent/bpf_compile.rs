@@ -39,6 +39,8 @@ fn compile(name: &str, folder: &Path) -> Result<(), String> {
     };
     // Debian keeps the headers of an architecture in a folder of its own, which `-target bpf` does not look into.
     command.arg(format!("-I/usr/include/{architecture}-linux-gnu"));
+    // Where it is another one than the machine's own, they come with its cross compiler.
+    command.arg(format!("-I/usr/{architecture}-linux-gnu/include"));
     let outcome =
         command.arg(format!("bpf/{name}.bpf.c")).arg("-o").arg(folder.join(format!("{name}.bpf.o"))).output();
     let output = outcome.map_err(|error| format!("{clang} cannot be run: {error}"))?;

@@ -20,7 +20,7 @@ def of_usage(error: click.ClickException) -> ExperimentError:
 
 def _option(error: click.BadParameter) -> str:
     """The option or argument, as it is typed."""
-    hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param and error.ctx else "")  # type: ignore[arg-type]
+    hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param and error.ctx else "")
     return str(hint).replace("'", "") or "command line"
 
 

@@ -273,6 +273,11 @@ def test_rr_and_search_refuse_a_wrong_option_by_its_name(words: list[str], said:
         (("trace", "block", "--seconds", "0"), "--seconds: found 0.0, allowed: a number above 0"),
         (("completion", "zs"), "found 'zs', allowed: bash, zsh, fish; did you mean zsh?"),
         (("tcp", "--connections", "four"), "--connections: found 'four', allowed: a whole number"),
+        (("tcp", "--size", "64KB"), "G, g, GiB, GB, T, t, TiB, TB; did you mean kB?"),
+        (
+            ("rr", "--rate", "1000/s", "--arrivals", "poison"),
+            "poisson, bursty, trace(file); did you mean poisson?",
+        ),
         (("run", "studies/tcp-trasmit.yaml"), "did you mean studies/tcp-transmit.yaml?"),
         (("plan", "tcp-transmit"), "did you mean studies/tcp-transmit.yaml?"),
         (("run", "profile.xml", "--set", "n=1"), "profile.xml: cannot be read: No such file or directory"),

@@ -7,6 +7,7 @@ import re
 import click
 
 from iodyno.core.errors import ExperimentError
+from iodyno.formats.mistakes import nearest, unknown
 
 
 def of_usage(error: click.ClickException) -> ExperimentError:
@@ -21,7 +22,8 @@ def of_usage(error: click.ClickException) -> ExperimentError:
 def _option(error: click.BadParameter) -> str:
     """The option or argument, as it is typed."""
     hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param and error.ctx else "")
-    return str(hint).replace("'", "") or "command line"
+    shown = hint if isinstance(hint, str) else " / ".join(hint)
+    return shown.replace("'", "") or "command line"
 
 
 def _found(error: click.BadParameter) -> str:
@@ -29,22 +31,22 @@ def _found(error: click.BadParameter) -> str:
     if isinstance(kind, click.Choice) and (
         said := re.match(r"'(.*)' is not one of ", error.message, re.DOTALL)
     ):
-        # Imported here: what is right needs it not.
-        from iodyno.formats.mistakes import unknown
-
         return unknown(said[1], [str(word) for word in kind.choices])
     if isinstance(kind, (click.IntRange, click.FloatRange)):
         said = re.match(r"(.*?) is not (?:a valid|in the range)", error.message, re.DOTALL)
         if said:
             whole = "a whole number" if isinstance(kind, click.IntRange) else "a number"
             return f"found {said[1]}, allowed: {whole}{_between(kind)}"
-    return error.message
+    listed = re.search(r"(?:found|unknown unit) '([^']+)', allowed(?: units)?: (.*)$", error.message)
+    return error.message + (nearest(listed[1], listed[2].split(", ")) if listed else "")
 
 
 def _between(kind: click.IntRange | click.FloatRange) -> str:
     """The range in words."""
     least = "" if kind.min is None else f" above {kind.min}" if kind.min_open else f" from {kind.min}"
-    most = "" if kind.max is None else f" below {kind.max}" if kind.max_open else f" to {kind.max}"
-    return (
-        f"{least}{' and' if kind.min_open and most else ''}{most}" if least else f" up{most}" if most else ""
+    if kind.max is None:
+        return least
+    most = (
+        f"below {kind.max}" if kind.max_open else f"at most {kind.max}" if kind.min_open else f"to {kind.max}"
     )
+    return f"{least} and {most}" if kind.min_open else f"{least or ' up'} {most}"

@@ -67,8 +67,7 @@ interval:ms:100 /!@from/ {{ @from = nsecs + 1000000000; printf(\"from %llu\\n\",
 /// Starts it; it meters for so long. `None` when it ended before it began.
 pub fn start(cpu: u32, length: Nanos) -> Option<Meter> {
     let arguments = [cpu.to_string(), length.0.to_string()];
-    let mut process =
-        bpftrace(&script()).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut process = bpftrace(&script()).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap());
     let begin = numbers(&mut lines, "from ").and_then(|numbers| numbers.first().copied())?;
     Some(Meter { process, lines, begin: Nanos(begin) })
@@ -76,9 +75,10 @@ pub fn start(cpu: u32, length: Nanos) -> Option<Meter> {
 
 /// The numbers of the next line that begins so.
 fn numbers(lines: &mut BufReader<ChildStdout>, with: &str) -> Option<Vec<u64>> {
-    lines.lines().map_while(Result::ok).find_map(|line| {
-        line.strip_prefix(with)?.split_whitespace().map(|word| word.parse().ok()).collect()
-    })
+    lines
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix(with)?.split_whitespace().map(|word| word.parse().ok()).collect())
 }
 
 impl Meter {

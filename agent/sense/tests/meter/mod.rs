@@ -1,6 +1,6 @@
 //! An independent meter: bpftrace sums the same tracepoints in the same window by a script of its own.
 
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use iodyno_core::units::Nanos;

@@ -69,7 +69,10 @@ pub fn start(cpu: u32, length: Nanos) -> Option<Meter> {
     let arguments = [cpu.to_string(), length.0.to_string()];
     let mut process = bpftrace(&script()).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap());
-    let begin = numbers(&mut lines, "from ").and_then(|numbers| numbers.first().copied())?;
+    let Some(&[begin]) = numbers(&mut lines, "from ").as_deref() else {
+        let _ = process.wait();
+        return None;
+    };
     Some(Meter { process, lines, begin: Nanos(begin) })
 }
 

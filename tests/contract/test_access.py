@@ -56,12 +56,13 @@ class Way:
         pytest.param("ssh", marks=pytest.mark.root),
     ]
 )
-def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
+def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
     program = own_agent(tmp_path)
     if request.param == "local":
 
         async def stop(rig: Rig) -> None:
             # There is no link to cut: an agent that is stopped is as silent.
+            monkeypatch.setattr("iodyno.session.session.LOST_AFTER_S", 3.0)
             for pid in processes_of(program.path):
                 os.kill(pid, signal.SIGSTOP)
 

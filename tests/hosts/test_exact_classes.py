@@ -22,7 +22,7 @@ def test_classes_of_a_real_trial_sum_to_the_whole(tmp_path: Path) -> None:
     asked = experiment(
         "netns", factors=(Factor("size", (1024, 65536)),), windows=Windows(200 * MS, 1_000 * MS, 50 * MS, 250 * MS)
     )  # fmt: skip
-    asked = replace(asked, design=DesignSpec(replicates=2, seed=1))
+    asked = replace(asked, design=DesignSpec(replicates=1, seed=1))
     summary = analyse(read_dataset(asyncio.run(run(asked, tmp_path)).folder))
     if summary.accounting.tier != "bpf":
         pytest.skip(f"no exact classes on this machine: {summary.accounting.why}")

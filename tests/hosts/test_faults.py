@@ -218,9 +218,9 @@ FILE = """
 name: stopped
 hosts: {client: {access: ACCESS}, server: {access: ACCESS}}
 workload: {kind: stream, sender: client, receiver: server}
-factors: {connections: [1, 2, 3, 4, 5]}
+factors: {connections: [1, 2, 3, 4]}
 design: {replicates: 1, seed: 3}
-windows: {warm_up: 0s, measured: 600ms, drain: 50ms, interval: 200ms}
+windows: {warm_up: 0s, measured: 500ms, drain: 50ms, interval: 200ms}
 limits: {background_window: 100ms}
 outcomes: [goodput_bits_per_s]
 """
@@ -267,7 +267,7 @@ def finish(experiment_file: Path, folder: Path, program: AgentProgram) -> None:
     command = iodyno("run", experiment_file, "--resume", folder, "--json", program=program)
     said, complaint = command.communicate(timeout=HUNG_S)
     assert command.returncode == 0, complaint
-    assert json.loads(said)["finished"] == 5
+    assert json.loads(said)["finished"] == 4
     assert json.loads((folder / "campaign.json").read_text())["finished"] is True
 
 
@@ -277,8 +277,8 @@ def test_a_lab_killed_mid_trial_leaves_what_the_next_start_removes(
 ) -> None:
     file, into = write_experiment(tmp_path, "netns"), tmp_path / "campaigns"
     lab = iodyno("run", file, "--into", into, "--json", program=program)
-    before = finished_trials(into, 2)
-    time.sleep(0.5)
+    before = finished_trials(into, 1)
+    time.sleep(0.3)
     lab.kill()
     lab.communicate()
     assert gone_within(SOON_S, program.path), "agents end with their lab"
@@ -286,9 +286,9 @@ def test_a_lab_killed_mid_trial_leaves_what_the_next_start_removes(
     (folder,) = into.iterdir()
     finish(file, folder, program)
     assert not namespaces_of(lab.pid)
-    after = finished_trials(into, 5)
+    after = finished_trials(into, 4)
     assert before.items() <= after.items(), "finished trials are as they were"
-    assert sorted(int(name.partition("-")[0]) for name in after) == [0, 1, 2, 3, 4], "nothing is repeated"
+    assert sorted(int(name.partition("-")[0]) for name in after) == [0, 1, 2, 3], "nothing is repeated"
 
 
 @pytest.mark.root
@@ -299,7 +299,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_go_on(
     file, into = write_experiment(tmp_path, "netns"), tmp_path / "campaigns"
     lab = iodyno("run", file, "--into", into, "--json", program=program)
     before = finished_trials(into, 1)
-    time.sleep(0.4)
+    time.sleep(0.3)
     lab.send_signal(number)
     _, complaint = lab.communicate(timeout=HUNG_S)
     (folder,) = into.iterdir()
@@ -315,7 +315,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_go_on(
     assert states == {"finished", "planned"}, "it did not wait for the others"
     if number == signal.SIGINT:
         finish(file, folder, program)
-        assert before.items() <= finished_trials(into, 5).items()
+        assert before.items() <= finished_trials(into, 4).items()
 
 
 @pytest.mark.root
@@ -326,8 +326,8 @@ def test_without_the_right_to_make_namespaces_the_loopback_is_taken_and_told(
     prefix = ("setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}")
     if shutil.which("setpriv") is None or subprocess.run([*prefix, "true"]).returncode:
         pytest.skip("needs setpriv to drop rights")
-    file, into = write_experiment(tmp_path, "netns"), tmp_path / "campaigns"
-    lab = iodyno("run", file, "--into", into, "--json", program=program, prefix=prefix)
+    file = write_experiment(tmp_path, "netns", FILE.replace("[1, 2, 3, 4]", "[1]"))
+    lab = iodyno("run", file, "--into", tmp_path / "campaigns", "--json", program=program, prefix=prefix)
     said, complaint = lab.communicate(timeout=HUNG_S)
     assert lab.returncode == 0, complaint
     campaign = json.loads((Path(json.loads(said)["campaign"]) / "campaign.json").read_text())
@@ -339,7 +339,7 @@ def test_without_the_right_to_make_namespaces_the_loopback_is_taken_and_told(
 
 
 def test_a_low_descriptor_limit_ends_with_need_and_have(program: AgentProgram, tmp_path: Path) -> None:
-    file = write_experiment(tmp_path, "local", FILE.replace("[1, 2, 3, 4, 5]", "[1, 1000]"))
+    file = write_experiment(tmp_path, "local", FILE.replace("[1, 2, 3, 4]", "[1, 1000]"))
     prefix = ("prlimit", "--nofile=256:256")
     lab = iodyno("run", file, "--into", tmp_path / "campaigns", "--json", program=program, prefix=prefix)
     _, complaint = lab.communicate(timeout=HUNG_S)
@@ -353,18 +353,19 @@ def test_trials_that_fail_for_good_are_exit_5(program: AgentProgram, tmp_path: P
     file, into = write_experiment(tmp_path, "local", text), tmp_path / "campaigns"
     lab = iodyno("run", file, "--into", into, "--json", program=program)
     finished_trials(into, 1)
-    time.sleep(0.4)
+    # In the next trial, wherever: it takes 0.8 s, and a busy machine wakes this up late.
+    time.sleep(0.2)
     os.kill(processes_of(program.path)[0], signal.SIGKILL)
     said, complaint = lab.communicate(timeout=HUNG_S)
     assert lab.returncode == 5, complaint
     outcome = json.loads(said)
     (failed,) = outcome["failed"]
-    assert outcome["finished"] == 4 and failed["reason"].startswith("agent_lost: ")
-    assert "1 of 5 trials failed, the first of them: agent_lost" in complaint
+    assert outcome["finished"] == 3 and failed["reason"].startswith("agent_lost: ")
+    assert "1 of 4 trials failed, the first of them: agent_lost" in complaint
     # A resume tries that one again, and nothing else.
-    before = finished_trials(into, 5)
+    before = finished_trials(into, 4)
     finish(file, Path(outcome["campaign"]), program)
-    assert before.items() < finished_trials(into, 6).items()
+    assert before.items() < finished_trials(into, 5).items()
 
 
 def _digest(trial: Path) -> str:

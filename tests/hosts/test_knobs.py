@@ -400,11 +400,18 @@ def test_a_killed_lab_leaves_nothing_set(program: AgentProgram, tmp_path: Path) 
         veth.remove_leftovers()
 
 
+class _Impatient(SshAccess):
+    """Guards that give a silent lab up after four beats, not ten."""
+
+    async def start(self, program: AgentProgram, command: str = "serve") -> AgentStreams:
+        return await super().start(program, f"{command} --lab-timeout 4")
+
+
 def test_a_cut_link_leaves_nothing_set(program: AgentProgram, tmp_path: Path) -> None:
     with ssh_place(tmp_path / "far", 1) as place:
 
         async def scenario() -> None:
-            access = SshAccess("far", place.options)
+            access = _Impatient("far", place.options)
             agent = await access.start(program)
             agent.process.kill()
             await agent.process.wait()
@@ -417,7 +424,7 @@ def test_a_cut_link_leaves_nothing_set(program: AgentProgram, tmp_path: Path) ->
             knobs = HostKnobs(guard, device="data")
             assert (await knobs.set({"mtu": 1400}))["mtu"].obtained == 1400
             place.cut()
-            # Nothing tells either end that the link is cut: each gives the other one up after 10 s of silence.
+            # Nothing tells either end that the link is cut: each gives the other one up after some seconds of silence.
             asked = asyncio.create_task(knobs.restore())
             assert await asyncio.to_thread(wait_for, lambda: mtu_of(place.namespace, "data") == 1500, HUNG_S)
             with pytest.raises(GuardLostError):

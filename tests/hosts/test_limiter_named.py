@@ -17,6 +17,7 @@ from places import HUNG_S, Notes, experiment, namespaces_of, run
 from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.limiter.elasticity import LEAST
 from iodyno.analysis.limiter.verdict import of_point, of_trial
+from iodyno.analysis.summary import analyse
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
 from iodyno.core.design import Design, Point
@@ -25,6 +26,7 @@ from iodyno.core.experiment import DesignSpec, Windows
 from iodyno.core.factor import Factor
 from iodyno.core.workload import Level
 from iodyno.designs import order, runs
+from iodyno.report.limiter import finding_json
 
 MS = 1_000_000
 WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)
@@ -118,18 +120,31 @@ def test_a_path_that_cannot_be_shaped_is_one_clear_error_before_the_first_trial(
         asyncio.run(run(asked, tmp_path))
 
 
+PROVED = """
+name: proved
+question: Is it the receive window?
+hosts: {client: {access: netns}, server: {access: netns}}
+workload:
+  {kind: stream, sender: client, receiver: server, connections: 1, size: 64KiB, receive_buffer: 64KiB, link_delay: 3ms}
+factors: {nagle: [on]}
+design: {replicates: 1, seed: 1}
+windows: {warm_up: 100ms, measured: 400ms, drain: 50ms, interval: 50ms}
+limits: {background: 1, background_window: 100ms}
+profile: off
+"""
+
+
 def test_the_receive_window_is_proved(tmp_path: Path) -> None:
     """Over a delay, so that the window limits whoever else uses the CPUs."""
-    words = [
-        *("tcp", "--connections", "1", "--size", "64KiB", "--receive-buffer", "64KiB", "--link-delay", "3ms"),
-        *("--seconds", "0.5", "--no-profile", "--prove", "--json"),
-    ]
-    shown = subprocess.run(
+    (tmp_path / "proved.yaml").write_text(PROVED, encoding="utf-8")
+    words = ["run", "proved.yaml", "--prove", "--into", "campaigns", "--json"]
+    ran = subprocess.run(
         [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words],
         capture_output=True, text=True, timeout=HUNG_S, cwd=tmp_path,
     )  # fmt: skip
-    assert shown.returncode == 0, shown.stderr
-    found = json.loads(shown.stdout)["points"][0]["limiter"]
+    assert ran.returncode == 0, ran.stderr
+    summary = analyse(read_dataset(tmp_path / json.loads(ran.stdout)["campaign"]))
+    found = finding_json(summary.points[0].limiter)
     (suspect,) = [ranked for ranked in found["ranked"] if ranked["name"] == "receive_window"]
     assert suspect["evidence"][0]["signal"] == "client.rwnd_limited_ratio"
     (proof,) = [proof for proof in found["proofs"] if proof["limiter"] == "receive_window"]

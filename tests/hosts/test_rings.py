@@ -26,7 +26,7 @@ SERVERS = ("packet_v2", "packet_v3", "xdp")
 CLIENTS = ("epoll", "reflector")
 RING_CLIENTS = ("packet_v2", "packet_v3", "xdp")
 SHORT = Windows(100 * MS, 1000 * MS, 50 * MS, 250 * MS)
-BRIEF = Windows(50 * MS, 500 * MS, 50 * MS, 250 * MS)
+BRIEF = Windows(50 * MS, 250 * MS, 50 * MS, 250 * MS)
 """For what holds of any trial in which there was a load at all."""
 LONG = Windows(0, 120_000 * MS, 50 * MS, 250 * MS)
 # A machine that others use may leave a client without a CPU for a while; no request is lost by that.

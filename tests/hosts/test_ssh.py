@@ -119,7 +119,11 @@ def test_an_agent_for_another_architecture_is_not_even_copied(
         asyncio.run(greet(SshAccess("far", place.options), program))
 
 
-def test_a_host_that_cannot_be_reached(tmp_path: Path, program: AgentProgram) -> None:
+def test_a_host_that_cannot_be_reached(
+    tmp_path: Path, program: AgentProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing answers: how long it is waited for makes no difference.
+    monkeypatch.setattr("iodyno.hosts.ssh._CONNECT_TIMEOUT_S", 2)
     with ssh_place(tmp_path / "far", 3) as place:
         place.cut()
         with pytest.raises(AccessError, match="cannot be reached"):

@@ -62,16 +62,18 @@ def test_tcp_transmit_over_ssh(tmp_path: Path) -> None:
         changes |= {
             "      levels:": "      levels: [1, 8]",
             "        window:": "        window: [256k, 256k]",
+            "  size:": "  size: [64KiB, 1KiB]",
+            "design:": "design: {kind: full_factorial, replicates: 2, blocks: true, seed: 20081217}",
         }
         points = campaign_of("tcp-transmit-ssh.yaml", changes, tmp_path)
     assert {(p["levels"]["connections"], p["levels"]["size"]) for p in points} == {
-        (connections, size) for connections in (1, 8) for size in (65536, 8192, 1024)
+        (connections, size) for connections in (1, 8) for size in (65536, 1024)
     }
     for point in points:
         assert point["outcomes"]["goodput_bits_per_s"]["estimate"] > 0
-        assert point["outcomes"]["goodput_bits_per_s"]["n"] == 3
+        assert point["outcomes"]["goodput_bits_per_s"]["n"] == 2
         # A busy machine may have left nothing to tell the load's cost from in a trial.
-        assert point["outcomes"]["client.cpu_ns_per_kib"]["n"] <= 3
+        assert point["outcomes"]["client.cpu_ns_per_kib"]["n"] <= 2
 
 
 def test_tcp_options(tmp_path: Path) -> None:
@@ -160,10 +162,11 @@ def test_datagram_servers(tmp_path: Path) -> None:
 def test_lock_manager(tmp_path: Path) -> None:
     changes = {
         "    connections:": "    connections: [1, 4, 16]",
+        "  all.mtu:": "  all.mtu: [9000]",
         "  design:": "  design: {replicates: 1}",
     }
     points = campaign_of("lock-manager.yaml", changes, tmp_path)
-    assert len(points) == 3 * 2 * 2
+    assert len(points) == 3 * 2
     for point in points:
         outcomes, levels = point["outcomes"], point["levels"]
         assert outcomes["operations_per_s"]["estimate"] > 0
@@ -176,7 +179,7 @@ def test_lock_manager(tmp_path: Path) -> None:
     )
     walls = json.loads(shown.stdout)["walls"]
     assert {(wall["levels"]["transport"], wall["levels"]["all.mtu"]) for wall in walls} == {
-        (transport, mtu) for transport in ("udp", "tcp") for mtu in (1500, 9000)
+        (transport, 9000) for transport in ("udp", "tcp")
     }
     for wall in walls:
         # On a noisy machine two short trials may not carry a wall; then it says why.

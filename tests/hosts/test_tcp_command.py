@@ -20,10 +20,10 @@ def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.root
 def test_one_trial_between_two_namespaces(tmp_path: Path) -> None:
-    shown = iodyno("tcp", "--connections", "4", "--seconds", "1", cwd=tmp_path)
+    shown = iodyno("tcp", "--connections", "4", "--seconds", "0.5", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     lines = shown.stdout.splitlines()
-    assert lines[0] == "connections 4, size 64KiB, 1 s x 1"
+    assert lines[0] == "connections 4, size 64KiB, 0.5 s x 1"
     assert all(any(line.strip().startswith(name) for line in lines) for name in COSTS)
     assert any("over 10 intervals of one trial" in line for line in lines)
     folder = tmp_path / lines[-1]
@@ -35,7 +35,7 @@ def test_one_trial_between_two_namespaces(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_three_trials_as_json(tmp_path: Path) -> None:
-    shown = iodyno("tcp", "--size", "1KiB", "--driver", "epoll", "--no-nagle", "--seconds", "0.5",
+    shown = iodyno("tcp", "--size", "1KiB", "--driver", "epoll", "--no-nagle", "--seconds", "0.2",
                    "--repeat", "3", "--json", "--into", "here", cwd=tmp_path)  # fmt: skip
     assert shown.returncode == 0, shown.stderr
     found = json.loads(shown.stdout)

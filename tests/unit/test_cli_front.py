@@ -260,3 +260,31 @@ def test_rr_and_search_refuse_a_wrong_option_by_its_name(words: list[str], said:
     assert shown.returncode == 2
     assert said in shown.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("tcp", "--seconds", "5s"),
+            "--seconds: found '5s', allowed: a number from 0.1 to 86400\n  try: iodyno tcp --help",
+        ),
+        (("tcp", "--repeat", "0"), "--repeat: found 0, allowed: a whole number from 1 to 1000"),
+        (("trace", "block", "--seconds", "0"), "--seconds: found 0.0, allowed: a number above 0"),
+        (("completion", "zs"), "found 'zs', allowed: bash, zsh, fish; did you mean zsh?"),
+        (("tcp", "--connections", "four"), "--connections: found 'four', allowed: a whole number"),
+        (("tcp", "--size", "64KB"), "G, g, GiB, GB, T, t, TiB, TB; did you mean kB?"),
+        (
+            ("rr", "--rate", "1000/s", "--arrivals", "poison"),
+            "poisson, bursty, trace(file); did you mean poisson?",
+        ),
+        (("run", "studies/tcp-trasmit.yaml"), "did you mean studies/tcp-transmit.yaml?"),
+        (("plan", "tcp-transmit"), "did you mean studies/tcp-transmit.yaml?"),
+        (("run", "profile.xml", "--set", "n=1"), "profile.xml: cannot be read: No such file or directory"),
+    ],
+)
+def test_what_is_typed_wrong_is_said_with_what_is_right(words: tuple[str, ...], said: str) -> None:
+    shown = iodyno(*words, cwd=ROOT)
+    assert shown.returncode == 2
+    assert f"{said}\n" in shown.stderr
+    assert shown.stderr.startswith("iodyno: error: ") and "Traceback" not in shown.stderr

@@ -154,8 +154,9 @@ def test_a_known_truth_is_found_in_stages_and_an_exploration_goes_on_where_it_wa
     [
         ("factors: {size: [1KiB, 64KiB]}", (), "number of factors with two levels or more: 1, needed: 2"),
         (FIVE + "until: ratio(nagle) > 1.5", (), "decides itself what is run"),
-        (FIVE, ("--least", "x"), "allowed: a share of the mean such as 5% or 0.05"),
+        (FIVE, ("--least", "x"), "allowed: a share above 0, such as 5% or 0.05"),
         (FIVE, ("--resume", "nowhere"), "is no exploration"),
+        (FIVE, ("--outcome", "cpu_ns_per_kb"), "did you mean cpu_ns_per_kib?"),
     ],
 )
 def test_bad_input_is_one_error(more: str, words: tuple[str, ...], expected: str, tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_two_campaigns_are_subtracted(
         (("--by", "size"), "is an option of a campaign"),
         (("--minus", "/nowhere.txt"), "/nowhere.txt"),
         (("--max", "much"), "much"),
-        (("--time-unit", "weeks"), "'weeks' is not one of"),
+        (("--time-unit", "weeks"), "found 'weeks', allowed: s, ms, us, ns"),
         (("--from", "100"), "no event"),
     ],
 )

@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import PROGRAM
 
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import AccessError, ExperimentError
@@ -18,8 +20,11 @@ from iodyno.core.experiment import HostSpec
 from iodyno.hosts.ssh import SshAccess
 from iodyno.paths import veth
 from iodyno.session import locate
+from iodyno.session import session as sessions
 from iodyno.session.accesses import OPENERS, divide_cpus, open_hosts
 from iodyno.session.clock import Probe, fit
+from iodyno.session.session import Session
+from iodyno.session.simulated import SimulatedAccess
 
 
 def test_every_access_that_may_be_written_can_be_opened() -> None:
@@ -135,6 +140,33 @@ def test_the_true_offset_lies_within_the_error_whatever_the_delays(
     found = fit(probes)
     assert abs(found.offset_ns - offset) <= found.error_ns
     assert found.rtt_min_ns == min(there + back for there, back, _ in delays)
+
+
+@pytest.mark.parametrize(("enough_ns", "looks"), [(10**12, 8), (-1, 32)])
+def test_a_clock_is_looked_at_until_it_is_known_well_enough(
+    enough_ns: int, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    send = Session._send
+
+    async def counted(self: Session, message: dict[str, Any]) -> None:
+        asked.append(message["type"])
+        await send(self, message)
+
+    monkeypatch.setattr(Session, "_send", counted)
+    monkeypatch.setattr(sessions, "ENOUGH_NS", enough_ns)
+
+    async def scenario() -> None:
+        host = SimulatedAccess("client", {"clock_offset_ns": 10**12})
+        session = await Session.start(host, PROGRAM)
+        try:
+            found = await session.probe_clock()
+        finally:
+            await session.close()
+        assert abs(found.offset_ns - 10**12) <= found.error_ns
+
+    asyncio.run(scenario())
+    assert asked.count("probe") == looks
 
 
 # ---- namespaces ----

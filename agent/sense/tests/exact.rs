@@ -327,10 +327,9 @@ fn an_independent_meter_agrees_on_a_load_that_is_locked_to_the_timer() {
         return skip("no bpftrace that runs here");
     }
     let cpu = cpu();
-    // The meter needs some seconds to compile its programs.
-    let begin = clock::monotonic().plus(Nanos(8_000 * MILLISECOND));
-    let end = begin.plus(Nanos(2_000 * MILLISECOND));
-    let meter = meter::start(cpu, begin, end);
+    let length = Nanos(2_000 * MILLISECOND);
+    let Some(meter) = meter::start(cpu, length) else { return skip("bpftrace ended before it metered") };
+    let (begin, end) = (meter.begin, meter.begin.plus(length));
     let mut load = timer_locked(cpu, begin, end);
     let mut panel = panel(&[cpu], 0);
     clock::sleep_until(begin).unwrap();
@@ -341,7 +340,7 @@ fn an_independent_meter_agrees_on_a_load_that_is_locked_to_the_timer() {
     let overtime = clock::monotonic().minus(end).0;
     assert!(load.wait().unwrap().success());
     let Some(metered) = meter.finish() else {
-        return skip("bpftrace was not ready in time");
+        return skip("bpftrace ended before it had metered");
     };
     // The panel's window is that of the meter but for what this thread came late at both of its ends.
     if late + overtime > 50 * MILLISECOND {

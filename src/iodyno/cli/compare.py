@@ -19,8 +19,9 @@ from iodyno.analysis.functions import Part, read_profiles
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
 from iodyno.analysis.path_steps import step_changes
 from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
-from iodyno.cli.compare_verdicts import Share, compare_campaigns, compare_history, compare_levels
+from iodyno.cli.compare_verdicts import compare_campaigns, compare_history, compare_levels
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
+from iodyno.cli.share import SHARE
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.report.function_json import (
     change_values,
@@ -85,7 +86,7 @@ class Side:
     "--levels", metavar="F=A/F=B", help="Two levels of a factor of one campaign, at all levels of the others."
 )
 @click.option(
-    "--least", type=Share(), default=LEAST, show_default=True, help="The smallest effect of interest."
+    "--least", type=SHARE, default=f"{LEAST:.0%}", show_default=True, help="The smallest effect of interest."
 )
 @click.option(
     "--noise",

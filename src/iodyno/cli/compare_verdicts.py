@@ -37,22 +37,6 @@ _LEVELS = re.compile(
 )
 
 
-class Share(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs only
-    """A share such as `2%` or `0.02`, above 0 and below 10."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The share as a number. Fails as click does."""
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"\s*(\d{1,4}(?:\.\d{1,9})?)\s*(%?)\s*", str(value))
-        share = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-        if not 0 < share < 10:
-            self.fail(f"found {value!r}, allowed: a share above 0, such as 2% or 0.02", param, ctx)
-        return share
-
-
 def compare_campaigns(
     first: CampaignSummary,
     second: CampaignSummary,

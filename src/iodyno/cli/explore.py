@@ -12,9 +12,9 @@ import click
 
 from iodyno import designs
 from iodyno.campaign.folder import new_folder
-from iodyno.cli.design_options import SHARE
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.run import ask, execute
+from iodyno.cli.share import SHARE
 from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment
@@ -23,6 +23,7 @@ from iodyno.designs import adaptive
 from iodyno.designs.adaptive import Judged, Stage
 from iodyno.designs.evaluation import evaluate
 from iodyno.formats.experiment_file import parse_experiment, read_experiment
+from iodyno.formats.outcome_names import mistake_of
 from iodyno.formats.stage_text import stage_text
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
@@ -56,14 +57,17 @@ class Done:
     help="What is looked at (default: the cost that the experiment names first, else the sender's).",
 )
 @click.option(
-    "--least", type=SHARE, default=str(LEAST), show_default="5%", help="Change of the mean that matters."
+    "--least", type=SHARE, default=f"{LEAST:.0%}", show_default=True, help="Change of the mean that matters."
 )
 @click.option("--quick", is_flag=True, help="With levels and windows of the quick form.")
 @click.option(
     "--resume", metavar="FOLDER", type=click.Path(path_type=Path), help="Go on with this exploration."
 )
 @click.option(
-    "--into", metavar="DIR", type=click.Path(path_type=Path), help="Make the exploration's folder there."
+    "--into",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Make the exploration's folder there (default: campaigns).",
 )
 @click.option("--yes", is_flag=True, help="Do not ask before a long stage.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
@@ -99,6 +103,7 @@ def command(
             where=file,
             advice="`iodyno run`, or leave that section out",
         )
+    outcome = _outcome(whole, outcome)
     asked = {"text": whole.text, "outcome": outcome, "least": least, "quick": quick}
     stage: Stage | None = adaptive.first(whole)
     folder = _folder(whole, resume, into, asked)
@@ -116,6 +121,20 @@ def command(
         click.echo("\n".join(_told(done[-1], least)), err=True)
         stage = _next(whole, done, least)
     _finish(whole, done, folder, least, as_json)
+
+
+def _outcome(whole: Experiment, name: str | None) -> str | None:
+    """The outcome that was named, of the sender where no host is and each has it. Raises ExperimentError before any trial."""
+    if name is None:
+        return None
+    options = {"beside": whole.bystander is not None, "on_disks": bool(whole.workload.hosts)}
+    wrong = mistake_of(name, list(whole.hosts), **options)
+    of_sender = f"{whole.workload.ends[0]}.{name}"
+    if wrong and not mistake_of(of_sender, list(whole.hosts), **options):
+        return of_sender
+    if wrong:
+        raise ExperimentError(wrong, where="--outcome", advice="leave it out, or name an outcome of the file")
+    return name
 
 
 def planned(whole: Experiment, stage: Stage, quick: bool) -> tuple[Experiment, Design]:
@@ -200,11 +219,7 @@ def _run(
     from iodyno.analysis.summary import analyse
 
     summary = analyse(read_dataset(campaign))
-    sender = summary.host("send")
-    wanted = outcome or costs_of(summary)[0]
-    if "." not in wanted and sender and not any(wanted in trial.outcomes for trial in summary.trials):
-        wanted = f"{sender.name}.{wanted}"
-    return campaign_data(summary, wanted), campaign
+    return campaign_data(summary, outcome or costs_of(summary)[0]), campaign
 
 
 def _judged(stage: Stage, campaign: Path, data: CostData, done: list[Done]) -> Done:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from iodyno.cli.lazy import CommandEntry, LazyGroup, PipeClosedError
-from iodyno.core.errors import ExperimentError, Interrupted, IodynoError
+from iodyno.core.errors import Interrupted, IodynoError
 
 PIPE_CLOSED = 141
 """128 + SIGPIPE, what a shell reports of a program whose reader went away."""
@@ -25,7 +25,11 @@ COMMANDS = (
     CommandEntry("plan", "iodyno.cli.plan:command", "Show points, order and how long it will take."),
     CommandEntry("run", "iodyno.cli.run:command", "Run an experiment, or go on with a campaign."),
     CommandEntry("noise", "iodyno.cli.noise:command", "Measure what varies when nothing is changed."),
-    CommandEntry("convert", "iodyno.cli.convert:command", "Make an experiment file from a profile of uperf."),
+    CommandEntry(
+        "convert",
+        "iodyno.cli.convert:command",
+        "Make an experiment file from one of uperf, Filebench or fio.",
+    ),
     CommandEntry("tcp", "iodyno.cli.tcp:command", "Measure rate and cost of TCP right now, without a file."),
     CommandEntry("rr", "iodyno.cli.rr:command", "Measure requests and answers right now, without a file."),
     CommandEntry("disk", "iodyno.cli.disk:command", "Measure a disk or a file right now, without a file."),
@@ -124,8 +128,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(error.format_message(), err=True)
         return error.exit_code
     except click.ClickException as error:
-        context = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "iodyno"
-        return _failed(ExperimentError(error.format_message(), advice=f"{context} --help"), error.exit_code)
+        # Imported here: what is right needs it not.
+        from iodyno.cli.complaint import of_usage
+
+        return _failed(of_usage(error), error.exit_code)
     except IodynoError as error:
         return _failed(error)
 

@@ -54,7 +54,10 @@ from iodyno.store.schema import CAMPAIGN
 @click.option("--quick", is_flag=True, help="With the windows of the quick form.")
 @click.option("--resume", metavar="CAMPAIGN", type=click.Path(path_type=Path), help="Go on with this ladder.")
 @click.option(
-    "--into", metavar="DIR", type=click.Path(path_type=Path), help="Make the campaign's folder there."
+    "--into",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Make the campaign's folder there (default: campaigns).",
 )
 @click.option("--yes", is_flag=True, help="Do not ask before a long campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

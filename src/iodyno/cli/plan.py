@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iodyno.cli import design_options, design_tables
-from iodyno.cli.design_options import SHARE, SHARE_OR_NONE
 from iodyno.cli.design_tables import percent
+from iodyno.cli.share import SHARE, SHARE_OR_NONE
 from iodyno.core.decision import UntilSpec
 from iodyno.core.design import Design, Point
 from iodyno.core.experiment import Experiment

@@ -21,6 +21,7 @@ from iodyno.cli.progress import watcher as progress
 from iodyno.cli.prove import strategy
 from iodyno.cli.seek import seeker
 from iodyno.cli.watch_beside import page_beside
+from iodyno.core.decision import MAX_TRIALS
 from iodyno.core.design import Design
 from iodyno.core.errors import CERTAIN, Interrupted, StoreError, TrialError
 from iodyno.core.experiment import Experiment
@@ -42,14 +43,19 @@ _ASK_FROM_NS = 30 * 60 * 10**9
     "--resume", metavar="CAMPAIGN", type=click.Path(path_type=Path), help="Go on with this campaign."
 )
 @click.option(
-    "--into", metavar="DIR", type=click.Path(path_type=Path), help="Make the campaign's folder there."
+    "--into",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Make the campaign's folder there (default: campaigns).",
 )
 @click.option("--prove", is_flag=True, help="Test what limits each point by extra trials.")
 @click.option(
     "--until", metavar="RULE", help="Stop when this is known, such as 'ratio(size=1KiB/size=64KiB) > 1.5'."
 )
 @click.option(
-    "--max-trials", type=click.IntRange(2, 99_999), help="Stop after so many trials without an answer."
+    "--max-trials",
+    type=click.IntRange(2, 99_999),
+    help=f"Stop after so many trials without an answer (default: {MAX_TRIALS}).",
 )
 @click.option(
     "--destroy",

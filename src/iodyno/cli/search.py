@@ -111,6 +111,7 @@ def experiment_of(
         },
         "search": dict(search),
         "windows": right_now.windows(seconds, warm_up="200ms"),
+        "limits": right_now.limits(seconds),
         "outcomes": outcomes,
         "profile": profile,
     }

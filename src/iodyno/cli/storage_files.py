@@ -44,7 +44,8 @@ def of_storage(function: _Function) -> _Function:
     """Options of a command that takes personalities and job files."""
     for option in (
         click.option("--target", metavar="DIR", help="Where a personality or a job file makes its files."),
-        click.option("--seconds", type=click.FloatRange(0.1, 86_400), help="Measured time of a personality or a job file."),
+        click.option("--seconds", type=click.FloatRange(0.1, 86_400),
+                     help="Measured time of a personality or a job file (default: its own)."),
         click.option("--section", "sections", metavar="NAME", multiple=True, help="Only this job of a job file."),
         click.option("--remove-files", is_flag=True, help="Remove the files of a personality after each trial."),
     ):  # fmt: skip
@@ -54,6 +55,8 @@ def of_storage(function: _Function) -> _Function:
 
 def refuse(file: str, asked: Mapping[str, Any]) -> None:
     """Refuses these options where the file is neither."""
+    if not Path(file).exists():
+        return  # which is what will be said
     names = {
         "target": "--target",
         "seconds": "--seconds",

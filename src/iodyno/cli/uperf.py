@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -50,6 +51,8 @@ def of_profiles(function: _Function) -> _Function:
 
 def refuse(file: str, asked: Mapping[str, Any]) -> None:
     """Refuses the options of profiles where the file is an experiment."""
+    if not Path(file).exists():
+        return  # which is what will be said
     names = {"variables": "--set", "to": "--to", "repeat": "--repeat", "limit": "--limit"}
     for name, option in names.items():
         if asked[name]:

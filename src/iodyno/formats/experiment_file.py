@@ -26,7 +26,7 @@ from iodyno.core.experiment import Experiment
 from iodyno.formats import design_text, yaml_document
 from iodyno.formats.experiment_model import experiment_schema
 from iodyno.formats.experiment_sections import Reading
-from iodyno.formats.mistakes import error
+from iodyno.formats.mistakes import error, nearest
 from iodyno.formats.program_text import inline
 
 __all__ = [
@@ -37,6 +37,15 @@ __all__ = [
     "read_experiment",
     "with_design",
 ]
+
+
+def _nearest_file(file: pathlib.Path) -> str:
+    """`; did you mean ...?` with the experiment file nearest to one that is not there: beside it, or among the studies."""
+    there = [path for folder in (file.parent, pathlib.Path("studies")) for path in folder.glob("*.yaml")]
+    by_stem = {path.stem: path for path in reversed(there)}
+    near = nearest(file.stem, by_stem)
+    name = near.removeprefix("; did you mean ").removesuffix("?")
+    return f"; did you mean {by_stem[name]}?" if near else ""
 
 
 def read_experiment(
@@ -63,7 +72,8 @@ def read_experiment(
             raw = opened.read(yaml_document.MAX_BYTES + 1)
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else str(problem)
-        raise ExperimentError(f"cannot be read: {reason}", where=str(path), advice=advice) from None
+        near = _nearest_file(file)
+        raise ExperimentError(f"cannot be read: {reason}{near}", where=str(path), advice=advice) from None
     text: str | bytes = raw
     if design:
         try:

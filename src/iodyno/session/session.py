@@ -22,6 +22,9 @@ ANSWER_TIMEOUT_S = 10.0
 HEARTBEAT_S = 1.0
 LOST_AFTER_S = 10.0
 """Silence after which an agent is given up; an agent gives up a lab after the same time."""
+ENOUGH_NS = 50_000
+"""Error of a clock up to which it needs no further look. Chosen: that of two hosts is then a tenth of the 1 ms by which they
+may start apart; on a network that is slower than this, all looks are taken."""
 _REST_S = 15.0
 """How long after its windows a job may take to account for itself: the agent's own 3 s, and a busy host."""
 _STALL_S = 2.0
@@ -73,10 +76,14 @@ class Session:
         found = getattr(self._streams.process, "pid", None)
         return found if isinstance(found, int) else None
 
-    async def probe_clock(self, count: int = 32) -> ClockFit:
-        """Where the host's clock stands, from `count` probes with the pause of its access between them."""
-        probes = []
-        for number in range(count):
+    async def probe_clock(self, least: int = 8, most: int = 32) -> ClockFit:
+        """Where the host's clock stands, from `least` probes with the pause of its access between them, and from up to
+        `most` until the error is no larger than `ENOUGH_NS`.
+        """
+        probes: list[Probe] = []
+        for number in range(most):
+            if number >= least and clock.fit(probes).error_ns <= ENOUGH_NS:
+                break
             if number:
                 await asyncio.sleep(self._access.reached.probe_gap_s)
             self._probe_number += 1

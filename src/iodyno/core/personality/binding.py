@@ -253,6 +253,8 @@ class _Binding:
                 f"cached= of older versions ({held} the page cache): the cache is left as the layout leaves it",
                 place,
             )
+        if "paralloc" in given:
+            self.switch(given["paralloc"], "paralloc")  # what it asks for is so in any case
         depth = self.amount(given["dirdepthrv"], "dirdepthrv") if "dirdepthrv" in given else None
         self.files[name] = Files(
             name=name,
@@ -268,8 +270,8 @@ class _Binding:
             place=place,
             **{
                 key: self.switch(given[word], word) if word in given else False
-                for key, word in (("parallel", "paralloc"), ("reuse", "reuse"), ("trusted", "trusttree"),
-                                  ("read_only", "readonly"), ("write_only", "writeonly"))
+                for key, word in (("reuse", "reuse"), ("trusted", "trusttree"), ("read_only", "readonly"),
+                                  ("write_only", "writeonly"))
             },
         )  # fmt: skip
 

@@ -53,7 +53,6 @@ class Files:
     directory_gamma: float
     leaf_directories: int
     made_percent: int
-    parallel: bool
     reuse: bool
     trusted: bool
     read_only: bool

@@ -97,6 +97,7 @@ class HostKnobs:
         A knob that cannot be set, or not to this level, is in what is returned, with the reason.
         """
         place = await self.place()
+        was_up = await self._has_carrier(place)
         names = [name for name in TURNED if name in asked]
         before = await self.read(names, place)
         why: dict[str, str | None] = dict.fromkeys(names)
@@ -108,7 +109,7 @@ class HostKnobs:
             if why[name] is None and now.level != asked[name]:
                 why[name] = await self._turn(name, place, now, asked[name])
                 turned = True
-        if any(TURNED[name].scope == "device" for name in names):
+        if was_up and any(TURNED[name].scope == "device" for name in names):
             await self._carrier(place)
         after = await self.read(names, place)
         settings = {
@@ -161,11 +162,12 @@ class HostKnobs:
     async def _carrier(self, place: Place) -> None:
         """Waits until the link is up again, where it was taken down."""
         until = asyncio.get_running_loop().time() + _CARRIER_TIMEOUT_S
-        while asyncio.get_running_loop().time() < until:
-            (seen,) = await self.guard.look([{"file": f"{place.sysfs}/carrier"}])
-            if (seen.text or "").strip() == "1":
-                return
+        while not await self._has_carrier(place) and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.1)
+
+    async def _has_carrier(self, place: Place) -> bool:
+        (seen,) = await self.guard.look([{"file": f"{place.sysfs}/carrier"}])
+        return (seen.text or "").strip() == "1"
 
 
 def refused(name: str, state: State, level: Level) -> str | None:

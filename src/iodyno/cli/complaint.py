@@ -1,0 +1,52 @@
+"""What click says of a wrong option, in the words of all other errors: what was found, what is allowed, the nearest word."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from iodyno.core.errors import ExperimentError
+from iodyno.formats.mistakes import nearest, unknown
+
+
+def of_usage(error: click.ClickException) -> ExperimentError:
+    """The error as it is shown."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    advice = f"{context.command_path if context else 'iodyno'} --help"
+    if type(error) is not click.BadParameter:
+        return ExperimentError(error.format_message(), advice=advice)
+    return ExperimentError(_found(error), where=_option(error), advice=advice)
+
+
+def _option(error: click.BadParameter) -> str:
+    """The option or argument, as it is typed."""
+    hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param and error.ctx else "")
+    shown = hint if isinstance(hint, str) else " / ".join(hint)
+    return shown.replace("'", "") or "command line"
+
+
+def _found(error: click.BadParameter) -> str:
+    kind = error.param.type if error.param else None
+    if isinstance(kind, click.Choice) and (
+        said := re.match(r"'(.*)' is not one of ", error.message, re.DOTALL)
+    ):
+        return unknown(said[1], [str(word) for word in kind.choices])
+    if isinstance(kind, (click.IntRange, click.FloatRange)):
+        said = re.match(r"(.*?) is not (?:a valid|in the range)", error.message, re.DOTALL)
+        if said:
+            whole = "a whole number" if isinstance(kind, click.IntRange) else "a number"
+            return f"found {said[1]}, allowed: {whole}{_between(kind)}"
+    listed = re.search(r"(?:found|unknown unit) '([^']+)', allowed(?: units)?: (.*)$", error.message)
+    return error.message + (nearest(listed[1], listed[2].split(", ")) if listed else "")
+
+
+def _between(kind: click.IntRange | click.FloatRange) -> str:
+    """The range in words."""
+    least = "" if kind.min is None else f" above {kind.min}" if kind.min_open else f" from {kind.min}"
+    if kind.max is None:
+        return least
+    most = (
+        f"below {kind.max}" if kind.max_open else f"at most {kind.max}" if kind.min_open else f"to {kind.max}"
+    )
+    return f"{least} and {most}" if kind.min_open else f"{least or ' up'} {most}"

@@ -231,6 +231,10 @@ pub struct Job {
     /// Whether who receives a stream has the kernel drop the bytes uncopied (`MSG_TRUNC`, over TCP).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub discards: bool,
+    /// Whether who waits for requests or answers on sockets looks again and again and never sleeps; a ring has its own
+    /// ([`Ring::spins`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spins: bool,
     /// Which way the payload of a stream goes.
     #[serde(default)]
     pub direction: Direction,
@@ -350,6 +354,7 @@ impl Default for Job {
             batch: 1,
             cork: false,
             discards: false,
+            spins: false,
             direction: Direction::Forward,
             outstanding: 1,
             multiplexed: false,

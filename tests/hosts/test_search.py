@@ -53,7 +53,7 @@ def test_who_looks_again_and_again_never_sleeps(tmp_path: Path) -> None:
     assert found["points"][0]["outcomes"]["operations_per_s"]["estimate"] > 0
     jobs = [
         json.loads(manifest.read_text())["hosts"][host]["job"]
-        for manifest in (tmp_path / found["campaign"]).rglob("manifest.json")
+        for manifest in (tmp_path / found["campaign"]).glob("trials/*/manifest.json")
         for host in ("client", "server")
     ]
     assert jobs and all(job["spins"] for job in jobs)

@@ -546,6 +546,12 @@ impl Job {
         }
     }
 
+    /// Whether who waits never sleeps, on sockets or on a ring.
+    #[must_use]
+    pub fn looks_again(&self) -> bool {
+        self.spins || self.ring.is_some_and(|ring| ring.spins)
+    }
+
     /// Whether the load behaves like an application with work, pauses or a lock of its own.
     #[must_use]
     pub fn plays_application(&self) -> bool {

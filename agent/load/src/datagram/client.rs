@@ -238,8 +238,7 @@ impl Client<'_> {
 
     /// Many flows, whichever is ready.
     fn take_turns(&mut self, flows: &mut [Flow], waiting: &mut Waiting) {
-        let job = &self.end.shared.job;
-        let spins = job.spins || job.ring.is_some_and(|ring| ring.spins);
+        let spins = self.end.shared.job.looks_again();
         // A flow that the kernel has no room for is asked about again later; so is what is overdue.
         let mut look_at = u64::MAX;
         for flow in flows.iter_mut() {

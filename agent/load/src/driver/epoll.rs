@@ -80,8 +80,7 @@ impl Waiting {
                 }
             }
         }
-        let events =
-            Events::with_capacity(slots.len().min(MOST_EVENTS));
+        let events = Events::with_capacity(slots.len().min(MOST_EVENTS));
         Ok(Waiting { epoll, events })
     }
 

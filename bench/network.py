@@ -65,16 +65,19 @@ def bulk(size: int) -> Mapping[str, Settings]:
 
 
 TCP_RR: Mapping[str, Settings] = {
-    name: {"driver": name, "nagle": False} for name in ("threads", "epoll", "io_uring")
+    **{name: {"driver": name, "nagle": False} for name in ("threads", "epoll", "io_uring")},
+    "epoll, spins": {"driver": "epoll", "nagle": False, "spins": True},
 }
 UDP_RR: Mapping[str, Settings] = {
     "threads": {"driver": "threads"},
     "epoll": {"client": "epoll", "server": "epoll"},
     "io_uring": {"client": "io_uring", "server": "io_uring"},
+    "epoll, spins": {"client": "epoll", "server": "epoll", "spins": True},
     "recvmmsg": {"client": "recvmmsg", "server": "recvmmsg", "batch": 64},
     "packet_v2": {"client": "recvmmsg", "server": "packet_v2", "batch": 64},
     "xdp": {"client": "recvmmsg", "server": "xdp", "batch": 64},
     "xdp both": {"client": "xdp", "server": "xdp"},
+    "xdp both, spins": {"client": "xdp", "server": "xdp", "spins": True},
 }
 UDP_SEND: Mapping[str, Settings] = {
     "read_write": {"driver": "threads"},

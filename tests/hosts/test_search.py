@@ -47,6 +47,18 @@ def test_requests_are_measured_without_a_file(tmp_path: Path) -> None:
     assert "offered_operations_per_s" not in outcomes, "a closed loop offers no rate"
 
 
+def test_who_looks_again_and_again_never_sleeps(tmp_path: Path) -> None:
+    words = ("--transport", "udp", "--client", "epoll", "--server", "recvmmsg", "--spins", "on")
+    found = iodyno("rr", *words, "--seconds", "0.5", cwd=tmp_path)
+    assert found["points"][0]["outcomes"]["operations_per_s"]["estimate"] > 0
+    jobs = [
+        json.loads(manifest.read_text())["hosts"][host]["job"]
+        for manifest in (tmp_path / found["campaign"]).glob("trials/*/manifest.json")
+        for host in ("client", "server")
+    ]
+    assert jobs and all(job["spins"] for job in jobs)
+
+
 def test_an_open_loop_holds_its_rate(tmp_path: Path) -> None:
     words = ("--rate", "1000/s", "--arrivals", "constant", "--flows", "8", "--seconds", "1.5")
     found = iodyno("rr", *words, cwd=tmp_path)

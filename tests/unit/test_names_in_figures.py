@@ -46,6 +46,33 @@ def test_names_are_rows_or_bars_and_no_line_joins_them(name: str, made: made_sum
         assert found == list(NAMES), "every name is there, in the order given"
 
 
+def test_a_name_without_a_value_has_no_row_and_the_caption_says_why() -> None:
+    made = only_names()
+    gone = {name: f"skipped: there is no {name}" for name in NAMES[-2:]}
+    points = tuple(
+        replace(
+            point,
+            skipped=gone[name].removeprefix("skipped: "),
+            outcomes={
+                outcome: replace(found, estimate=None, low=None, high=None, missing=gone[name])
+                for outcome, found in point.outcomes.items()
+            },
+        )
+        if (name := str(point.levels["variant"])) in gone
+        else point
+        for point in made.points
+    )
+    for entry in FIGURES:
+        figure = entry.make(replace(made, points=points)) if entry.name in ("cost", "rate") else None
+        if figure is None:
+            continue
+        assert isinstance(figure, Figure)
+        for panel in figure.panels:
+            assert [name for _, name in panel.x.places] == list(NAMES[:-2])
+        for name, why in gone.items():
+            assert f"Without a row: {name} ({why})." in figure.caption
+
+
 def test_a_dot_stands_where_its_value_is() -> None:
     figure = next(entry.make for entry in FIGURES if entry.name == "cost")(only_names())
     assert isinstance(figure, Figure)

@@ -293,3 +293,24 @@ fn a_size_without_room_for_the_token_is_refused() {
     sender.interface = Interface::Segments;
     assert_eq!(supports(&sender).unwrap_err().place, "message_sizes");
 }
+
+#[test]
+fn a_server_that_looks_again_and_again_never_sleeps() {
+    for (driver, interface) in [(Driver::Epoll, Interface::ReadWrite), (Driver::Threads, Interface::Batch)] {
+        let mut sender = exchange(Role::Send, Driver::Epoll, Interface::ReadWrite, 3, 1);
+        let mut receiver = exchange(Role::Receive, driver, interface, 3, 1);
+        (sender.spins, receiver.spins) = (true, true);
+        let (sent, received) = run_until(&sender, &receiver, |sent, _| sent.totals.operations > 3);
+        let (asked, answered) = (sent.totals.datagrams, received.totals.datagrams);
+        for finished in [&sent, &received] {
+            check_consistent(&finished.totals, 3);
+            assert_eq!(finished.totals.connections_lost, 0, "{:?}", finished.totals.lost_reason);
+        }
+        assert_eq!(asked.sent, asked.received + asked.lost, "{driver:?}: {asked:?}");
+        assert_eq!((answered.polls, answered.wakeups), (0, 0), "{driver:?}: {answered:?}");
+        assert!(answered.empty > 0 && answered.requests > 0, "{driver:?}: {answered:?}");
+    }
+    // A blocking call sleeps.
+    let asking = exchange(Role::Send, Driver::Threads, Interface::ReadWrite, 1, 1);
+    assert_eq!(supports(&Job { spins: true, ..asking }).unwrap_err().place, "spins");
+}

@@ -190,8 +190,35 @@ fn messages_that_are_due_together_go_in_one_call_and_each_counts_from_its_own_in
         let calls = all(sent.totals.batch.as_ref().unwrap());
         assert_eq!(calls.sum_ns, open.begun, "{driver:?}: messages of {} calls", calls.count);
         assert!(calls.count < open.begun, "{driver:?}: {} calls", calls.count);
+        // Of one thread, no connection begins all of them because it is always behind.
+        let bytes = &sent.totals.connection_bytes;
+        assert!(driver == Driver::Threads || bytes.iter().all(|sent| *sent > 0), "{bytes:?}");
         // Every one that was begun had its own instant: together they waited for all the time between due and begun.
         assert!(all(&open.lateness).sum_ns + all(&open.waiting).sum_ns > 0);
+    }
+}
+
+#[test]
+fn one_call_begins_what_is_due_together_however_many_connections_are_free_for_it() {
+    const TOGETHER: u64 = 16;
+    let together = [vec![Nanos(10 * MS)], vec![Nanos(0); TOGETHER as usize - 1]].concat();
+    let driver = Driver::Epoll;
+    for transport in [Transport::Tcp, Transport::Unix] {
+        let mut sender = over(transport, job(Role::Send, driver, 8, 64, 300));
+        // Two threads that wake at the same instant may both begin something.
+        sender.cpus = iodyno_sys::affinity::allowed().unwrap()[..1].to_vec();
+        sender.arrivals = arrivals(Law::Trace { gaps_ns: together.clone() }, 100 * TOGETHER);
+        let (sent, received) = run(&sender, &over(transport, job(Role::Receive, driver, 8, 64, 300)));
+        check_accounts(&sent, 1);
+        assert_eq!(sent.totals.bytes, received.totals.bytes);
+        let (begun, calls) = (open(&sent).begun, all(sent.totals.batch.as_ref().unwrap()));
+        assert_eq!(calls.sum_ns, begun, "{transport:?}");
+        // Those of several instants go together where the generator was late; the stop may come between two of an instant.
+        assert!(
+            begun > 0 && calls.count <= begun / TOGETHER + 1,
+            "{transport:?}: {} calls for {begun}",
+            calls.count
+        );
     }
 }
 

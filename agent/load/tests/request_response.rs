@@ -85,3 +85,39 @@ fn requests_to_nowhere_are_refused() {
     sender = exchange(Role::Send, Driver::Threads, 1, 1, 0);
     assert_eq!(sender.check().unwrap_err().key, "answer_bytes");
 }
+
+#[test]
+fn who_looks_again_and_again_exchanges_the_same_and_ends() {
+    for transport in [Transport::Tcp, Transport::Unix] {
+        for (asks, answers) in [(true, true), (true, false), (false, true)] {
+            // One connection: those who look again and again and share a CPU wait for each other.
+            let of = |role, spins| Job {
+                spins,
+                ..pair::over(transport, exchange(role, Driver::Epoll, 1, 700, 9_000))
+            };
+            let (mut sender, mut receiver) = (of(Role::Send, asks), of(Role::Receive, answers));
+            for job in [&mut sender, &mut receiver] {
+                job.windows.measured_ns = Nanos(50 * MS);
+            }
+            let (sent, received) = run_until(&sender, &receiver, both_moved);
+            let case = format!("{transport:?}, {asks}, {answers}");
+            for finished in [&sent, &received] {
+                check_consistent(&finished.totals, 1);
+                assert_eq!(finished.totals.connections_lost, 0, "{case}: {:?}", finished.totals.lost_reason);
+            }
+            assert_eq!(sent.totals.connection_bytes, received.totals.connection_bytes, "{case}");
+            assert_eq!(sent.totals.operations, received.totals.operations, "{case}");
+            assert!(sent.totals.operations > 0, "{case}");
+        }
+    }
+}
+
+#[test]
+fn who_sleeps_in_the_kernel_cannot_look_again_and_again() {
+    let asking = exchange(Role::Send, Driver::Epoll, 1, 64, 64);
+    assert_eq!(supports(&Job { spins: true, ..asking.clone() }), Ok(()));
+    let plain = job(Role::Send, Driver::Epoll, 1, 64, 100);
+    for refused in [Job { driver: Driver::Threads, ..asking }, plain] {
+        assert_eq!(supports(&Job { spins: true, ..refused }).unwrap_err().place, "spins");
+    }
+}

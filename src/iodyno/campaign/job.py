@@ -161,6 +161,8 @@ def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
         "interface": way.interface,
         "batch": settings.get("batch", 1) if _takes_several(way, transport) else 1,
         "ring": ring or None,
+        # A program in the kernel waits for nothing.
+        **({"spins": True} if settings.get("spins") and not ring and way.driver != "reflector" else {}),
         **(_tls(settings) if transport == "tls" else {}),
     }
 

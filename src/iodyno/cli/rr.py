@@ -63,6 +63,7 @@ _OPEN_ONLY = {
 @level(REQUEST_RESPONSE, "--rate", "rate")
 @level(REQUEST_RESPONSE, "--arrivals", "arrivals")
 @level(REQUEST_RESPONSE, "--busy-poll", "busy_poll")
+@level(REQUEST_RESPONSE, "--spins", "spins")
 @level(REQUEST_RESPONSE, "--server-compute", "server_compute")
 @right_now.repeat
 @right_now.prove

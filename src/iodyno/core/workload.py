@@ -106,7 +106,7 @@ _DATAGRAMS = (
     Parameter("block_timeout", "duration", "After which a block that is not full is handed over.", low=10**6,
               high=10**9, default=10_000_000),
     Parameter("adaptive", "switch", "The server fits packets per block to the load."),
-    Parameter("spins", "switch", "A server on a ring never waits: it looks again and again."),
+    Parameter("spins", "switch", "Who waits for requests or answers (epoll, a ring) looks again and again, and never sleeps."),
 )  # fmt: skip
 """Requests and answers that may be lost, and the rings that a server can take them from."""
 

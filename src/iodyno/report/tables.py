@@ -160,9 +160,13 @@ def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: boo
 
 def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> str:
     workload = summary.workload.get("settings") or {}
+    transports = {
+        str(point.levels.get("transport", workload.get("transport", "tcp")))
+        for point in summary.points
+        if layout.section is None or point.levels.get(layout.section.name) == level
+    }
     done = {"request_response": "requests and answers"}.get(str(summary.workload.get("kind")), "transmit")
-    varied = any(factor.name == "transport" and factor.varies for factor in summary.factors)
-    what = done.capitalize() if varied else f"{str(workload.get('transport', 'tcp')).upper()} {done}"
+    what = f"{transports.pop().upper()} {done}" if len(transports) == 1 else done.capitalize()
     if layout.section is None:
         return what
     labels = dict(zip(layout.section.levels, summary.factor_labels[layout.section.name], strict=True))

@@ -47,6 +47,7 @@ pub(crate) fn supports(job: &Job) -> Result<(), LoadError> {
         Driver::Threads | Driver::Epoll => {}
     }
     let (on_a_ring, by_io_uring) = (job.driver == Driver::Rings, job.driver == Driver::IoUring);
+    let blocks = job.driver == Driver::Threads && job.role == Role::Send;
     let plain = Job::default();
     let connects = "it needs a connection, and datagrams have none";
     let missing = "it is not there for datagrams";
@@ -84,6 +85,12 @@ pub(crate) fn supports(job: &Job) -> Result<(), LoadError> {
         ),
         (job.direction != plain.direction, "direction", missing, "take forward"),
         (job.discards, "discards", "each datagram shows the trial's token", "leave it away"),
+        (
+            job.spins && (job.workload != Workload::RequestResponse || by_io_uring || blocks),
+            "spins",
+            "only who asks by epoll and who answers by calls can look again and again",
+            "take the client epoll, and the server epoll, recvfrom, recvmsg, recvmmsg or segments",
+        ),
         (job.cork, "cork", "datagrams are not joined by the sender's kernel", "take segments"),
         (
             job.socket.congestion_control.is_some(),

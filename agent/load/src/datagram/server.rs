@@ -93,6 +93,8 @@ enum Waiting {
     Ring,
     /// A call that waits by itself, and looks at the device's queue meanwhile (`SO_BUSY_POLL`).
     InCall,
+    /// Not at all: the next call looks again.
+    Spinning,
 }
 
 impl Waiting {
@@ -101,6 +103,9 @@ impl Waiting {
         let refused = |error: std::io::Error| LoadError::refused(&error, "wait on the socket", "driver");
         if shared.job.driver == Driver::IoUring {
             return Ok(Waiting::Ring);
+        }
+        if shared.job.spins {
+            return Ok(Waiting::Spinning);
         }
         if shared.job.driver == Driver::Epoll {
             let epoll = Epoll::new().map_err(refused)?;
@@ -123,6 +128,10 @@ impl Waiting {
         tally: &Tally,
     ) -> std::io::Result<Patience> {
         tally.empty.one_more();
+        if matches!(self, Waiting::Spinning) {
+            std::hint::spin_loop();
+            return Ok(Patience::Returns);
+        }
         tally.polls.one_more();
         let woken = match self {
             Waiting::Poll => datagram::poll(socket, LOOK_MS)?,
@@ -131,6 +140,7 @@ impl Waiting {
                 events.count() > 0
             }
             Waiting::InCall => return Ok(Patience::Waits),
+            Waiting::Spinning => return Ok(Patience::Returns),
             // What came is known when it is looked at.
             Waiting::Ring => {
                 port.wait(LOOK)?;

@@ -163,7 +163,10 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
         match &self.waiting.epoll {
             Some(epoll) => {
                 let asked = self.worker.now;
-                let sleep = (until < u64::MAX).then(|| self.worker.sleep_ns(until));
+                let sleep = match self.shared.job.spins {
+                    true => Some(0),
+                    false => (until < u64::MAX).then(|| self.worker.sleep_ns(until)),
+                };
                 if self.pausing == self.open && sleep == Some(0) && asked < self.asked + UNASKED_NS {
                     std::hint::spin_loop();
                     self.worker.woke(asked, 0);

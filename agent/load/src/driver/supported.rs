@@ -232,6 +232,11 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
         let advice = "leave it away, or take a stream over tcp; a reader of requests must not wait for more";
         return Err(refusal("socket.receive_low_water_bytes", "a low-water mark", advice));
     }
+    if job.spins && (job.driver != Driver::Epoll || job.workload != Workload::RequestResponse) {
+        let advice =
+            "take request_response with driver epoll: blocking calls and io_uring sleep in the kernel";
+        return Err(refusal("spins", "looking again and again", advice));
+    }
     if job.multiplexed {
         let refuse = |found, advice| Err(refusal("multiplexed", found, advice));
         if job.workload != Workload::RequestResponse {

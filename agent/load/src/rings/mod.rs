@@ -148,7 +148,7 @@ fn fill_from(outlet: &mut impl Outlet, source: &[u8], begin: usize) {
 /// Answers from the start until all flows have ended.
 fn serve(shared: &Shared, number: usize, place: &Place, mut inlet: impl Inlet, outlet: impl Outlet) {
     let mut answers = Answers::new(shared, number, place, outlet);
-    let spins = shared.job.ring.is_some_and(|ring| ring.spins);
+    let spins = shared.job.looks_again();
     let (tally, batches) = (shared.counters.tally(number), shared.counters.batches(number));
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
     let mut heard = worker.now;

@@ -79,6 +79,11 @@ impl<'a> Worker<'a> {
             std::hint::spin_loop();
             worker.tick();
         }
+        if shared.job.looks_again() {
+            // Who never sleeps would keep everybody else from its CPU until the first bytes come, and the other end may be
+            // one of them.
+            worker.give_way();
+        }
         (shared.state() == State::Going).then_some(worker)
     }
 
@@ -206,6 +211,11 @@ impl<'a> Worker<'a> {
     fn note_start(&mut self, begun: u64) {
         self.moved_something = true;
         self.shared.marks[self.number].first_ns.store(begun, Relaxed);
+        self.give_way();
+    }
+
+    /// Runs no longer before everybody else.
+    fn give_way(&self) {
         if self.shared.realtime.is_ok() {
             // The kernel lets every thread give up its priority.
             let _ = realtime::lower();

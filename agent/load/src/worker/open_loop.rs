@@ -3,7 +3,12 @@
 //! No list of arrivals is kept. A connection that is free claims the next one, which may lie ahead: then it waits for
 //! it. So an arrival that nobody has claimed when it is due has found no connection free. What nobody has claimed is
 //! counted by whoever reads the counters, on a copy of the schedule.
+//!
+//! Where one call may begin several operations, a connection only reserves: whoever comes first when arrivals are due
+//! begins them all with its call. Were those that other free connections wait for left to them, a thread that has many
+//! connections and is behind would make a call for each of them, which puts it further behind.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +25,29 @@ struct Queue {
     schedule: Schedule,
     /// The arrival that each connection claimed last, counted from the start.
     claimed: Box<[u64]>,
+    /// Those of them that are reserved and not begun, in the order in which they are due.
+    reserved: VecDeque<Reserved>,
+}
+
+/// An arrival that a connection waits for, and any may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reserved {
+    since_start: u64,
+    connection: usize,
+    /// When the connection was free for it, had the generator never been late.
+    free: u64,
+}
+
+impl Queue {
+    /// The next arrival, which is now that of `connection`: its number and its instant, counted from the start.
+    #[inline]
+    fn claim(&mut self, connection: usize) -> (u64, u64) {
+        let (number, since_start) = (self.schedule.passed(), self.schedule.next().0);
+        self.schedule.advance();
+        let last = self.claimed.len() - 1;
+        self.claimed[connection.min(last)] = since_start;
+        (number, since_start)
+    }
 }
 
 /// Times that only an open loop has.
@@ -60,7 +88,11 @@ impl OpenLoop {
         let claims = if arrivals.per_connection { 1 } else { connections as usize };
         let schedules: Box<[Schedule]> = (0..queues).map(|at| Schedule::new(arrivals, at)).collect();
         let queue = |schedule: &Schedule| {
-            Mutex::new(Queue { schedule: schedule.clone(), claimed: vec![0; claims].into_boxed_slice() })
+            Mutex::new(Queue {
+                schedule: schedule.clone(),
+                claimed: vec![0; claims].into_boxed_slice(),
+                reserved: VecDeque::with_capacity(claims),
+            })
         };
         OpenLoop {
             queues: schedules.iter().map(queue).collect(),
@@ -89,30 +121,53 @@ impl OpenLoop {
         self.claim_numbered(connection).1
     }
 
-    /// The instant of the next arrival, if that has come `now`: it is that of `connection`, too.
+    /// The instant of the next arrival that nobody waits for. `connection`, which is free since `free` and has reserved no
+    /// other, waits for it and begins it with [`OpenLoop::take`], unless another one has begun it by then.
     #[inline]
-    pub fn claim_due(&self, connection: usize, now: u64) -> Option<u64> {
-        let own = self.queues.len() > 1;
-        let mut queue = locked(&self.queues[if own { connection } else { 0 }]);
-        let due = self.start.load(Relaxed).saturating_add(queue.schedule.next().0);
+    pub fn reserve(&self, connection: usize, free: u64) -> u64 {
+        let mut queue = self.queue_of(connection);
+        let since_start = queue.claim(connection).1;
+        queue.reserved.push_back(Reserved { since_start, connection, free });
+        self.start.load(Relaxed).saturating_add(since_start)
+    }
+
+    /// Whether the arrival that `connection` reserved is still to be begun: it begins it now.
+    #[inline]
+    pub fn take(&self, connection: usize) -> bool {
+        let mut queue = self.queue_of(connection);
+        // It is the first one, but for those that workers on other CPUs are about to begin.
+        let at = queue.reserved.iter().position(|reserved| reserved.connection == connection);
+        at.and_then(|at| queue.reserved.remove(at)).is_some()
+    }
+
+    /// The earliest arrival that has come `now` and is not begun, whoever waits for it, and since when a connection was
+    /// free for it: `connection`, free since `free`, begins it.
+    #[inline]
+    pub fn take_due(&self, connection: usize, free: u64, now: u64) -> Option<(u64, u64)> {
+        let mut queue = self.queue_of(connection);
+        let reserved = queue.reserved.front().copied();
+        let (since_start, free) = reserved
+            .map_or((queue.schedule.next().0, free), |reserved| (reserved.since_start, reserved.free));
+        let due = self.start.load(Relaxed).saturating_add(since_start);
         if due > now {
             return None;
         }
-        queue.schedule.advance();
-        Some(due)
+        if queue.reserved.pop_front().is_none() {
+            queue.schedule.advance();
+        }
+        Some((due, free))
     }
 
     /// The same with the number of arrivals before it.
     #[inline]
     pub fn claim_numbered(&self, connection: usize) -> (u64, u64) {
-        let own = self.queues.len() > 1;
-        let mut queue = locked(&self.queues[if own { connection } else { 0 }]);
-        let since_start = queue.schedule.next().0;
-        let number = queue.schedule.passed();
-        queue.schedule.advance();
-        let last = queue.claimed.len() - 1;
-        queue.claimed[connection.min(last)] = since_start;
+        let (number, since_start) = self.queue_of(connection).claim(connection);
         (number, self.start.load(Relaxed).saturating_add(since_start))
+    }
+
+    #[inline]
+    fn queue_of(&self, connection: usize) -> MutexGuard<'_, Queue> {
+        locked(&self.queues[if self.queues.len() > 1 { connection } else { 0 }])
     }
 
     /// Adds time that worker `number` spent looking at the clock.
@@ -233,6 +288,32 @@ mod tests {
         assert_eq!(open.count_due(Nanos(6_500)), (15, Nanos(1_000)));
         // None is due after the stop.
         assert_eq!(open.count_due(Nanos(9_000)), (20, Nanos(1_500)));
+    }
+
+    #[test]
+    fn whoever_comes_first_begins_what_is_due_and_nothing_twice() {
+        let open = open_loop(false);
+        assert_eq!([2, 0, 1].map(|at| open.reserve(at, at as u64)), [5_100, 5_200, 5_300]);
+        assert_eq!(open.take_due(0, 0, 5_099), None);
+        // It begins its own, those that others wait for and have been free for, and goes on with what nobody waits for.
+        assert!(open.take(2));
+        let with_it: Vec<(u64, u64)> = std::iter::from_fn(|| open.take_due(2, 2, 5_450)).collect();
+        assert_eq!(with_it, [(5_200, 0), (5_300, 1), (5_400, 2)]);
+        assert!(!open.take(0) && !open.take(1));
+        assert_eq!([0, 2].map(|at| open.reserve(at, 5_460)), [5_500, 5_600]);
+        // What is reserved and not begun is due in its time, like what nobody has reserved.
+        assert_eq!(open.count_due(Nanos(5_550)), (5, Nanos(0)));
+        assert!(open.take(2) && open.take(0) && !open.take(0));
+    }
+
+    #[test]
+    fn nobody_begins_an_arrival_of_another_connections_own() {
+        let open = open_loop(true);
+        let first = open.reserve(0, 0);
+        let theirs = std::iter::from_fn(|| open.take_due(1, 0, 6_000)).count();
+        assert!((9..=10).contains(&theirs), "{theirs} of 10 in 1000 ns");
+        assert!(open.take(0) && !open.take(1));
+        assert_eq!(open.reserve(0, 0), first + 100);
     }
 
     #[test]

@@ -78,24 +78,43 @@ impl<'a, A: Activity> Open<'a, A> {
 
     /// The next arrival, when the last one has nothing left to do.
     #[inline]
-    fn claim(&mut self, now: u64) {
-        self.due = self.arrivals.claim(self.connection);
+    fn claim(&mut self) {
+        self.due = if self.joins() {
+            self.arrivals.reserve(self.connection, self.free)
+        } else {
+            self.arrivals.claim(self.connection)
+        };
+    }
+
+    #[inline]
+    fn joins(&self) -> bool {
+        self.most_joined > 1
+    }
+
+    /// The last arrival has nothing left to do `now`; had the generator never been late, that were so before.
+    #[inline]
+    fn set_free(&mut self, now: u64) {
         self.free = now.saturating_sub(self.late);
     }
 
+    /// Whether the arrival that is due begins with this connection, or has begun with another one.
     #[inline]
-    fn begin(&mut self, now: u64) {
-        self.note_begin(self.due, now);
+    fn begin(&mut self, now: u64) -> bool {
+        if self.joins() && !self.arrivals.take(self.connection) {
+            return false;
+        }
+        self.note_begin(self.due, self.free, now);
         (self.intended, self.due, self.left) = (self.due, 0, self.burst);
-        if self.most_joined > 1 {
+        if self.joins() {
             self.join(now);
         }
+        true
     }
 
-    /// The arrival of `due` begins `now`.
+    /// The arrival of `due`, for which a connection was free since `free`, begins `now`.
     #[inline]
-    fn note_begin(&mut self, due: u64, now: u64) {
-        let in_time = due.max(self.free);
+    fn note_begin(&mut self, due: u64, free: u64, now: u64) {
+        let in_time = due.max(free);
         if in_time > due {
             self.times.waiting.record(in_time - due);
         }
@@ -107,8 +126,8 @@ impl<'a, A: Activity> Open<'a, A> {
     #[inline]
     fn join(&mut self, now: u64) {
         while self.left < self.most_joined {
-            let Some(due) = self.arrivals.claim_due(self.connection, now) else { break };
-            self.note_begin(due, now);
+            let Some((due, free)) = self.arrivals.take_due(self.connection, self.free, now) else { break };
+            self.note_begin(due, free, now);
             self.joined.push_back(due);
             self.left += 1;
         }
@@ -172,19 +191,22 @@ impl<A: Activity> Activity for Open<'_, A> {
                 return Step::Waiting;
             }
             if self.due == 0 {
-                // The first of all, or the first after a pause of the application, which held the connection.
-                if self.intended > 0 {
-                    self.claim(worker.now);
-                } else {
-                    self.due = self.arrivals.claim(self.connection);
+                // After a pause of the application, which held the connection. Who joins is free since its last call, and
+                // who has begun nothing was free always.
+                if self.intended > 0 && !self.joins() {
+                    self.set_free(worker.now);
                 }
+                self.claim();
                 if self.due > worker.now {
                     return self.rest(worker);
                 }
             } else if self.due > worker.now {
                 return self.look(link, worker);
             }
-            self.begin(worker.now);
+            if !self.begin(worker.now) {
+                self.claim();
+                return self.rest(worker);
+            }
         } else if self.intended == 0 {
             self.intended = worker.now;
         }
@@ -208,7 +230,13 @@ impl<A: Activity> Activity for Open<'_, A> {
         if !matches!(step, Step::On | Step::Waiting) || worker.is_due() {
             return step;
         }
-        self.claim(worker.now);
+        self.set_free(worker.now);
+        if self.joins() {
+            // Whose arrivals went with this call have their turn before it claims another: else it would have all of them
+            // whenever it is behind.
+            return Step::Pausing(worker.now);
+        }
+        self.claim();
         // Where it is due already, those of other connections that were due before it have their turn first.
         self.rest(worker)
     }

@@ -9,6 +9,7 @@ from typing import Literal
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, unit_of
 from iodyno.core.factor import VARIANT
+from iodyno.core.workload import Level
 from iodyno.report.layout import figure_layout, line_name
 from iodyno.report.numbers import Scale, between, scale_of
 
@@ -113,12 +114,13 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
     scale = scale_of(max(e.estimate or 0.0 for _, _, e in found), unit_of(first), first)
     kind: Kind = "log" if lows and min(lows) > 0 and max(highs) / min(lows) > _LOG_FROM_Y else "linear"
     x_kind = _x_kind(along)
-    places = {level: _position(along, level, x_kind) for level in along.levels}
+    shown = _shown(summary, along, outcomes)
+    places = {level: _position(along, level, x_kind) for level in shown}
     names = list(dict.fromkeys(line_name(layout, point) if layout.lines else "" for point in summary.points))
     x = Axis(
         _x_title(along),
         x_kind,
-        tuple(zip(places.values(), _level_names(summary, along), strict=True)),
+        tuple((places[level], name) for level, name in _level_names(summary, along) if level in places),
     )
     panels = []
     for outcome, title in outcomes.items():
@@ -157,9 +159,37 @@ def interval_note(summary: CampaignSummary, outcomes: Iterable[str], marks: str 
         for outcome in outcomes
         if (estimate := point.outcomes.get(outcome)) and estimate.low is not None
     )
-    if not methods:
-        return "No intervals: too few trials."
-    return f"{marks} 95 % intervals ({'; '.join(methods)})."
+    said = f"{marks} 95 % intervals ({'; '.join(methods)})." if methods else "No intervals: too few trials."
+    return " ".join([said, *_without_a_row(summary, outcomes)])
+
+
+def _shown(summary: CampaignSummary, along: FactorLevels, outcomes: Iterable[str]) -> tuple[Level, ...]:
+    """The levels along the axis: of names, those at which there is an estimate, since an empty row says nothing."""
+    if along.numeric:
+        return along.levels
+    found = {
+        point.levels[along.name]
+        for point in summary.points
+        for outcome in outcomes
+        if (estimate := point.outcomes.get(outcome)) and estimate.estimate is not None
+    }
+    return tuple(level for level in along.levels if level in found)
+
+
+def _without_a_row(summary: CampaignSummary, outcomes: Iterable[str]) -> Iterable[str]:
+    """Which levels have no row, and why: the reason of the first of their points."""
+    along, outcomes = figure_layout(summary).along, tuple(outcomes)
+    if along is None or along.numeric:
+        return
+    shown = _shown(summary, along, outcomes)
+    why: dict[str, list[str]] = {}
+    for level, label in zip(along.levels, summary.factor_labels[along.name], strict=True):
+        points = [point for point in summary.points if point.levels[along.name] == level]
+        missing = [e.missing for p in points for o in outcomes if (e := p.outcomes.get(o)) and e.missing]
+        if level not in shown and missing:
+            why.setdefault(missing[0], []).append(label)
+    for reason, labels in why.items():
+        yield f"Without a row: {', '.join(labels)} ({reason})."
 
 
 def _changes(
@@ -183,11 +213,11 @@ def _changes(
             before = (level, now) if now is not None else before
 
 
-def _level_names(summary: CampaignSummary, along: FactorLevels) -> list[str]:
+def _level_names(summary: CampaignSummary, along: FactorLevels) -> list[tuple[Level, str]]:
     """The levels as the axis has them: names with what is set together with them, but for a variant, which names just that."""
     labels = summary.factor_labels[along.name]
     if along.numeric or along.name == VARIANT:
-        return list(labels)
+        return list(zip(along.levels, labels, strict=True))
     by_level = {point.levels[along.name]: point.labels for point in summary.points}
     beside = (
         ", ".join(
@@ -195,7 +225,10 @@ def _level_names(summary: CampaignSummary, along: FactorLevels) -> list[str]:
         )
         for level in along.levels
     )
-    return [f"{label} ({more})" if more else label for label, more in zip(labels, beside, strict=True)]
+    return [
+        (level, f"{label} ({more})" if more else label)
+        for level, label, more in zip(along.levels, labels, beside, strict=True)
+    ]
 
 
 def _x_kind(along: FactorLevels) -> Kind:

@@ -254,6 +254,10 @@ fn a_trace_is_replayed_in_its_order_and_at_its_times() {
         let begun = clock::monotonic();
         let done = carry_out(&job(disk, 10_000)).unwrap();
         assert!(done.account.complete, "{interface:?}");
+        // What a schedule would go on with after the trace is nothing that waits.
+        let open = done.totals.open_loop.as_ref().unwrap();
+        let counted = (open.due, open.begun, open.missed, open.backlog, open.oldest_wait_ns);
+        assert_eq!(counted, (4, 4, 0, 0, Nanos(0)), "{interface:?}");
         let span = clock::monotonic().minus(begun);
         // It ends with the trace, and not with its window of 10 s.
         assert!(span >= Nanos(60 * MS) && span < Nanos(9_000 * MS), "{span:?}");

@@ -154,10 +154,12 @@ impl<'a> Worker<'a> {
                 claimed
             }
         };
-        if due > self.now {
+        if self.replay.is_some_and(|replay| number >= replay.kinds.len() as u64) {
             // Past the end of a trace nothing is due any more.
-            let over = self.replay.is_some_and(|replay| number >= replay.kinds.len() as u64);
-            return if over { self.draw(Some(number), due) } else { Turn::At(due) };
+            return self.draw(Some(number), due);
+        }
+        if due > self.now {
+            return Turn::At(due);
         }
         let in_time = due.max(free_since);
         if in_time > due {

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +18,7 @@ from made_targets import stamp_of
 from places import HUNG_S, SshPlace, own_agent, processes_of, run, ssh_place
 
 from iodyno.analysis.dataset import read_dataset
+from iodyno.cli import main as command_line
 from iodyno.core.errors import PreflightError
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.hosts.access import LAB_CPUS, Access, AgentProgram
@@ -116,6 +118,53 @@ def test_a_file_of_a_host_over_ssh_is_laid_out_there_used_again_and_removed(
     assert refused.value.where == f"client: {target}" and "--destroy" in refused.value.advice
     assert target.read_bytes() == b"a letter" * MIB
     target.unlink()
+
+
+@pytest.mark.root
+@needs_sshd
+def test_the_typed_word_removes_what_was_laid_out_over_ssh_and_nothing_else(
+    place: SshPlace,
+    program: AgentProgram,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    # A person's account knows the host by its own configuration: this client has one, too.
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host *\n  IdentityFile {place.options['identity_file']}\n"
+        f"  UserKnownHostsFile {place.options['known_hosts_file']}\n"
+    )
+    client = tmp_path / "ssh"
+    client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("IODYNO_AGENT", str(program.path))
+
+    def remove(target: Path | str, *more: str) -> tuple[int, str, str]:
+        on = f"ssh:{place.options['to']}"
+        status = command_line.run(["disk", "--on", on, "--target", str(target), "--remove-target", *more])
+        return status, *capfd.readouterr()
+
+    laid_out = [place.home / f"client-{number}.dat" for number in (1, 2)]
+
+    async def laid() -> None:
+        async with keeper_of(SshAccess("far", place.options), program) as keeper:
+            for path in laid_out:
+                await keeper.make_ready(Wanted(str(path), MIB))
+
+    asyncio.run(laid())
+    letter = place.home / "letter.dat"
+    letter.write_bytes(b"a letter" * MIB)
+    status, _, why = remove(letter)
+    assert status == 4 and str(letter) in why, why
+    assert letter.read_bytes() == b"a letter" * MIB
+    letter.unlink()
+    status, shown, why = remove(place.home / "{host}.dat", "--clients", "2", "--json")
+    assert status == 0, why
+    assert json.loads(shown) == {"removed": {str(path): True for path in laid_out}}
+    assert not any(path.exists() for path in laid_out)
+    assert remove(laid_out[0])[:2] == (0, f"{laid_out[0]} is not there\n")
 
 
 @pytest.mark.root

@@ -134,9 +134,21 @@ def test_a_server_that_can_be_slower_tests_how_many_operations_are_under_way() -
     )
     assert not isinstance(slower, str) and (slower.setting, slower.direction) == ("device_delay", "tighten")
     assert (slower.after, slower.resource_ratio) == (1_000_000, pytest.approx(2 / 3))
-    for other in ({**settings, "volume": "nfs"}, {**settings, "device_delay": 5_000_000}):
-        found = changes("concurrency", other, sends=True, cpus=1.0, alone=True, service_ns=2e6)
-        assert [change.setting for change in found if not isinstance(change, str)] == ["workers"]
+    found = changes(
+        "concurrency", {**settings, "volume": "nfs"}, sends=True, cpus=1.0, alone=True, service_ns=2e6
+    )
+    assert [change.setting for change in found if not isinstance(change, str)] == ["workers"]
+
+
+def test_a_server_that_was_told_to_take_long_is_told_to_take_less_long() -> None:
+    """Of 6 ms, 5 ms are the delay: with 2 ms of it an operation takes 3 ms, and twice as many are done."""
+    settings = {"interface": "pread", "workers": 1, "volume": "nbd", "device_delay": 5_000_000}
+    _, faster = changes("concurrency", settings, sends=True, cpus=1.0, alone=True, service_ns=6e6)
+    assert not isinstance(faster, str) and (faster.setting, faster.direction) == ("device_delay", "relax")
+    assert (faster.before, faster.after, faster.resource_ratio) == (5_000_000, 2_000_000, 2.0)
+    # What was measured so short cannot have had the delay.
+    found = changes("concurrency", settings, sends=True, cpus=1.0, alone=True, service_ns=4e6)
+    assert [change.setting for change in found if not isinstance(change, str)] == ["workers"]
 
 
 def test_a_disk_that_moves_no_more_bytes_is_asked_with_other_blocks() -> None:

@@ -187,6 +187,15 @@ impl Running {
         }
     }
 
+    /// When a load on files or devices that has finished did so; of others it is not asked.
+    pub fn ended_ns(&self) -> Option<Nanos> {
+        match self {
+            Running::Network(_) => None,
+            Running::Disk(running) => running.ended_ns(),
+            Running::Files(running) => running.ended_ns(),
+        }
+    }
+
     /// Whether the load may be done before the windows are.
     pub fn may_end_early(&self) -> bool {
         match self {

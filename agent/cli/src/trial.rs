@@ -209,7 +209,11 @@ fn observe(
             profiler.begin();
         }
         let early = wait_for_end(*window, start_ns.plus(*end), running, profiler, cancel)?;
-        let now = count();
+        let mut now = count();
+        if let Some(ended) = running.filter(|_| early).and_then(Running::ended_ns) {
+            // Seen up to 20 ms later, of a load that may have lasted less.
+            now.at_ns = ended.max(before.at_ns.plus(Nanos(1))).min(now.at_ns);
+        }
         let measured_over = *end == measured_end || (early && *window != Window::Drain);
         if measured_over {
             profiler.end();

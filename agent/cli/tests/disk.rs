@@ -70,6 +70,10 @@ fn a_job_ends_with_its_operations() {
     assert_eq!(result.operations, 1_000);
     assert!(result.disk.unwrap().complete);
     assert_eq!(records.iter().map(|record| record.load.operations).sum::<u64>(), 1_000);
+    // A rate is that of the time in which there was a load, and not up to when somebody looked.
+    let last = records.last().unwrap();
+    let before = last.begin_ns.plus(Nanos(1));
+    assert_eq!(last.end_ns, if last.load.operations > 0 { result.stopped_ns } else { before });
 }
 
 #[test]

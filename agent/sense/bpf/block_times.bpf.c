@@ -81,18 +81,10 @@ struct {
 // Processes at the place that their number gives, and those whose place another one has.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, PROCESSES);
-	__type(key, __u32);
-	__type(value, struct process);
-} processes SEC(".maps");
-
-// Which of these places are taken, so that the agent asks for no others: each question is a call, and most are free.
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct process_places);
-} process_places SEC(".maps");
+	__type(value, struct processes);
+} processes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -235,11 +227,6 @@ RARE struct process *other_process(__u32 id)
 // The first operation of a process on a CPU, at a place that no other has there.
 RARE void first_of_process(struct process *process, __u32 id)
 {
-	__u32 zero = 0;
-	struct process_places *places = bpf_map_lookup_elem(&process_places, &zero);
-
-	if (places)
-		places->taken[id % PROCESSES] = 1;
 	process->id = id;
 	bpf_get_current_comm(process->name, sizeof(process->name));
 }
@@ -247,11 +234,13 @@ RARE void first_of_process(struct process *process, __u32 id)
 // Who has an operation begun: whoever runs when it is queued, or handed to the device where nothing queues.
 static __always_inline void tell_process(__u32 bytes)
 {
-	__u32 id = bpf_get_current_pid_tgid() >> 32, place = id % PROCESSES;
-	struct process *process = bpf_map_lookup_elem(&processes, &place);
+	__u32 id = bpf_get_current_pid_tgid() >> 32, zero = 0;
+	struct processes *known = bpf_map_lookup_elem(&processes, &zero);
+	struct process *process;
 
-	if (!process)
+	if (!known)
 		return;
+	process = &known->at[id % PROCESSES];
 	if (UNLIKELY(process->id != id)) {
 		if (process->id) {
 			process = other_process(id);

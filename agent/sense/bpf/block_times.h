@@ -49,8 +49,9 @@ struct process {
 	__u64 id;
 };
 
-struct process_places {
-	__u8 taken[PROCESSES];
+// All of them in one value, which the agent has with one call.
+struct processes {
+	struct process at[PROCESSES];
 };
 
 struct slow_operation {

@@ -254,6 +254,10 @@ fn a_trace_is_replayed_in_its_order_and_at_its_times() {
         let begun = clock::monotonic();
         let done = carry_out(&job(disk, 10_000)).unwrap();
         assert!(done.account.complete, "{interface:?}");
+        // What a schedule would go on with after the trace is nothing that waits.
+        let open = done.totals.open_loop.as_ref().unwrap();
+        let counted = (open.due, open.begun, open.missed, open.backlog, open.oldest_wait_ns);
+        assert_eq!(counted, (4, 4, 0, 0, Nanos(0)), "{interface:?}");
         let span = clock::monotonic().minus(begun);
         // It ends with the trace, and not with its window of 10 s.
         assert!(span >= Nanos(60 * MS) && span < Nanos(9_000 * MS), "{span:?}");
@@ -358,5 +362,37 @@ fn a_dropped_job_ends_at_once() {
         running.stop();
         let done = running.join();
         assert!(done.failure.is_none() && done.account.unfinished_operations == 0, "{interface:?}");
+    }
+}
+
+/// Threads of this process with a real-time policy (41st field of `proc_pid_stat(5)`).
+fn raised() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let policy = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+        // The name of the thread ends with the last bracket; the third field follows.
+        stat.rsplit_once(") ")?.1.split(' ').nth(38)?.parse::<u32>().ok()
+    };
+    tasks.filter_map(policy).filter(|policy| *policy != 0).count()
+}
+
+#[test]
+fn who_has_begun_has_no_more_priority_than_others() {
+    let folder = Folder::new("priority");
+    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+        let file = folder.file("file", &vec![1; 1 << 20]);
+        let job = job(mixed(file, interface), 600_000);
+        let running = block::prepare(&job, &Cancel::default()).unwrap().arm(clock::monotonic());
+        while running.read().operations < 100 {
+            std::thread::yield_now();
+        }
+        // Other tests of this process have workers that begin at this moment: one look without any is enough.
+        let hung = clock::monotonic().plus(Nanos(60_000 * MS));
+        while raised() > 0 {
+            assert!(clock::monotonic() < hung, "{interface:?}");
+            std::thread::yield_now();
+        }
+        running.stop();
+        assert!(running.join().failure.is_none(), "{interface:?}");
     }
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,7 @@ def command(
       iodyno disk --target '{host}.dat' --size 64MiB --clients 4
       iodyno disk --target work.dat --remove-target
       iodyno disk --on ssh:root@filer --target /srv/work.dat --size 1GiB
+      iodyno disk --on ssh:root@filer --target /srv/work.dat --remove-target
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "target" not in written:
@@ -113,8 +115,8 @@ def command(
         for name in ctx.params
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     }
-    if remove_target and not asked - {"target", "to", "remove_target", "as_json"}:
-        _remove(str(written["target"]), to)
+    if remove_target and not asked - {"target", "to", "clients", "remove_target", "as_json"}:
+        _remove(str(written["target"]), to, hosts=_names_of(clients), as_json=as_json)
         return
     if kind_of(str(written["target"])) == "file" and "working_set" not in written:
         raise click.UsageError("--size is missing, needed: how much of the file is used, such as --size 1GiB")
@@ -149,7 +151,7 @@ def experiment_of(
     host: dict[str, Any] = {"access": "local"} if to is None else right_now.hosts_of(to)["server"]
     if clients > 1:
         host |= {"count": clients} | ({"access": "netns"} if to is None else {})
-    first = "client" if clients == 1 else "client-1"
+    first = _names_of(clients)[0]
     return {
         "name": "disk",
         "question": "How many operations does this target do, how fast, and at what cost?",
@@ -193,16 +195,27 @@ def _absolute(target: str) -> str:
     )
 
 
-def _remove(target: str, to: str | None) -> None:
+def _names_of(clients: int) -> list[str]:
+    """What the hosts are called, and {host} in a target stands for."""
+    return ["client"] if clients == 1 else [f"client-{number}" for number in range(1, clients + 1)]
+
+
+def _remove(target: str, to: str | None, *, hosts: Sequence[str], as_json: bool) -> None:
     if kind_of(target) != "file":
         raise click.UsageError("--remove-target removes a file that was laid out, and no device")
-    asyncio.run(_remove_on(access_of(to or "local"), paths_of(target, HOST_MARK)))
+    paths = list(dict.fromkeys(path for host in hosts for path in paths_of(target, host)))
+    asyncio.run(_remove_on(access_of(to or "local"), paths, as_json=as_json))
 
 
-async def _remove_on(access: Access, paths: list[str]) -> None:
+async def _remove_on(access: Access, paths: Sequence[str], *, as_json: bool) -> None:
+    there: dict[str, bool] = {}
     try:
         async with await TargetKeeper.start(access, find_agent()) as keeper:
             for each in paths:
-                click.echo(f"removed {each}" if await keeper.remove(each) else f"{each} is not there")
+                there[each] = await keeper.remove(each)
+                if not as_json:
+                    click.echo(f"removed {each}" if there[each] else f"{each} is not there")
     finally:
         await access.close()
+    if as_json:
+        click.echo(json.dumps({"removed": there}))

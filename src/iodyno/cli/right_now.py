@@ -16,6 +16,7 @@ from iodyno.cli.run import execute, failed
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
+from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Workload
 from iodyno.session.locate import find_agent
 
@@ -23,6 +24,10 @@ WARM_UP = "500ms"
 """Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_IN_TIME = "ask for a lower rate, or give the sender CPUs to itself"
+_PAST_THE_CACHE = "take --direct or a larger --size, or leave --cached out"
+"""What to try where every trial is void: its generator fell behind, or its page cache was not as asked."""
 
 
 def level(
@@ -139,6 +144,8 @@ def show(folder: Path, *, as_json: bool) -> None:
     summary = analyse(dataset)
     point = summary.points[0]
     void = {trial.name: str(trial.reason) for trial in dataset.trials if trial.status == "void"}
+    from_cache = any(d.code is WarningCode.READ_FROM_CACHE for trial in dataset.trials for d in trial.doubts)
+    advice = _PAST_THE_CACHE if from_cache else _IN_TIME
     if as_json:
         outcomes = {name: _as_json(point.outcomes[name]) for name in summary.asked}
         warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.doubts]
@@ -150,7 +157,7 @@ def show(folder: Path, *, as_json: bool) -> None:
             "warnings": warnings,
         }
         click.echo(json.dumps({"campaign": str(folder), "points": [found]}, indent=2))
-        _refuse_nothing(folder, void, point.finished)
+        _refuse_nothing(folder, void, point.finished, advice)
         return
     levels = ", ".join(f"{name} {text}" for name, text in point.labels.items())
     click.echo(f"{levels}, {summary.windows['measured_ns'] / 1e9:g} s x {point.finished}")
@@ -169,10 +176,10 @@ def show(folder: Path, *, as_json: bool) -> None:
         if doubt.text not in said:
             click.echo(f"doubt: {doubt.where + ': ' if doubt.where else ''}{doubt.text}", err=True)
     click.echo(str(folder))
-    _refuse_nothing(folder, void, point.finished)
+    _refuse_nothing(folder, void, point.finished, advice)
 
 
-def _refuse_nothing(folder: Path, void: Mapping[str, str], finished: int) -> None:
+def _refuse_nothing(folder: Path, void: Mapping[str, str], finished: int, advice: str) -> None:
     """Raises TrialError where every trial that was made is void: there is no number to go by."""
     if finished or not void:
         return
@@ -180,7 +187,7 @@ def _refuse_nothing(folder: Path, void: Mapping[str, str], finished: int) -> Non
     raise TrialError(
         f"no trial counts: {why}",
         where=str(folder / "trials" / name),
-        advice="ask for a lower rate, or give the sender CPUs to itself",
+        advice=advice,
     )
 
 

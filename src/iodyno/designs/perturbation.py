@@ -218,15 +218,22 @@ def _operations_at_a_time(case: _Case) -> tuple[Perturbation, ...] | str:
 
 
 def _slower(case: _Case) -> tuple[Perturbation, ...]:
-    """A server that takes longer: so many operations at a time are then fewer a second (X = N / R, Denning and Buzen 1978), as
-    if there were fewer; where something else is the limiter, it has waited for them anyway.
+    """A server that takes longer, or, where it was told to take long, less long: so many operations at a time are then fewer or
+    more a second (X = N / R, Denning and Buzen 1978), as if there were fewer or more of them. Where something else is the
+    limiter, it has waited for them anyway.
     """
-    setting = "device_delay"
-    if case.settings.get("volume") not in MAY_BE_SLOWER or setting in case.settings or not case.service_ns:
+    setting, service = "device_delay", case.service_ns
+    before = case.settings.get(setting)
+    if case.settings.get("volume") not in MAY_BE_SLOWER or not service:
         return ()
-    longer = max(1, round(_LONGER * case.service_ns / MILLISECOND_NS)) * MILLISECOND_NS
-    ratio = case.service_ns / (case.service_ns + longer)
-    return (Perturbation(case.limiter, "tighten", setting, None, longer, ratio),)
+    if isinstance(before, int) and before > 0:
+        after = before // 2 // MILLISECOND_NS * MILLISECOND_NS
+        if before >= service:
+            return ()
+        faster = service / (service - (before - after))
+        return (Perturbation(case.limiter, "relax", setting, before, after, faster),)
+    longer = max(1, round(_LONGER * service / MILLISECOND_NS)) * MILLISECOND_NS
+    return (Perturbation(case.limiter, "tighten", setting, before, longer, service / (service + longer)),)
 
 
 _CHANGES: Mapping[str, _Changes] = {

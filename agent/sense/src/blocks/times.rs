@@ -4,7 +4,7 @@ use std::collections::HashMap as Map;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, Program};
 use aya::{include_bytes_aligned, Btf, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
@@ -170,6 +170,8 @@ fn middle(index: usize) -> u64 {
 
 /// What is counted of a process: operations, bytes, its name in two words, its id.
 type ProcessWords = [u64; 5];
+/// Those at places of their own, of one CPU.
+type ProcessPlaces = [ProcessWords; PROCESSES];
 
 /// A process that had operations begun so far.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
@@ -238,8 +240,7 @@ impl Spent {
 pub(crate) struct BlockTimes {
     taken: HashMap<MapData, u32, u64>,
     series: PerCpuArray<MapData, [u64; WORDS]>,
-    processes: PerCpuArray<MapData, ProcessWords>,
-    process_places: Array<MapData, [u8; PROCESSES]>,
+    processes: PerCpuArray<MapData, ProcessPlaces>,
     other_processes: PerCpuHashMap<MapData, u32, ProcessWords>,
     slow: RingBuf<MapData>,
     untold: PerCpuArray<MapData, u64>,
@@ -280,7 +281,6 @@ impl BlockTimes {
             taken: HashMap::try_from(map("taken")?).map_err(EbpfError::from)?,
             series: PerCpuArray::try_from(map("series")?).map_err(EbpfError::from)?,
             processes: PerCpuArray::try_from(map("processes")?).map_err(EbpfError::from)?,
-            process_places: Array::try_from(map("process_places")?).map_err(EbpfError::from)?,
             other_processes: PerCpuHashMap::try_from(map("other_processes")?).map_err(EbpfError::from)?,
             slow: RingBuf::try_from(map("slow")?).map_err(EbpfError::from)?,
             untold: PerCpuArray::try_from(map("untold")?).map_err(EbpfError::from)?,
@@ -364,9 +364,8 @@ impl BlockTimes {
     /// Every process so far.
     pub fn processes(&self) -> Result<Vec<Process>, Refusal> {
         let mut found = Map::new();
-        let taken = self.process_places.get(&0, 0).map_err(EbpfError::from)?;
-        for place in (0..self.processes.len()).filter(|place| taken[*place as usize % PROCESSES] != 0) {
-            add_processes(&mut found, &self.processes.get(&place, 0).map_err(EbpfError::from)?);
+        for places in self.processes.get(&0, 0).map_err(EbpfError::from)?.iter() {
+            add_processes(&mut found, places);
         }
         for other in self.other_processes.iter() {
             add_processes(&mut found, &other.map_err(EbpfError::from)?.1);
@@ -426,8 +425,8 @@ fn many_queues(sys: &Path) -> bool {
     disks.flatten().any(|disk| queues(disk) > 1)
 }
 
-/// Adds what each CPU counted at a place; on each it may be of another process.
-fn add_processes(found: &mut Map<u32, Process>, counted: &PerCpuValues<ProcessWords>) {
+/// Adds what was counted at each place.
+fn add_processes(found: &mut Map<u32, Process>, counted: &[ProcessWords]) {
     for [operations, bytes, name @ .., id] in counted.iter().filter(|words| words[0] > 0) {
         let id = *id as u32;
         let process = found.entry(id).or_insert_with(|| Process { id, ..Process::default() });

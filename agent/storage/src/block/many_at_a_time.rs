@@ -287,6 +287,7 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
                 },
             }
             if queue.under_way() == 0 {
+                worker.began();
                 continue;
             }
         }
@@ -332,6 +333,7 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
             }
             free.push(slot);
         }
+        worker.began();
         if stopping && queue.under_way() > 0 && shared.gave_up() {
             shared.marks[worker.number].given_up.store(queue.under_way() as u64, Relaxed);
             return;

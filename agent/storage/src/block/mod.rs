@@ -240,6 +240,22 @@ pub struct Totals {
     pub open_loop: Option<OpenTotals>,
 }
 
+/// What was counted, of a trace that is replayed: after its last arrival none is due, whatever the schedule goes on with.
+fn within(counted: OpenTotals, replay: Option<&Replay>) -> OpenTotals {
+    let last = replay.map_or(u64::MAX, |replay| replay.kinds.len() as u64);
+    if counted.due <= last {
+        return counted;
+    }
+    let waiting = last.saturating_sub(counted.begun);
+    OpenTotals {
+        due: last,
+        missed: counted.missed.min(waiting),
+        backlog: counted.backlog.min(waiting),
+        oldest_wait_ns: if waiting > 0 { counted.oldest_wait_ns } else { Nanos(0) },
+        ..counted
+    }
+}
+
 /// A job that was armed. Dropping it stops the load.
 pub struct Running {
     crew: Crew,
@@ -264,7 +280,7 @@ impl Running {
             open_loop: shared.open.as_ref().map(|open| OpenTotals {
                 // They are counted by class.
                 response_time: shared.counters.response_time(),
-                ..open.read(clock::monotonic)
+                ..within(open.read(clock::monotonic), shared.disk.replay.as_ref())
             }),
         }
     }
@@ -287,6 +303,13 @@ impl Running {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.crew.is_over()
+    }
+
+    /// When the last worker so far ended; none has: `None`.
+    #[must_use]
+    pub fn ended_ns(&self) -> Option<Nanos> {
+        let ended = self.crew.shared.marks.iter().map(|mark| mark.ended_ns.load(Relaxed));
+        ended.filter(|ended| *ended > 0).max().map(Nanos)
     }
 
     /// Why the load failed, where it did: more errors than are allowed.
@@ -332,11 +355,10 @@ impl Running {
         let shared = &self.crew.shared;
         let firsts =
             || shared.marks.iter().map(|mark| mark.first_ns.load(Relaxed)).filter(|first| *first > 0);
-        let ended = shared.marks.iter().map(|mark| mark.ended_ns.load(Relaxed)).filter(|ended| *ended > 0);
         Finished {
             first_operation_ns: firsts().min().map(Nanos),
             last_worker_started_ns: firsts().max().map(Nanos),
-            stopped_ns: ended.max().map(Nanos),
+            stopped_ns: self.ended_ns(),
             account: account(shared),
             failure: self.failure(),
             totals: self.read(),

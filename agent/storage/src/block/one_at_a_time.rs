@@ -188,7 +188,10 @@ pub(crate) fn drive(worker: &mut Worker<'_>, calls: &mut impl Calls) {
                     if !units.begin_write(&operation.place, calls.bytes(WRITE)) {
                         match worker.draw_for(units, calls.bytes(WRITE)) {
                             Some(place) => operation.place = place,
-                            None => continue,
+                            None => {
+                                worker.began();
+                                continue;
+                            }
                         }
                     }
                     worker.tick();
@@ -223,6 +226,7 @@ pub(crate) fn drive(worker: &mut Worker<'_>, calls: &mut impl Calls) {
         worker.handed_over();
         worker.think();
         free_since = worker.now.saturating_sub(late);
+        worker.began();
     }
 }
 

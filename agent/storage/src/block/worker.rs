@@ -59,10 +59,13 @@ pub(crate) struct Worker<'a> {
     think_ns: u64,
     think_every: u32,
     since_think: u32,
+    /// Whether it still has the priority that it was started with.
+    raised: bool,
 }
 
 impl<'a> Worker<'a> {
-    /// Parks the calling thread until the start, and comes back at that instant. `None`: the job was dropped.
+    /// Parks the calling thread until the start, and comes back at that instant, with a priority that [`Worker::began`] gives
+    /// up. `None`: the job was dropped.
     pub(crate) fn await_start(shared: &'a Shared, number: usize, stream: BlockStream) -> Option<Self> {
         // Without it a wake-up is up to 50 us later.
         let _ = realtime::sharpen_timers();
@@ -90,10 +93,11 @@ impl<'a> Worker<'a> {
             think_ns: disk.think_ns.0,
             think_every: if disk.think_ns.0 > 0 { disk.think_every } else { u32::MAX },
             since_think: 0,
+            raised: false,
         };
         if shared.realtime.is_ok() {
             // It worked when the job was prepared; should it fail now, the first operation is late and says so.
-            let _ = realtime::raise();
+            worker.raised = realtime::raise().is_ok();
         }
         let spin = if shared.realtime.is_ok() { SPIN } else { Nanos(0) };
         let early = Nanos(start).minus(spin);
@@ -106,12 +110,24 @@ impl<'a> Worker<'a> {
             std::hint::spin_loop();
             worker.tick();
         }
-        if shared.realtime.is_ok() {
-            // The kernel lets every thread give up its priority.
-            let _ = realtime::lower();
-        }
-        worker.tick();
         (!shared.is_stopped()).then_some(worker)
+    }
+
+    /// Gives up the priority of the start, once something is begun: of many that start at one instant on few CPUs, the last
+    /// would else begin when the others have had their slices of time, tens of milliseconds later.
+    #[inline]
+    pub(crate) fn began(&mut self) {
+        if self.raised {
+            self.give_way();
+        }
+    }
+
+    #[cold]
+    fn give_way(&mut self) {
+        self.raised = false;
+        // The kernel lets every thread give up its priority.
+        let _ = realtime::lower();
+        self.tick();
     }
 
     /// Reads the clock.
@@ -138,10 +154,12 @@ impl<'a> Worker<'a> {
                 claimed
             }
         };
-        if due > self.now {
+        if self.replay.is_some_and(|replay| number >= replay.kinds.len() as u64) {
             // Past the end of a trace nothing is due any more.
-            let over = self.replay.is_some_and(|replay| number >= replay.kinds.len() as u64);
-            return if over { self.draw(Some(number), due) } else { Turn::At(due) };
+            return self.draw(Some(number), due);
+        }
+        if due > self.now {
+            return Turn::At(due);
         }
         let in_time = due.max(free_since);
         if in_time > due {

@@ -348,6 +348,13 @@ impl Running {
         self.crew.shared.all_finished()
     }
 
+    /// When the last thread so far ended; none has: `None`.
+    #[must_use]
+    pub fn ended_ns(&self) -> Option<Nanos> {
+        let ended = self.crew.shared.marks.iter().map(|mark| mark.ended_ns.load(Relaxed));
+        ended.filter(|ended| *ended > 0).max().map(Nanos)
+    }
+
     /// Why the program failed; none: it did not.
     #[must_use]
     pub fn failure(&self) -> Option<LoadError> {
@@ -362,8 +369,7 @@ impl Running {
         let shared = &self.crew.shared;
         let firsts =
             || shared.marks.iter().map(|mark| mark.first_ns.load(Relaxed)).filter(|first| *first > 0);
-        let ended = shared.marks.iter().map(|mark| mark.ended_ns.load(Relaxed)).filter(|ended| *ended > 0);
-        let stopped_ns = ended.max().map(Nanos);
+        let stopped_ns = self.ended_ns();
         Finished {
             first_operation_ns: firsts().min().map(Nanos),
             last_worker_started_ns: firsts().max().map(Nanos),

@@ -156,6 +156,8 @@ def test_what_arrived_is_told_from_what_was_sent(tmp_path: Path) -> None:
     assert operation.theirs.operations <= operation.mine.operations
     if operation.theirs.operations < operation.mine.operations:
         assert operation.lost > 0
+        # Of those waited for: also where the other end was behind and never came to send them.
+        assert operation.loss_ratio is not None and 0 < operation.loss_ratio <= 1
 
 
 def test_cpu_time_is_not_zero(tmp_path: Path) -> None:

@@ -59,16 +59,16 @@ class FoundOperation:
 
     @property
     def lost(self) -> int:
-        """Datagrams that one end sent and the other one did not get in time."""
+        """Datagrams that one end waited for in vain: they did not come in time, or the other end never came to send them."""
         return self.mine.lost + (self.theirs.lost if self.theirs else 0)
 
     @property
     def loss_ratio(self) -> float | None:
-        """The share of what was sent that was lost; None where nothing was lost."""
+        """The share of what the reading end waited for that was lost; None where nothing was lost."""
         if not self.lost or self.theirs is None:
             return None
-        sent = self.mine.operations if self.mine.call in _SENDS else self.theirs.operations
-        return self.lost / sent if sent else None
+        came = self.theirs.operations if self.mine.call in _SENDS else self.mine.operations
+        return self.lost / (self.lost + came)
 
 
 @dataclass(frozen=True)

@@ -141,5 +141,5 @@ def _sentences(script: FoundScript) -> Iterator[str]:
                 if found.loss_ratio is not None:
                     yield (
                         f"{place}: {found.lost} datagrams of {found.mine.label} were lost,"
-                        f" {quantity(found.loss_ratio, '1', 'loss_ratio')} of those sent."
+                        f" {quantity(found.loss_ratio, '1', 'loss_ratio')} of those waited for."
                     )

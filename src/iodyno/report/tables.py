@@ -158,6 +158,14 @@ def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: boo
     ]
 
 
+_DONE = {
+    "request_response": "requests and answers",
+    "connect_request_response": "requests, a connection for each",
+    "script": "both hosts of the script",
+}
+"""What a workload does, in the title of its table; the others send a stream."""
+
+
 def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> str:
     workload = summary.workload.get("settings") or {}
     transports = {
@@ -165,8 +173,11 @@ def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> s
         for point in summary.points
         if layout.section is None or point.levels.get(layout.section.name) == level
     }
-    done = {"request_response": "requests and answers"}.get(str(summary.workload.get("kind")), "transmit")
-    what = f"{transports.pop().upper()} {done}" if len(transports) == 1 else done.capitalize()
+    kind = str(summary.workload.get("kind"))
+    done = _DONE.get(kind, "transmit")
+    # A script names the protocol of each of its connections.
+    alike = len(transports) == 1 and kind != "script"
+    what = f"{transports.pop().upper()} {done}" if alike else done.capitalize()
     if layout.section is None:
         return what
     labels = dict(zip(layout.section.levels, summary.factor_labels[layout.section.name], strict=True))

@@ -170,7 +170,8 @@ OPTIONS: Mapping[str, Option] = {
                note="each of the operations is counted and timed by itself, beside all of them together;"
                " uperf has only the latter"),
         Option("timeout", "duration", "How long to wait for the operation.", high=3600 * 10**9),
-        Option("duration", "duration", "How long the flowop thinks, or is repeated.", high=7 * 24 * 3600 * 10**9),
+        Option("duration", "duration", "How long the flowop thinks. On other flowops it does nothing, as in uperf.",
+               high=7 * 24 * 3600 * 10**9),
         Option("idle", "flag", "Think by sleeping."),
         Option("busy", "flag", "Think by computing."),
         Option("canfail", "flag", "A failure is counted, and the strand goes on."),

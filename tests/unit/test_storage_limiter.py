@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from iodyno.analysis.dataset import Reading
 from iodyno.analysis.limiter.signals import Signal, absent
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.limiter.verdict import of_signals
+from iodyno.analysis.observer import looked_ns
 from iodyno.core.limiter import LIMITERS, UNKNOWN
 
 WINDOWS = 10
@@ -83,3 +85,14 @@ def test_the_resource_that_the_signals_speak_for_is_named(values: dict[str, floa
 def test_every_rule_is_of_a_known_limiter_and_of_the_one_end() -> None:
     assert {rule.limiter for rule in RULES_OF_STORAGE} <= set(LIMITERS)
     assert all(rule.ends == (ALONE,) for rule in RULES_OF_STORAGE)
+
+
+def test_a_look_after_the_end_of_a_load_is_no_share_of_the_time_that_the_load_had() -> None:
+    """A load of 0.4 ms was looked at after 30 ms: readings of 1 ms took 3 % of a CPU, and not three CPUs."""
+    sensor, own = Reading(30_000_000, 1_000_000, None), Reading(400_000, 0, None)
+    assert looked_ns(400_000, [sensor, own]) == 30_000_000
+    # In the middle of a load it is the record's time, though a sensor was left out the time before.
+    assert (
+        looked_ns(10_000_000, [Reading(9_990_000, 1_000, None), Reading(90_000_000, 1_000, None)])
+        == 10_000_000
+    )

@@ -12,6 +12,7 @@ from iodyno.analysis import arrivals
 from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.flows import data_device
 from iodyno.analysis.histogram import merge
+from iodyno.analysis.observer import looked_ns
 
 _TICK_NS = 10_000_000
 _TICKS_LEAST = 100
@@ -268,13 +269,11 @@ def observer(view: View) -> Signal:
     for record in host.measured:
         if record.span_ns <= 0:
             continue
-        spent = 0.0
-        for readings in host.readings.values():
-            if reading := readings.get(record.index):
-                spent += reading.cost_ns
+        found = [readings[record.index] for readings in host.readings.values() if record.index in readings]
+        spent = float(sum(reading.cost_ns for reading in found))
         if reading := host.readings.get("cpu_exact", {}).get(record.index):
             spent += _total(reading, "exact.observer_ns") or 0.0
-        values[record.index] = spent / record.span_ns
+        values[record.index] = spent / looked_ns(record.span_ns, found)
     return Signal(values, "CPU", "every sensor") if values else absent("every sensor", "no record")
 
 

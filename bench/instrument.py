@@ -23,10 +23,10 @@ CASES: tuple[dict[str, Level], ...] = (
     {"connections": 8, "size": 65536},
     {"connections": 32, "size": 1024},
 )
-ROUNDS = 4
-"""Rounds for each of the pairs that were asked for; chosen: twenty hold a median within some percent."""
-SECONDS = 2.0
-"""Length of a look. Chosen: the load's own swings are longer than two looks."""
+ROUNDS = 8
+"""Rounds for each of the pairs that were asked for. Chosen: forty hold a median within a few percent."""
+SECONDS = 0.6
+"""Length of a look. Chosen: most of the load's own swings are longer than four looks."""
 _IDLE: dict[str, Level] = {"connections": 1, "size": 64, "rate": 10, "driver": "epoll"}
 """What the agents that look do themselves: next to nothing."""
 _TAKES_S = 4.0

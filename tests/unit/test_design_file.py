@@ -259,8 +259,8 @@ def test_the_plan_says_what_is_aliased(made: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (["--noise", "five"], "a share of the mean"),
-        (["--noise", "0"], "a share of the mean"),
+        (["--noise", "five"], "a share above 0"),
+        (["--noise", "0"], "a share above 0"),
         (["--noise", "5%", "--noise-from", "x"], "one of them"),
         (["--outcome", "x"], "--noise-from"),
         (["--design", "factorial"], "factorial"),

@@ -103,6 +103,7 @@ pub(super) fn drive(shared: &Shared, number: usize) {
         end: &end,
         port,
         sequences,
+        open: flows.len(),
         worker,
     };
     let mut flows = flows;
@@ -206,6 +207,8 @@ struct Client<'a> {
     port: Port<'a>,
     /// Numbers of the requests that are being sent, and their lengths.
     sequences: Box<[(u64, u64)]>,
+    /// Flows that are not lost.
+    open: usize,
     worker: Worker<'a>,
 }
 
@@ -248,7 +251,8 @@ impl Client<'_> {
             self.worker.tick();
         }
         loop {
-            if self.worker.is_due() && self.is_over(flows) {
+            // Where all are lost nothing is left that would wake this thread.
+            if self.open == 0 || self.worker.is_due() && self.is_over(flows) {
                 return;
             }
             let stop = self.worker.due();
@@ -575,6 +579,7 @@ impl Client<'_> {
     #[cold]
     fn lose(&mut self, flow: &mut Flow, number: i32) {
         flow.open = false;
+        self.open -= 1;
         self.tally.lost.add(flow.requests.give_up());
         self.worker.failed(flow.number as usize, number);
     }

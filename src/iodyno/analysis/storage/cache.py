@@ -21,6 +21,7 @@ SHARE = 0.02
 """Part of the bytes that may come from the wrong place (chosen: a read of the page cache is some 20 times as fast as one of
 a device, so that 2 % of them change a mean by as much)."""
 _DISKS = "disks"
+_DRAIN = "drain"
 
 
 def share_from_cache(trial: Trial) -> float | None:
@@ -48,24 +49,34 @@ def share_from_cache(trial: Trial) -> float | None:
 
 
 def share_from_server_cache(trial: Trial) -> float | None:
-    """Share of the bytes that the clients read in the measured window and the disk of their volume's server did not give; None:
-    there is no such server, or nothing was read. Below 0: it read ahead.
+    """Share of the bytes that the clients read until the end of the measured window and the disk of their volume's server did
+    not give; None: there is no such server, or nothing was read. Below 0: it read ahead.
+
+    From the start of the load: of a stream a server reads megabytes ahead, and those of the warm-up are for the measured
+    window.
     """
     given = _given_by_server(trial)
     read = sum(
         counts.bytes
         for client in trial.clients.values()
-        for record in client.measured
-        if (counts := client.classes.get("read", {}).get(record.index)) is not None
+        for record in client.records
+        if record.window != _DRAIN
+        and (counts := client.classes.get("read", {}).get(record.index)) is not None
     )
     return None if given is None or not read else 1 - given / read
 
 
 def _given_by_server(trial: Trial) -> int | None:
-    """Bytes that its disk gave the server in the measured window."""
+    """Bytes that its disk gave the server from the start of the load until the end of the measured window."""
     key = ("role.read_bytes", f"role={SERVER}")
-    readings = [each for host in trial.hosts.values() for each in host.measured_readings("roles")]
-    found = [reading.values[key] for reading in readings if key in reading.values]
+    found = [
+        reading.values[key]
+        for host in trial.hosts.values()
+        for record in host.records
+        if record.window != _DRAIN
+        and (reading := host.readings.get("roles", {}).get(record.index)) is not None
+        and key in reading.values
+    ]
     return int(sum(found)) if found else None
 
 

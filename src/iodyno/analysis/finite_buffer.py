@@ -15,7 +15,7 @@ frames are lost at less than that, by M/M/1/K and by M/D/1/K.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
@@ -27,7 +27,6 @@ from iodyno.analysis.measured import Measured
 from iodyno.analysis.queueing.md1 import md1k
 from iodyno.analysis.queueing.mmck import mm1k
 from iodyno.analysis.queueing.simulation import spread_of_runs
-from iodyno.analysis.root import root
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 
@@ -163,8 +162,8 @@ def limit(buffers: int) -> Limit:
     return Limit(
         buffers,
         full,
-        root(lambda rho: exponential_loss(rho, buffers) - LOST, 0.01, 1.5),
-        root(lambda rho: constant_station(rho, buffers)[0] - LOST, 0.01, 1.5),
+        _solved(lambda rho: exponential_loss(rho, buffers) - LOST),
+        _solved(lambda rho: constant_station(rho, buffers)[0] - LOST),
     )
 
 
@@ -333,3 +332,9 @@ def _less(whole: Estimate, idle: Estimate) -> Estimate:
     return Estimate(
         middle, middle - half, middle + half, whole.n, "ns", f"{whole.method}; less an idle port's time"
     )
+
+
+def _solved(excess: Callable[[float], float]) -> float:
+    from scipy import optimize  # slow to import, and few need it
+
+    return float(optimize.brentq(excess, 0.01, 1.5, xtol=1e-9))

@@ -1,7 +1,8 @@
 """The labelled corpus: trials with a limiter planted on purpose, at several strengths, and healthy ones.
 
-Of loads on storage, strengths with `device_delay` are on a device whose reads take that long, each for itself: a loop device
-over a file that nbdkit serves with its delay filter.
+Of loads on storage, strengths with `device_delay` are on a device whose reads take that long, each for itself, those with
+`device_rate` on one that has so many bytes per second: a loop device over a file that nbdkit serves with its delay or rate
+filter.
 
 Each plant is an ordinary experiment. Its strengths fall into two halves: thresholds may be chosen on the calibration
 half; what is printed as right and wrong is the test half, whose strengths are others.
@@ -222,6 +223,21 @@ PLANTS: tuple[Plant, ...] = (
         name="client-disk-delayed",
     ),
     _plant(
+        "client.disk_bandwidth",
+        {"interface": "io_uring"},
+        [
+            {"device_rate": 100_000_000, "block": 1 << 20, "depth": 8, "pattern": "sequential"},
+            {"device_rate": 30_000_000, "block": 256 << 10, "depth": 16},
+        ],
+        [
+            {"device_rate": 60_000_000, "block": 512 << 10, "depth": 8},
+            {"device_rate": 20_000_000, "block": 128 << 10, "depth": 32, "pattern": "sequential"},
+            {"device_rate": 200_000_000, "block": 1 << 20, "depth": 12},
+        ],
+        workload="disk",
+        storage=True,
+    ),
+    _plant(
         "concurrency",
         {"interface": "pread", "workers": 1},
         _levels("device_delay", 2 * MS, 10 * MS),
@@ -302,18 +318,16 @@ _DEVICE_READY_S = 20.0
 
 
 @contextlib.contextmanager
-def delayed(plant: Plant) -> Iterator[Plant]:
-    """The plant with a target for each of its `device_delay` (ns), as long as the context lasts."""
-    strengths = [*plant.calibration, *plant.test]
-    delays = {int(one["device_delay"]) for one in strengths if "device_delay" in one}
+def on_devices(plant: Plant) -> Iterator[Plant]:
+    """The plant with a target for each device that its strengths name, as long as the context lasts."""
+    devices = {device for one in (*plant.calibration, *plant.test) if (device := _device_of(one))}
     with contextlib.ExitStack() as stack:
-        targets = {delay: stack.enter_context(_delayed_device(delay)) for delay in sorted(delays)}
+        targets = {device: stack.enter_context(_served_device(device)) for device in sorted(devices)}
 
         def placed(strength: Mapping[str, Level]) -> Mapping[str, Level]:
-            levels = dict(strength)
-            if (delay := levels.pop("device_delay", None)) is not None:
-                levels["target"] = str(targets[int(delay)])
-            return levels
+            levels = {name: level for name, level in strength.items() if name not in _DEVICES}
+            device = _device_of(strength)
+            return {**levels, "target": str(targets[device])} if device else levels
 
         yield replace(
             plant,
@@ -322,16 +336,33 @@ def delayed(plant: Plant) -> Iterator[Plant]:
         )
 
 
+def _device_of(strength: Mapping[str, Level]) -> tuple[str, ...]:
+    """What a strength asks of its device, in the words of nbdkit; nothing: it takes the file as it is."""
+    return next((words(int(strength[name])) for name, words in _DEVICES.items() if name in strength), ())
+
+
+def _delay(delay_ns: int) -> tuple[str, ...]:
+    return "--filter=delay", f"rdelay={delay_ns // MS}ms", f"wdelay={delay_ns // MS}ms"
+
+
+def _rate(bytes_per_s: int) -> tuple[str, ...]:
+    # In bits (nbdkit-rate-filter(1)).
+    return "--filter=rate", f"rate={8 * bytes_per_s}"
+
+
+_DEVICES: Mapping[str, Callable[[int], tuple[str, ...]]] = {"device_delay": _delay, "device_rate": _rate}
+
+
 @contextlib.contextmanager
-def _delayed_device(delay_ns: int) -> Iterator[Path]:
-    """A loop device whose reads and writes take at least so long, each for itself; removed at the end."""
+def _served_device(filtered: Sequence[str]) -> Iterator[Path]:
+    """A loop device over what nbdkit serves through a filter, `--filter=...` and its settings; removed at the end."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iodyno-corpus-")))
         socket, file = folder / "socket", folder / "served"
         file.touch()
-        ms = f"{delay_ns // MS}ms"
-        serve = ["nbdkit", "-f", "-U", str(socket), "--filter=delay", "memory", str(_DEVICE_BYTES)]
-        stack.enter_context(_running([*serve, f"rdelay={ms}", f"wdelay={ms}"], socket.exists))
+        filters, settings = filtered[0], filtered[1:]
+        serve = ["nbdkit", "-f", "-U", str(socket), filters, "memory", str(_DEVICE_BYTES), *settings]
+        stack.enter_context(_running(serve, socket.exists))
         show = [
             *("qemu-storage-daemon", "--blockdev"),
             f"node-name=disk,driver=nbd,server.type=unix,server.path={socket}",
@@ -358,7 +389,7 @@ def _running(command: Sequence[str], ready: Callable[[], bool]) -> Iterator[None
         end = time.monotonic() + _DEVICE_READY_S
         while not ready():
             if process.poll() is not None or time.monotonic() > end:
-                raise SystemExit(f"bench limiter: {command[0]} does not serve a delayed device")
+                raise SystemExit(f"bench limiter: {command[0]} does not serve a device")
             time.sleep(0.02)
         yield
     finally:
@@ -418,4 +449,4 @@ def may_run() -> str | None:
     if os.geteuid() != 0:
         return "it needs root, to make network namespaces and control groups"
     missing = [name for name in ("nbdkit", "qemu-storage-daemon", "losetup") if shutil.which(name) is None]
-    return f"{missing[0]} is not there, of which delayed devices are made" if missing else None
+    return f"{missing[0]} is not there, of which devices are made" if missing else None

@@ -108,7 +108,7 @@ async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], repli
     spins = [
         allowed[cpus[host] * (len(allowed) // 2)] for host, n in plant.spinners.items() for _ in range(n)
     ]
-    with corpus.spinning(spins), corpus.delayed(plant) as planted:
+    with corpus.spinning(spins), corpus.on_devices(plant) as planted:
         design = corpus.design(planted, halves, replicates, seed=1)
         await run_campaign(asked, design, folder, resume=False, watcher=_Quiet())
     return look(plant, folder)

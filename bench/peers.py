@@ -199,7 +199,9 @@ BULK: Mapping[str, BulkPeer] = {
 }
 """Every peer for bulk TCP."""
 
-_RR_PORT = 21_111
+# Below the ports that the namespaces give to connections (from 1024 on), and each peer has its own: what qperf leaves in
+# TIME-WAIT keeps sockperf from listening there.
+_RR_PORT, _QPERF_PORT = 400, 600
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "sec": 1.0}
 
 
@@ -212,8 +214,12 @@ def _sums(
     ports: Sequence[int],
 ) -> float:
     """The sum of what all clients say of themselves, by `rate_of`, once the servers wait at their ports."""
-    with _running(pair, "server", servers):
-        _await("no server listened", lambda: _listening(pair, ports))
+    with _running(pair, "server", servers) as serving:
+        _await(
+            "no server listened",
+            lambda: _listening(pair, ports) or any(process.poll() for process in serving),
+        )
+        _failed(serving)
         with _running(pair, "client", clients) as running:
             return sum(rate_of(process.communicate(timeout=seconds + _SPARE_S)[0]) for process in running)
 
@@ -266,7 +272,7 @@ def qperf(pair: Pair, transport: str, flows: int, size: int, seconds: float) -> 
         found = _found(r"latency\s*=\s*([\d.,]+) (ns|us|ms|sec)", said, "qperf")
         return 0.5 / (float(found[1].replace(",", "")) * _UNITS[found[2]])
 
-    ports = range(_RR_PORT, _RR_PORT + flows)
+    ports = range(_QPERF_PORT, _QPERF_PORT + flows)
     told = ["-t", f"{seconds:.0f}", "-m", str(size), "-u", "-vv", f"{transport}_lat"]
     clients = [["qperf", pair.address, "-lp", str(port), *told] for port in ports]
     return _sums(pair, [["qperf", "-lp", str(port)] for port in ports], clients, seconds, rate_of, ports)

@@ -28,13 +28,6 @@ class Trial:
     metered: Metered
     records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    @property
-    def goodput_gbit_per_s(self) -> float:
-        """As the receiver counted it in the measured window."""
-        measured = [r for r in self.records["server"] if r["window"] == "measured"]
-        span_ns = measured[-1]["end_ns"] - measured[0]["begin_ns"]
-        return sum(r["load"]["bytes"] for r in measured) * 8 / span_ns
-
 
 @contextlib.asynccontextmanager
 async def open_rig(workload: str = "stream") -> AsyncIterator[tuple[Rig, Pair]]:

@@ -11,6 +11,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -175,6 +176,12 @@ async def carried_out(
                 raise
             await rig.recover(error)
     return await carry_out(rig, "t", settings, windows, account or Account(), on_record)
+
+
+def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command, in a folder of the test's."""
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd)
 
 
 def own_agent(folder: Path) -> AgentProgram:

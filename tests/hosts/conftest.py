@@ -1,14 +1,26 @@
-"""What tests on real hosts share: one browser."""
+"""What tests on real hosts share: an agent's program, a browser."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from places import SOON_S, gone_within, own_agent
 from playwright.sync_api import Browser, sync_playwright
 
+from iodyno.hosts.access import AgentProgram
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[AgentProgram]:
+    """An agent's program of the test's own, of which no process is left after it."""
+    made = own_agent(tmp_path)
+    yield made
+    assert gone_within(SOON_S, made.path), "agents are left"
 
 
 @pytest.fixture(scope="module")

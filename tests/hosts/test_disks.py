@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from made_devices import asked, filtered_device, loop_device, refuse_call
 from made_targets import stamp_of
-from places import HUNG_S, Notes, own_agent, processes_of, run
+from places import HUNG_S, Notes, iodyno, own_agent, processes_of, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
@@ -24,11 +24,6 @@ from iodyno.core.warnings import WarningCode
 from iodyno.targets import throttle
 
 MIB = 1 << 20
-
-
-def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd)
 
 
 def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> None:
@@ -388,6 +383,24 @@ define process name=p { thread name=t,memsize=1m {
   flowop delay name=pause,value=1
 } }
 """
+
+
+TOO_LARGE = """
+define fileset name=f,path=/x,entries=1000,size=1t,prealloc
+define process name=p { thread name=t,memsize=1m { flowop statfile name=s,filesetname=f } }
+run 1
+"""
+
+
+def test_filesets_larger_than_the_disk_are_refused_once_and_before_any_trial(tmp_path: Path) -> None:
+    (tmp_path / "large.f").write_text(TOO_LARGE)
+    place = tmp_path / "place"
+    place.mkdir()
+    shown = iodyno("run", "large.f", "--target", str(place), cwd=tmp_path)
+    assert shown.returncode == 4, shown.stderr
+    assert shown.stderr.count(f"iodyno: error: {place}: the filesets take 1048576000 MiB") == 1
+    assert "try: use fewer or smaller files" in shown.stderr and "trial" not in shown.stderr
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.root

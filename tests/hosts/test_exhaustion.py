@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from places import MS, SOON_S, carried_out, experiment, gone_within, own_agent
+from places import MS, carried_out, experiment
 
 from iodyno.campaign.rig import Rig
 from iodyno.core.errors import TrialError
@@ -23,13 +22,6 @@ SHORT = Windows(50 * MS, 800 * MS, 50 * MS, 100 * MS)
 PORTS = 12
 CONNECT = """<profile name="p"><group nthreads="40"><transaction iterations="1">
 <flowop type="connect" options="remotehost=server protocol=tcp"/></transaction></group></profile>"""
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Iterator[AgentProgram]:
-    made = own_agent(tmp_path)
-    yield made
-    assert gone_within(SOON_S, made.path), "agents are left"
 
 
 def few_ports(rig: Rig, ports: int = PORTS) -> None:

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from places import (
     experiment,
     gone_within,
     namespaces_of,
-    own_agent,
     processes_of,
     run,
     unloaded_within,
@@ -43,13 +41,6 @@ from iodyno.hosts.access import AgentProgram
 from iodyno.session.session import Session
 
 SECOND = Windows(100 * MS, 1000 * MS, 50 * MS, 250 * MS)
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Iterator[AgentProgram]:
-    made = own_agent(tmp_path)
-    yield made
-    assert gone_within(SOON_S, made.path), "agents are left"
 
 
 async def once_moving(notes: Notes, task: asyncio.Task[Any], records: int) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from places import (
     experiment,
     gone_within,
     namespaces_of,
-    own_agent,
     processes_of,
     run,
 )
@@ -45,13 +43,6 @@ LONG = Windows(0, 60_000 * MS, 50 * MS, 250 * MS)
 LEVELS = ("loopback", "zone", "relay", "relay_offload", "sandbox", "guest")
 SECOND = Windows(100 * MS, 1000 * MS, 100 * MS, 500 * MS)
 """For levels with a kernel of their own, which may take long to their first byte."""
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Iterator[AgentProgram]:
-    made = own_agent(tmp_path)
-    yield made
-    assert gone_within(SOON_S, made.path), "agents are left"
 
 
 _KERNELS = {"sandbox": "runsc", "guest": "qemu-system"}

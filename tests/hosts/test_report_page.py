@@ -12,6 +12,7 @@ from pathlib import Path
 
 import made_summary
 import pytest
+from contrast import contrast
 from made_campaign import HELLO, Layout, Truth, changed, make_campaign
 from made_classes import ExactTruth
 from playwright.sync_api import Browser, Page
@@ -227,11 +228,11 @@ def test_text_stands_out_from_the_paper(browser: Browser, report: Path, scheme: 
           return getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map(Number); })""",
         names,
     )
-    contrasts = {name: _contrast(paper, colour) for name, colour in zip(names, colours, strict=True)}
+    contrasts = {name: contrast(paper, colour) for name, colour in zip(names, colours, strict=True)}
     # WCAG 2.2: 4.5 for text, 3 for graphics.
     assert all(
-        contrast >= (3 if name.startswith("--s") and name != "--soft" else 4.5)
-        for name, contrast in contrasts.items()
+        value >= (3 if name.startswith("--s") and name != "--soft" else 4.5)
+        for name, value in contrasts.items()
     ), contrasts
     context.close()
 
@@ -242,17 +243,6 @@ def test_it_prints(browser: Browser, report: Path) -> None:
     shown.goto(report.as_uri())
     assert shown.pdf(format="A4").startswith(b"%PDF")
     context.close()
-
-
-def _contrast(one: list[float], other: list[float]) -> float:
-    def luminance(colour: list[float]) -> float:
-        linear = [
-            c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour
-        ]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 # Without a browser.

@@ -7,13 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from places import HUNG_S, MS, SOON_S, carried_out, experiment, gone_within, own_agent
+from places import HUNG_S, MS, carried_out, experiment
 
 from iodyno.campaign.rig import Rig
 from iodyno.core.errors import TrialError
@@ -41,13 +41,6 @@ def asked(**settings: Any) -> Experiment:
     workload = WorkloadSpec(kind, "client", "server", settings)
     made: Experiment = replace(found, workload=workload)
     return made
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Iterator[AgentProgram]:
-    made = own_agent(tmp_path)
-    yield made
-    assert gone_within(SOON_S, made.path), "agents are left"
 
 
 class Counted:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from places import HUNG_S
+from places import iodyno
 
 COSTS = {f"{host}.{cost}" for host in ("client", "server") for cost in ("cpu_ns_per_kib", "cycles_per_kbyte")}
-
-
-def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd)
 
 
 @pytest.mark.root

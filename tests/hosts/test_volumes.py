@@ -228,6 +228,33 @@ def test_the_page_cache_of_a_server_is_made_and_proved_for_several_clients(
     assert received is not None and received > 0.5 * calls["writewholefile"].bytes
 
 
+def test_a_stream_that_comes_round_is_uncached_again(tmp_path: Path, folder: Path) -> None:
+    if why := table.unavailable("nbd"):
+        pytest.skip(why)
+    text = experiment_text(
+        {
+            "name": "round",
+            "hosts": {"client": {"access": "netns"}},
+            "workload": {
+                **{"kind": "disk", "on": "client", "volume": "nbd", "working_set": "64MiB", "direct": "on"},
+                **{"pattern": "sequential", "server_cached": "no", "volume_folder": str(folder)},
+                # A round takes a second, so that the cache is looked at often enough.
+                "device_delay": "2ms",
+            },
+            "factors": {"block": ["128KiB"]},
+            "design": {"replicates": 1},
+            "windows": {"warm_up": "0s", "measured": "4s", "interval": "500ms"},
+            "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
+            "profile": "off",
+        }
+    )
+    outcome = asyncio.run(run(parse_experiment(text, environment={}), tmp_path))
+    (trial,) = read_dataset(outcome.folder).trials
+    assert trial.finished, trial.reason
+    share = cache.share_from_server_cache(trial)
+    assert share is not None and share < cache.SHARE
+
+
 def test_what_does_not_fit_is_refused_before_it_is_written(folder: Path) -> None:
     with pytest.raises(AccessError, match="does not fit"):
         asyncio.run(table.make("file", Place(folder, 1 << 60)))

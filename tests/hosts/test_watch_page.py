@@ -11,6 +11,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from contrast import contrast
 from made_campaign import Layout, Truth, make_campaign
 from made_feed import line, tell_trial, unfinished
 from playwright.sync_api import Browser, Page
@@ -239,14 +240,3 @@ def test_a_watcher_that_is_gone_is_noticed(browser: Browser, finished: Path) -> 
     page.clock.run_for(15_000)
     when(page, "document.querySelector('#phase').textContent.startsWith('cut off')")
     context.close()
-
-
-def contrast(one: list[float], other: list[float]) -> float:
-    def luminance(colour: list[float]) -> float:
-        linear = [
-            c / 255 / 12.92 if c / 255 <= 0.03928 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour
-        ]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)

@@ -18,7 +18,10 @@ def trial(operations: int, asks: dict[str, Any] | None = None, **ring: Any) -> T
     """One second of 64 flows."""
     record = Record(1, "measured", 0, SECOND, operations * 512, operations, 64, 0)
     job = {"workload": "request_response", "connections": 64, "outstanding": 1, "arrivals": None}
-    manifests = {"client": {"job": job | (asks or {})}, "server": {"job": job | {"ring": RING | ring}}}
+    manifests = {
+        "client": {"job": job | (asks or {})},
+        "server": {"job": job | (asks or {}) | {"ring": RING | ring}},
+    }
     hosts = {
         "client": HostData("client", "send", (0,), manifests["client"], [record]),
         "server": HostData("server", "receive", (1,), manifests["server"], [record]),
@@ -44,6 +47,7 @@ def test_blocks_that_never_get_full_are_held_against_their_law(operations: int, 
         ({}, {"adaptive": True}),
         ({"arrivals": {"law": "poisson"}}, {}),
         ({"think_ns": 1000}, {}),
+        ({"spins": True}, {}),
     ],
 )
 def test_where_blocks_get_full_or_the_loop_is_open_there_is_no_law(asks: Any, ring: Any) -> None:

@@ -126,6 +126,19 @@ def test_init_writes_a_file_that_check_accepts_and_never_overwrites(tmp_path: Pa
     assert iodyno("init", "no/such/folder.yaml", cwd=tmp_path).returncode == 2
 
 
+def test_check_knows_profiles_of_uperf(tmp_path: Path) -> None:
+    profile = Path(__file__).parents[1] / "fixtures" / "uperf" / "connect.xml"
+    values = ["--set", "nthr=2", "--set", "iter=5", "--set", "proto=tcp"]
+    checked = iodyno("check", str(profile), *values, "--json", cwd=tmp_path)
+    assert (checked.returncode, json.loads(checked.stdout or "{}").get("ok")) == (0, True), checked.stderr
+    lacking = iodyno("check", str(profile), *values[2:], cwd=tmp_path)
+    assert lacking.returncode == 2
+    assert "connect.xml:3: the variable $nthr has no value" in lacking.stderr
+    refused = iodyno("check", STUDY, "--set", "h=x")
+    assert refused.returncode == 2
+    assert "found --set, allowed: with a profile of uperf" in refused.stderr
+
+
 def test_check_as_json_and_with_mistakes(tmp_path: Path) -> None:
     summary = json.loads(iodyno("check", STUDY, "--quick", "--json").stdout)
     assert summary["ok"] is True

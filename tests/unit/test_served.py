@@ -104,6 +104,9 @@ def test_cpu_time_by_role_is_that_of_the_operations_of_all_clients() -> None:
     found = {role: value(trial, f"client-1.cpu_{role}_us_per_io") for role in TRUTH_US}
     assert found == pytest.approx(TRUTH_US, rel=1e-3)
     assert value(trial, "client-1.cpu_us_per_io") == pytest.approx(sum(TRUTH_US.values()), rel=1e-3)
+    without = measure_named(trial, "client-1.cpu_without_generator_us_per_io", BASIS)
+    assert without.value == pytest.approx(sum(TRUTH_US.values()) - TRUTH_US["generator"], rel=1e-3)
+    assert len(without.intervals) == INTERVALS, "what its interval comes from"
 
 
 def test_what_a_server_keeps_busy_and_moves_is_that_of_a_second() -> None:

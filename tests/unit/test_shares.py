@@ -92,3 +92,11 @@ def test_ratio_of_two_intervals() -> None:
     # Narrower than the ends set against each other, wider than either alone.
     assert 190 / 105 < low < 1.93 and 2.07 < high < 210 / 95
     assert ratio_of((100, -1, 205), (200, 190, 210)) is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_ratio_of_which_nothing_is_known_upwards_has_no_end_there_and_no_complaint() -> None:
+    # Of a thousand functions at once: the t of one degree of freedom, far out.
+    each = sampled([[1], [1]], [994, 990], [221564.0, 284164.0])
+    found = ratio(each, sampled([[1], [0]], [992, 996], [230518.0, 340887.0]), 1 - 0.05 / 1000)
+    assert found.low[0] == 0 and found.value[0] > 0 and found.high[0] == math.inf

@@ -80,6 +80,8 @@ def test_a_profile_becomes_groups_transactions_and_flowops() -> None:
         "\ufeff" + STREAM,
         # As in profiles that Kubernetes tools write: the transaction is not closed.
         STREAM.replace("</transaction>", "", 2).replace("</transaction>", "</transaction>", 1),
+        # As in a test of uperf's own: a transaction ends twice.
+        STREAM.replace("</transaction>", "</transaction>\n</transaction>", 1),
     ],
 )
 def test_what_uperf_takes_means_the_same_however_it_is_written(text: str) -> None:
@@ -101,6 +103,13 @@ def test_what_uperf_takes_means_the_same_however_it_is_written(text: str) -> Non
 def test_what_is_not_closed_is_said() -> None:
     profile = parse_profile(STREAM.replace("</transaction>", "", 1))
     assert [note for note in profile.notes if "is not closed" in note and ":4:" in note]
+
+
+def test_an_end_too_many_is_said() -> None:
+    profile = parse_profile(
+        "<profile>\n<group>\n<transaction>\n</transaction>\n</transaction>\n</group></profile>"
+    )
+    assert [note for note in profile.notes if ":5:" in note and "ends nothing" in note]
 
 
 @pytest.mark.parametrize(

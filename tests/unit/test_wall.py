@@ -222,7 +222,7 @@ def test_every_line_has_its_own_wall() -> None:
 def test_a_report_says_where_the_walls_lie() -> None:
     refused = replace(locate(network([20], 4_000)), labels=MappingProxyType({"size": "1KiB"}))
     first = replace(lines()[0], labels={"size": "8KiB"}, levels={"size": 8192})
-    summary = replace(made_summary.summary(), walls=(first, refused))
+    summary = replace(made_summary.summary(), walls=(refused, first))
     out = io.StringIO()
     show_tables(summary, out)
     said = [line for line in out.getvalue().splitlines() if line.startswith("The wall")]
@@ -230,6 +230,6 @@ def test_a_report_says_where_the_walls_lie() -> None:
     assert "each further client only adds waiting, 39.9 us" in said[0]
     assert said[1].startswith("The wall of 1KiB messages cannot be located: there is no plateau")
     held = json.loads(json.dumps(campaign(summary)))["walls"]
-    assert held[0]["clients"]["low"] < held[0]["clients"]["estimate"] < held[0]["clients"]["high"]
-    assert held[1]["clients"]["estimate"] is None and "no plateau" in held[1]["clients"]["missing"]
+    assert held[1]["clients"]["low"] < held[1]["clients"]["estimate"] < held[1]["clients"]["high"]
+    assert held[0]["clients"]["estimate"] is None and "no plateau" in held[0]["clients"]["missing"]
     assert "walls" not in campaign(made_summary.summary())

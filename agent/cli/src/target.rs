@@ -1,4 +1,4 @@
-//! `iodyno-agent target`: looks at files and devices for a lab, lays working sets out in them, and removes those.
+//! `iodyno-agent target`: looks at files, devices and filesets' places for a lab, lays working sets out, and removes those.
 //!
 //! It speaks JSON, a line each way (`src/iodyno/hosts/target.py` is the other end): a question, then how far the work is, then
 //! its answer. It ends with stdin; a layout that is under way then is given up, and what there is of it removed.
@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver};
 use std::time::{Duration, Instant};
 
+use iodyno_core::file_program::FileProgram;
 use iodyno_load::Cancel;
+use iodyno_storage::program;
 use iodyno_storage::targets::{self, Kind, Ready, Refusal, Wanted};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,8 @@ enum Request {
     MakeReady { wanted: Wanted },
     /// To look at a target.
     See { path: PathBuf, kind: Kind },
+    /// Whether the filesets of a file program can be laid out.
+    LookAtFilesets { program: Box<FileProgram> },
     /// To remove a file that was laid out.
     Remove { path: PathBuf },
 }
@@ -36,6 +40,7 @@ enum Answer {
     Progress { done_bytes: u64, total_bytes: u64 },
     Ready(Ready),
     Removed { removed: bool },
+    Fits {},
     Refused(Refusal),
 }
 
@@ -65,6 +70,14 @@ fn answer(line: &str, cancel: &Cancel) -> Answer {
             targets::make_ready(&wanted, &mut progress, cancel).map(Answer::Ready)
         }
         Ok(Request::See { path, kind }) => targets::see(&path, kind).map(Answer::Ready),
+        Ok(Request::LookAtFilesets { program }) => {
+            program::look(&program).map(|()| Answer::Fits {}).map_err(|error| Refusal {
+                what: error.what,
+                place: error.place,
+                advice: error.advice,
+                stopped: false,
+            })
+        }
         Ok(Request::Remove { path }) => targets::remove(&path).map(|removed| Answer::Removed { removed }),
         Err(error) => Err(Refusal {
             what: format!("the question is not understood: {error}"),

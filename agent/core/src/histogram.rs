@@ -14,8 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Name of the layout, stored beside every histogram.
-pub const LAYOUT: &str = "ll7";
 /// log2 of the buckets per octave.
 const SUB_BITS: u32 = 7;
 /// log2 of the smallest value that goes to the last bucket.

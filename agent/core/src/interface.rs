@@ -58,7 +58,4 @@ pub struct Ring {
     /// Whether the server changes the packets per block with the load (V3).
     #[serde(default)]
     pub adaptive: bool,
-    /// Whether the worker looks at the ring again and again and never waits.
-    #[serde(default)]
-    pub spins: bool,
 }

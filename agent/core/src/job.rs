@@ -231,8 +231,7 @@ pub struct Job {
     /// Whether who receives a stream has the kernel drop the bytes uncopied (`MSG_TRUNC`, over TCP).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub discards: bool,
-    /// Whether who waits for requests or answers on sockets looks again and again and never sleeps; a ring has its own
-    /// ([`Ring::spins`]).
+    /// Whether who waits for requests or answers, on sockets or on a ring, looks again and again and never sleeps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spins: bool,
     /// Which way the payload of a stream goes.
@@ -544,12 +543,6 @@ impl Job {
             Direction::Reverse => self.role == Role::Receive,
             Direction::Both => matches!(self.role, Role::Send | Role::Receive),
         }
-    }
-
-    /// Whether who waits never sleeps, on sockets or on a ring.
-    #[must_use]
-    pub fn looks_again(&self) -> bool {
-        self.spins || self.ring.is_some_and(|ring| ring.spins)
     }
 
     /// Whether the load behaves like an application with work, pauses or a lock of its own.

@@ -16,8 +16,8 @@ impl Random {
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut split = SplitMix(seed);
         // One round apart: neighbouring seeds and streams must not meet.
-        let mut split = SplitMix(split.next() ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Random { state: std::array::from_fn(|_| split.next()) }
+        let mut split = SplitMix(split.bits() ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Random { state: std::array::from_fn(|_| split.bits()) }
     }
 
     /// 64 random bits.
@@ -55,11 +55,15 @@ impl Random {
     }
 }
 
-/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-struct SplitMix(u64);
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: a state of 8 bytes, which may be
+/// any.
+#[derive(Clone, Debug)]
+pub struct SplitMix(pub u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -80,7 +84,7 @@ mod tests {
         assert_eq!(found, [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386]);
         // splitmix64.c from 1234567.
         let mut split = SplitMix(1_234_567);
-        assert_eq!([split.next(), split.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+        assert_eq!([split.bits(), split.bits()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
     }
 
     #[test]

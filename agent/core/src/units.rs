@@ -22,8 +22,6 @@ impl Nanos {
     pub const SECOND: Nanos = Nanos(1_000_000_000);
     /// One millisecond.
     pub const MILLISECOND: Nanos = Nanos(1_000_000);
-    /// One microsecond.
-    pub const MICROSECOND: Nanos = Nanos(1_000);
 
     /// `self + other`, stopping at the largest value instead of wrapping.
     #[must_use]

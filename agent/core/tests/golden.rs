@@ -80,7 +80,6 @@ fn job() -> Job {
             block_packets: 32,
             block_timeout_ns: Nanos(10_000_000),
             adaptive: false,
-            spins: false,
         }),
         ..Job::default()
     }

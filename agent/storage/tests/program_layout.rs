@@ -146,6 +146,31 @@ fn more_than_there_is_room_for_is_refused_before_anything_is_written() {
 }
 
 #[test]
+fn a_look_tells_what_a_layout_would_refuse_and_touches_nothing() {
+    let scratch = Scratch::new();
+    let look = |set| iodyno_storage::program::look(&program(&scratch, vec![set], glance()));
+    let listed = || fs::read_dir(&scratch.0).unwrap().count();
+    look(fileset("set", 3, 4096, 100)).unwrap();
+    assert!(look(fileset("set", 1_000, 1 << 50, 100)).unwrap_err().what.contains("nothing was"));
+    assert_eq!(listed(), 0);
+    // What an earlier job has left makes room for the next: it goes first.
+    run(program(&scratch, vec![fileset("set", 3, 4096, 100)], glance()), 1_000).unwrap();
+    look(fileset("set", 5, 4096, 100)).unwrap();
+    assert_eq!(files_in(&scratch.0).len(), 3);
+    let below = |name: &str| FileProgram {
+        directory: format!("{}/{name}", scratch.text()),
+        ..program(&scratch, vec![fileset("set", 1, 1, 100)], glance())
+    };
+    iodyno_storage::program::look(&below("new")).unwrap();
+    let nowhere = iodyno_storage::program::look(&below("no/deeper")).unwrap_err();
+    assert!(nowhere.advice.contains("make the directory first"), "{nowhere}");
+    assert_eq!(listed(), 1);
+    fs::create_dir_all(scratch.0.join("theirs/set/precious")).unwrap();
+    let theirs = iodyno_storage::program::look(&below("theirs")).unwrap_err();
+    assert!(theirs.what.contains("no file program has made"), "{theirs}");
+}
+
+#[test]
 fn events_come_at_their_rate_without_a_burst() {
     let scratch = Scratch::new();
     let limited = |call| {

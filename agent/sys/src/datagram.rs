@@ -83,18 +83,6 @@ pub fn join(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// Has a datagram that is longer than the path takes refused with `EMSGSIZE` and never cut into fragments.
-///
-/// # Errors
-/// What the kernel said.
-pub fn forbid_fragments(socket: BorrowedFd<'_>, ipv4: bool) -> io::Result<()> {
-    if ipv4 {
-        set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
-    } else {
-        set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)
-    }
-}
-
 /// Longest packet that the path of a connected socket takes, as this host knows it.
 ///
 /// # Errors

@@ -404,11 +404,6 @@ impl DatagramRing {
         }
     }
 
-    /// Has a socket that broke receive again.
-    pub fn receive_again(&mut self, place: u32) {
-        self.idle.push(place);
-    }
-
     /// The bytes of a datagram.
     #[inline]
     #[must_use]

@@ -256,6 +256,16 @@ impl Directory {
         Ok((Bytes((status.f_bavail as u64).saturating_mul(status.f_frsize as u64)), names))
     }
 
+    /// Whether this process may make files in it.
+    ///
+    /// # Errors
+    /// What the kernel said, such as that its file system is mounted for reading only.
+    pub fn may_be_written(&self) -> io::Result<()> {
+        let (name, mode) = (c".", libc::W_OK | libc::X_OK);
+        // SAFETY: `name` ends with a zero, and the kernel only reads it.
+        done(unsafe { libc::faccessat(self.0.as_raw_fd(), name.as_ptr(), mode, libc::AT_EACCESS) })
+    }
+
     /// Has everything of its file system written to the device.
     ///
     /// # Errors

@@ -26,12 +26,14 @@ pub fn raise() -> io::Result<()> {
     schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY)
 }
 
-/// Puts the calling thread back under `SCHED_OTHER`.
+/// Puts the calling thread back under `SCHED_OTHER`, with sharp timers: the kernel gives one that comes back the usual
+/// slack, whatever it had before.
 ///
 /// # Errors
 /// `EPERM` where the kernel does not let it go back (`SCHED_RESET_ON_FORK` stays set, which is harmless).
 pub fn lower() -> io::Result<()> {
-    schedule(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
+    schedule(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)?;
+    sharpen_timers()
 }
 
 /// Whether this process may use `SCHED_FIFO`: tries it on the calling thread and takes it back.
@@ -60,6 +62,24 @@ pub fn sharpen_timers() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn timers_are_sharp_after_the_priority_as_before_it() {
+        let slack_ns = || {
+            // SAFETY: touches no memory of this process.
+            unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) }
+        };
+        std::thread::spawn(move || {
+            sharpen_timers().unwrap();
+            assert_eq!(slack_ns(), 1);
+            if raise().is_ok() {
+                lower().unwrap();
+                assert_eq!(slack_ns(), 1);
+            }
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn a_refusal_says_what_to_do() {

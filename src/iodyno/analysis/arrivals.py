@@ -50,7 +50,7 @@ def achieved(trial: Trial) -> Measured:
 
 
 def operations(trial: Trial) -> Measured:
-    """Operations per second that the sender completed."""
+    """Operations per second that the sender completed; of a stream, messages whose last byte its kernel accepted."""
     sender = trial.end("send")
     if sender is None:
         return missing("the trial has no sender")

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from iodyno.analysis.arrivals import operations
 from iodyno.analysis.dataset import Trial
-from iodyno.analysis.goodput import writes
 from iodyno.analysis.measured import Measured, missing
 from iodyno.core.warnings import Doubt, WarningCode
 
@@ -47,7 +47,7 @@ def of(trial: Trial) -> Blocks | None:
         return None
     asks, serves = sender.manifest.get("job") or {}, receiver.manifest.get("job") or {}
     ring = serves.get("ring") or {}
-    if ring.get("version") != 3 or ring.get("adaptive") or ring.get("spins") or asks.get("arrivals"):
+    if ring.get("version") != 3 or ring.get("adaptive") or serves.get("spins") or asks.get("arrivals"):
         return None
     # Answers that wait for a block of the client's make rounds of their own.
     if (asks.get("ring") or {}).get("version") == 3:
@@ -70,7 +70,7 @@ def law_ratio(trial: Trial) -> Measured:
         return missing(
             f"{blocks.under_way} requests under way fill blocks of {blocks.packets} packets before the timeout"
         )
-    rate = writes(trial)
+    rate = operations(trial)
     if rate.value is None:
         return rate
     law = blocks.rate_per_s

@@ -26,14 +26,6 @@ def messages(trial: Trial) -> Measured:
     return total_ratio([(record.bytes / size, record.span_ns) for record in receiver.measured], scale=1e9)
 
 
-def writes(trial: Trial) -> Measured:
-    """Messages per second whose last byte the sender's kernel accepted."""
-    sender = trial.end("send")
-    if sender is None:
-        return missing("the trial has no sender")
-    return total_ratio([(record.operations, record.span_ns) for record in sender.measured], scale=1e9)
-
-
 def connection_fairness(trial: Trial) -> Measured:
     """Jain's index of what the connections or flows carried in the measured window, by the end that completes them: of a
     stream the one that receives, else the one that asks.

@@ -76,7 +76,7 @@ def _of_role(trial: Trial, host: str, _: CostBasis, *, role: str) -> Measured:
 
 OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "goodput_bits_per_s": goodput.goodput,
-    "writes_per_s": goodput.writes,
+    "writes_per_s": arrivals.operations,
     "messages_per_s": goodput.messages,
     "write_service_time_mean_ns": goodput.write_service_time_mean,
     "write_service_time_p50_ns": partial(goodput.write_service_time_quantile, q=0.5),
@@ -200,6 +200,7 @@ OF_DISK_HOST: Mapping[str, Callable[[Trial, str, CostBasis], Measured]] = {
     "cpu_generator_us_per_io": roles.of_generator,
     **{f"cpu_{role}_us_per_io": partial(_of_role, role=role) for role in ROLES},
     "cpu_rest_us_per_io": roles.of_the_rest,
+    "cpu_without_generator_us_per_io": roles.without_generator,
     **{name: OF_HOST[name] for name in OF_HOST if name in NAMES_OF_DISKS},
     **{f"{role}_cpus_busy": partial(_cpus_of_role, role=role) for role in ROLES},
     **{

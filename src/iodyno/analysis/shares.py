@@ -191,7 +191,7 @@ def ratio(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bo
     the two intervals set against each other.
     """
     a, b = first.sampling_bounds(level), second.sampling_bounds(level)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         value = b.value / a.value
         down = np.hypot(np.log(b.value / b.low), np.log(a.high / a.value))
         up = np.hypot(np.log(b.high / b.value), np.log(a.value / a.low))

@@ -109,6 +109,11 @@ class PointSummary:
     limiter: Finding = field(default_factory=lambda: Finding(Verdict(UNKNOWN, trials=0)))
     skipped: str | None = None
 
+    def knows(self, outcome: str) -> bool:
+        """Whether there is a number of this outcome."""
+        found = self.outcomes.get(outcome)
+        return found is not None and found.estimate is not None
+
 
 @dataclass(frozen=True)
 class CampaignSummary:

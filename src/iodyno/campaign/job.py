@@ -152,7 +152,6 @@ def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
         "block_timeout_ns": settings.get("block_timeout", 10_000_000),
         # A server's alone: it fits its blocks to the load.
         "adaptive": settings.get("adaptive", False) if role == "receive" else False,
-        "spins": settings.get("spins", False),
     }
     transport = way.transport or settings.get("transport", "tcp")
     return {
@@ -162,7 +161,7 @@ def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
         "batch": settings.get("batch", 1) if _takes_several(way, transport) else 1,
         "ring": ring or None,
         # A program in the kernel waits for nothing.
-        **({"spins": True} if settings.get("spins") and not ring and way.driver != "reflector" else {}),
+        **({"spins": True} if settings.get("spins") and way.driver != "reflector" else {}),
         **(_tls(settings) if transport == "tls" else {}),
     }
 

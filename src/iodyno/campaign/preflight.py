@@ -59,7 +59,12 @@ async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> 
         )
     if experiment.workload.program is not None:
         # A test of it would make all its files: the first trial is the test.
-        return [each for each, _ in checks]
+        own = [
+            experiment.settings(point.levels)
+            for point in design.points
+            if path_of(experiment.settings(point.levels)) == rig.path
+        ]
+        return [*(each for each, _ in checks), await preflight_files.filesets(rig, own)]
     if experiment.workload.hosts:
         return [*(each for each, _ in checks), await preflight_disk.data(rig, settings)]
     lines = [each for each, _ in checks]

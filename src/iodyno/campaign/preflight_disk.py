@@ -32,7 +32,7 @@ def limits(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
         facts = rig.sessions[hosts[0]].hello["host"]
         workers = [max(int(point["workers"]) for point in told(rig, host, settings)) for host in hosts]
         have, need = facts["threads_limit"], sum(workers) + _SPARE_THREADS
-        most = f"{max(workers)} workers each" if len(set(workers)) == 1 else f"{sum(workers)} workers"
+        most = f"{sum(workers)} worker{'s' if sum(workers) > 1 else ''}"
         yield line(
             "threads",
             have is None or need <= have,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 
+from iodyno.campaign import file_job
 from iodyno.campaign.preflight_disk import Settings, machines
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
 from iodyno.campaign.rig import Rig
 from iodyno.core.workload import Level
+from iodyno.hosts.target import TargetKeeper
 
 _SPARE_THREADS = 32
 _SPARE_BYTES = 64 << 20
@@ -41,6 +44,24 @@ def memory(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
             f"host {' and '.join(hosts)}: threads may take {mib(need)}, {mib(have)} are available",
             "set fewer instances or a smaller memsize",
         )
+
+
+async def filesets(rig: Rig, settings: Settings) -> Line:
+    """Whether every host has room for the filesets of every point, and may write there. Raises PreflightError, AccessError."""
+    workload = rig.experiment.workload
+    looked = 0
+    for host in workload.hosts:
+        if rig.experiment.hosts[host].access == "simulated":
+            continue
+        programs = {
+            json.dumps(file_job.files_of(workload, host, point, 0)["files"], sort_keys=True)
+            for point in settings
+        }
+        async with await TargetKeeper.start(rig.hosts.accesses[host], rig.program) as keeper:
+            for program in sorted(programs):
+                await keeper.look_at_filesets(json.loads(program))
+        looked += len(programs)
+    return line("filesets", True, f"there is room for the filesets of {looked} programs")[0]
 
 
 def _needed_bytes(point: Mapping[str, Level]) -> int:

@@ -12,6 +12,7 @@ from iodyno.core.experiment import Experiment, WorkloadSpec
 from iodyno.core.factor import parameter_of
 from iodyno.designs.stopping import extended
 from iodyno.formats.experiment_file import read_experiment
+from iodyno.formats.uperf import is_profile
 
 
 @click.command(name="check")
@@ -21,7 +22,8 @@ from iodyno.formats.experiment_file import read_experiment
 @uperf.setting
 @storage_files.of_storage
 def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], **storage_asked: Any) -> None:
-    """Check an experiment FILE and say what it asks for; or a personality of Filebench (.f), or a job file of fio (.fio).
+    """Check an experiment FILE and say what it asks for; or a personality of Filebench (.f), a job file of fio (.fio), or a
+    profile of uperf (.xml).
 
     Lists every mistake with its line, what was found, what is allowed and the nearest word; exit code 2.
 
@@ -30,13 +32,20 @@ def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], *
       iodyno check studies/tcp-transmit.yaml
       iodyno check studies/tcp-transmit.yaml --quick --json
       iodyno check fileserver.f --target /srv/test
+      iodyno check connect.xml --set nthr=4
     """
     if storage_files.in_steps(command, file, storage_asked):
         return
     if storage_files.kind_of(file) is not None:
         experiment = storage_files.experiment_of(file, variables=variables, quick=quick, **storage_asked)
+    elif is_profile(file):
+        storage_files.refuse(file, storage_asked)
+        if quick:
+            raise click.UsageError("found a profile of uperf, allowed: --quick with an experiment file")
+        experiment = uperf.experiment_of(file, variables, to=None, repeat=None, limit=None)
     else:
-        storage_files.refuse(file, {**storage_asked, "target": storage_asked["target"] or variables})
+        uperf.refuse(file, {"variables": variables})
+        storage_files.refuse(file, storage_asked)
         experiment = read_experiment(file, quick=quick)
     for note in experiment.notes:
         click.echo(f"iodyno: note: {note}", err=True)

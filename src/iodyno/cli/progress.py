@@ -16,6 +16,7 @@ from iodyno.core.decision import Standing
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of, told_by_variant
+from iodyno.core.quantity import show_rough
 from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt
 
@@ -73,7 +74,7 @@ class PlainWatcher(Watcher):
         """Says how the trial went."""
         reason = manifest["reason"]
         outcome = f"failed: {reason['where']}: {reason['what']}" if reason else self._rate
-        left = f", {_minutes(self._left_ns)} left" if self._left_ns else ""
+        left = f", {show_rough(self._left_ns)} left" if self._left_ns else ""
         self.say(f"trial {self.place(planned)}: {self.levels(planned)}: {outcome}{left}")
         for doubt in manifest["doubts"]:
             self.say(f"  doubt: {doubt['where'] + ': ' if doubt['where'] else ''}{doubt['text']}")
@@ -99,7 +100,7 @@ class PlainWatcher(Watcher):
 
         assert self._experiment.search is not None
         if not found.ended:
-            more = f", at most {_minutes(time_left_ns)} more" if time_left_ns else ""
+            more = f", at most {show_rough(time_left_ns)} more" if time_left_ns else ""
             self.say(f"  {so_far(self._experiment.search, found)}{more}")
 
     def say(self, text: str) -> None:
@@ -173,7 +174,7 @@ class LiveWatcher(PlainWatcher):
 
     def _draw(self) -> None:
         table = Table.grid(padding=(0, 2))
-        left = f"{_minutes(self._left_ns)} left" if self._left_ns else ""
+        left = f"{show_rough(self._left_ns)} left" if self._left_ns else ""
         table.add_row(Text(self._now), Text(self._rate, style="bold"), Text(left, style="dim"))
         self._live.update(table, refresh=True)
 
@@ -188,10 +189,3 @@ def _bits(per_s: float) -> str:
         (one for one in ((1e9, "Gbit/s"), (1e6, "Mbit/s")) if per_s >= one[0]), (1e3, "kbit/s")
     )
     return f"{per_s / factor:.2f} {unit}"
-
-
-def _minutes(time_ns: int) -> str:
-    seconds = round(time_ns / 1e9)
-    if seconds < 120:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h {seconds % 3600 // 60} min"

@@ -55,7 +55,7 @@ def refuse(file: str, asked: Mapping[str, Any]) -> None:
         return  # which is what will be said
     names = {"variables": "--set", "to": "--to", "repeat": "--repeat", "limit": "--limit"}
     for name, option in names.items():
-        if asked[name]:
+        if asked.get(name):
             raise click.UsageError(
                 f"found {option}, allowed: with a profile of uperf; {file} is an experiment file"
             )

@@ -124,6 +124,7 @@ _EVERY = (
             ("client_daemon", "a client's daemon, of a volume that has one"),
             ("server", "a server's, of a volume that has one on this machine"),
             ("rest", "nobody's of these: threads of the kernel, interrupts, other tasks"),
+            ("without_generator", "not the load generator's"),
         )
     ),
     *(

@@ -116,6 +116,14 @@ def show(kind: Kind, value: int) -> str:
     raise AssertionError("every whole number is a multiple of the base unit")
 
 
+def show_rough(time_ns: int) -> str:
+    """A time to wait, as precise as a person needs it."""
+    seconds = round(time_ns / 1e9)
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
 def _base_unit(kind: Kind) -> str:
     return {
         "size": " of bytes",

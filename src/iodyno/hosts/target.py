@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -94,6 +94,12 @@ class TargetKeeper:
     async def see(self, path: str) -> Ready:
         """A target as it is. Raises PreflightError, AccessError."""
         return Ready(**await self._ask({"do": "see", "path": path, "kind": kind_of(path)}))
+
+    async def look_at_filesets(self, program: Mapping[str, Any]) -> None:
+        """Whether the filesets of a file program (its part of a job) can be laid out; nothing is made. Raises PreflightError when
+        not, and AccessError.
+        """
+        await self._ask({"do": "look_at_filesets", "program": program})
 
     async def remove(self, path: str) -> bool:
         """Removes a file that was laid out; whether there was one. Raises PreflightError, also for a file of others, and

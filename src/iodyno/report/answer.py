@@ -24,6 +24,7 @@ _PICTURES: dict[About, tuple[str, ...]] = {
     "fit": ("fit",),
     "search": ("rate",),
     "rate": ("disk-rate", "rate"),
+    "times": ("disk-times",),
     "cost": ("effects",),
 }
 """Figures that show what a sentence says, the best first; else the first figure that there is."""
@@ -46,6 +47,8 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
     every = [*said, *(Sentence(text, about="limiter") for text in limiter_sentence(summary))]
     chosen: list[Sentence] = []
     order, asks_limiter = _ORDER, _ASKS_LIMITER.search(summary.question) is not None
+    if any(sentence.about == "times" for sentence in said):
+        order = (_QUESTIONS, ("times",), ("spread",), ("change",))
     if asks_limiter:
         # What was asked for in words is answered, and beside it what the experiment names first.
         order = (_QUESTIONS, ("limiter",), ("cost",) if asks_cost(summary) else ("rate",), ("change",))

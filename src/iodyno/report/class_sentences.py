@@ -91,7 +91,9 @@ def _largest(point: PointSummary, host: str) -> tuple[str, float] | None:
     if abs(sum(known.values()) / total.estimate - 1) > _FIT:
         return None
     kind = max(known, key=lambda name: known[name])
-    return kind, known[kind] / total.estimate
+    share = known[kind] / total.estimate
+    # More than all: others are below zero, because less of them ran than in the background that is taken off.
+    return (kind, min(share, 1.0)) if share <= 1 + _FIT else None
 
 
 def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, ...]:

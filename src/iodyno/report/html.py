@@ -47,7 +47,7 @@ from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
 from iodyno.report.storage import COST, machines_of, tile_outcomes
-from iodyno.report.tables import Table, cost_outcome, load_tables, outcome_table
+from iodyno.report.tables import RATES, Table, cost_outcome, load_tables, outcome_table, rate_outcome
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, drawings_of
 
@@ -135,6 +135,7 @@ def page(
         [*sentences(summary), *contrast_sentences(study), *_hidden(summary, found)],
         [each["name"] for each in figures if each["section"] != "effects" or _lines(summary) > LINES_MOST],
     )
+    picture = next((figure for figure in figures if figure["name"] == said.picture), None)
     sources = [page_script_source(), *([script_source()] if study else [])]
 
     held = {
@@ -146,7 +147,8 @@ def page(
         "tiles": tiles(summary),
         "answer": said,
         "script_sentences": [*script_sentences(summary.scripts), *flowop_sentences(summary.programs)],
-        "picture": next((figure for figure in figures if figure["name"] == said.picture), None),
+        "picture": picture,
+        "beside": _beside(len(picture["panels"])) if picture else 0,
         "figures": {
             section: [f for f in figures if f["section"] == section and f["name"] != said.picture]
             for section in ("cost", "wall", "effects")
@@ -189,6 +191,17 @@ def _style(*names: str) -> str:
     return "\n".join(shorter_style(text) for text in texts)
 
 
+def _beside(panels: int) -> int:
+    """How many panels of the first picture stand beside the sentences; the others stand in pairs below both.
+
+    chosen: two, or three of an odd number, are about as high as the sentences with their tiles.
+
+    >>> [_beside(panels) for panels in (1, 2, 3, 4, 7, 8)]
+    [1, 2, 3, 2, 3, 2]
+    """
+    return min(panels, 2 + panels % 2)
+
+
 def _lines(summary: CampaignSummary) -> int:
     """How many lines a figure over the points has."""
     layout = figure_layout(summary)
@@ -206,8 +219,8 @@ def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sent
 
 
 def tiles(summary: CampaignSummary) -> list[Tile]:
-    """The ends of the range: cheapest and dearest KiB of the sender, highest goodput."""
-    layout = layout_of(summary)
+    """The ends of the range: cheapest and dearest KiB of the sender, highest rate."""
+    layout, rate = layout_of(summary), rate_outcome(summary)
     if summary.on_disks:
         return _disk_tiles(summary)
     sender = summary.host("send")
@@ -216,7 +229,7 @@ def tiles(summary: CampaignSummary) -> list[Tile]:
     for outcome, what, wanted in (
         (cost, "Cheapest KiB", 0),
         (cost, "Dearest KiB", 1),
-        ("goodput_bits_per_s", "Highest goodput", 1),
+        (rate, f"Highest {RATES[rate]}", 1),
     ):
         ends = extremes(summary, outcome) if outcome else None
         if ends is None or (ends[0] is ends[1] and wanted == 0):
@@ -228,7 +241,7 @@ def tiles(summary: CampaignSummary) -> list[Tile]:
         unit = quantity(estimate.estimate, estimate.unit, outcome).rpartition(" ")[2]
         sign = "±" if " ±" in shown else "[" if " [" in shown else ""
         host = f", {sender.name}" if sender and outcome == cost else ""
-        only = "A KiB" if outcome == cost else "Goodput"
+        only = "A KiB" if outcome == cost else RATES[rate].capitalize()
         name = only if ends[0] is ends[1] else what
         found.append(Tile(name + host, value, unit, f"{sign}{interval}", place_name(point, layout.factors)))
     return found

@@ -13,6 +13,8 @@ About = Literal[
     "fit",
     "beside",
     "cost",
+    "times",
+    "spread",
     "hidden",
     "change",
     "rate",

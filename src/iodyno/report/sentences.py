@@ -20,8 +20,8 @@ from iodyno.report.numbers import between, digits, quantity
 from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About
 from iodyno.report.sentence import Sentence as Sentence
-from iodyno.report.storage import storage_sentences
-from iodyno.report.tables import SPLIT, cost_outcome
+from iodyno.report.storage import asks_mean_time, storage_sentences
+from iodyno.report.tables import RATES, SPLIT, cost_outcome, rate_outcome
 from iodyno.report.wall import wall_sentences
 
 Case = tuple[str, Change]
@@ -60,8 +60,12 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
         if layout.along is not None:
             changes = _along(own[sender.name], layout, outcome, f"the cost of a KiB on {sender.name}")
             found += (replace(sentence, about="change") for sentence in changes)
-    rates = _range(summary, layout, "goodput_bits_per_s", "Goodput is")
-    found += (replace(sentence, about="rate") for sentence in rates)
+    rate = rate_outcome(summary)
+    word = RATES[rate]
+    whole = "Goodput" if word == "goodput" else f"The {word}"
+    found += (replace(sentence, about="rate") for sentence in _range(summary, layout, rate, f"{whole} is"))
+    for factor in (factor for factor in layout.lines if not factor.numeric):
+        found += _across(summary, layout, factor, rate, whole[:1].lower() + whole[1:])
     if sender is not None:
         found += _where_time_goes(own[sender.name], layout, sender.name, f"{sender.name}.{cost}")
     for host in summary.hosts:
@@ -82,6 +86,8 @@ def _of_disks(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     def range_of(outcome: str, opening: str) -> Iterator[Sentence]:
         of_host, _, name = outcome.rpartition(".")
         about: About = "cost" if of_host else "rate" if name == "iops" else "more"
+        if asks_mean_time(summary) == outcome:
+            about = "times"
         return (replace(one, about=about) for one in _range(summary, layout, outcome, opening))
 
     def along(outcome: str, what: str) -> Iterator[Sentence]:
@@ -147,20 +153,23 @@ def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str)
 def _across(
     summary: CampaignSummary, layout: Layout, factor: FactorLevels, outcome: str, what: str
 ) -> Iterator[Sentence]:
-    """How an outcome changes from the first to the last level of a factor, at all combinations of the others."""
+    """How an outcome changes from the first to the last level of a factor, or to each other name."""
     others = [other for other in layout.factors if other is not factor]
     names = [other.name for other in layout.factors]
     points = [
         ({name: point.levels[name] for name in names if name in point.levels}, point.outcomes[outcome])
         for point in summary.points
     ]
-    found = effects(points, factor.name, factor.levels[0], factor.levels[-1])
-    cases = [(_place_of(summary, effect.others, others), effect.change) for effect in found]
-    if not cases:
-        return
-    details = tuple(f"{place}: {_in_full(step)}" for place, step in cases)
-    opening = _from_to(summary, factor)
-    yield Sentence(f"{opening}, {what} {_tally(cases, _many(others))}.", details if len(cases) > 1 else ())
+    for level in factor.levels[-1:] if factor.numeric else factor.levels[1:]:
+        found = effects(points, factor.name, factor.levels[0], level)
+        cases = [(_place_of(summary, effect.others, others), effect.change) for effect in found]
+        if not cases:
+            continue
+        details = tuple(f"{place}: {_in_full(step)}" for place, step in cases)
+        opening = _from_to(summary, factor, level)
+        yield Sentence(
+            f"{opening}, {what} {_tally(cases, _many(others))}.", details if len(cases) > 1 else ()
+        )
 
 
 def _along(summary: CampaignSummary, layout: Layout, outcome: str, what: str) -> Iterator[Sentence]:
@@ -189,9 +198,11 @@ def _along(summary: CampaignSummary, layout: Layout, outcome: str, what: str) ->
         details.append(f"{name}: {text}" if name else text)
     if not cases:
         return
+    # Levels that were skipped have no estimate.
+    last_level = max((points[-1].levels[along.name] for points in lines.values()), key=along.levels.index)
     dip = f" In between it is lower than at both ends: lowest {_listed(dips)}." if dips else ""
     yield Sentence(
-        f"{_from_to(summary, along)}, {what} {_tally(cases, _many(layout.lines))}.{dip}",
+        f"{_from_to(summary, along, last_level)}, {what} {_tally(cases, _many(layout.lines))}.{dip}",
         tuple(details) if len(cases) > 1 else (),
     )
 
@@ -246,14 +257,15 @@ def _every(count: int) -> str:
     return "both" if count == 2 else f"all {count}"
 
 
-def _from_to(summary: CampaignSummary, factor: FactorLevels) -> str:
+def _from_to(summary: CampaignSummary, factor: FactorLevels, level: Level) -> str:
     labels = summary.factor_labels[factor.name]
+    last = labels[factor.levels.index(level)]
     if factor.name == "connections":
-        return f"From {labels[0]} to {labels[-1]} connections"
+        return f"From {labels[0]} to {last} connections"
     name = "message size" if factor.name == "size" else factor.name.replace("_", " ")
     if not factor.numeric:
-        return f"With {name} {labels[-1]} in the place of {labels[0]}"
-    return f"From {name} {labels[0]} to {labels[-1]}"
+        return f"With {name} {last} in the place of {labels[0]}"
+    return f"From {name} {labels[0]} to {last}"
 
 
 def _many(others: Sequence[FactorLevels]) -> str:

@@ -38,7 +38,7 @@ _MOVED = (
 def served_table(summary: CampaignSummary, layout: Layout, machine: str) -> Table | None:
     """A row for each point; None where no server of a volume is known. Servers are observed on `machine`."""
     clients = [str(name) for name in summary.workload.get("hosts") or ()]
-    known = [point for point in summary.points if _known(point, f"{machine}.server_cpus_busy")]
+    known = [point for point in summary.points if point.knows(f"{machine}.server_cpus_busy")]
     if not known:
         return None
     rows = []
@@ -119,11 +119,6 @@ def _program(summary: CampaignSummary, point: PointSummary) -> FoundProgram | No
         ),
         None,
     )
-
-
-def _known(point: PointSummary, name: str) -> bool:
-    found = point.outcomes.get(name)
-    return found is not None and found.estimate is not None
 
 
 def _cell(point: PointSummary, name: str, *, unit: bool = True) -> Cell:

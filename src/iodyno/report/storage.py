@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from iodyno.analysis.compare import change
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
@@ -25,6 +26,7 @@ TIMES = {"p50": "p50", "p99": "p99"}
 COST = "cpu_us_per_io"
 _EVEN = 0.98
 """Part of the mean rate that the slowest client has where nobody is called slow (chosen: as far as trials differ)."""
+_MEAN_TIME = "service_time_mean_ns"
 _MACHINES_MOST = 3
 """Machines with columns of their own (chosen: as many as a table has room for); every outcome has all of them."""
 
@@ -54,13 +56,17 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
     names += ["fairness"] if _share_alike(summary) else []
     found = []
     for level, points in sections(summary, layout):
+        # A level may have no times of a kind: writes that are synchronous by themselves are followed by no fsync.
+        without = {name for name, _, _ in times if not any(p.knows(name) for p in points)}
+        shown = [n for n, name in enumerate([*(f.name for f in factors), *names]) if name not in without]
+        shown.append(len(columns) - 1)
         rows = []
         for point in points:
             row = [Cell(point.labels.get(factor.name, "")) for factor in factors]
             row += [_cell(point, name) for name in names]
             row.append(Cell(short(point.limiter), limiter_sentence(point.limiter)))
-            rows.append(tuple(row))
-        found.append(Table(_title(summary, layout, level), tuple(columns), tuple(rows)))
+            rows.append(tuple(row[n] for n in shown))
+        found.append(Table(_title(summary, layout, level), tuple(columns[n] for n in shown), tuple(rows)))
     served = [
         table for machine in machines_of(summary)[:1] if (table := served_table(summary, layout, machine))
     ]
@@ -75,6 +81,12 @@ def storage_sentences(
     """What the campaign answers of a disk. `range_of` and `along` say of an outcome how far it ranges, and how it goes
     along the main factor.
     """
+    if asked := asks_mean_time(summary):
+        kind = asked.removesuffix(_MEAN_TIME).rstrip("_")
+        whose = f"a {kind}" if kind else "an operation"
+        yield from range_of(asked, f"The mean service time of {whose} is")
+        yield from _mean_hides(summary, asked, whose)
+        yield from along(asked, f"the mean service time of {whose}")
     costs_first = bool(summary.asked) and summary.asked[0].endswith(f".{COST}")
     if costs_first:
         machine = summary.asked[0].rpartition(".")[0]
@@ -91,12 +103,38 @@ def storage_sentences(
     yield from map(Sentence, _slowest(summary))
 
 
+def asks_mean_time(summary: CampaignSummary) -> str | None:
+    """The first outcome that the experiment names, where that is a mean service time."""
+    first = summary.asked[0] if summary.asked else ""
+    return first if first.endswith(_MEAN_TIME) else None
+
+
+def _mean_hides(summary: CampaignSummary, asked: str, whose: str) -> Iterator[Sentence]:
+    """Where the mean is farthest above the median, if anywhere their intervals do not overlap."""
+    found = []
+    for point in summary.points:
+        mean, half = (point.outcomes.get(asked.replace("_mean_", f"_{name}_")) for name in ("mean", "p50"))
+        if mean and half and mean.estimate and half.estimate and change(half, mean).verdict == "rises":
+            found.append((mean.estimate / half.estimate, point, mean, half))
+    if not found:
+        return
+    ratio, point, mean, half = max(found, key=lambda each: each[0])
+    place = place_name(point, layout_of(summary).factors)
+    rare = point.outcomes.get(asked.replace("_mean_", "_p999_"))
+    slow = f", and one in a thousand more than {between(rare)}" if rare and rare.estimate else ""
+    yield Sentence(
+        f"The mean tells little of {whose}: it is {digits(ratio)} times the median{f' ({place})' if place else ''}:"
+        f" {between(mean)}, where half of them take no more than {between(half)}{slow}.",
+        about="spread",
+    )
+
+
 def machines_of(summary: CampaignSummary) -> list[str]:
     """The first hosts that tell of a machine: the first client of each, and hosts that serve."""
     return [
         host.name
         for host in summary.hosts
-        if any(_known(point.outcomes.get(f"{host.name}.cpu_busy_ratio")) for point in summary.points)
+        if any(point.knows(f"{host.name}.cpu_busy_ratio") for point in summary.points)
     ][:_MACHINES_MOST]
 
 
@@ -132,7 +170,7 @@ def _times(summary: CampaignSummary) -> list[tuple[str, str, str]]:
         found.append(
             (f"response_time_{quantile}_ns", f"response {head}", f"{words}, from when it was to begin")
         )
-    return [entry for entry in found if any(_known(p.outcomes.get(entry[0])) for p in summary.points)]
+    return [entry for entry in found if any(p.knows(entry[0]) for p in summary.points)]
 
 
 def _role_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
@@ -140,15 +178,14 @@ def _role_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
     tables = []
     for machine in machines_of(summary):
         names = [f"{machine}.cpu_{role}_us_per_io" for role in ("generator", *ROLES, "rest")]
+        names += [f"{machine}.{COST}", f"{machine}.cpu_without_generator_us_per_io"]
         served = [f"{machine}.cpu_{role}_us_per_io" for role in ROLES]
-        if not any(_known(point.outcomes.get(name)) for point in summary.points for name in served):
+        if not any(point.knows(name) for point in summary.points for name in served):
             continue
         rows = tuple(
             (
                 Cell(place_name(point, layout.factors) or point.id),
                 *(_cell(point, name) for name in names),
-                _cell(point, f"{machine}.{COST}"),
-                _beside_generator(point, machine),
             )
             for point in summary.points
             if point.finished
@@ -162,17 +199,10 @@ def _role_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
             ),
             Column("rest", hint="the kernel's own threads, interrupts, other tasks"),
             Column("all"),
-            Column("without the generator", hint="all less the generator; of the means, without an interval"),
+            Column("without the generator", hint="all less the generator"),
         )
         tables.append(Table(f"CPU time of an operation on {machine}, by role, us", columns, rows))
     return tables
-
-
-def _beside_generator(point: PointSummary, machine: str) -> Cell:
-    whole, own = (point.outcomes.get(f"{machine}.{name}") for name in (COST, "cpu_generator_us_per_io"))
-    if whole is None or own is None or whole.estimate is None or own.estimate is None:
-        return Cell("–")
-    return Cell(f"{digits(whole.estimate - own.estimate)} us")
 
 
 def _client_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
@@ -191,7 +221,7 @@ def _client_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
         )
         for point in points
         for client in clients
-        if _known(point.outcomes.get(f"{client}.iops"))
+        if point.knows(f"{client}.iops")
     ]
     columns = (Column("point"), Column("client"), *(Column(head) for head in heads))
     return [Table("Each client", columns, tuple(rows))] if rows else []
@@ -269,10 +299,6 @@ def _cell(point: PointSummary, name: str) -> Cell:
     if found.estimate is None:
         return Cell("skipped" if point.skipped else "–", found.missing or "")
     return Cell(with_interval(found, name.rpartition(".")[2]), f"{found.method}, n = {found.n}")
-
-
-def _known(found: Estimate | None) -> bool:
-    return found is not None and found.estimate is not None
 
 
 def tile_outcomes(summary: CampaignSummary) -> Sequence[tuple[str, str, str, int]]:

@@ -19,6 +19,12 @@ from iodyno.report.table import Cell as Cell
 from iodyno.report.table import Column as Column
 from iodyno.report.table import Table as Table
 
+RATES = {
+    "goodput_bits_per_s": "goodput",
+    "messages_per_s": "rate of messages",
+    "operations_per_s": "rate of operations",
+}
+"""Rates of a load between hosts, and their words."""
 SPLIT = ("cpu_usr_ratio", "cpu_sys_ratio", "cpu_intr_ratio", "cpu_idle_ratio")
 
 
@@ -26,9 +32,17 @@ def cost_outcome(summary: CampaignSummary) -> str:
     """The cost that is shown: cycles per KByte where they are known, else CPU time per KiB; without its host."""
     for name in ("cycles_per_kbyte", "cpu_ns_per_kib"):
         known = [f"{host.name}.{name}" for host in summary.hosts]
-        if any(_has(point, outcome) for point in summary.points for outcome in known):
+        if any(point.knows(outcome) for point in summary.points for outcome in known):
             return name
     return "cycles_per_kbyte"
+
+
+def rate_outcome(summary: CampaignSummary) -> str:
+    """The rate that sentences, tiles and figures tell of: of `RATES` the one that the experiment names first."""
+    for name in summary.asked:
+        if name in RATES and any(point.knows(name) for point in summary.points):
+            return name
+    return "goodput_bits_per_s"
 
 
 def load_tables(summary: CampaignSummary) -> list[Table]:
@@ -104,7 +118,7 @@ def outcome_table(summary: CampaignSummary) -> Table:
     layout = layout_of(summary)
     factors = _factor_columns(summary, layout, everything=True)
     ordered = [point for _, points in sections(summary, layout) for point in points]
-    names = [name for name in _outcomes(summary) if any(_has(point, name) for point in ordered)]
+    names = [name for name in _outcomes(summary) if any(point.knows(name) for point in ordered)]
     scales = {name: _shared_scale(ordered, name) for name in names}
     columns = [Column(SHORT.get(name, name.replace("_", " "))) for name in factors]
     for name in names:
@@ -187,7 +201,7 @@ def _section_title(summary: CampaignSummary, layout: Layout, level: object) -> s
 
 def _tells_other(summary: CampaignSummary, host: str) -> bool:
     """Whether other tasks are told from the load's, so that the four columns of 2008 do not sum to 100."""
-    return any(_has(point, f"{host}.cpu_other_ratio") for point in summary.points)
+    return any(point.knows(f"{host}.cpu_other_ratio") for point in summary.points)
 
 
 def _other(point: PointSummary, host: str) -> Cell:
@@ -234,8 +248,3 @@ def _outcomes(summary: CampaignSummary) -> list[str]:
     """Those that were asked for first, then all others."""
     every = [name for point in summary.points for name in point.outcomes]
     return list(dict.fromkeys([*summary.asked, *every]))
-
-
-def _has(point: PointSummary, name: str) -> bool:
-    found = point.outcomes.get(name)
-    return found is not None and found.estimate is not None

@@ -11,9 +11,9 @@ from iodyno.report.numbers import between, quantity
 
 
 def wall_sentences(summary: CampaignSummary) -> Iterator[str]:
-    """One for each line of a closed loop of requests; nothing where the clients are not varied."""
+    """One for each line of a closed loop of requests, those that are located first; nothing where the clients are not varied."""
     names = [factor.name for factor in layout_of(summary).lines]
-    for wall in summary.walls:
+    for wall in sorted(summary.walls, key=lambda wall: wall.clients.missing is not None):
         yield sentence(wall, place_of(wall.labels, names))
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.core.errors import StoreError
+from iodyno.core.quantity import show_rough
 from iodyno.watch.board import Board
 from iodyno.watch.facts import Sample
 
@@ -144,7 +145,7 @@ def _head(board: Board) -> Text:
     if board.progress.stage:
         text.append(f": {board.progress.stage}")
     if left_ns is not None:
-        text.append(f", {_minutes(left_ns)} left")
+        text.append(f", {show_rough(left_ns)} left")
     return text
 
 
@@ -257,10 +258,3 @@ def _strip(samples: Sequence[Sample]) -> Iterable[Text]:
             _SHADES[_level(cells.get((decade, c), 0).bit_length() / most, len(_SHADES))] for c in columns
         )
         yield Text(f"{_DECADES[decade]:>7}+ {shades}")
-
-
-def _minutes(time_ns: int) -> str:
-    seconds = round(time_ns / 1e9)
-    if seconds < 120:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h {seconds % 3600 // 60} min"

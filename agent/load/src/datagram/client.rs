@@ -241,7 +241,7 @@ impl Client<'_> {
 
     /// Many flows, whichever is ready.
     fn take_turns(&mut self, flows: &mut [Flow], waiting: &mut Waiting) {
-        let spins = self.end.shared.job.looks_again();
+        let spins = self.end.shared.job.spins;
         // A flow that the kernel has no room for is asked about again later; so is what is overdue.
         let mut look_at = u64::MAX;
         for flow in flows.iter_mut() {

@@ -88,7 +88,7 @@ pub(crate) fn supports(job: &Job) -> Result<(), LoadError> {
         (
             job.spins && (job.workload != Workload::RequestResponse || by_io_uring || blocks),
             "spins",
-            "only who asks by epoll and who answers by calls can look again and again",
+            "only who asks by epoll or on a ring, and who answers by calls or on one, can look again and again",
             "take the client epoll, and the server epoll, recvfrom, recvmsg, recvmmsg or segments",
         ),
         (job.cork, "cork", "datagrams are not joined by the sender's kernel", "take segments"),

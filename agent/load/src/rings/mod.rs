@@ -80,7 +80,6 @@ fn packet(shared: &Shared, number: usize) -> Result<(), LoadError> {
         block_packets: 32,
         block_timeout_ns: Nanos(10_000_000),
         adaptive: false,
-        spins: false,
     });
     let place = Place::of(shared, usize::MAX)?;
     let refused = |error: io::Error| place.refused(&error, "packet sockets", "CAP_NET_RAW");
@@ -148,7 +147,7 @@ fn fill_from(outlet: &mut impl Outlet, source: &[u8], begin: usize) {
 /// Answers from the start until all flows have ended.
 fn serve(shared: &Shared, number: usize, place: &Place, mut inlet: impl Inlet, outlet: impl Outlet) {
     let mut answers = Answers::new(shared, number, place, outlet);
-    let spins = shared.job.looks_again();
+    let spins = shared.job.spins;
     let (tally, batches) = (shared.counters.tally(number), shared.counters.batches(number));
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
     let mut heard = worker.now;

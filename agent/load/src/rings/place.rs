@@ -136,13 +136,7 @@ mod tests {
     use super::*;
 
     fn server(version: u32, transport: Transport) -> Job {
-        let ring = Ring {
-            version,
-            block_packets: 32,
-            block_timeout_ns: Nanos(10_000_000),
-            adaptive: false,
-            spins: false,
-        };
+        let ring = Ring { version, block_packets: 32, block_timeout_ns: Nanos(10_000_000), adaptive: false };
         Job {
             role: Role::Receive,
             workload: Workload::RequestResponse,

@@ -79,7 +79,7 @@ impl<'a> Worker<'a> {
             std::hint::spin_loop();
             worker.tick();
         }
-        if shared.job.looks_again() {
+        if shared.job.spins {
             // Who never sleeps would keep everybody else from its CPU until the first bytes come, and the other end may be
             // one of them.
             worker.give_way();

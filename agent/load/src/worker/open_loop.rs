@@ -165,6 +165,13 @@ impl OpenLoop {
         (number, self.start.load(Relaxed).saturating_add(since_start))
     }
 
+    /// The instant of the first arrival that nobody has claimed, or has to wait for `connection`.
+    #[inline]
+    pub fn following(&self, connection: usize) -> Nanos {
+        let since_start = self.queue_of(connection).schedule.next();
+        Nanos(self.start.load(Relaxed).saturating_add(since_start.0))
+    }
+
     #[inline]
     fn queue_of(&self, connection: usize) -> MutexGuard<'_, Queue> {
         locked(&self.queues[if self.queues.len() > 1 { connection } else { 0 }])

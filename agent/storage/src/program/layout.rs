@@ -3,26 +3,25 @@
 //! Each has a *marker* beside its files that says whose they are, how they were laid out and whether that was finished.
 //! A place without one is somebody else's, and stays as it is.
 
-use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use iodyno_core::file_account::FilesetAccount;
-use iodyno_core::file_program::{FileProgram, Fileset, FilesetKind};
-use iodyno_core::file_variable::{Value, Variable};
+use iodyno_core::file_program::{FileProgram, Fileset};
+use iodyno_core::file_variable::Value;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, LoadError};
 use iodyno_sys::buffer::SendSource;
 use iodyno_sys::clock;
-use iodyno_sys::directory::{Attributes, Directory, Kind, Opening};
-use serde::{Deserialize, Serialize};
+use iodyno_sys::directory::{Directory, Kind, Opening};
 
 use super::fileset::{name_of, LiveFileset};
+use super::place::{Marker, Place, FORM};
 use super::plan::{layout_seed, Plan};
 use super::tree::exists_at_first;
 
@@ -34,24 +33,6 @@ const BATCH: u64 = 32;
 const MOST_THREADS: usize = 8;
 /// chosen: how much of the free space is left: a file system that is full to the last byte is another one.
 const SPARE_SHARE: u64 = 50;
-/// Deepest tree that is removed: twice what is ever made.
-const MOST_DEPTH: usize = 150;
-/// What the marker of a tree is called.
-const MARKER: &CStr = c".iodyno.json";
-
-/// What the marker says.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Marker {
-    /// Form of layouts; another one is made anew.
-    iodyno_fileset: u32,
-    complete: bool,
-    seed: u64,
-    fileset: Fileset,
-    variables: Vec<Variable>,
-}
-
-const FORM: u32 = 1;
 
 /// What the kernel refused while doing something with a fileset.
 pub(super) fn refused(error: &io::Error, doing: &str, place: &str) -> LoadError {
@@ -77,150 +58,6 @@ fn cancelled() -> LoadError {
     LoadError { code: ErrorCode::Transport, what: what.into(), place: "job".into(), advice: advice.into() }
 }
 
-/// Where a fileset lies.
-struct Place {
-    /// The program's directory, and the fileset's path below it.
-    text: String,
-    /// The directory that holds the fileset's own name.
-    parent: Directory,
-    name: CString,
-    /// What the marker is called, and whether it lies in the fileset's own directory.
-    marker: CString,
-    inside: bool,
-}
-
-fn c_name(name: &str) -> CString {
-    // The program was checked: no zero in it.
-    CString::new(name).unwrap_or_default()
-}
-
-impl Place {
-    /// Makes the directories above the fileset where there are none.
-    fn of(program: &FileProgram, root: &Directory, fileset: &Fileset) -> Result<Self, LoadError> {
-        let text = [program.directory.as_str(), &fileset.path, &fileset.name]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join("/");
-        let mut parent = root.again().map_err(|error| refused(&error, "open the directory", &text))?;
-        for component in fileset.path.split('/').filter(|component| !component.is_empty()) {
-            let name = c_name(component);
-            match parent.make_directory(&name) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(refused(&error, "make a directory above the fileset", &text));
-                }
-                _ => {}
-            }
-            parent = parent
-                .directory(&name)
-                .map_err(|error| refused(&error, "open a directory above it", &text))?;
-        }
-        let inside = fileset.kind == FilesetKind::Fileset;
-        let marker =
-            if inside { MARKER.to_owned() } else { c_name(&format!(".{}.iodyno.json", fileset.name)) };
-        Ok(Place { text, parent, name: c_name(&fileset.name), marker, inside })
-    }
-
-    fn attributes(&self) -> Result<Option<Attributes>, LoadError> {
-        match self.parent.attributes(&self.name) {
-            Ok(found) => Ok(Some(found)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(refused(&error, "look at the fileset's place", &self.text)),
-        }
-    }
-
-    /// The directory that the marker lies in.
-    fn home(&self) -> io::Result<Directory> {
-        if self.inside {
-            self.parent.directory(&self.name)
-        } else {
-            self.parent.again()
-        }
-    }
-
-    /// What the marker says; none where there is none, or none of ours.
-    fn marker(&self) -> Option<Marker> {
-        let opening = Opening { read: true, ..Opening::default() };
-        let file = self.home().and_then(|home| home.file(&self.marker, opening)).ok()?;
-        let mut text = String::new();
-        // chosen: more than any program's variables take.
-        file.take(1 << 22).read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
-    }
-
-    fn mark(&self, marker: &Marker) -> io::Result<()> {
-        let home = self.home()?;
-        let new = if self.inside {
-            c".iodyno.new".to_owned()
-        } else {
-            c_name(&format!("{}.new", self.marker.to_string_lossy()))
-        };
-        let _ = home.remove_file(&new);
-        let opening = Opening { write: true, create: true, ..Opening::default() };
-        let mut file = home.file(&new, opening)?;
-        file.write_all(serde_json::to_string(marker)?.as_bytes())?;
-        file.sync_all()?;
-        home.rename(&new, &home, &self.marker)?;
-        home.synchronise()
-    }
-
-    /// Removes the fileset and its marker.
-    fn remove(&self) -> io::Result<()> {
-        match self.parent.attributes(&self.name) {
-            Ok(Attributes { kind: Kind::Directory, .. }) if self.inside => {
-                let tree = self.parent.directory(&self.name)?;
-                // The marker goes last, so that what is left after a kill is still known to be ours.
-                remove_all(&tree, tree.own_attributes()?.device, 0, Some(MARKER))?;
-                remove_if_there(&tree, MARKER)?;
-                self.parent.remove_directory(&self.name)
-            }
-            Ok(_) if self.inside => Err(io::ErrorKind::NotADirectory.into()),
-            Ok(_) => {
-                self.parent.remove_file(&self.name)?;
-                remove_if_there(&self.parent, &self.marker)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if self.inside {
-                    Ok(())
-                } else {
-                    remove_if_there(&self.parent, &self.marker)
-                }
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-fn remove_if_there(directory: &Directory, name: &CStr) -> io::Result<()> {
-    match directory.remove_file(name) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}
-
-/// Removes everything in a directory but `kept`, never over a link or into another file system.
-fn remove_all(directory: &Directory, device: u64, depth: usize, kept: Option<&CStr>) -> io::Result<()> {
-    let mut names: Vec<CString> = Vec::new();
-    directory.list(|name| {
-        if name != c"." && name != c".." && Some(name) != kept {
-            names.push(name.to_owned());
-        }
-    })?;
-    for name in names {
-        let attributes = directory.attributes(&name)?;
-        if attributes.kind != Kind::Directory {
-            directory.remove_file(&name)?;
-            continue;
-        }
-        if attributes.device != device || depth >= MOST_DEPTH {
-            return Err(io::Error::other("something is mounted in it, or it is deeper than any fileset"));
-        }
-        remove_all(&directory.directory(&name)?, device, depth + 1, None)?;
-        directory.remove_directory(&name)?;
-    }
-    Ok(())
-}
-
 /// A fileset that is ready, and how it came to be.
 pub(super) struct Laid {
     pub live: LiveFileset,
@@ -244,7 +81,7 @@ pub(super) fn lay_out(program: &FileProgram, cancel: &Cancel) -> Result<Vec<Laid
         reused.push(find(program, fileset, &place)?);
         places.push(place);
     }
-    refuse_larger(&root, program, &plans, &reused)?;
+    refuse_larger(&root, program, &plans, &reused, 0)?;
     let mut all = Vec::new();
     for (((fileset, plan), place), reused) in program.filesets.iter().zip(plans).zip(&places).zip(reused) {
         all.push(make(program, fileset, plan, place, reused, cancel)?);
@@ -252,17 +89,62 @@ pub(super) fn lay_out(program: &FileProgram, cancel: &Cancel) -> Result<Vec<Laid
     Ok(all)
 }
 
-/// Whether what lies in the place can be used. What is ours and cannot is removed; what is not ours is refused.
-fn find(program: &FileProgram, fileset: &Fileset, place: &Place) -> Result<bool, LoadError> {
+/// Whether every fileset of a program can be laid out, or lies there already: nothing is made, written or removed.
+pub(super) fn look(program: &FileProgram) -> Result<(), LoadError> {
+    let place = Path::new(&program.directory);
+    let plans: Vec<Plan> = program.filesets.iter().map(|fileset| Plan::of(program, fileset)).collect();
+    let text = program.directory.as_str();
+    let mut reused = vec![false; plans.len()];
+    let mut held = 0;
+    let root = match Directory::open(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // It will be made in the one above.
+            let above = place.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));
+            Directory::open(above).map_err(|error| refused(&error, "make the directory", text))?
+        }
+        found => {
+            let root = found.map_err(|error| refused(&error, "open the directory", text))?;
+            for (fileset, reused) in program.filesets.iter().zip(&mut reused) {
+                let Some(there) = Place::found(program, &root, fileset)? else { continue };
+                match what_lies(program, fileset, &there)? {
+                    Lying::Nothing => {}
+                    Lying::Usable => *reused = true,
+                    Lying::Stale => {
+                        held += there.bytes().map_err(|error| {
+                            refused(&error, "look at what an earlier job has left", &there.text)
+                        })?;
+                    }
+                }
+            }
+            root
+        }
+    };
+    if !reused.iter().all(|reused| *reused) {
+        root.may_be_written().map_err(|error| refused(&error, "write in the directory", text))?;
+    }
+    refuse_larger(&root, program, &plans, &reused, held)
+}
+
+/// What lies in a fileset's place.
+enum Lying {
+    Nothing,
+    /// The fileset, as it is wanted.
+    Usable,
+    /// Something of ours that is to be made anew.
+    Stale,
+}
+
+/// What lies in the place. What is not ours is refused.
+fn what_lies(program: &FileProgram, fileset: &Fileset, place: &Place) -> Result<Lying, LoadError> {
     let Some(attributes) = place.attributes()? else {
-        return Ok(false);
+        return Ok(Lying::Nothing);
     };
     let marker = place.marker();
     let wanted = if place.inside { Kind::Directory } else { Kind::File };
     if attributes.kind != wanted || marker.is_none() {
         let empty = attributes.kind == Kind::Directory && place.inside && is_empty(place).unwrap_or(false);
         if empty {
-            return Ok(false);
+            return Ok(Lying::Nothing);
         }
         return Err(failure(
             "something is there that no file program has made; it stays as it is",
@@ -270,11 +152,19 @@ fn find(program: &FileProgram, fileset: &Fileset, place: &Place) -> Result<bool,
             "name another directory, or remove it yourself",
         ));
     }
-    if fileset.reuse && marker == Some(marker_of(program, fileset, true)) {
-        return Ok(true);
+    let usable = fileset.reuse && marker == Some(marker_of(program, fileset, true));
+    Ok(if usable { Lying::Usable } else { Lying::Stale })
+}
+
+/// Whether what lies in the place can be used. What is ours and cannot is removed; what is not ours is refused.
+fn find(program: &FileProgram, fileset: &Fileset, place: &Place) -> Result<bool, LoadError> {
+    let lying = what_lies(program, fileset, place)?;
+    if matches!(lying, Lying::Stale) {
+        place
+            .remove()
+            .map_err(|error| refused(&error, "remove what an earlier job has left", &place.text))?;
     }
-    place.remove().map_err(|error| refused(&error, "remove what an earlier job has left", &place.text))?;
-    Ok(false)
+    Ok(matches!(lying, Lying::Usable))
 }
 
 fn is_empty(place: &Place) -> io::Result<bool> {
@@ -301,21 +191,26 @@ fn marker_of(program: &FileProgram, fileset: &Fileset, complete: bool) -> Marker
     Marker { iodyno_fileset: FORM, complete, seed, fileset, variables }
 }
 
-/// Where what is to be written is more than there is room for.
+/// Where what is to be written is more than there is room for. `held`: bytes that come free before.
 fn refuse_larger(
     root: &Directory,
     program: &FileProgram,
     plans: &[Plan],
     reused: &[bool],
+    held: u64,
 ) -> Result<(), LoadError> {
     let place = program.directory.as_str();
     let (free, names) = root.free().map_err(|error| refused(&error, "ask for the free space", place))?;
     let new = || plans.iter().zip(&program.filesets).zip(reused).filter(|(_, reused)| !**reused);
     let bytes: u128 = new().map(|((plan, _), _)| plan.bytes).sum();
-    let room = free.0 - free.0 / SPARE_SHARE;
+    let room = (free.0 - free.0 / SPARE_SHARE).saturating_add(held);
     if bytes > u128::from(room) {
         return Err(failure(
-            format!("the filesets take {bytes} bytes, and {room} may be written there; nothing was"),
+            format!(
+                "the filesets take {}, and {} may be written there; nothing was",
+                mib(bytes),
+                mib(room.into())
+            ),
             place,
             "use fewer or smaller files, or another directory",
         ));
@@ -332,6 +227,11 @@ fn refuse_larger(
         ));
     }
     Ok(())
+}
+
+/// Whole MiB, in words.
+fn mib(bytes: u128) -> String {
+    format!("{} MiB", bytes >> 20)
 }
 
 fn make(

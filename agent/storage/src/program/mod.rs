@@ -18,6 +18,7 @@ mod fileset;
 mod layout;
 mod meet;
 mod numbers;
+mod place;
 mod plan;
 mod shared;
 mod strand;
@@ -117,6 +118,15 @@ pub fn prepare(job: &Job, cancel: &Cancel) -> Result<Prepared, LoadError> {
     let load_ns = job.windows.load_ns();
     let shared = Shared::new(program, compiled, filesets, tally, meetings, events, cpus, load_ns, cancel);
     Crew::start(Arc::new(shared), accounts).map(|crew| Prepared { crew })
+}
+
+/// Whether the filesets of a program can be laid out, asked before any job: nothing is made, written or removed.
+///
+/// # Errors
+/// What [`prepare`] would refuse: no room, no right to write, a place that is somebody else's.
+pub fn look(program: &FileProgram) -> Result<(), LoadError> {
+    program.check()?;
+    layout::look(program)
 }
 
 /// Removes the filesets of a program that file programs have made; others stay.

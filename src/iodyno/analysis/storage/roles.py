@@ -99,6 +99,17 @@ def of_generator(trial: Trial, name: str, basis: CostBasis) -> Measured:
     return _with(_in_us(cost.cpu_time(trial, name, basis, "operation", "usr", "sys")), _others(trial, name))
 
 
+def without_generator(trial: Trial, name: str, basis: CostBasis) -> Measured:
+    """CPU microseconds of all but the load generator for each read or write."""
+    whole, own = of_all(trial, name, basis), of_generator(trial, name, basis)
+    if whole.value is None or own.value is None:
+        return whole if whole.value is None else own
+    alike = len(whole.intervals) == len(own.intervals)
+    parts = zip(whole.intervals, own.intervals, strict=True) if alike else ()
+    # Its background is that of the whole.
+    return replace(whole, value=whole.value - own.value, intervals=tuple(all_ - mine for all_, mine in parts))
+
+
 def _others(trial: Trial, name: str) -> float:
     """What the agents of other clients on the machine take, us for each operation."""
     found = of_processes(trial, name, GENERATOR)

@@ -88,7 +88,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
         _named("group_reporting new_group"), "a trial has one group, reported as a whole and for each host"
     ),
     **dict.fromkeys(
-        _named("thread gtod_reduce gtod_cpu clocksource"),
+        _named("thread threads gtod_reduce gtod_cpu clocksource"),
         "workers are threads, with the cheapest clock there is",
     ),
     **dict.fromkeys(

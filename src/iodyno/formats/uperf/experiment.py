@@ -171,7 +171,8 @@ def _bound_ns(group: Group, limit_ns: int) -> int:
     bound_ns = 0
     for transaction in group.transactions:
         if isinstance(transaction.duration_ns, int):
-            bound_ns += transaction.duration_ns
+            # After it, what one end is ahead by is made by the other.
+            bound_ns += transaction.duration_ns + _ONCE_NS
             continue
         thinks = [f.options.get("duration") for f in transaction.flowops if f.kind == "think"]
         thinks_ns = sum(duration for duration in thinks if isinstance(duration, int))

@@ -240,8 +240,10 @@ class _Reading:
         if tag.name not in names:
             if tag.name in self.unknown:
                 return self.unknown.remove(tag.name)
-            # A flowop that a tag after it has ended already.
-            if tag.name != "flowop":
+            # A flowop that a tag after it has ended already. An end too many of what a profile is made of is nothing to uperf.
+            if tag.name in ("profile", "group", "transaction"):
+                self.say(f"</{tag.name}> ends nothing, and is left out", tag.line)
+            elif tag.name != "flowop":
                 self.note(tag.line, self.place(), f"found </{tag.name}>, which nothing opens")
             return None
         while self.open[-1].tag.name != tag.name:

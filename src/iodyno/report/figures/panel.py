@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from iodyno.analysis.factors import FactorLevels
-from iodyno.analysis.summary import CampaignSummary, unit_of
+from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
+from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 from iodyno.report.layout import figure_layout, line_name
 from iodyno.report.numbers import Scale, between, scale_of
@@ -160,7 +161,7 @@ def interval_note(summary: CampaignSummary, outcomes: Iterable[str], marks: str 
         if (estimate := point.outcomes.get(outcome)) and estimate.low is not None
     )
     said = f"{marks} 95 % intervals ({'; '.join(methods)})." if methods else "No intervals: too few trials."
-    return " ".join([said, *_without_a_row(summary, outcomes)])
+    return " ".join([said, *_left_out(summary, outcomes)])
 
 
 def _shown(summary: CampaignSummary, along: FactorLevels, outcomes: Iterable[str]) -> tuple[Level, ...]:
@@ -176,20 +177,30 @@ def _shown(summary: CampaignSummary, along: FactorLevels, outcomes: Iterable[str
     return tuple(level for level in along.levels if level in found)
 
 
-def _without_a_row(summary: CampaignSummary, outcomes: Iterable[str]) -> Iterable[str]:
-    """Which levels have no row, and why: the reason of the first of their points."""
-    along, outcomes = figure_layout(summary).along, tuple(outcomes)
-    if along is None or along.numeric:
-        return
-    shown = _shown(summary, along, outcomes)
+def _left_out(summary: CampaignSummary, outcomes: Iterable[str]) -> Iterator[str]:
+    """Which names have no row, and which combinations of the others no line: the reason of their first point."""
+    layout, outcomes = figure_layout(summary), tuple(outcomes)
+    if layout.along is not None and not layout.along.numeric:
+        along = layout.along.name
+        yield from _without("row", summary, outcomes, lambda point: point.labels[along])
+    if layout.along is not None and layout.lines:
+        yield from _without("line", summary, outcomes, lambda point: line_name(layout, point))
+
+
+def _without(
+    what: str, summary: CampaignSummary, outcomes: Sequence[str], name_of: Callable[[PointSummary], str]
+) -> Iterator[str]:
+    estimates: dict[str, list[Estimate]] = {}
+    for point in summary.points:
+        found = [point.outcomes[outcome] for outcome in outcomes if outcome in point.outcomes]
+        estimates.setdefault(name_of(point), []).extend(found)
     why: dict[str, list[str]] = {}
-    for level, label in zip(along.levels, summary.factor_labels[along.name], strict=True):
-        points = [point for point in summary.points if point.levels[along.name] == level]
-        missing = [e.missing for p in points for o in outcomes if (e := p.outcomes.get(o)) and e.missing]
-        if level not in shown and missing:
-            why.setdefault(missing[0], []).append(label)
-    for reason, labels in why.items():
-        yield f"Without a row: {', '.join(labels)} ({reason})."
+    for name, found in estimates.items():
+        missing = [one.missing for one in found if one.missing]
+        if missing and all(one.estimate is None for one in found):
+            why.setdefault(missing[0], []).append(name)
+    for reason, names in why.items():
+        yield f"Without a {what}: {', '.join(names)} ({reason})."
 
 
 def _changes(

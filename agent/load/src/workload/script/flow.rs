@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use iodyno_core::random::SplitMix;
 use iodyno_core::script::{Call, FlowOp, Protocol, Size};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::ReceiveScratch;
@@ -48,18 +49,9 @@ pub(super) struct Flow {
 }
 
 /// Sizes of messages in one direction of a connection; both ends draw the same.
-struct Sizes(u64);
+struct Sizes(SplitMix);
 
 impl Sizes {
-    /// splitmix64 (Steele, Lea, Flood 2014).
-    fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     #[inline]
     fn next(&mut self, size: Option<Size>) -> u64 {
         match size {
@@ -67,7 +59,7 @@ impl Sizes {
             Some(Size::Fixed { bytes }) => bytes.0,
             Some(Size::Uniform { least_bytes, greatest_bytes }) => {
                 // The remainder favours small values by less than 2^-34, as sizes are below 2^30.
-                least_bytes.0 + self.draw() % (greatest_bytes.0 - least_bytes.0 + 1)
+                least_bytes.0 + self.0.bits() % (greatest_bytes.0 - least_bytes.0 + 1)
             }
         }
     }
@@ -555,8 +547,8 @@ impl<'a> Strand<'a> {
         let seed = |by_opener: bool| {
             let token = u64::from_le_bytes(self.run.token[..8].try_into().unwrap_or_default());
             let place = u64::from(self.number) << 32 | u64::from(operation.connection) << 1;
-            let mut sizes = Sizes(token ^ place ^ u64::from(by_opener));
-            Sizes(sizes.draw().wrapping_add(serial))
+            let mut place = SplitMix(token ^ place ^ u64::from(by_opener));
+            Sizes(SplitMix(place.bits().wrapping_add(serial)))
         };
         let flow = Flow {
             socket,

@@ -37,25 +37,26 @@ pub(super) struct Stall {
     pub wait: Wait,
 }
 
-/// Whether the other end's wait will not end by what this end, which waits for `own`, has done so far.
+/// Whether the other end's stall will not end by what this end, whose stall is `own`, has done so far.
 /// `sent` and `opened` say how many bytes this end has sent on a connection, and how many it has opened.
 pub(super) fn is_hopeless(
-    other: Wait,
-    own: Wait,
+    other: Stall,
+    own: Stall,
     sent: impl Fn(u32) -> u64,
     opened: impl Fn(u32) -> u64,
 ) -> bool {
-    match other {
+    match other.wait {
         Wait::Take { connection, so_far } => sent(connection) <= so_far,
         Wait::Give { connection: full } => {
-            !matches!(own, Wait::Take { connection, .. } if connection == full)
+            !matches!(own.wait, Wait::Take { connection, .. } if connection == full)
         }
         Wait::Accept { connection, so_far } => opened(connection) <= so_far,
         Wait::Connect { connection: held } => {
-            !matches!(own, Wait::Accept { connection, .. } if connection == held)
+            !matches!(own.wait, Wait::Accept { connection, .. } if connection == held)
         }
-        // Both are at the end of the transaction: they wait for other strands than each other.
-        Wait::Others => own != Wait::Others,
+        // Where both are at the end of the transaction they wait for other strands than each other; and who is past it
+        // is not waited for there, but another strand or host, which may be slow.
+        Wait::Others => own.wait != Wait::Others && own.transaction <= other.transaction,
     }
 }
 
@@ -109,8 +110,13 @@ mod tests {
     const GIVE: Wait = Wait::Give { connection: 1 };
     const ACCEPT: Wait = Wait::Accept { connection: 1, so_far: 1 };
 
-    /// Both judge each other's wait; whether it is a deadlock.
+    fn stall(transaction: u32, wait: Wait) -> Stall {
+        Stall { serial: 1, transaction, operation: 0, wait }
+    }
+
+    /// Both judge each other's wait in one transaction; whether it is a deadlock.
     fn deadlock(one: Wait, sent_by_one: u64, two: Wait, sent_by_two: u64) -> bool {
+        let (one, two) = (stall(1, one), stall(1, two));
         is_hopeless(two, one, |_| sent_by_one, |_| sent_by_one)
             && is_hopeless(one, two, |_| sent_by_two, |_| sent_by_two)
     }
@@ -139,6 +145,14 @@ mod tests {
         assert!(!deadlock(Wait::Others, 0, Wait::Others, 0));
         // What opened more than was accepted.
         assert!(!deadlock(TAKE, 2, ACCEPT, 100));
+    }
+
+    #[test]
+    fn who_is_in_the_next_transaction_is_not_waited_for_at_the_end_of_the_one_before() {
+        // A host that writes to one that still waits for a third.
+        let (ahead, behind) = (stall(1, GIVE), stall(0, Wait::Others));
+        assert!(!is_hopeless(behind, ahead, |_| 5_000, |_| 1));
+        assert!(is_hopeless(stall(1, Wait::Others), ahead, |_| 5_000, |_| 1));
     }
 
     #[test]

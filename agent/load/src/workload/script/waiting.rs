@@ -76,11 +76,11 @@ impl Strand<'_> {
             Wait::Others => 0..self.run.remotes(),
             _ => self.remote()..self.remote() + 1,
         };
-        remotes.into_iter().for_each(|remote| self.judge(remote, wait));
+        remotes.into_iter().for_each(|remote| self.judge(remote));
     }
 
     /// Whether the wait and that of another end are for each other.
-    fn judge(&mut self, remote: usize, wait: Wait) {
+    fn judge(&mut self, remote: usize) {
         let far = &self.pair.others[remote];
         let Some(other) = *locked(&far.stall) else { return };
         let Some(announced) = &self.announced else { return };
@@ -90,7 +90,7 @@ impl Strand<'_> {
         let opened = |connection: u32| self.opened.get(self.slot(connection, remote)).copied().unwrap_or(0);
         let own = announced.stall;
         if announced.judged[remote] != other.serial {
-            if !is_hopeless(other.wait, wait, sent, opened) {
+            if !is_hopeless(other, own, sent, opened) {
                 return;
             }
             self.run.say_to(remote, &Word::Nothing { strand: self.number, serial: other.serial });

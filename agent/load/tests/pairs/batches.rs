@@ -1,13 +1,11 @@
 //! Streams of bytes of which one call hands several messages over, and receivers that have the kernel drop what comes.
 
-mod pair;
-
+use crate::pair::{both_moved, check_consistent, drivers, job, over, run_until};
 use iodyno_core::arrivals::Sizes;
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Direction, Driver, Interface, Job, Role, SocketOptions, Transport};
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Totals};
-use pair::{both_moved, check_consistent, drivers, job, over, run_until};
 
 const MESSAGE: u64 = 1_000;
 

@@ -1,12 +1,10 @@
 //! Requests and answers over real sockets, in every combination of drivers.
 
-mod pair;
-
+use crate::pair::{both_moved, check_consistent, drivers, job, run, run_until, DRIVERS, MS};
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::supports;
-use pair::{both_moved, check_consistent, drivers, job, run, run_until, DRIVERS, MS};
 
 fn exchange(role: Role, driver: Driver, connections: u32, request: u64, answer: u64) -> Job {
     let plain = job(role, driver, connections, request, 300);
@@ -93,7 +91,7 @@ fn who_looks_again_and_again_exchanges_the_same_and_ends() {
             // One connection: those who look again and again and share a CPU wait for each other.
             let of = |role, spins| Job {
                 spins,
-                ..pair::over(transport, exchange(role, Driver::Epoll, 1, 700, 9_000))
+                ..crate::pair::over(transport, exchange(role, Driver::Epoll, 1, 700, 9_000))
             };
             let (mut sender, mut receiver) = (of(Role::Send, asks), of(Role::Receive, answers));
             for job in [&mut sender, &mut receiver] {

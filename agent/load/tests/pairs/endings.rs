@@ -1,15 +1,13 @@
 //! Loads that end otherwise than planned.
 
-mod pair;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::pair::{drivers, job, prepare, MS};
 use iodyno_core::job::{Driver, Role};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, Prepared};
 use iodyno_sys::clock;
-use pair::{drivers, job, prepare, MS};
 
 const LONG_MS: u64 = 20_000;
 // The promise is 50 ms; a busy machine may take longer. What is asserted is that it was not the load's end, or its

@@ -1,16 +1,14 @@
 //! A connection for each request: counted, ended, and not stopped by what goes wrong.
 
-mod pair;
-
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use crate::pair::{both_moved, job, over, prepare, run_until, DRIVERS, MS};
 use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{listen, Cancel};
 use iodyno_sys::clock;
-use pair::{both_moved, job, over, prepare, run_until, DRIVERS, MS};
 
 fn exchange(role: Role, driver: Driver, connections: u32, load_ms: u64) -> Job {
     let plain = job(role, driver, connections, 700, load_ms);

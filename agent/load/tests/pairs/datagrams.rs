@@ -1,13 +1,11 @@
 //! Requests and answers in datagrams over loopback, in every combination of drivers and interfaces.
 
-mod pair;
-
+use crate::pair::{both_moved, check_consistent, drivers, job, run, run_until, DRIVERS, MS};
 use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Driver, Interface, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::supports;
-use pair::{both_moved, check_consistent, drivers, job, run, run_until, DRIVERS, MS};
 
 const INTERFACES: [Interface; 4] =
     [Interface::ReadWrite, Interface::Message, Interface::Batch, Interface::Segments];

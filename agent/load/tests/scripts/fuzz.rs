@@ -1,13 +1,11 @@
 //! Any two scripts that are taken run to an end within their windows, whatever they ask of each other.
 
-mod scripted;
-
 use std::time::{Duration, Instant};
 
+use crate::scripted::{check_consistent, mirror, run_within, MS};
 use iodyno_core::script::{Call, FlowOp, Group, Protocol, Rate, Script, Size, Think, Transaction, Until};
 use iodyno_core::units::{Bytes, Nanos};
 use proptest::prelude::*;
-use scripted::{check_consistent, mirror, run_within, MS};
 
 /// The windows' length. What hangs in a call is given up 2 s after it.
 const LOAD_MS: u64 = 250;

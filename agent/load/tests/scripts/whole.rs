@@ -1,12 +1,12 @@
 //! Scripts that come to their end: every call, every protocol, iterations and durations, counts and sizes.
 
-mod scripted;
-
+use crate::scripted::{
+    check_consistent, lasting, operation, over, run, run_within, script, times, transaction, MS,
+};
+use crate::scripted::{mirror, op};
 use iodyno_core::account::ScriptAccount;
 use iodyno_core::script::{Call, FlowOp, Protocol, Size, Think};
 use iodyno_core::units::{Bytes, Nanos};
-use scripted::{check_consistent, lasting, operation, over, run, run_within, script, times, transaction, MS};
-use scripted::{mirror, op};
 
 /// What connections of a script travel on here.
 fn protocols() -> Vec<Protocol> {
@@ -235,7 +235,7 @@ fn opening_and_closing_goes_on_and_on_without_running_ahead() {
     let mut far = mirror(&near);
     let think = FlowOp { duration_ns: Nanos(MS / 2), ..op(Call::Think, 0) };
     far.groups[0].transactions[0].operations.push(think);
-    let (near, far) = scripted::run_against(&near, &far);
+    let (near, far) = crate::scripted::run_against(&near, &far);
     assert_eq!(operation(&near, 0, 0).operations, 600);
     assert_eq!(operation(&far, 0, 0).operations, 600);
 }

@@ -1,19 +1,17 @@
 //! Scripts that cannot go on: each ends soon, at both ends, and says what happened where; or counts it and goes on.
 
-mod scripted;
-
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::scripted::{check_consistent, run_against, LONG_MS, MS};
+use crate::scripted::{job, lasting, mirror, op, operation, over, prepare, run, run_within, script, times};
 use iodyno_core::job::Role;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::script::{Call, FlowOp, Protocol, Script, Transaction};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, listen, Cancel, Finished, LoadError};
 use iodyno_sys::clock;
-use scripted::{check_consistent, run_against, LONG_MS, MS};
-use scripted::{job, lasting, mirror, op, operation, over, prepare, run, run_within, script, times};
 
 /// A deadlock is noticed in 1 s and some round trips; a busy machine may take longer, though not as long as the windows.
 const SOON: Duration = Duration::from_secs(45);

@@ -1,17 +1,15 @@
 //! Every combination of workload, transport, driver and interface that the load can be made with carries every byte,
 //! ends by itself and loses nothing.
 
-mod pair;
-
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
+use crate::pair::{both_moved, check_consistent, job, over, run_until};
 use iodyno_core::job::{Direction, Driver, Interface, Job, Role, Transport, Workload};
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Bytes;
 use iodyno_load::{supports, Finished, Totals};
-use pair::{both_moved, check_consistent, job, over, run_until};
 
 const WORKLOADS: [Workload; 3] =
     [Workload::Stream, Workload::RequestResponse, Workload::ConnectRequestResponse];
@@ -169,7 +167,7 @@ fn what_was_submitted_is_counted_where_the_other_end_stops_first() {
             });
         }
         let _rest = Rest(&busy);
-        for driver in pair::drivers() {
+        for driver in crate::pair::drivers() {
             for interface in [Interface::ReadWrite, Interface::ZeroCopy] {
                 for longer_ms in [0, 1, 5, 20, 0, 1, 5, 20] {
                     let both = |role, load_ms| Job {

@@ -1,12 +1,10 @@
 //! Bulk transmit over real sockets, in every combination of drivers.
 
-mod pair;
-
+use crate::pair::{both_moved, check_consistent, drivers, job, prepare, run_until, DRIVERS, MS};
 use iodyno_core::job::{Driver, Role, SocketOptions, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, null_cost, Cancel};
 use iodyno_sys::clock;
-use pair::{both_moved, check_consistent, drivers, job, prepare, run_until, DRIVERS, MS};
 
 fn every_byte_arrives(sending: Driver, receiving: Driver, connections: u32, message: u64) {
     let sender = job(Role::Send, sending, connections, message, 50);

@@ -1,14 +1,12 @@
 //! An open loop: operations begin at their arrivals, what waits is counted from when it was to begin.
 
-mod pair;
-
+use crate::pair::{check_consistent, job, over, prepare, run, DRIVERS, MS};
 use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::histogram::{Histogram, Snapshot};
 use iodyno_core::job::{Driver, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, Cancel, Finished, OpenTotals};
 use iodyno_sys::clock;
-use pair::{check_consistent, job, over, prepare, run, DRIVERS, MS};
 
 fn arrivals(law: Law, per_second: u64) -> Option<Arrivals> {
     let period_ns = Nanos::SECOND;
@@ -341,7 +339,7 @@ fn a_peer_that_goes_while_a_connection_waits_for_its_arrival_is_noticed() {
     let rare = Arrivals { period_ns: Nanos(60 * Nanos::SECOND.0), ..arrivals(Law::Constant {}, 1).unwrap() };
     let (sender, receiver) = asking(Driver::Epoll, 3, Some(rare), 120_000);
     let cancel = Cancel::default();
-    let (sending, receiving) = pair::prepare(&sender, &receiver, &cancel).unwrap();
+    let (sending, receiving) = crate::pair::prepare(&sender, &receiver, &cancel).unwrap();
     let start = clock::monotonic().plus(Nanos(30 * MS));
     let (receiving, sending) = (receiving.arm(start), sending.arm(start));
     clock::sleep_until(start.plus(Nanos(100 * MS))).unwrap();

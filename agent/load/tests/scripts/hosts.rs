@@ -1,19 +1,17 @@
 //! Scripts with several other ends: each gets what is its own, in step with the others, and a failure of one is told by all.
 
-mod scripted;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::scripted::{
+    check_consistent, job, lasting, mirror, op, operation, script, times, transaction, LONG_MS, MS,
+};
 use iodyno_core::account::ScriptAccount;
 use iodyno_core::job::{Job, Role};
 use iodyno_core::script::{Call, FlowOp, Protocol, Script, Transaction};
 use iodyno_core::units::Nanos;
 use iodyno_load::{connect, listen, Cancel, Finished};
 use iodyno_sys::clock;
-use scripted::{
-    check_consistent, job, lasting, mirror, op, operation, script, times, transaction, LONG_MS, MS,
-};
 
 /// An operation on connection `connection`, with the end of that number.
 fn with(remote: u32, connection: u32, operation: FlowOp) -> FlowOp {

@@ -1,15 +1,13 @@
 //! The application around the load: it computes, pauses and locks as it was told, in both drivers.
 
-mod pair;
-
 use std::time::{Duration, Instant};
 
+use crate::pair::{check_consistent, job, over, prepare, run, DRIVERS, MS};
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Driver, Job, Role, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, Cancel, Finished};
 use iodyno_sys::clock;
-use pair::{check_consistent, job, over, prepare, run, DRIVERS, MS};
 
 const US: u64 = 1_000;
 

@@ -1,18 +1,16 @@
 //! Messages of drawn sizes, and several requests under way: everything arrives, and each answer is that of its request.
 
-mod pair;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
+use crate::pair::{check_consistent, job, over, run, run_until, DRIVERS};
 use iodyno_core::arrivals::Sizes;
 use iodyno_core::job::{Driver, Interface, Job, Role, Transport, Workload};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, supports, Cancel};
 use iodyno_sys::clock;
-use pair::{check_consistent, job, over, run, run_until, DRIVERS};
 
 fn mix() -> Option<Sizes> {
     let sizes_bytes = [1, 500, 70_000].map(Bytes).to_vec();

@@ -1,0 +1,8 @@
+//! Both ends of a script in one process: one program for all tests of scripts.
+
+mod scripted;
+
+mod faults;
+mod fuzz;
+mod hosts;
+mod whole;

@@ -1,0 +1,111 @@
+"""The first screen: it tells of the rate that was asked for, and its pictures leave nothing white beside the sentences."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import made_summary
+import pytest
+from markupsafe import Markup
+
+from iodyno.report import html
+from iodyno.report.figures import rate_vs_factor
+from iodyno.report.figures.panel import Figure
+from iodyno.report.sentences import sentences
+
+NAMES = ("loopback", "zone", "relay", "guest")
+
+
+def of_messages() -> made_summary.CampaignSummary:
+    """The tables of 2008, whose experiment asks for messages first: as many as a second has KiB."""
+    made = made_summary.summary()
+    points = tuple(
+        replace(
+            point,
+            outcomes={
+                **point.outcomes,
+                "messages_per_s": made_summary.around(
+                    (point.outcomes["goodput_bits_per_s"].estimate or 0.0) / 8192, "1/s"
+                ),
+            },
+        )
+        for point in made.points
+    )
+    return replace(made, points=points, asked=("messages_per_s", "goodput_bits_per_s"))
+
+
+def test_sentences_tiles_and_figure_tell_of_the_rate_that_is_asked_for_first() -> None:
+    made = of_messages()
+    (said,) = [sentence.text for sentence in sentences(made) if sentence.about == "rate"]
+    assert said.startswith("The rate of messages is 109.4 [106.1, 112.7] k/s at the least (1 connection")
+    assert [tile.what for tile in html.tiles(made)][-1] == "Highest rate of messages"
+    figure = rate_vs_factor.figure(made)
+    assert isinstance(figure, Figure)
+    assert figure.title == "Rate of messages, and how busy the sender was"
+    assert figure.panels[0].series[0].marks[0].y == pytest.approx(
+        (made.points[0].outcomes["messages_per_s"].estimate or 0.0) / 1e6
+    )
+
+
+def test_what_was_asked_for_and_not_had_is_told_as_goodput() -> None:
+    made = replace(made_summary.summary(), asked=("operations_per_s",))
+    (said,) = [sentence.text for sentence in sentences(made) if sentence.about == "rate"]
+    assert said.startswith("Goodput is ")
+
+
+def test_each_name_is_held_against_the_first_but_those_that_were_skipped() -> None:
+    made = made_summary.named(NAMES)
+    points = tuple(
+        replace(
+            point,
+            skipped="there is no guest",
+            outcomes={
+                name: replace(found, estimate=None, low=None, high=None, missing="skipped")
+                for name, found in point.outcomes.items()
+            },
+        )
+        if point.levels["variant"] == "guest"
+        else point
+        for point in made.points
+    )
+    said = [sentence.text for sentence in sentences(replace(made, points=points))]
+    for name in NAMES[1:]:
+        # What a KiB costs, and the rate.
+        found = [text for text in said if text.startswith(f"With variant {name} in the place of loopback, ")]
+        assert len(found) == (0 if name == "guest" else 2), said
+    assert not [text for text in said if "guest" in text]
+
+
+def test_a_line_that_a_figure_has_not_is_named_with_its_reason() -> None:
+    made = made_summary.summary()
+    points = tuple(
+        replace(
+            point,
+            outcomes={
+                name: replace(found, estimate=None, low=None, high=None, missing="there is no such host")
+                for name, found in point.outcomes.items()
+            },
+        )
+        if point.levels["size"] == 8192
+        else point
+        for point in made.points
+    )
+    figure = rate_vs_factor.figure(replace(made, points=points))
+    assert isinstance(figure, Figure)
+    assert "Without a line: 8KiB (there is no such host)." in figure.caption
+    whole = rate_vs_factor.figure(made)
+    assert isinstance(whole, Figure) and "Without" not in whole.caption
+
+
+@pytest.mark.parametrize(("panels", "beside"), [(1, 1), (3, 3), (8, 2)])
+def test_many_panels_stand_below_the_sentences(
+    monkeypatch: pytest.MonkeyPatch, panels: int, beside: int
+) -> None:
+    drawn = [Markup(f"<svg id=p{number}></svg>") for number in range(panels)]
+    monkeypatch.setattr(html, "draw", lambda figure: drawn)
+    figure = re.search(r"<figure.*?</figure>", html.page(made_summary.summary()), re.DOTALL)
+    assert figure is not None
+    grids = [part.count("<svg") for part in re.split(r"class=\"?panels", figure[0])[1:]]
+    assert grids == [beside] + ([panels - beside] if panels > beside else [])
+    assert ("long" in figure[0]) == (panels > beside)

@@ -28,7 +28,7 @@ pub(crate) struct Application<'a, A> {
     burst: u32,
     /// Operations left until the next pause.
     left: u32,
-    /// Whether the next call begins an operation.
+    /// Whether what comes before the write of an operation is still to be done.
     fresh: bool,
     /// Begin of the pause that the driver was told to make; 0: none.
     paused: u64,
@@ -64,6 +64,10 @@ impl<A: Activity> Activity for Application<'_, A> {
         self.activity.in_hand()
     }
 
+    fn computes_next(&self) -> bool {
+        self.activity.computes_next()
+    }
+
     fn calls_per_visit(&self, connections: usize) -> u32 {
         self.activity.calls_per_visit(connections)
     }
@@ -77,7 +81,7 @@ impl<A: Activity> Activity for Application<'_, A> {
             cell.add_think(worker.now.saturating_sub(self.paused));
             self.paused = 0;
         }
-        if self.fresh {
+        if self.fresh && self.activity.computes_next() {
             self.fresh = false;
             if self.compute_ns > 0 {
                 cell.add_compute(compute(self.compute_ns, worker));

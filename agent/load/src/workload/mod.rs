@@ -58,6 +58,11 @@ pub(crate) trait Activity {
     fn in_hand(&self) -> bool {
         false
     }
+    /// Whether the next call of an operation is the one that an application computes before: its write, or, where it
+    /// answers, that of the answer.
+    fn computes_next(&self) -> bool {
+        true
+    }
     /// Calls that a driver makes on one of its `connections` before it turns to the next.
     fn calls_per_visit(&self, connections: usize) -> u32;
     /// Whether, after the last call, a thread should let the others have the CPU.

@@ -142,6 +142,11 @@ impl Activity for Answer {
         }
     }
 
+    /// What an answer takes begins when its request is here: not before, while there is nothing to answer.
+    fn computes_next(&self) -> bool {
+        self.unsent > 0
+    }
+
     fn calls_per_visit(&self, _: usize) -> u32 {
         VISIT_CALLS
     }

@@ -271,6 +271,25 @@ fn what_finds_no_connection_free_waits_and_is_counted_from_its_arrival() {
 }
 
 #[test]
+fn what_an_answer_takes_begins_when_its_request_is_here() {
+    for driver in DRIVERS {
+        // The server is idle for 18 of 20 ms: what it computed ahead would be in no response time.
+        let (sender, mut receiver) = asking(driver, 1, arrivals(Law::Constant {}, 50), 300);
+        receiver.compute_ns = Nanos(2 * MS);
+        let (sent, received) = run(&sender, &receiver);
+        check_accounts(&sent, 1);
+        let (open, answered) = (open(&sent), received.totals.operations);
+        assert!(answered > 1);
+        let response = all(&open.response_time);
+        assert!(response.sum_ns >= 2 * MS * answered, "{driver:?}: {} ns for {answered}", response.sum_ns);
+        // At the server it is service too, of these and no others.
+        let service = all(&received.totals.service_time);
+        assert!(service.sum_ns >= 2 * MS * answered, "{driver:?}: {} ns for {answered}", service.sum_ns);
+        assert!(received.totals.compute_ns.0 < 2 * MS * (answered + 1), "{driver:?}");
+    }
+}
+
+#[test]
 fn an_arrival_makes_all_operations_of_its_burst_on_one_connection() {
     for driver in DRIVERS {
         let (mut sender, receiver) = asking(driver, 5, arrivals(Law::Constant {}, 200), 500);

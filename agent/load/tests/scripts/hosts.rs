@@ -1,5 +1,7 @@
 //! Scripts with several other ends: each gets what is its own, in step with the others, and a failure of one is told by all.
 
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,10 +36,16 @@ fn side(near: &Script, own: u32) -> Script {
 
 /// Runs a script against each of its other ends: what all of them did, the sender first.
 fn carry_out(near: &Script, fars: &[Script]) -> Vec<Finished> {
+    carry_out_by(near, fars, |_, port| port)
+}
+
+/// The same, where `way` gives the port by which the sender's link reaches that of an end.
+fn carry_out_by(near: &Script, fars: &[Script], way: impl Fn(usize, u16) -> u16) -> Vec<Finished> {
     let cancel = Cancel::default();
     let listeners: Vec<_> =
         fars.iter().map(|far| listen(&job(Role::Receive, far.clone(), LONG_MS), &cancel).unwrap()).collect();
-    let mut addresses = listeners.iter().map(|listener| format!("127.0.0.1:{}", listener.port()));
+    let ports = listeners.iter().enumerate().map(|(index, listener)| way(index, listener.port()));
+    let mut addresses = ports.map(|port| format!("127.0.0.1:{port}"));
     let near = Job {
         address: addresses.next(),
         remote_addresses: addresses.collect(),
@@ -198,6 +206,65 @@ fn what_is_slow_with_one_end_is_no_deadlock_with_the_other() {
     for finished in carry_out(&near, &[first, side(&near, 1)]) {
         assert_eq!(finished.script_failure, None);
     }
+}
+
+/// A port from which a link goes on to `to`. What comes back takes `late` once the link is up and the script on its way.
+fn by_a_slow_way_back(to: u16, late: Duration) -> u16 {
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = door.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let near = door.accept().unwrap().0;
+        let far = TcpStream::connect(("127.0.0.1", to)).unwrap();
+        let (mut from_near, mut to_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        thread::spawn(move || {
+            let _ = io::copy(&mut from_near, &mut to_far);
+            let _ = to_far.shutdown(Shutdown::Write);
+        });
+        let (mut from_far, mut to_near, mut chunk, up) = (far, near, [0; 4_096], Instant::now());
+        while let Ok(count @ 1..) = from_far.read(&mut chunk) {
+            if up.elapsed() > Duration::from_millis(150) {
+                thread::sleep(late);
+            }
+            if to_near.write_all(&chunk[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to_near.shutdown(Shutdown::Write);
+    });
+    port
+}
+
+#[test]
+fn an_end_whose_word_is_late_at_the_end_of_a_duration_is_no_deadlock_with_the_other() {
+    let plan = vec![
+        opening(2, Call::Connect),
+        // The first end has begun one iteration more when the time is over, and waits for the sender to make it too; the
+        // sender waits to hear how many the second end makes, for longer than a stall lasts.
+        lasting(
+            400,
+            vec![
+                with(0, 1, op(Call::Read, 64)),
+                with(0, 1, op(Call::Write, 64)),
+                with(1, 2, op(Call::Read, 4_096)),
+            ],
+        ),
+        opening(2, Call::Disconnect),
+    ];
+    let near = script(2, plan);
+    let late = Duration::from_millis(2_500);
+    let ended = carry_out_by(&near, &[side(&near, 0), side(&near, 1)], |index, port| match index {
+        1 => by_a_slow_way_back(port, late),
+        _ => port,
+    });
+    let accounts: Vec<_> = ended
+        .into_iter()
+        .map(|finished| {
+            assert_eq!(finished.script_failure, None);
+            finished.script.unwrap()
+        })
+        .collect();
+    assert!(accounts.iter().all(|account| account.complete));
+    assert!(transaction(&accounts[0], 1).levelling_iterations > 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use iodyno_core::units::Nanos;
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::{clock, errno, socket};
 
-use super::stall::{Stall, Wait};
+use super::stall::{Judgement, Stall, Wait};
 
 /// Longest text that is sent; longer ones are cut.
 const MOST_TEXT: usize = 4_000;
@@ -30,8 +30,8 @@ pub(super) enum Word {
     Stalled { strand: u32, stall: Stall },
     /// Its wait is over.
     Resumed { strand: u32 },
-    /// Nothing is on its way that would end the other end's stall of that serial number.
-    Nothing { strand: u32, serial: u32 },
+    /// Nothing is on its way that would end the other end's stall.
+    Nothing { strand: u32, judgement: Judgement },
     /// Whether a strand is to wait before it opens more connections.
     Hold { strand: u32, held: bool },
     /// The windows of the job are over at this end: what breaks from now on is no failure.
@@ -63,7 +63,9 @@ impl Word {
                 [5, u64::from(strand), u64::from(stall.serial), place, wait, so_far]
             }
             Word::Resumed { strand } => [6, u64::from(strand), 0, 0, 0, 0],
-            Word::Nothing { strand, serial } => [7, u64::from(strand), u64::from(serial), 0, 0, 0],
+            Word::Nothing { strand, judgement: Judgement { stall, by } } => {
+                [7, u64::from(strand), u64::from(stall), u64::from(by), 0, 0]
+            }
             Word::Hold { strand, held } => [8, u64::from(strand), u64::from(held), 0, 0, 0],
             Word::Cut => [9, 0, 0, 0, 0, 0],
             Word::Done => [10, 0, 0, 0, 0, 0],
@@ -88,7 +90,7 @@ impl Word {
                 }
             }
             6 => Word::Resumed { strand: a as u32 },
-            7 => Word::Nothing { strand: a as u32, serial: b as u32 },
+            7 => Word::Nothing { strand: a as u32, judgement: Judgement { stall: b as u32, by: c as u32 } },
             8 => Word::Hold { strand: a as u32, held: b != 0 },
             9 => Word::Cut,
             10 => Word::Done,
@@ -231,7 +233,7 @@ mod tests {
                 },
             },
             Word::Resumed { strand: 1 },
-            Word::Nothing { strand: 1, serial: 4 },
+            Word::Nothing { strand: 1, judgement: Judgement { stall: 4, by: 7 } },
             Word::Hold { strand: 2, held: true },
             Word::Failed("x".repeat(MOST_TEXT - 1) + "äöü"),
             Word::Cut,

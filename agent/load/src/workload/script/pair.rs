@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use super::run::{locked, SLICE};
-use super::stall::Stall;
+use super::stall::{Judgement, Stall};
 
 /// What one other end has said of its strand.
 #[derive(Default)]
@@ -18,8 +18,8 @@ pub(super) struct Other {
     held: AtomicBool,
     /// What it waits for, when it has for a while.
     pub stall: Mutex<Option<Stall>>,
-    /// Serial number of the own stall that it will not end; 0: none.
-    pub nothing: AtomicU32,
+    /// What it has found of a stall of this end.
+    pub judgement: Mutex<Judgement>,
 }
 
 impl Other {

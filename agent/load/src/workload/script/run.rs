@@ -218,9 +218,9 @@ impl Run {
                     *locked(&other.stall) = None;
                 }
             }
-            Word::Nothing { strand, serial } => {
+            Word::Nothing { strand, judgement } => {
                 if let Some(other) = other(strand) {
-                    other.nothing.store(serial, SeqCst);
+                    *locked(&other.judgement) = judgement;
                 }
             }
             Word::Hold { strand, held } => {

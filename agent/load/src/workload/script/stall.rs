@@ -21,6 +21,8 @@ pub(super) enum Wait {
     Accept { connection: u32, so_far: u64 },
     /// Connections that were opened are to be accepted before there may be more.
     Connect { connection: u32 },
+    /// Word of how many iterations the others make, at the end of a transaction's time.
+    Level,
     /// The other strands, at the end of a transaction.
     Others,
 }
@@ -37,11 +39,21 @@ pub(super) struct Stall {
     pub wait: Wait,
 }
 
+/// That one end, while it is in a stall of its own, will not end a stall of the other end. Both by their serial numbers; 0:
+/// none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Judgement {
+    pub stall: u32,
+    pub by: u32,
+}
+
 /// Whether the other end's stall will not end by what this end, whose stall is `own`, has done so far.
-/// `sent` and `opened` say how many bytes this end has sent on a connection, and how many it has opened.
+/// `sent` and `opened` say how many bytes this end has sent on a connection, and how many it has opened; `is_ahead`,
+/// whether this end is in an iteration that the other end has not made and will make with it.
 pub(super) fn is_hopeless(
     other: Stall,
     own: Stall,
+    is_ahead: bool,
     sent: impl Fn(u32) -> u64,
     opened: impl Fn(u32) -> u64,
 ) -> bool {
@@ -54,13 +66,20 @@ pub(super) fn is_hopeless(
         Wait::Connect { connection: held } => {
             !matches!(own.wait, Wait::Accept { connection, .. } if connection == held)
         }
+        // It waits for a third, which may be slow, where this end has told how many it makes.
+        Wait::Level => !own.wait.is_at_end() && own.transaction <= other.transaction && !is_ahead,
         // Where both are at the end of the transaction they wait for other strands than each other; and who is past it
         // is not waited for there, but another strand or host, which may be slow.
-        Wait::Others => own.wait != Wait::Others && own.transaction <= other.transaction,
+        Wait::Others => !own.wait.is_at_end() && own.transaction <= other.transaction,
     }
 }
 
 impl Wait {
+    /// Whether it is for all other ends, at the end of a transaction, and not about one operation.
+    pub(super) fn is_at_end(self) -> bool {
+        matches!(self, Wait::Level | Wait::Others)
+    }
+
     /// For an error.
     pub(super) fn told(self) -> String {
         match self {
@@ -72,7 +91,7 @@ impl Wait {
             Wait::Connect { connection } => {
                 format!("connection {connection}, opened many times, to be accepted")
             }
-            Wait::Others => "the other end, at the end of the transaction".to_owned(),
+            Wait::Level | Wait::Others => "the other end, at the end of the transaction".to_owned(),
         }
     }
 
@@ -84,6 +103,7 @@ impl Wait {
             Wait::Accept { connection, so_far } => (3, connection, so_far),
             Wait::Connect { connection } => (4, connection, 0),
             Wait::Others => (5, 0, 0),
+            Wait::Level => (6, 0, 0),
         };
         (kind << 32 | u64::from(connection), so_far)
     }
@@ -97,6 +117,7 @@ impl Wait {
             3 => Wait::Accept { connection, so_far },
             4 => Wait::Connect { connection },
             5 => Wait::Others,
+            6 => Wait::Level,
             _ => return None,
         })
     }
@@ -117,8 +138,8 @@ mod tests {
     /// Both judge each other's wait in one transaction; whether it is a deadlock.
     fn deadlock(one: Wait, sent_by_one: u64, two: Wait, sent_by_two: u64) -> bool {
         let (one, two) = (stall(1, one), stall(1, two));
-        is_hopeless(two, one, |_| sent_by_one, |_| sent_by_one)
-            && is_hopeless(one, two, |_| sent_by_two, |_| sent_by_two)
+        is_hopeless(two, one, false, |_| sent_by_one, |_| sent_by_one)
+            && is_hopeless(one, two, false, |_| sent_by_two, |_| sent_by_two)
     }
 
     #[test]
@@ -151,13 +172,22 @@ mod tests {
     fn who_is_in_the_next_transaction_is_not_waited_for_at_the_end_of_the_one_before() {
         // A host that writes to one that still waits for a third.
         let (ahead, behind) = (stall(1, GIVE), stall(0, Wait::Others));
-        assert!(!is_hopeless(behind, ahead, |_| 5_000, |_| 1));
-        assert!(is_hopeless(stall(1, Wait::Others), ahead, |_| 5_000, |_| 1));
+        assert!(!is_hopeless(behind, ahead, false, |_| 5_000, |_| 1));
+        assert!(is_hopeless(stall(1, Wait::Others), ahead, false, |_| 5_000, |_| 1));
+    }
+
+    #[test]
+    fn who_is_in_an_iteration_more_is_not_in_vain_while_a_third_is_asked_how_many_it_makes() {
+        let (leader, follower) = (stall(1, Wait::Level), stall(1, TAKE));
+        assert!(!is_hopeless(leader, follower, true, |_| 0, |_| 1));
+        // It reads more in an iteration than the leader, who has made it, wrote.
+        assert!(is_hopeless(leader, follower, false, |_| 0, |_| 1));
+        assert!(!is_hopeless(leader, stall(1, Wait::Others), false, |_| 0, |_| 1));
     }
 
     #[test]
     fn a_wait_survives_being_sent() {
-        for wait in [TAKE, GIVE, ACCEPT, Wait::Connect { connection: 7 }, Wait::Others] {
+        for wait in [TAKE, GIVE, ACCEPT, Wait::Connect { connection: 7 }, Wait::Level, Wait::Others] {
             assert_eq!(Wait::of(wait.numbers()), Some(wait));
         }
         assert_eq!(Wait::of((9 << 32, 0)), None);

@@ -257,13 +257,14 @@ impl<'a> Strand<'a> {
     /// The time is over: makes what the other ends are ahead by.
     fn level(&mut self, transaction: &'a Transaction) -> Result<(), Halt> {
         self.counts = false;
+        let (pair, place) = (self.pair, self.place.transaction);
         let other = loop {
-            let (pair, place) = (self.pair, self.place.transaction);
+            pair.wait(|| pair.iterations_of_others(place).is_some());
+            // Looked at again first: a wait that is over is told to nobody.
             if let Some(other) = pair.iterations_of_others(place) {
                 break other;
             }
-            pair.wait(|| pair.iterations_of_others(place).is_some());
-            self.waited(Wait::Others, None).map_err(halt_of)?;
+            self.waited(Wait::Level, None).map_err(halt_of)?;
         };
         self.progressed();
         while self.place.iteration < other {
@@ -283,8 +284,11 @@ impl<'a> Strand<'a> {
         // Its last operation is over: a wait is at no operation.
         self.place.operation = self.group.transactions[transaction].operations.len();
         run.arrive(group, transaction);
-        while !run.is_gathered(group, transaction) {
+        loop {
             self.pair.wait(|| run.is_gathered(group, transaction) || run.has_failed());
+            if run.is_gathered(group, transaction) {
+                break;
+            }
             // Nothing is left to level: what the other end waits for, it will not get.
             match self.waited(Wait::Others, None).map_err(halt_of) {
                 Ok(()) | Err(Halt::Level) => {}

@@ -1,12 +1,12 @@
 //! A strand that waits for the other end: how long, and whether in vain.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::ops::Range;
 
 use iodyno_core::message::ErrorCode;
 
 use super::link::Word;
 use super::run::locked;
-use super::stall::{is_hopeless, Stall, Wait, STALL};
+use super::stall::{is_hopeless, Judgement, Stall, Wait, STALL};
 use super::strand::{Fault, Halt, Strand};
 use crate::error::LoadError;
 
@@ -14,6 +14,8 @@ use crate::error::LoadError;
 #[derive(Clone, Debug)]
 pub(super) struct Announced {
     stall: Stall,
+    /// Those that it was told to, who may end it.
+    remotes: Range<usize>,
     /// By remote: the serial number of the other strand's stall that was found hopeless.
     judged: Vec<u32>,
 }
@@ -29,7 +31,7 @@ impl Strand<'_> {
         if until.is_some_and(|until| now >= until) {
             return Err(Fault::Timeout);
         }
-        if wait != Wait::Others {
+        if !wait.is_at_end() {
             self.look_at_other().map_err(Fault::Halt)?;
         }
         let since = *self.waiting_since.get_or_insert(now);
@@ -51,15 +53,17 @@ impl Strand<'_> {
     /// Something came of waiting.
     pub(super) fn progressed(&mut self) {
         self.waiting_since = None;
-        if self.announced.take().is_some() {
-            self.run.say(&Word::Resumed { strand: self.number });
+        for remote in self.announced.take().map_or(0..0, |announced| announced.remotes) {
+            self.run.say_to(remote, &Word::Resumed { strand: self.number });
         }
     }
 
     /// Waits long: tells the other end, and finds out whether both will for ever.
     #[cold]
     fn wonder(&mut self, wait: Wait) {
-        let strand = self.number;
+        // At the end of a transaction it waits for all of them, else for the one that the operation is about. The others
+        // have no part in it: told of it, they would judge it by what is between them and this end.
+        let remotes = if wait.is_at_end() { 0..self.run.remotes() } else { self.remote()..self.remote() + 1 };
         if self.announced.as_ref().is_none_or(|announced| announced.stall.wait != wait) {
             self.stalls += 1;
             let stall = Stall {
@@ -68,14 +72,12 @@ impl Strand<'_> {
                 operation: self.place.operation as u32,
                 wait,
             };
-            self.announced = Some(Announced { stall, judged: vec![0; self.run.remotes()] });
-            self.run.say(&Word::Stalled { strand, stall });
+            self.announced =
+                Some(Announced { stall, remotes: remotes.clone(), judged: vec![0; self.run.remotes()] });
+            for remote in remotes.clone() {
+                self.run.say_to(remote, &Word::Stalled { strand: self.number, stall });
+            }
         }
-        // At the end of a transaction it waits for all of them, else for the one that the operation is about.
-        let remotes = match wait {
-            Wait::Others => 0..self.run.remotes(),
-            _ => self.remote()..self.remote() + 1,
-        };
         remotes.into_iter().for_each(|remote| self.judge(remote));
     }
 
@@ -90,15 +92,19 @@ impl Strand<'_> {
         let opened = |connection: u32| self.opened.get(self.slot(connection, remote)).copied().unwrap_or(0);
         let own = announced.stall;
         if announced.judged[remote] != other.serial {
-            if !is_hopeless(other, own, sent, opened) {
+            let made = far.iterations(own.transaction as usize);
+            let is_ahead = made.is_some_and(|made| self.place.iteration >= made);
+            if !is_hopeless(other, own, is_ahead, sent, opened) {
                 return;
             }
-            self.run.say_to(remote, &Word::Nothing { strand: self.number, serial: other.serial });
+            let judgement = Judgement { stall: other.serial, by: own.serial };
+            self.run.say_to(remote, &Word::Nothing { strand: self.number, judgement });
             if let Some(announced) = &mut self.announced {
                 announced.judged[remote] = other.serial;
             }
         }
-        if far.nothing.load(SeqCst) == own.serial {
+        // What it said while it waited for something else is over.
+        if *locked(&far.judgement) == (Judgement { stall: own.serial, by: other.serial }) {
             self.report_deadlock(own, other, remote);
         }
     }
@@ -109,7 +115,7 @@ impl Strand<'_> {
         let label = operation.map_or("its end", |operation| operation.label.as_str());
         let (here, there) = (own.wait.told(), other.wait.told());
         let place = match other.wait {
-            Wait::Others => format!("transaction {}, its end", other.transaction + 1),
+            Wait::Level | Wait::Others => format!("transaction {}, its end", other.transaction + 1),
             _ => format!("transaction {}, operation {}", other.transaction + 1, other.operation + 1),
         };
         self.run.fail(LoadError::new(

@@ -343,10 +343,13 @@ impl<'a> Strand<'a> {
         match error.raw_os_error().unwrap_or(0) {
             errno::EINTR => Ok(()),
             errno::EAGAIN => {
+                let slice = self.slice(deadline);
                 if operation.non_blocking {
                     self.passage.operations[self.place.operation].would_block += 1;
-                    let fd = self.flow(operation)?.fd();
-                    match timed::wait_for(fd, until, SLICE) {
+                }
+                // A blocking call has waited for the shortest slice.
+                if operation.non_blocking || slice > SLICE {
+                    match timed::wait_for(self.flow(operation)?.fd(), until, slice) {
                         Ok(true) => return Ok(()),
                         Ok(false) => {}
                         Err(error) if error.raw_os_error() == Some(errno::EINTR) => {}
@@ -372,8 +375,8 @@ impl<'a> Strand<'a> {
         }
         loop {
             self.worker.tick();
-            let left = deadline.unwrap_or(u64::MAX).saturating_sub(self.worker.now);
-            match timed::wait_for(self.flow(operation)?.fd(), until, Nanos(left.min(SLICE.0))) {
+            let slice = self.slice(deadline);
+            match timed::wait_for(self.flow(operation)?.fd(), until, slice) {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.waited(wait, deadline)?,
                 Err(error) if error.raw_os_error() == Some(errno::EINTR) => {}
@@ -399,8 +402,8 @@ impl<'a> Strand<'a> {
         let remote = self.remote();
         let (pair, other) = (self.pair, &self.pair.others[remote]);
         while other.is_held() {
-            pair.wait(|| !other.is_held());
             let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
+            pair.wait(self.slice(until), || !other.is_held());
             self.waited(Wait::Connect { connection }, until)?;
         }
         let deadline = begun.saturating_add(operation.timeout_ns.unwrap_or(TIME_TO_CONNECT).0);
@@ -516,7 +519,7 @@ impl<'a> Strand<'a> {
             if let Some(socket) = run.take(strand, connection) {
                 break socket;
             }
-            self.pair.wait(|| run.has_waiting(strand, connection) || run.has_failed());
+            self.pair.wait(self.slice(until), || run.has_waiting(strand, connection) || run.has_failed());
             if !run.has_waiting(strand, connection) {
                 self.waited(Wait::Accept { connection, so_far: serial }, until)?;
             }

@@ -6,10 +6,10 @@
 //!   lost of them.
 //! - `waiting`, `stall`: when neither end can go on. `tally`: what was done.
 //!
-//! Blocking calls come back every 20 ms ([`run::SLICE`]), so that a strand notices the end of the job, of the
-//! transaction at the other end, and of all hope. Where a transaction lasts for a time, the sending end measures it
-//! and says how many iterations it has begun; the other end makes as many, or says that it is ahead, and then
-//! the first one follows. So no byte of a transaction is left in a connection for the next one.
+//! Blocking calls come back after 20 ms ([`run::SLICE`]), then ever less often, so that a strand notices the end of
+//! the job, of the transaction at the other end, and of all hope. Where a transaction lasts for a time, the sending
+//! end measures it and says how many iterations it has begun; the other end makes as many, or says that it is ahead,
+//! and then the first one follows. So no byte of a transaction is left in a connection for the next one.
 
 mod datagrams;
 mod door;

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use super::run::{locked, SLICE};
+use iodyno_core::units::Nanos;
+
+use super::run::locked;
 use super::stall::{Judgement, Stall};
 
 /// What one other end has said of its strand.
@@ -83,11 +85,11 @@ impl Pair {
         self.bell.notify_all();
     }
 
-    /// Sleeps a slice, or until rung; not at all where it is `done`.
-    pub(super) fn wait(&self, done: impl Fn() -> bool) {
+    /// Sleeps for a time, or until rung; not at all where it is `done`.
+    pub(super) fn wait(&self, time: Nanos, done: impl Fn() -> bool) {
         let guard = locked(&self.lock);
         if !done() {
-            drop(self.bell.wait_timeout(guard, Duration::from_nanos(SLICE.0)));
+            drop(self.bell.wait_timeout(guard, Duration::from_nanos(time.0)));
         }
     }
 }

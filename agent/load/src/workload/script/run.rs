@@ -22,8 +22,10 @@ use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::transport::tls::Terms;
 
-/// How long one wait lasts, so that the end of a job is noticed.
+/// How long one wait lasts at first, so that the end of a job is noticed.
 pub(super) const SLICE: Nanos = Nanos(20_000_000);
+/// chosen: how long one lasts at most, of a strand that has waited for long ([`Strand::slice`](super::strand::Strand)).
+pub(super) const LONGEST_SLICE: Nanos = Nanos(250_000_000);
 /// chosen: how long a word may take to go out before the other end counts as gone.
 const PATIENCE: Nanos = Nanos(2_000_000_000);
 /// chosen: connections that may wait to be accepted under one number of a strand before the other end is told to open

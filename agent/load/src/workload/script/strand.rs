@@ -259,7 +259,7 @@ impl<'a> Strand<'a> {
         self.counts = false;
         let (pair, place) = (self.pair, self.place.transaction);
         let other = loop {
-            pair.wait(|| pair.iterations_of_others(place).is_some());
+            pair.wait(self.slice(None), || pair.iterations_of_others(place).is_some());
             // Looked at again first: a wait that is over is told to nobody.
             if let Some(other) = pair.iterations_of_others(place) {
                 break other;
@@ -285,7 +285,7 @@ impl<'a> Strand<'a> {
         self.place.operation = self.group.transactions[transaction].operations.len();
         run.arrive(group, transaction);
         loop {
-            self.pair.wait(|| run.is_gathered(group, transaction) || run.has_failed());
+            self.pair.wait(self.slice(None), || run.is_gathered(group, transaction) || run.has_failed());
             if run.is_gathered(group, transaction) {
                 break;
             }

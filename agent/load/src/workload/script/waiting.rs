@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use iodyno_core::message::ErrorCode;
+use iodyno_core::units::Nanos;
 
 use super::link::Word;
-use super::run::locked;
+use super::run::{locked, LONGEST_SLICE, SLICE};
 use super::stall::{is_hopeless, Judgement, Stall, Wait, STALL};
 use super::strand::{Fault, Halt, Strand};
 use crate::error::LoadError;
@@ -40,6 +41,16 @@ impl Strand<'_> {
             self.wonder(wait);
         }
         Ok(())
+    }
+
+    /// How long to wait before it looks again: an eighth of the time that it has waited, so that thousands of strands that
+    /// wait for a few take no CPU from them; to `until` at most. What ends a wait ends it at once; only a stop is seen so
+    /// late.
+    pub(super) fn slice(&self, until: Option<u64>) -> Nanos {
+        let now = self.worker.now;
+        let waited = self.waiting_since.map_or(0, |since| now.saturating_sub(since));
+        let left = until.map_or(LONGEST_SLICE, |until| Nanos(until.saturating_sub(now)));
+        Nanos(waited / 8).clamp(SLICE, LONGEST_SLICE).min(left)
     }
 
     /// Something moved, perhaps after a wait.

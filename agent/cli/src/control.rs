@@ -14,7 +14,7 @@ use iodyno_core::job::Job;
 use iodyno_core::message::{Command, ErrorCode, Message, WireError};
 use iodyno_core::units::Nanos;
 use iodyno_load::{Cancel, LoadError};
-use iodyno_sys::{clock, process};
+use iodyno_sys::{clock, priority, process};
 
 use crate::hello;
 use crate::stream::{read_commands, Incoming, Outgoing};
@@ -64,7 +64,10 @@ pub fn serve(parent: i32, lab_timeout_s: f64) -> ExitCode {
     outgoing.send(Message::Hello(Box::new(hello::hello())));
 
     let lab_timeout = Nanos((lab_timeout_s.clamp(0.1, 3600.0) * 1e9) as u64);
-    let mut agent = Agent { outgoing, events_in: sink, job: None, jobs: 0, last_trial: String::new() };
+    let nice = priority::nice();
+    // The lab hears whether this agent lives from this thread, of which a load of thousands may be the rival.
+    priority::go_first();
+    let mut agent = Agent { outgoing, events_in: sink, nice, job: None, jobs: 0, last_trial: String::new() };
     let end = agent.listen(&events, lab_timeout);
     agent.drop_job();
     let code = match end {
@@ -84,6 +87,8 @@ pub fn serve(parent: i32, lab_timeout_s: f64) -> ExitCode {
 struct Agent {
     outgoing: Outgoing,
     events_in: Sender<Event>,
+    /// The nice value of a job.
+    nice: i32,
     job: Option<ActiveJob>,
     /// Jobs taken so far.
     jobs: u64,
@@ -197,8 +202,10 @@ impl Agent {
             (self.outgoing.clone(), self.events_in.clone(), cancel.clone());
         self.jobs += 1;
         let number = self.jobs;
-        let trial = job.trial.clone();
+        let (trial, nice) = (job.trial.clone(), self.nice);
         let thread = std::thread::spawn(move || {
+            // A thread may always step back.
+            let _ = priority::set_nice(nice);
             let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 trial::carry_out(&job, &armed, &cancelled, &outgoing)
             }));

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use iodyno_core::frame::{encode, Decoder, FrameError};
 use iodyno_core::message::{Command, Message};
+use iodyno_sys::priority;
 
 /// What came from the lab.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub fn read_commands<S: Send + 'static>(
     wrap: fn(Incoming) -> S,
 ) {
     std::thread::spawn(move || {
+        priority::go_first();
         let mut decoder = Decoder::new();
         let mut chunk = vec![0; 64 << 10];
         loop {
@@ -77,6 +79,7 @@ impl Outgoing {
     pub fn start(mut sink: impl Write + Send + 'static) -> (Outgoing, Writer) {
         let (queue, messages): (Sender<Message>, Receiver<Message>) = channel();
         let thread = std::thread::spawn(move || {
+            priority::go_first();
             for (sequence, message) in (0..).zip(messages) {
                 // Both fail only on a defect (a message that is no JSON, or of more than 16 MiB); the gap in
                 // the sequence would then show on the other side.

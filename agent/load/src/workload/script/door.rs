@@ -21,8 +21,9 @@ use super::run::{locked, Run, SLICE};
 use crate::error::LoadError;
 use crate::transport::meeting;
 
-/// chosen: how long a connection may take to show its preamble.
-const TIME_TO_PROVE: Nanos = Nanos(2_000_000_000);
+/// chosen: how long a connection may take to show its preamble: one of thousands of strands on few CPUs may have to wait
+/// for seconds between its connect and its preamble.
+const TIME_TO_PROVE: Nanos = Nanos(10_000_000_000);
 /// chosen: connections that may be unproven at a time; beyond, the oldest is turned away.
 const MOST_UNPROVEN: usize = 4096;
 /// Connections over vsock that may wait for the door.
@@ -35,6 +36,9 @@ const UDP: u64 = 1;
 const UNIX: u64 = 2;
 const VSOCK: u64 = 3;
 const FIRST: u64 = 4;
+
+/// Sockets that are told of by one look.
+const EVENTS: usize = 256;
 
 /// A connection that has not shown its preamble yet.
 struct Unproven {
@@ -123,7 +127,7 @@ impl Door {
 
     /// Keeps the doors until the run closes.
     pub(super) fn keep(mut self, run: &Run) {
-        let mut events = Events::with_capacity(256);
+        let mut events = Events::with_capacity(EVENTS);
         while !run.closing.load(SeqCst) {
             if let Err(error) = self.look(run, &mut events) {
                 run.fail(LoadError::refused(&error, "accept connections", "script"));
@@ -133,6 +137,7 @@ impl Door {
     }
 
     fn look(&mut self, run: &Run, events: &mut Events) -> io::Result<()> {
+        let begun = clock::monotonic();
         self.epoll.wait(events, (SLICE.0 / 1_000_000) as i32)?;
         // Keys ascend in the order of arrival, and so connections are delivered in the order in which they came.
         let mut keys: Vec<u64> = events.keys().collect();
@@ -144,8 +149,11 @@ impl Door {
                 _ => self.examine(run, key),
             }
         }
-        let limit = clock::monotonic().minus(TIME_TO_PROVE);
-        while self.unproven.first_entry().is_some_and(|oldest| oldest.get().since < limit) {
+        // This thread may have had to wait, too: time is over for what had nothing to show when this look began, where
+        // the look saw all there was.
+        let limit = begun.minus(TIME_TO_PROVE);
+        let saw_all = events.count() < EVENTS;
+        while saw_all && self.unproven.first_entry().is_some_and(|oldest| oldest.get().since < limit) {
             self.unproven.pop_first();
             run.foreign.fetch_add(1, Relaxed);
         }

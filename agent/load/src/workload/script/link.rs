@@ -2,12 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iodyno_core::units::Nanos;
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::{clock, errno, socket};
 
+use super::meet::SILENCE;
 use super::stall::{Judgement, Stall, Wait};
 
 /// Longest text that is sent; longer ones are cut.
@@ -74,6 +75,14 @@ impl Word {
         }
     }
 
+    fn bytes(&self) -> Vec<u8> {
+        let text = if let Word::Failed(text) = self { cut(text) } else { "" };
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + text.len());
+        self.numbers().iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        bytes.extend_from_slice(text.as_bytes());
+        bytes
+    }
+
     fn of(numbers: [u64; NUMBERS], text: &str) -> Option<Word> {
         let [kind, a, b, c, d, e] = numbers;
         Some(match kind {
@@ -124,13 +133,30 @@ impl Link {
 
     /// Says a word. Waits for room for `patience` at most: an end that does not read its link for so long is gone.
     pub(super) fn say(&self, word: &Word, patience: Nanos) -> io::Result<()> {
-        let text = if let Word::Failed(text) = word { cut(text) } else { "" };
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + text.len());
-        word.numbers().iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
-        bytes.extend_from_slice(text.as_bytes());
+        let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        self.send(&sending, word, 0, patience)
+    }
+
+    /// Says that this end lives, unless that says itself: somebody is saying something, or waits for room to. So who
+    /// listens on the link never waits for the other end to listen.
+    pub(super) fn beat(&self) {
+        let Ok(sending) = self.sending.try_lock() else { return };
+        if let Ok(sent @ 1..) = socket::send(self.socket.as_fd(), &Word::Beat.bytes()) {
+            // Of a word that was begun the rest must follow.
+            let _ = self.send(&sending, &Word::Beat, sent, SILENCE);
+        }
+    }
+
+    /// Sends a word from byte `sent` on.
+    fn send(
+        &self,
+        _sending: &MutexGuard<'_, ()>,
+        word: &Word,
+        mut sent: usize,
+        patience: Nanos,
+    ) -> io::Result<()> {
+        let bytes = word.bytes();
         let until = clock::monotonic().plus(patience);
-        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sent = 0;
         while sent < bytes.len() {
             match socket::send(self.socket.as_fd(), &bytes[sent..]) {
                 Ok(count) => sent += count,
@@ -213,6 +239,7 @@ impl Ear {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -259,7 +286,16 @@ mod tests {
             };
             assert_eq!(heard, Heard::Word(expected));
         }
+        near.beat();
+        assert_eq!(ear.listen(&far, Nanos::SECOND).unwrap(), Heard::Word(Word::Beat));
+        // With no room for it, it is at once as good as said.
+        let begun = clock::monotonic();
+        while socket::send(near.socket.as_fd(), &[0; 4096]).is_ok() {}
+        near.beat();
+        assert!(clock::monotonic().minus(begun) < Nanos::SECOND);
         drop(near);
+        let mut rest = Vec::new();
+        assert!(std::fs::File::from(far.socket.try_clone().unwrap()).read_to_end(&mut rest).is_ok());
         assert_eq!(ear.listen(&far, Nanos::SECOND).unwrap(), Heard::End);
     }
 }

@@ -11,7 +11,7 @@ use iodyno_core::message::ErrorCode;
 use iodyno_core::script::{Call, FlowOp, Protocol, Script, Until};
 use iodyno_core::units::Nanos;
 use iodyno_sys::timed;
-use iodyno_sys::{affinity, clock, errno, limits, socket, vsock};
+use iodyno_sys::{affinity, clock, errno, limits, priority, socket, vsock};
 
 use super::door::Door;
 use super::link::{Ear, Heard, Link, Word};
@@ -23,10 +23,8 @@ use crate::prepared::Prepared;
 
 /// chosen: how long the other end may take to come.
 const TIME_TO_MEET: Nanos = Nanos(10_000_000_000);
-/// chosen: how long a word may take to go out.
-const PATIENCE: Nanos = Nanos(2_000_000_000);
 /// chosen: an end that was not heard of for so long is gone. It says something every [`BEAT`].
-const SILENCE: Nanos = Nanos(10_000_000_000);
+pub(super) const SILENCE: Nanos = Nanos(10_000_000_000);
 const BEAT: Nanos = Nanos(1_000_000_000);
 /// Connections that may wait for the door.
 const BACKLOG: u32 = 4096;
@@ -242,7 +240,7 @@ fn finish(
         let socket = TcpStream::from(socket);
         let far = socket.peer_addr().map_err(trouble)?.ip();
         let link = Link::new(socket.into()).map_err(trouble)?;
-        link.say(&shape, PATIENCE).and_then(|()| link.say(own, PATIENCE)).map_err(trouble)?;
+        link.say(&shape, SILENCE).and_then(|()| link.say(own, SILENCE)).map_err(trouble)?;
         links.push((link, far));
     }
     for (remote, (link, far)) in links.into_iter().enumerate() {
@@ -296,6 +294,7 @@ fn hear_of_doors(
 /// Hears what another end says, and lets it know that this one lives.
 fn keep_link(run: &Run, remote: usize, mut ear: Ear) {
     let Some(link) = run.link(remote) else { return };
+    priority::go_first();
     let (mut heard, mut beaten) = (clock::monotonic(), clock::monotonic());
     while !run.closing.load(SeqCst) {
         match ear.listen(link, SLICE) {
@@ -311,7 +310,7 @@ fn keep_link(run: &Run, remote: usize, mut ear: Ear) {
         let now = clock::monotonic();
         if now.minus(beaten) >= BEAT {
             beaten = now;
-            run.say_to(remote, &Word::Beat);
+            link.beat();
         }
         if now.minus(heard) >= SILENCE {
             let seconds = SILENCE.0 / 1_000_000_000;

@@ -12,10 +12,11 @@ use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::script::{self, Call, Protocol, Script};
 use iodyno_core::units::Nanos;
-use iodyno_sys::clock;
+use iodyno_sys::{clock, errno};
 
 use super::files::{self, Source};
 use super::link::{Link, Word};
+use super::meet::SILENCE;
 use super::pair::Pair;
 use super::tally::Tally;
 use crate::cancel::Cancel;
@@ -26,8 +27,6 @@ use crate::transport::tls::Terms;
 pub(super) const SLICE: Nanos = Nanos(20_000_000);
 /// chosen: how long one lasts at most, of a strand that has waited for long ([`Strand::slice`](super::strand::Strand)).
 pub(super) const LONGEST_SLICE: Nanos = Nanos(250_000_000);
-/// chosen: how long a word may take to go out before the other end counts as gone.
-const PATIENCE: Nanos = Nanos(2_000_000_000);
 /// chosen: connections that may wait to be accepted under one number of a strand before the other end is told to open
 /// no more, and how few there must be before it may again.
 const MOST_WAITING: usize = 64;
@@ -184,11 +183,13 @@ impl Run {
         (0..self.ends.len()).for_each(|remote| self.say_to(remote, word));
     }
 
-    /// Says a word to another end; an end that cannot be told is gone.
+    /// Says a word to another end; an end that takes none for long is gone. That a link has ended is told by who listens on
+    /// it: only there is it known whether the other end was done.
     pub(super) fn say_to(&self, remote: usize, word: &Word) {
         let Some(link) = self.link(remote) else { return };
-        if let Err(error) = link.say(word, PATIENCE) {
-            if !matches!(word, Word::Failed(_) | Word::Cut | Word::Done | Word::Beat) {
+        if let Err(error) = link.say(word, SILENCE) {
+            let ended = matches!(error.raw_os_error(), Some(errno::EPIPE | errno::ECONNRESET));
+            if !ended && !matches!(word, Word::Failed(_) | Word::Cut | Word::Done) {
                 self.fail(self.gone(remote, &format!("it could not be told anything: {error}")));
             }
         }

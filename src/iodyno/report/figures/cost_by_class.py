@@ -35,18 +35,25 @@ def figure(summary: CampaignSummary) -> StackFigure | None:
     made = _figure(replace(summary, points=points))
     if made is None:
         return None
-    panels = tuple(replace(panel, y_title="CPU time, ns per operation") for panel in made.panels)
+    panels = tuple(replace(panel, y_title="CPU time, us per operation") for panel in made.panels)
     return replace(made, title="CPU time of an operation by class", panels=panels)
 
 
 def _of_operations(point: PointSummary) -> dict[str, Estimate]:
-    """The outcomes, with the costs of an operation in the place of those of a KiB."""
+    """The outcomes, with the costs of an operation, in microseconds, in the place of those of a KiB."""
     costs = {
-        name.replace("_ns_per_operation", "_ns_per_kib"): found
+        name.replace("_ns_per_operation", "_ns_per_kib"): _in_us(found)
         for name, found in point.outcomes.items()
         if name.endswith("_ns_per_operation")
     }
     return {**point.outcomes, **costs}
+
+
+def _in_us(found: Estimate) -> Estimate:
+    estimate, low, high = (
+        None if one is None else one / 1e3 for one in (found.estimate, found.low, found.high)
+    )
+    return replace(found, estimate=estimate, low=low, high=high, unit="us")
 
 
 def _figure(summary: CampaignSummary) -> StackFigure | None:

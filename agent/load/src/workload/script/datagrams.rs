@@ -5,8 +5,9 @@ use iodyno_core::units::Nanos;
 use iodyno_sys::socket;
 use iodyno_sys::timed::{self, Until};
 
+use super::fault::Fault;
 use super::preamble::{self, Kind, Preamble};
-use super::strand::{Fault, Strand};
+use super::strand::Strand;
 
 impl Strand<'_> {
     /// Takes a datagram. One that does not come in time is lost: by the script's timeout, else by the job's, once the

@@ -15,11 +15,12 @@ use iodyno_sys::vsock::THIS_MACHINE;
 use iodyno_sys::{datagram, errno, socket};
 
 use super::door::unix_address;
+use super::fault::Fault;
 use super::files::Source;
 use super::preamble::{self, Kind, Preamble};
 use super::run::SLICE;
 use super::stall::Wait;
-use super::strand::{Fault, Strand};
+use super::strand::Strand;
 use crate::error::LoadError;
 use crate::handshake::options;
 use crate::transport::tls::Session;

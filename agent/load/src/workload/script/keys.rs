@@ -6,9 +6,10 @@ use iodyno_core::script::{FlowOp, Protocol};
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::{errno, socket};
 
+use super::fault::Fault;
 use super::run::SLICE;
 use super::stall::Wait;
-use super::strand::{Fault, Strand};
+use super::strand::Strand;
 use crate::transport::tls::Session;
 
 impl Strand<'_> {

@@ -4,7 +4,7 @@
 //!   `link` is what the ends say to each other beside the data, and `run` is what is known of it.
 //! - `strand`: a thread goes through its transactions; `flow`: the calls on its connections, `datagrams`: what is
 //!   lost of them.
-//! - `waiting`, `stall`: when neither end can go on. `tally`: what was done.
+//! - `fault`: why an operation was not done; `waiting`, `stall`: when neither end can go on. `tally`: what was done.
 //!
 //! Blocking calls come back after 20 ms ([`run::SLICE`]), then ever less often, so that a strand notices the end of
 //! the job, of the transaction at the other end, and of all hope. Where a transaction lasts for a time, the sending
@@ -13,6 +13,7 @@
 
 mod datagrams;
 mod door;
+mod fault;
 mod files;
 mod flow;
 mod keys;

@@ -1,12 +1,11 @@
 //! A thread that goes through the transactions of its group.
 
-use std::io;
-
 use iodyno_core::message::ErrorCode;
-use iodyno_core::script::{Call, FlowOp, Group, Protocol, Rate, Think, Transaction, Until};
+use iodyno_core::script::{Call, FlowOp, Group, Rate, Think, Transaction, Until};
 use iodyno_core::units::Nanos;
 use iodyno_sys::{clock, errno};
 
+use super::fault::{halt_of, Fault, Halt};
 use super::flow::Flow;
 use super::link::Word;
 use super::pair::Pair;
@@ -18,31 +17,6 @@ use crate::error::LoadError;
 use crate::worker::counters::Cell;
 use crate::worker::shared::{Shared, State};
 use crate::worker::Worker;
-
-/// Why a strand goes no further.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Halt {
-    /// The windows are over, the job was stopped, or the script has failed.
-    Over,
-    /// The other end makes no iteration that this one would answer to.
-    Level,
-}
-
-/// What became of an operation that was not done.
-#[derive(Debug)]
-pub(super) enum Fault {
-    Halt(Halt),
-    /// It did not end within its timeout.
-    Timeout,
-    /// The kernel reported an error.
-    Os(io::Error),
-    /// The peer closed the connection.
-    Ended,
-    /// There is no connection of that number.
-    NotOpen,
-    /// A datagram did not come.
-    Lost,
-}
 
 /// Where a strand is in its script.
 #[derive(Clone, Copy, Debug, Default)]
@@ -531,37 +505,6 @@ impl<'a> Strand<'a> {
         self.place.iteration = planned;
         Fault::Halt(Halt::Level)
     }
-}
-
-fn halt_of(fault: Fault) -> Halt {
-    match fault {
-        Fault::Halt(halt) => halt,
-        _ => Halt::Over,
-    }
-}
-
-impl Fault {
-    /// For an error.
-    fn told(&self, operation: &FlowOp) -> String {
-        let connection = operation.connection;
-        match self {
-            Fault::Halt(_) => String::new(),
-            Fault::Timeout => "it did not end within its timeout".to_owned(),
-            Fault::Os(error) if operation.protocol == Protocol::Udp && is_too_long(error) => {
-                let why = "the datagram is longer than its send buffer (wndsz) or than UDP can carry";
-                format!("connection {connection}: {error}: {why}")
-            }
-            Fault::Os(error) => format!("connection {connection}: {error}"),
-            Fault::Ended => format!("connection {connection}: the peer closed it"),
-            Fault::NotOpen => format!("connection {connection} is not open"),
-            Fault::Lost => "a datagram did not come".to_owned(),
-        }
-    }
-}
-
-/// Whether the kernel has no room for a datagram of that length at all; where others only fill the buffer, it waits.
-fn is_too_long(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(errno::ENOBUFS | errno::EMSGSIZE))
 }
 
 /// When an iteration is to begin, in nanoseconds after the first.

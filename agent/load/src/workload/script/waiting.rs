@@ -5,10 +5,11 @@ use std::ops::Range;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Nanos;
 
+use super::fault::{Fault, Halt};
 use super::link::Word;
 use super::run::{locked, LONGEST_SLICE, SLICE};
 use super::stall::{is_hopeless, Judgement, Stall, Wait, STALL};
-use super::strand::{Fault, Halt, Strand};
+use super::strand::Strand;
 use crate::error::LoadError;
 
 /// A wait that was told to the other end.

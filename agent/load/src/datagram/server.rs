@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use iodyno_core::histogram::Recorder;
-use iodyno_core::job::Driver;
+use iodyno_core::job::{Driver, Job, Workload};
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::{self, Patience};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
@@ -51,6 +51,8 @@ pub(super) struct Seat<'a> {
     pub ends: Ends,
     batches: Option<&'a Recorder>,
     waiting: Waiting,
+    /// Whether nothing can be there before what was taken is answered, so that it waits without a look.
+    alternates: bool,
 }
 
 /// Serves as worker `number` to the end.
@@ -77,22 +79,26 @@ pub(super) fn serve<S: Service>(shared: &Shared, number: usize) {
         worker,
         ends,
         batches: shared.counters.batches(number),
+        alternates: matches!(waiting, Waiting::InCall) && alternates(job),
         waiting,
     };
     seat.run(&mut service);
     service.close(&mut seat);
 }
 
+/// Whether all there is is one flow with one request under way.
+fn alternates(job: &Job) -> bool {
+    job.workload == Workload::RequestResponse && job.connections == 1 && job.outstanding == 1
+}
+
 /// How a server waits when there is nothing to take.
 enum Waiting {
-    /// `poll`.
-    Poll,
+    /// The call for datagrams waits by itself.
+    InCall,
     /// `epoll_wait`.
     Epoll(Epoll, Events),
     /// The ring's own.
     Ring,
-    /// A call that waits by itself, and looks at the device's queue meanwhile (`SO_BUSY_POLL`).
-    InCall,
     /// Not at all: the next call looks again.
     Spinning,
 }
@@ -112,11 +118,8 @@ impl Waiting {
             epoll.add(socket, Interest::Readable, 0).map_err(refused)?;
             return Ok(Waiting::Epoll(epoll, Events::with_capacity(1)));
         }
-        if shared.job.socket.busy_poll_ns.is_some() {
-            datagram::wait_at_most(socket, LOOK_MS as u64 * 1_000_000).map_err(refused)?;
-            return Ok(Waiting::InCall);
-        }
-        Ok(Waiting::Poll)
+        datagram::wait_at_most(socket, LOOK.0).map_err(refused)?;
+        Ok(Waiting::InCall)
     }
 
     /// Waits until there is something, or for [`LOOK_MS`]; how the next call is to be made.
@@ -134,7 +137,6 @@ impl Waiting {
         }
         tally.polls.one_more();
         let woken = match self {
-            Waiting::Poll => datagram::poll(socket, LOOK_MS)?,
             Waiting::Epoll(epoll, events) => {
                 epoll.wait(events, LOOK_MS)?;
                 events.count() > 0
@@ -214,11 +216,24 @@ impl Seat<'_> {
                             self.worker.failed(flow, number);
                         }
                     }
-                    errno::EAGAIN | errno::EINTR => patience = Patience::Returns,
+                    errno::EAGAIN | errno::EINTR => {
+                        self.worker.tick();
+                        patience = Patience::Returns;
+                    }
                     number => return self.fail(number),
                 },
             }
+            if self.alternates && patience == Patience::Returns && !self.is_near_its_end() {
+                patience = Patience::Waits;
+                self.tally.polls.one_more();
+            }
         }
+    }
+
+    /// Whether it has to look whether more can come.
+    fn is_near_its_end(&self) -> bool {
+        let ended = self.shared.flows_ended.load(Relaxed) >= self.shared.job.connections;
+        ended || self.worker.is_due() || self.shared.state() != State::Going
     }
 
     /// Whether nothing more will come.

@@ -39,7 +39,11 @@ Settings = Mapping[str, Level]
 
 BATCH_BYTES = 65536
 """Of one call of a batch. chosen: tried at 1 and 8 KiB, calls of 256 KiB carried less."""
-_SAME: Mapping[str, Settings] = {"threads": {"driver": "threads"}, "epoll": {"driver": "epoll"}}
+_SAME: Mapping[str, Settings] = {
+    "threads": {"driver": "threads"},
+    "epoll": {"driver": "epoll"},
+    "in turn": {"driver": "in_turn"},
+}
 _SMALL: Mapping[str, Settings] = {
     **_SAME,
     "batch": {"driver": "epoll", "interface": "batch"},

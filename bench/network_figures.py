@@ -15,7 +15,7 @@ CONNECTIONS = (1, 4, 32, 100, 1000)
 FLOWS = (1, 16, 64)
 
 SAME: Mapping[str, tuple[str, ...]] = {
-    "bulk": ("threads", "epoll"),
+    "bulk": ("threads", "epoll", "in turn"),
     "tcp-rr": ("threads", "epoll"),
     "udp-rr": ("threads", "epoll"),
     "udp-send": ("read_write",),

@@ -298,7 +298,7 @@ def ssh_place(folder: Path, number: int, rc: str = "") -> Iterator[SshPlace]:
         f"PidFile {folder}/sshd.pid\nForceCommand {shell}\nStrictModes no\nUsePAM no\n"
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
     )
-    made = not Path("/run/sshd").exists()
+    # As Debian makes it at each boot for its own server. It stays: another test process may have a server that needs it.
     Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
     server = None
     try:
@@ -344,9 +344,6 @@ def ssh_place(folder: Path, number: int, rc: str = "") -> Iterator[SshPlace]:
                 os.kill(left, 9)
         subprocess.run(["ip", "link", "delete", device], capture_output=True)
         subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)
-        if made:
-            with contextlib.suppress(OSError):
-                Path("/run/sshd").rmdir()
 
 
 @contextlib.contextmanager

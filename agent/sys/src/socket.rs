@@ -300,6 +300,9 @@ pub enum Setting {
     /// `SO_RCVLOWAT` in bytes: who waits to read is woken when so much is there. The kernel caps it by half of the
     /// receive buffer.
     ReceiveLowWater,
+    /// `TCP_QUICKACK`: 1 takes the connection for a one-way one again, whose data are acknowledged as they are read; the
+    /// kernel goes on to judge that by itself.
+    QuickAck,
 }
 
 impl Setting {
@@ -313,6 +316,7 @@ impl Setting {
             Setting::ReusePort => (libc::SOL_SOCKET, libc::SO_REUSEPORT),
             Setting::BusyPoll => (libc::SOL_SOCKET, libc::SO_BUSY_POLL),
             Setting::ReceiveLowWater => (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
+            Setting::QuickAck => (libc::IPPROTO_TCP, libc::TCP_QUICKACK),
         }
     }
 }
@@ -401,6 +405,17 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 pub fn receive(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<usize> {
     // SAFETY: the kernel writes at most the length of the scratch, which nobody reads.
     count(unsafe { libc::recv(socket.as_raw_fd(), scratch.start(), scratch.length(), 0) })
+}
+
+/// As [`receive`], `bytes` at most; a socket whose calls wait does so until all of them are there (`MSG_WAITALL`).
+///
+/// # Errors
+/// As [`receive`].
+#[inline]
+pub fn receive_all(socket: BorrowedFd<'_>, scratch: &ReceiveScratch, bytes: usize) -> io::Result<usize> {
+    let length = bytes.min(scratch.length());
+    // SAFETY: as in `receive`.
+    count(unsafe { libc::recv(socket.as_raw_fd(), scratch.start(), length, libc::MSG_WAITALL) })
 }
 
 /// Has the kernel drop bytes of a TCP stream uncopied, as many as the scratch would hold at most (`MSG_TRUNC`, tcp(7));

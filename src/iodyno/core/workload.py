@@ -45,8 +45,9 @@ _CONNECTIONS = (
     Parameter(
         "driver",
         "word",
-        "How operations are submitted: one blocking thread a connection, or pinned workers with epoll or io_uring.",
-        words=("threads", "epoll", "io_uring"),
+        "How operations are submitted: one blocking thread a connection, or pinned workers with epoll, io_uring, or"
+        " blocking calls on one connection after the other (in_turn; streams one way).",
+        words=("threads", "epoll", "in_turn", "io_uring"),
         default="threads",
     ),
     Parameter(

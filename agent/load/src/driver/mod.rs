@@ -2,6 +2,7 @@
 
 mod connect;
 mod epoll;
+mod in_turn;
 mod io_uring;
 mod supported;
 pub(crate) mod threads;
@@ -23,7 +24,7 @@ use crate::workload::open::Open;
 use crate::workload::pipeline::{PipelinedAnswer, PipelinedRequest};
 use crate::workload::request_response::{Answer, Request};
 use crate::workload::script;
-use crate::workload::stream::{Receive, Transmit};
+use crate::workload::stream::{Receive, ReceiveWhole, Transmit};
 use crate::workload::Activity;
 
 pub use supported::supports;
@@ -79,6 +80,9 @@ fn carry<L: Link>(shared: &Shared, number: usize, link: impl Fn(usize) -> L) {
         (Workload::Stream, ..) if job.writes_stream() => {
             drive(shared, number, |at| (Transmit::of(job, at), link(at)));
         }
+        (Workload::Stream, ..) if job.driver == Driver::InTurn => {
+            drive(shared, number, |at| (ReceiveWhole::of(job), link(at)));
+        }
         (Workload::Stream, ..) => drive(shared, number, |at| (Receive::ALONE, link(at))),
         (Workload::RequestResponse, Role::Send, _) if job.multiplexed => {
             let source = shared.source.bytes();
@@ -132,6 +136,7 @@ fn submit<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(us
     match shared.job.driver {
         Driver::Threads => threads::drive(shared, number, make),
         Driver::Epoll => epoll::drive(shared, number, make),
+        Driver::InTurn => in_turn::drive(shared, number, make),
         // Its links are those of its ring.
         Driver::IoUring => io_uring::drive(shared, number, |at| make(at).0),
         Driver::Rings | Driver::Reflector => {}

@@ -61,6 +61,12 @@ const ROWS: &[Row] = &[
         interfaces: &[Interface::ReadWrite, Interface::Message],
     },
     Row {
+        workloads: &[Workload::Stream],
+        transports: SOCKETS,
+        drivers: &[Driver::InTurn],
+        interfaces: &[Interface::ReadWrite],
+    },
+    Row {
         workloads: &[Workload::Stream, Workload::RequestResponse],
         transports: &[Transport::Tcp],
         drivers: &[Driver::IoUring],
@@ -258,6 +264,25 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
             return refuse("identifiers and pauses or locks", "take more connections");
         }
     }
+    if job.driver == Driver::InTurn {
+        let refuse = |key, found, advice| Err(refusal(key, found, advice));
+        if job.direction == Direction::Both {
+            let advice = "take threads or epoll: a writer that waits does not read";
+            return refuse("direction", "payload both ways by calls in turn", advice);
+        }
+        if job.message_sizes.is_some() {
+            let advice = "take one size, or threads or epoll";
+            return refuse("message_sizes", "turns that have unlike sizes at the two ends", advice);
+        }
+        if job.cork || job.discards {
+            let advice = "leave cork and discards away, or take threads or epoll";
+            return refuse("driver", "corking or discarding by calls in turn", advice);
+        }
+        if job.arrivals.is_some() || job.burst > 1 || job.plays_application() {
+            let advice = "take threads or epoll: who waits for one connection is late for the others";
+            return refuse("driver", "arrivals, bursts, pauses or locks by calls in turn", advice);
+        }
+    }
     if job.outstanding > 1 {
         let found = format!("{} requests under way on a connection", job.outstanding);
         let refuse = |more: &str, advice| Err(refusal("outstanding", &format!("{found}{more}"), advice));
@@ -308,6 +333,12 @@ mod tests {
         let refused = supports(&files).unwrap_err();
         assert_eq!((refused.place.as_str(), refused.code), ("interface", ErrorCode::Unsupported));
         assert!(refused.what.contains("sendfile") && refused.advice.contains("read_write"), "{refused}");
+        let in_turn = Job { driver: Driver::InTurn, ..job.clone() };
+        assert_eq!(supports(&in_turn), Ok(()));
+        let ways = Job { direction: Direction::Both, ..in_turn.clone() };
+        assert_eq!(supports(&ways).unwrap_err().place, "direction");
+        let asking = Job { workload: Workload::RequestResponse, ..in_turn };
+        assert_eq!(supports(&asking).unwrap_err().place, "driver");
         let both = Job { direction: Direction::Both, compute_ns: iodyno_core::units::Nanos(1), ..job };
         assert_eq!(supports(&both).unwrap_err().place, "direction");
     }

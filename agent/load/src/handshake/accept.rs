@@ -227,7 +227,7 @@ impl<'a> Door<'a> {
         if !self.address.accepts_with_options() {
             options::ask(socket.as_fd(), &self.job.socket)?;
         }
-        options::ask_last(socket.as_fd(), &self.job.socket)?;
+        options::ask_last(socket.as_fd(), self.job)?;
         self.options.add(socket.as_fd());
         self.kept[index] = Some(socket);
         self.kept_count += 1;

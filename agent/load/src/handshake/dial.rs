@@ -126,7 +126,7 @@ impl Dialler<'_> {
             .remove(socket.as_fd())
             .and_then(|()| socket::set_blocking(socket.as_fd(), blocking(self.job.driver)))
             .map_err(|error| self.refused(&error, index))?;
-        options::ask_last(socket.as_fd(), &self.job.socket)?;
+        options::ask_last(socket.as_fd(), self.job)?;
         self.options.add(socket.as_fd());
         self.up[index as usize] = Some(socket);
         self.up_count += 1;

@@ -152,9 +152,9 @@ fn time_for_all(connections: u32) -> Nanos {
     Nanos::SECOND.plus(Nanos(9_000_000_000 + u64::from(connections) * 1_000_000))
 }
 
-/// Calls that wait: for the driver that blocks, and for `io_uring`, which gives up otherwise instead of waiting itself.
+/// Calls that wait: for the drivers that block, and for `io_uring`, which gives up otherwise instead of waiting itself.
 fn blocking(driver: Driver) -> bool {
-    matches!(driver, Driver::Threads | Driver::IoUring)
+    matches!(driver, Driver::Threads | Driver::InTurn | Driver::IoUring)
 }
 
 pub(crate) fn preamble(token: [u8; 16], connection: u32) -> [u8; PREAMBLE_BYTES] {

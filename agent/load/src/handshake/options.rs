@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use iodyno_core::job::{SocketOptions, SocketOptionsObtained};
+use iodyno_core::job::{Job, SocketOptions, SocketOptionsObtained, Workload};
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_sys::errno;
@@ -56,9 +56,16 @@ pub(crate) fn ask_any(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result
     })
 }
 
-/// Asks for what would keep the handshake, whose messages are short, from being read: of a connection that has done it.
-pub(super) fn ask_last(socket: BorrowedFd<'_>, options: &SocketOptions) -> Result<(), LoadError> {
-    let Some(bytes) = options.receive_low_water_bytes else { return Ok(()) };
+/// Asks for what must wait until the connection has done its handshake, and undoes what that left.
+pub(super) fn ask_last(socket: BorrowedFd<'_>, job: &Job) -> Result<(), LoadError> {
+    // The answer to the preamble makes the kernel take the connection for a dialogue, whose acknowledgements wait for an
+    // answer to travel with. A stream has none: by Nagle's rule, its sender would hold back the end of each message until the
+    // next one arrives. Kernels and sockets that have no such word have no such rule.
+    if job.workload == Workload::Stream {
+        let _ = socket::set(socket, Setting::QuickAck, 1);
+    }
+    // A mark above the handshake's short messages would keep them from being read.
+    let Some(bytes) = job.socket.receive_low_water_bytes else { return Ok(()) };
     socket::set(socket, Setting::ReceiveLowWater, clamped(bytes)).map_err(|error| {
         LoadError::refused(&error, &format!("set it to {}", bytes.0), "socket.receive_low_water_bytes")
     })
@@ -103,5 +110,32 @@ impl ReadBack {
 
     pub(super) fn finish(self) -> SocketOptionsObtained {
         self.0.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_is_not_left_as_a_dialogue() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let mut shown = [0; 32];
+        near.write_all(&shown).unwrap();
+        far.read_exact(&mut shown).unwrap();
+        far.write_all(&[6]).unwrap();
+        // Linux 6.x takes it for a dialogue now; an older one after some more answers.
+        let of = |workload| Job { workload, ..Job::default() };
+        let before = socket::get(far.as_fd(), Setting::QuickAck).unwrap();
+        ask_last(far.as_fd(), &of(Workload::RequestResponse)).unwrap();
+        assert_eq!(socket::get(far.as_fd(), Setting::QuickAck).unwrap(), before);
+        ask_last(far.as_fd(), &of(Workload::Stream)).unwrap();
+        assert_eq!(socket::get(far.as_fd(), Setting::QuickAck).unwrap(), 1);
     }
 }

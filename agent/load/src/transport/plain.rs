@@ -23,6 +23,11 @@ impl Link for Plain<'_> {
     }
 
     #[inline]
+    fn receive_all(&self, scratch: &ReceiveScratch, bytes: usize) -> io::Result<usize> {
+        socket::receive_all(self.0, scratch, bytes)
+    }
+
+    #[inline]
     fn receive_into(&self, place: &mut [u8]) -> io::Result<usize> {
         socket::receive_into(self.0, place)
     }

@@ -58,6 +58,10 @@ pub(crate) trait Activity {
     fn in_hand(&self) -> bool {
         false
     }
+    /// Whether the last call ended a message, or there was none.
+    fn between_messages(&self) -> bool {
+        true
+    }
     /// Whether the next call of an operation is the one that an application computes before: its write, or, where it
     /// answers, that of the answer.
     fn computes_next(&self) -> bool {

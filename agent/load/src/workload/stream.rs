@@ -131,6 +131,11 @@ impl Activity for Transmit {
     }
 
     #[inline]
+    fn between_messages(&self) -> bool {
+        self.left == 0
+    }
+
+    #[inline]
     fn gives_way(&self) -> bool {
         self.left == 0 && self.call_bytes >= LARGE_BYTES
     }
@@ -217,6 +222,65 @@ impl Activity for Receive {
                 } else {
                     Step::Waiting
                 }
+            }
+            Err(error) => refused(&error),
+        }
+    }
+}
+
+/// The receiving end that takes as much as the sender's message has, and waits for it: each is one operation.
+pub(crate) struct ReceiveWhole {
+    message_bytes: u64,
+    /// Bytes of the message in hand that did not come yet.
+    left: u64,
+    /// When they were first asked for.
+    begun: u64,
+}
+
+impl ReceiveWhole {
+    pub(crate) fn of(job: &Job) -> Self {
+        ReceiveWhole { message_bytes: job.message_bytes.0, left: 0, begun: 0 }
+    }
+}
+
+impl Activity for ReceiveWhole {
+    const UNTIL_DUE: bool = false;
+
+    #[inline]
+    fn interest(&self) -> Interest {
+        Interest::Readable
+    }
+
+    fn calls_per_visit(&self, _: usize) -> u32 {
+        1
+    }
+
+    #[inline]
+    fn between_messages(&self) -> bool {
+        self.left == 0
+    }
+
+    #[inline]
+    fn gives_way(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
+        if self.left == 0 {
+            (self.left, self.begun) = (self.message_bytes, worker.now);
+        }
+        let outcome = link.receive_all(worker.scratch(), self.left as usize);
+        worker.tick();
+        match outcome {
+            Ok(0) => Step::Ended,
+            Ok(received) => {
+                worker.moved(cell, received as u64, self.begun);
+                self.left -= received as u64;
+                if self.left == 0 {
+                    worker.completed(cell, self.begun);
+                }
+                Step::On
             }
             Err(error) => refused(&error),
         }

@@ -29,6 +29,13 @@ pub fn drivers() -> Vec<Driver> {
     drivers
 }
 
+/// Those and the one that only streams one way have.
+pub fn stream_drivers() -> Vec<Driver> {
+    let mut drivers = drivers();
+    drivers.push(Driver::InTurn);
+    drivers
+}
+
 /// A job with the load on for `load_ms`.
 pub fn job(role: Role, driver: Driver, connections: u32, message: u64, load_ms: u64) -> Job {
     Job {

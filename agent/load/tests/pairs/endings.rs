@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::pair::{drivers, job, prepare, MS};
+use crate::pair::{job, prepare, stream_drivers, MS};
 use iodyno_core::job::{Driver, Role};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, Prepared};
@@ -31,7 +31,7 @@ fn now() -> Nanos {
 
 #[test]
 fn a_peer_that_stops_early_costs_every_connection_and_says_why() {
-    for driver in drivers() {
+    for driver in stream_drivers() {
         let (sender, receiver) = pair_of(driver, 5, LONG_MS, &Cancel::default());
         let (receiving, sending) = (receiver.arm(now()), sender.arm(now()));
         thread::sleep(Duration::from_millis(150));
@@ -55,7 +55,7 @@ fn a_peer_that_stops_early_costs_every_connection_and_says_why() {
 
 #[test]
 fn cancelling_ends_the_run_on_both_ends_also_before_the_start() {
-    for driver in drivers() {
+    for driver in stream_drivers() {
         for start_in in [0, 10_000] {
             let cancel = Cancel::default();
             let (sender, receiver) = pair_of(driver, 8, LONG_MS, &cancel);
@@ -73,7 +73,7 @@ fn cancelling_ends_the_run_on_both_ends_also_before_the_start() {
 
 #[test]
 fn a_prepared_job_can_be_dropped() {
-    for driver in drivers() {
+    for driver in stream_drivers() {
         let begun = Instant::now();
         drop(pair_of(driver, 8, LONG_MS, &Cancel::default()));
         assert!(begun.elapsed() < HUNG);
@@ -84,7 +84,7 @@ fn a_prepared_job_can_be_dropped() {
 fn what_does_not_come_to_rest_is_given_up_and_counted() {
     // Side by side, as all that they do is wait.
     thread::scope(|scope| {
-        for driver in drivers() {
+        for driver in stream_drivers() {
             scope.spawn(move || unread_sender_is_given_up(driver));
             scope.spawn(move || receiver_of_nothing_is_given_up(driver));
         }
@@ -101,7 +101,7 @@ fn unread_sender_is_given_up(driver: Driver) {
     let sent = sender.arm(now()).join();
     assert!(begun.elapsed() < HUNG, "{driver:?}");
     // A sender that does not block stops in time by itself; the receiver is the one that is left waiting.
-    if driver == Driver::Threads {
+    if matches!(driver, Driver::Threads | Driver::InTurn) {
         assert_eq!(sent.totals.connections_lost, 3, "{:?}", sent.totals.lost_reason);
     }
     drop(receiver);

@@ -48,8 +48,10 @@ def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> N
         "pristine": False,
         "version": 2,
     }
-    shown = iodyno(*words, "--rate", "500/s", "--arrivals", "poisson", "--remove-target", cwd=tmp_path)
+    unsized = [word for word in words if word not in ("--size", "8MiB")]
+    shown = iodyno(*unsized, "--rate", "500/s", "--arrivals", "poisson", "--remove-target", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
+    assert "--size 8MiB" in shown.stderr, "as large as it is"
     found = json.loads(shown.stdout)
     (trial,) = read_dataset(tmp_path / found["campaign"]).trials
     if trial.status == "void":  # a busy machine cannot keep the rate, and says so

@@ -44,13 +44,20 @@ pub fn open(path: &Path, opening: Opening) -> io::Result<File> {
         Sync::None | Sync::Fsync | Sync::Fdatasync => 0,
     };
     let direct = if opening.direct { libc::O_DIRECT } else { 0 };
-    OpenOptions::new()
-        .read(true)
-        .write(opening.write)
-        .create(opening.create && opening.write)
-        .truncate(false)
-        .custom_flags(sync | direct | libc::O_NOCTTY | libc::O_CLOEXEC)
-        .open(path)
+    let with = |more| {
+        OpenOptions::new()
+            .read(true)
+            .write(opening.write)
+            .create(opening.create && opening.write)
+            .truncate(false)
+            .custom_flags(sync | direct | libc::O_NOCTTY | libc::O_CLOEXEC | more)
+            .open(path)
+    };
+    // A load that reads is not to write times of access. They are the owner's to leave alone, and root's.
+    match with(libc::O_NOATIME) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => with(0),
+        opened => opened,
+    }
 }
 
 /// Flags of an open file as read back: `direct`, `dsync`, `sync`.
@@ -236,6 +243,21 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn reading_does_not_write_the_time_of_access() {
+        use std::io::Read;
+        use std::os::unix::fs::MetadataExt;
+        let path = std::env::temp_dir().join(format!("iodyno-access-time-{}", std::process::id()));
+        std::fs::write(&path, "read me").unwrap();
+        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        let times = std::fs::FileTimes::new().set_accessed(long_ago);
+        File::options().write(true).open(&path).unwrap().set_times(times).unwrap();
+        let mut text = String::new();
+        open(&path, Opening::default()).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), std::fs::metadata(&path).unwrap().atime()), ("read me", 1));
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn a_file_says_what_it_is() {

@@ -20,6 +20,10 @@ IDLE_SETTINGS: Mapping[str, Level] = {"connections": 1, "size": 1}
 """What a host with nothing to do is told."""
 
 
+_ASKED = {"message": "size", "message_sizes": "sizes", "discards": "receive"}
+"""Keys of a job that experiments know by another word, besides units and what they belong to."""
+
+
 def job_of(
     rig: Rig,
     name: str,
@@ -93,6 +97,19 @@ def job_of(
         if role != "idle" and (role != "alone" or rig.leads(host))
         else 0,
     }
+
+
+def as_asked(where: str) -> str:
+    """A place that an agent names by a key of its job, by that of the experiment.
+
+    >>> as_asked("host server: message_bytes"), as_asked("host client: socket.send_buffer_bytes"), as_asked("host client")
+    ('host server: size', 'host client: send_buffer', 'host client')
+    """
+    host, colon, key = where.rpartition(": ")
+    if not colon:
+        return where
+    key = key.removeprefix("socket.").removesuffix("_bytes").removesuffix("_ns")
+    return f"{host}: {_ASKED.get(key, key)}"
 
 
 def _alone(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from iodyno.campaign import alone, held_device, meeting, observed, server_cache, volume
-from iodyno.campaign.job import job_of, with_port
+from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.rig import Rig, together
 from iodyno.campaign.scripted import load_settings
 from iodyno.core.errors import TrialError
@@ -94,7 +94,11 @@ async def carry_out(
             rig.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,
             server_cache.prepared(rig, account, settings),
         ):
-            await _load(flows, windows)
+            try:
+                await _load(flows, windows)
+            except TrialError as error:
+                error.where = as_asked(error.where)
+                raise
     # Not below 0: a simulated host does not wait for its windows.
     account.overhead_ns = max(0, time.monotonic_ns() - began_ns - windows.load_ns)
 

@@ -13,6 +13,7 @@ import click
 from iodyno.cli import right_now
 from iodyno.cli.host_argument import access_of
 from iodyno.cli.right_now import level
+from iodyno.core import quantity
 from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 from iodyno.core.workload import DISK
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
@@ -21,6 +22,11 @@ from iodyno.hosts.target import TargetKeeper
 from iodyno.session.locate import find_agent
 
 _CLASSES = ("read", "write")
+_PAGE_BYTES = 4096
+_STAMP = b"iodyno working set "
+"""How that page begins (`agent/storage/src/targets/stamp.rs`)."""
+_LAID_OUT_BYTES = 2**30
+"""Of a file that is not there, without --size. Chosen: more than caches of devices hold, and laid out within seconds."""
 
 
 @click.command(name="disk")
@@ -90,16 +96,17 @@ def command(
 ) -> None:
     """Measure reads and writes of a file or a device right now, without a file.
 
-    A file that is not there is laid out first, with --size bytes of known content, and used again the next time. One
-    that iodyno did not make is read as it is and never written, and a device that holds anything is refused, without
-    --destroy PATH. With --rate, operations are due at their own times whether or not others are complete (an open loop),
-    and the response time counts from when an operation was due. Prints rate, times and cost with their 95 % intervals.
+    A file that is not there is laid out first, with --size bytes of known content (1 GiB without it), and used again the
+    next time, as large as it is without --size. One that iodyno did not make is read as it is and never written, and a
+    device that holds anything is refused, without --destroy PATH. With --rate, operations are due at their own times
+    whether or not others are complete (an open loop), and the response time counts from when an operation was due. Prints
+    rate, times and cost with their 95 % intervals.
 
     \b
     Examples:
       iodyno disk --target work.dat --size 1GiB
       iodyno disk --target work.dat --size 1GiB --read 70% --depth 16 --interface io_uring --direct --seconds 5
-      iodyno disk --target work.dat --size 1GiB --rate 4000/s --arrivals poisson --json
+      iodyno disk --target work.dat --rate 4000/s --arrivals poisson --json
       iodyno disk --target /dev/loop3 --destroy /dev/loop3 --read 0% --block 1MiB --pattern sequential --direct
       iodyno disk --target '{host}.dat' --size 64MiB --clients 4
       iodyno disk --target work.dat --remove-target
@@ -119,7 +126,9 @@ def command(
         _remove(str(written["target"]), to, hosts=_names_of(clients), as_json=as_json)
         return
     if kind_of(str(written["target"])) == "file" and "working_set" not in written:
-        raise click.UsageError("--size is missing, needed: how much of the file is used, such as --size 1GiB")
+        paths = paths_of(str(written["target"]), _names_of(clients)[0])
+        written["working_set"] = quantity.show("size", _bytes_of(paths if to is None else ()))
+        click.echo(f"iodyno: note: --size {written['working_set']}", err=True)
     if int(DISK.parameter("depth").parse(written["depth"])) > 1 and "interface" not in written:  # type: ignore[union-attr]
         written["interface"] = "io_uring"
     keys = experiment_of(
@@ -193,6 +202,21 @@ def _absolute(target: str) -> str:
         path if path == NULL_TARGET or is_device(path) else str(Path(path).absolute())
         for path in paths_of(target, HOST_MARK)
     )
+
+
+def _bytes_of(paths: Sequence[str]) -> int:
+    """What files of this machine have for a load; of files that are not there, what is laid out."""
+    there = [_content_bytes(Path(path)) for path in paths if Path(path).is_file()]
+    return max(min(there), _PAGE_BYTES) if there else _LAID_OUT_BYTES
+
+
+def _content_bytes(path: Path) -> int:
+    """Whole pages of a file, without the one in which a file that was laid out says so behind its content."""
+    pages = path.stat().st_size // _PAGE_BYTES
+    with path.open("rb") as file:
+        file.seek(max(pages - 1, 0) * _PAGE_BYTES)
+        stamped = file.read(len(_STAMP)) == _STAMP
+    return (pages - stamped) * _PAGE_BYTES
 
 
 def _names_of(clients: int) -> list[str]:

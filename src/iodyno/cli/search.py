@@ -110,7 +110,8 @@ def experiment_of(
             **settings,
         },
         "search": dict(search),
-        "windows": right_now.windows(seconds, warm_up="200ms"),
+        # A trial counts as a whole, and to read the sensors meanwhile keeps requests waiting.
+        "windows": right_now.windows(seconds, warm_up="200ms") | {"interval": f"{round(seconds * 1000)}ms"},
         "limits": right_now.limits(seconds),
         "outcomes": outcomes,
         "profile": profile,

@@ -41,6 +41,17 @@ def cost_ratio(trial: Trial, name: str) -> Measured:
     return total_ratio(parts, note=f"of one CPU: {', '.join(counted)}")
 
 
+def reading_ratio(host: HostData) -> float:
+    """Share of the measured time in which the sensors of a host were being read."""
+    taken = sum(
+        by_index[record.index].cost_ns
+        for record in host.measured
+        for by_index in host.readings.values()
+        if record.index in by_index
+    )
+    return taken / host.measured_ns if host.measured_ns else 0.0
+
+
 def looked_ns(span_ns: int, readings: Sequence[Reading]) -> int:
     """Time that the readings of a record are of: its own, in nanoseconds, but where the load ended by itself and was looked at
     later. What the load counted itself costs nothing, and is of the record's time.

@@ -32,6 +32,8 @@ the kernel's switches, and system time for /proc/stat (measured in a guest: 4 us
 STEAL_LEAST = 0.002
 STEAL_VOID = 0.01
 """From here on the cost is not the host's own (chosen: as much as two careful trials of one point differ)."""
+READING_LEAST = 0.005
+"""Share of the time for which the sensors may be read before it is said (chosen: half of what lies beyond a 99th percentile)."""
 OBSERVER_LEAST = 0.02
 """Share of one CPU that the instrument may take before it is said (chosen: what separates trials anyway)."""
 SPLIT_ERROR_POINTS = 0.01
@@ -62,6 +64,7 @@ def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting
             *_sampled_split(host, trial, accounting),
             *_steal(host, trial),
             *_observer(host, trial),
+            *_readings(host, trial),
             *_generator(host, trial),
         ]
     return found
@@ -305,6 +308,17 @@ def _observer(host: HostData, trial: Trial) -> Iterator[Doubt]:
     if taken.value is not None and taken.value > OBSERVER_LEAST:
         text = f"{host.name}: the instrument took {taken.value:.1%} {taken.note}; it is in the cost"
         yield Doubt(WarningCode.OBSERVER_COST, text, trial.name)
+
+
+def _readings(host: HostData, trial: Trial) -> Iterator[Doubt]:
+    """Operations wait while the sensors are read: what lies beyond a high percentile may be those that did."""
+    share = observer.reading_ratio(host)
+    if share > READING_LEAST:
+        text = (
+            f"{host.name}: sensors were read for {share:.1%} of the time, and operations waited for that: percentiles "
+            f"beyond the {100 * (1 - share):.3g}th are of the instrument, too; try longer intervals, or fewer sensors"
+        )
+        yield Doubt(WarningCode.READINGS_IN_TIMES, text, trial.name)
 
 
 def _generator(host: HostData, trial: Trial) -> Iterator[Doubt]:

@@ -53,6 +53,7 @@ class WarningCode(StrEnum):
     SPIN_IN_COST = "spin_in_cost"
     GENERATOR_LIMITED = "generator_limited"
     OBSERVER_COST = "observer_cost"
+    READINGS_IN_TIMES = "readings_in_times"
     MISSING_TRIALS = "missing_trials"
     SKIPPED = "skipped"
     RECEIVE_ON_SENDER = "receive_on_sender"

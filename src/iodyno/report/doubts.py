@@ -47,6 +47,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.SPIN_IN_COST: "Looking at the clock is in the cost",
     WarningCode.GENERATOR_LIMITED: "The generator may be the limit",
     WarningCode.OBSERVER_COST: "The instrument cost too much",
+    WarningCode.READINGS_IN_TIMES: "Readings of the sensors are in the times",
     WarningCode.MISSING_TRIALS: "Trials missing",
     WarningCode.SKIPPED: "Points that this machine cannot have were skipped",
     WarningCode.RECEIVE_ON_SENDER: "Receiving ran on the sender",

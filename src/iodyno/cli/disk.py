@@ -20,11 +20,9 @@ from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.hosts.access import Access
 from iodyno.hosts.target import TargetKeeper
 from iodyno.session.locate import find_agent
+from iodyno.targets.stamp import content_bytes
 
 _CLASSES = ("read", "write")
-_PAGE_BYTES = 4096
-_STAMP = b"iodyno working set "
-"""How that page begins (`agent/storage/src/targets/stamp.rs`)."""
 _LAID_OUT_BYTES = 2**30
 """Of a file that is not there, without --size. Chosen: more than caches of devices hold, and laid out within seconds."""
 
@@ -206,17 +204,8 @@ def _absolute(target: str) -> str:
 
 def _bytes_of(paths: Sequence[str]) -> int:
     """What files of this machine have for a load; of files that are not there, what is laid out."""
-    there = [_content_bytes(Path(path)) for path in paths if Path(path).is_file()]
-    return max(min(there), _PAGE_BYTES) if there else _LAID_OUT_BYTES
-
-
-def _content_bytes(path: Path) -> int:
-    """Whole pages of a file, without the one in which a file that was laid out says so behind its content."""
-    pages = path.stat().st_size // _PAGE_BYTES
-    with path.open("rb") as file:
-        file.seek(max(pages - 1, 0) * _PAGE_BYTES)
-        stamped = file.read(len(_STAMP)) == _STAMP
-    return (pages - stamped) * _PAGE_BYTES
+    found = [content_bytes(Path(path)) for path in paths]
+    return min((size for size in found if size is not None), default=_LAID_OUT_BYTES)
 
 
 def _names_of(clients: int) -> list[str]:

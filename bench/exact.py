@@ -14,6 +14,7 @@ from typing import Any
 
 from bench.ratio import paired
 from bench.rig import Trial, open_rig, trial
+from bench.tracer import bpftrace
 from iodyno.session.locate import find_agent
 
 _SENDS = 100_000
@@ -26,11 +27,6 @@ _BPFTRACE = (
     "tracepoint:irq:softirq_entry { @begin[cpu] = nsecs; @vector[cpu] = args->vec; } "
     "tracepoint:irq:softirq_exit /@begin[cpu]/ { @ns[cpu, args->vec] = sum(nsecs - @begin[cpu]); }"
 )
-_MOUNTED = (
-    "for tree in debug:debugfs tracing:tracefs; do mount -t ${tree#*:} none /sys/kernel/${tree%:*} 2>/dev/null; "
-    'done; exec bpftrace "$@"'
-)
-"""In a mount namespace of its own: bpftrace wants the kernel's tracing tree mounted."""
 
 
 async def pair(pairs: int) -> list[dict[str, object]]:
@@ -92,14 +88,8 @@ def _added_by_bpftrace() -> float:
     """CPU time of a send over loopback while bpftrace observes, less the mean of before and after."""
     with _loopback_sender() as send_ns:
         before = send_ns()
-        command = ["unshare", "--mount", "sh", "-c", _MOUNTED, "sh", "-e", _BPFTRACE]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as observer:
-            assert observer.stdout is not None
-            observer.stdout.readline()  # "Attaching ...": it compiles first
-            time.sleep(1.0)
+        with bpftrace(_BPFTRACE):
             during = send_ns()
-            observer.terminate()
-            observer.communicate(timeout=20)
         return during - (before + send_ns()) / 2
 
 

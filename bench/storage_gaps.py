@@ -1,16 +1,19 @@
-"""Times between operations at a rate that is held, as the kernel's block layer saw them: an account beside the agent's own."""
+"""Times between operations at a rate that is held, as the kernel saw them: an account beside the agent's own."""
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
 import subprocess
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
 from bench.storage import on_a_disk
-from bench.storage_agent import by_agent, by_fio
+from bench.storage_agent import Done, by_agent, by_fio
+from bench.tracer import bpftrace
 from iodyno.session.locate import program_path
 
 Rows = list[dict[str, object]]
@@ -25,21 +28,27 @@ operation begins none sooner than the last one has ended, so that its gaps are n
 """
 
 
+_READS = "tracepoint:syscalls:sys_enter_pread64 /args->count == 4096/ { @began[pid, nsecs] = 1; }"
+_READ = re.compile(r"@began\[(\d+), (\d+)\]")
+
+
 async def run(pairs: int) -> Rows:
-    """Gaps between direct reads at an asked rate, by `trace block`: coefficient of variation (Poisson: 1), and how far
-    their distribution is from the asked one (Kolmogorov and Smirnov), beside fio's.
+    """Gaps between reads at an asked rate, beside fio's: coefficient of variation (Poisson: 1), and how far their
+    distribution is from the asked one (Kolmogorov and Smirnov). From the page cache, where a read takes 2 us, by bpftrace
+    at the system call; from the disk, by `trace block`.
     """
     rows: Rows = []
     with on_a_disk() as path:
-        for rate in RATES:
-            for law in ("constant", "poisson"):
-                for who in ("agent", "fio"):
-                    rows += [_row(path, rate, law, who, number) for number in range(pairs)]
+        for place, begins in (("page cache", _calls), ("disk", _requests)):
+            for rate in RATES:
+                for law in ("constant", "poisson"):
+                    for who in ("agent", "fio"):
+                        gaps = [_gaps(begins(path, rate, law, who, number)) for number in range(pairs)]
+                        rows += [{"from": place, **_row(each, rate, law, who)} for each in gaps]
     return rows
 
 
-def _row(path: Path, rate: int, law: str, who: str, number: int) -> dict[str, object]:
-    gaps_us = _gaps(path, rate, law, who, number)
+def _row(gaps_us: list[float], rate: int, law: str, who: str) -> dict[str, object]:
     mean = statistics.fmean(gaps_us)
     return {
         "asked_per_s": rate,
@@ -53,8 +62,26 @@ def _row(path: Path, rate: int, law: str, who: str, number: int) -> dict[str, ob
     }
 
 
-def _gaps(path: Path, rate: int, law: str, who: str, number: int) -> list[float]:
-    """Microseconds between the begins of the load's operations. Raises RuntimeError where nothing was traced."""
+def _gaps(begins_us: list[float]) -> list[float]:
+    """Times between operations. What begins and ends the load is no part of the rate."""
+    first, last = min(begins_us), max(begins_us)
+    return [
+        after - before for before, after in pairwise(sorted(begins_us)) if first + 5e5 <= before <= last - 2e5
+    ]
+
+
+def _calls(path: Path, rate: int, law: str, who: str, number: int) -> list[float]:
+    """When reads from the page cache were called for, in microseconds."""
+    with bpftrace(_READS) as said:
+        done = _load(
+            path, rate, law, who, number, {"interface": "pread"}, {"ioengine": "psync", "invalidate": 0}
+        )
+    found = [match for line in said if (match := _READ.match(line))]
+    return _enough([int(match[2]) / 1e3 for match in found if int(match[1]) == done.pid], rate)
+
+
+def _requests(path: Path, rate: int, law: str, who: str, number: int) -> list[float]:
+    """When the block layer was asked for direct reads, in microseconds."""
     tracer = subprocess.Popen(
         [str(program_path()), "trace-block", "--seconds", str(_LONGEST_S)],
         # An agent ends when its input does.
@@ -65,39 +92,39 @@ def _gaps(path: Path, rate: int, law: str, who: str, number: int) -> list[float]
     )
     try:
         time.sleep(0.5)
-        if who == "agent":
-            disk = {
-                "targets": [{"path": str(path), "kind": "file"}],
-                "pattern": "random",
-                "block_bytes": 4096,
-                "interface": "io_uring",
-                "depth": _DEPTH,
-            }
-            arrivals = {"law": {"law": law}, "operations": rate, "period_ns": 10**9, "seed": number + 1}
-            done = by_agent({**disk, "direct": True}, _SECONDS, arrivals)
-        else:
-            process = "linear" if law == "constant" else "poisson"
-            options = {
-                "filename": path,
-                "ioengine": "io_uring",
-                "iodepth": _DEPTH,
-                "rw": "randread",
-                "bs": "4k",
-                "direct": 1,
-            }
-            done = by_fio(
-                {**options, "rate_iops": rate, "rate_process": process, "randseed": number + 1}, _SECONDS
-            )
+        ours = {"interface": "io_uring", "depth": _DEPTH, "direct": True}
+        theirs = {"ioengine": "io_uring", "iodepth": _DEPTH, "direct": 1}
+        done = _load(path, rate, law, who, number, ours, theirs)
         text = tracer.stdout.read() if tracer.stdout else ""
     finally:
         tracer.kill()
         tracer.wait()
-    begins = sorted(_begins(text, done.pid))
-    if len(begins) < rate:
-        raise RuntimeError(f"{len(begins)} operations were traced; run it as root, on a disk")
-    # What begins and ends is no part of the rate.
-    middle = [begin for begin in begins if begins[0] + 5e5 <= begin <= begins[-1] - 2e5]
-    return [after - before for before, after in pairwise(middle)]
+    return _enough(_begins(text, done.pid), rate)
+
+
+def _load(
+    path: Path,
+    rate: int,
+    law: str,
+    who: str,
+    number: int,
+    ours: Mapping[str, object],
+    theirs: Mapping[str, object],
+) -> Done:
+    if who == "agent":
+        disk = {"targets": [{"path": str(path), "kind": "file"}], "pattern": "random", "block_bytes": 4096}
+        arrivals = {"law": {"law": law}, "operations": rate, "period_ns": 10**9, "seed": number + 1}
+        return by_agent({**disk, **ours}, _SECONDS, arrivals)
+    process = "linear" if law == "constant" else "poisson"
+    held = {"rate_iops": rate, "rate_process": process, "randseed": number + 1}
+    return by_fio({"filename": path, "rw": "randread", "bs": "4k", **theirs, **held}, _SECONDS)
+
+
+def _enough(begins_us: list[float], rate: int) -> list[float]:
+    """Raises RuntimeError where hardly anything was traced."""
+    if len(begins_us) < rate:
+        raise RuntimeError(f"{len(begins_us)} operations were traced; run it as root, on a disk")
+    return begins_us
 
 
 def _begins(text: str, pid: int) -> list[float]:

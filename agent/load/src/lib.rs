@@ -33,6 +33,7 @@ pub use error::LoadError;
 pub use handshake::{connect, listen, Listener};
 pub use prepared::{Finished, Prepared, Running};
 pub use quota::{remove_leftovers, Quota};
+pub use worker::alarm::Alarm;
 pub use worker::counters::{Meter, Totals};
 pub use worker::open_loop::{OpenLoop, OpenTimes, OpenTotals};
 pub use worker::rare::RareTotals;

@@ -407,6 +407,21 @@ pub fn receive(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<u
     count(unsafe { libc::recv(socket.as_raw_fd(), scratch.start(), scratch.length(), 0) })
 }
 
+/// Whether the stream has ended and all of it was received; takes nothing and does not wait.
+///
+/// # Errors
+/// What the connection failed of, such as `ECONNRESET`, which nobody else is told then.
+pub fn has_ended(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut byte = 0_u8;
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: the kernel writes one byte at most.
+    match count(unsafe { libc::recv(socket.as_raw_fd(), (&raw mut byte).cast(), 1, flags) }) {
+        Ok(count) => Ok(count == 0),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// As [`receive`], `bytes` at most; a socket whose calls wait does so until all of them are there (`MSG_WAITALL`).
 ///
 /// # Errors

@@ -54,7 +54,12 @@ pub enum Completion {
         /// Whether it copied them after all.
         copied: bool,
     },
+    /// The time of [`StreamRing::look_after`] has passed.
+    Look,
 }
+
+/// Of the request of [`StreamRing::look_after`].
+const LOOK: u64 = u64::MAX;
 
 /// The buffers that receives take, as the kernel sees them: all of them are the same memory.
 struct Provided {
@@ -99,6 +104,12 @@ pub struct StreamRing {
     provided: ManuallyDrop<Option<Provided>>,
     source: ManuallyDrop<SendSource>,
     scratch: ManuallyDrop<ReceiveScratch>,
+    /// The kernel reads it when the request is handed over.
+    look: Timespec,
+}
+
+fn timespec(span: Nanos) -> Timespec {
+    Timespec::new().sec(span.0 / 1_000_000_000).nsec((span.0 % 1_000_000_000) as u32)
 }
 
 /// Whether this host lets the agent use `io_uring`.
@@ -168,13 +179,17 @@ impl StreamRing {
             provided: ManuallyDrop::new(provided),
             source: ManuallyDrop::new(source),
             scratch: ManuallyDrop::new(scratch),
+            look: Timespec::new(),
         })
     }
 
     fn submit(&mut self, entry: Entry, place: usize, kind: Kind) -> io::Result<()> {
-        let entry = entry.user_data((place as u64) << 2 | kind as u64);
+        self.push(&entry.user_data((place as u64) << 2 | kind as u64))
+    }
+
+    fn push(&mut self, entry: &Entry) -> io::Result<()> {
         // SAFETY: every entry that gets here names memory of this ring only, which outlives the request.
-        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.ring.submit()?;
         }
         Ok(())
@@ -231,6 +246,16 @@ impl StreamRing {
         self.submit(entry, place, Kind::Receive)
     }
 
+    /// Asks for [`Completion::Look`] after so long: an end of a wait that costs the waits before it nothing.
+    ///
+    /// # Errors
+    /// As [`StreamRing::send`].
+    pub fn look_after(&mut self, span: Nanos) -> io::Result<()> {
+        self.look = timespec(span);
+        let entry = opcode::Timeout::new(&raw const self.look).build().user_data(LOOK);
+        self.push(&entry)
+    }
+
     /// Hands over what was asked for, and waits until something is complete or `timeout` has passed.
     ///
     /// # Errors
@@ -240,7 +265,7 @@ impl StreamRing {
         let outcome = match timeout {
             None => self.ring.submit_and_wait(1),
             Some(span) => {
-                let time = Timespec::new().sec(span.0 / 1_000_000_000).nsec((span.0 % 1_000_000_000) as u32);
+                let time = timespec(span);
                 self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time))
             }
         };
@@ -258,6 +283,9 @@ impl StreamRing {
     pub fn take(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
         let (flags, result) = (entry.flags(), entry.result());
+        if entry.user_data() == LOOK {
+            return Some(Completion::Look);
+        }
         if cqueue::notif(flags) {
             return Some(Completion::Released { copied: result as u32 & USAGE_COPIED != 0 });
         }

@@ -1,6 +1,6 @@
 //! A thread that makes load: from being parked over the start to its end.
 
-mod alarm;
+pub(crate) mod alarm;
 pub(crate) mod arrivals;
 pub(crate) mod counters;
 pub(crate) mod open_loop;
@@ -63,7 +63,7 @@ impl<'a> Worker<'a> {
             batches: shared.counters.batches(number),
             scratch: shared.scratch(number),
             clock: OperationClock::new(),
-            alarm: Alarm::new(shared.may_spin()),
+            alarm: if shared.may_spin() { Alarm::alone() } else { Alarm::none() },
             now: 0,
             moved_something: false,
         };

@@ -204,13 +204,13 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
     let mut broken = false;
     loop {
         let stopping = worker.is_due() || never || broken;
-        let mut wake = None;
+        let mut later = false;
         while !stopping && matches!(pending, Pending::Nothing) {
             let Some(slot) = free.last().copied() else { break };
             let mut operation = match worker.turn(free_since) {
                 Turn::Now(operation) => operation,
-                Turn::At(instant) => {
-                    wake = Some(instant);
+                Turn::Later => {
+                    later = true;
                     break;
                 }
                 Turn::Never => {
@@ -281,10 +281,8 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
                         return;
                     }
                 }
-                Pending::Nothing => match wake {
-                    Some(instant) => worker.pause(instant),
-                    None => worker.tick(),
-                },
+                Pending::Nothing if later => worker.await_arrival(),
+                Pending::Nothing => worker.tick(),
             }
             if queue.under_way() == 0 {
                 worker.began();
@@ -292,12 +290,13 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
             }
         }
         let least = if stopping { 1 } else { batch.min(queue.under_way()) };
-        let timeout = match wake {
+        let (asked, sleep) = (worker.now, worker.sleep_ns().min(LOOK.0));
+        let timeout = match later {
             _ if stopping => Some(LOOK),
-            Some(instant) => Some(Nanos(instant.saturating_sub(worker.now)).min(LOOK)),
-            None => None,
+            true => Some(Nanos(sleep)),
+            false => None,
         };
-        if let Err(error) = queue.wait(if wake.is_some() { 1 } else { least }, timeout) {
+        if let Err(error) = queue.wait(if later { 1 } else { least }, timeout) {
             match queue.refused() {
                 Some(slot) => done.push(Complete { slot, outcome: Err(error) }),
                 None => {
@@ -309,6 +308,9 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
         }
         worker.tick();
         queue.take(|complete| done.push(complete));
+        if later && done.is_empty() {
+            worker.woke(asked, sleep);
+        }
         if free.is_empty() && !done.is_empty() {
             free_since = worker.now;
         }

@@ -153,8 +153,8 @@ pub(crate) fn drive(worker: &mut Worker<'_>, calls: &mut impl Calls) {
     while !worker.is_due() {
         let mut operation = match worker.turn(free_since) {
             Turn::Now(operation) => operation,
-            Turn::At(instant) => {
-                worker.pause(instant);
+            Turn::Later => {
+                worker.await_arrival();
                 continue;
             }
             Turn::Never => return,

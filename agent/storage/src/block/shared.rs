@@ -127,6 +127,11 @@ impl Shared {
         }
     }
 
+    /// Whether a worker may look at the clock for a moment before an operation is due: each has a CPU, and no quota to use up.
+    pub(crate) fn may_spin(&self) -> bool {
+        self.marks.len() <= self.cpus.len() && self.job.cpu_quota_percent.is_none()
+    }
+
     /// Says when the load begins; workers must be unparked afterwards.
     pub(crate) fn arm(&self, start: Nanos) {
         let due = start.plus(self.job.windows.load_ns());

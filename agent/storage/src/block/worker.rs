@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use iodyno_core::block_pattern::{BlockStream, Place};
 use iodyno_core::disk::{Pattern, Replay, ReplayedKind};
 use iodyno_core::units::Nanos;
-use iodyno_load::{OpenLoop, OpenTimes};
+use iodyno_load::{Alarm, OpenLoop, OpenTimes};
 use iodyno_sys::clock::TimersAhead;
 use iodyno_sys::operation_clock::OperationClock;
 use iodyno_sys::{clock, process, realtime};
@@ -35,10 +35,20 @@ pub(crate) struct Operation {
 pub(crate) enum Turn {
     /// This, now.
     Now(Operation),
-    /// Nothing before this instant.
-    At(u64),
+    /// Nothing before the arrival that was claimed ([`Worker::await_arrival`]).
+    Later,
     /// Nothing any more.
     Never,
+}
+
+/// An arrival that nobody else will begin.
+#[derive(Clone, Copy)]
+struct Claim {
+    /// Of arrivals before it.
+    number: u64,
+    due: u64,
+    /// When to be awake for it.
+    wake: u64,
 }
 
 /// A worker while the load is on.
@@ -54,8 +64,11 @@ pub(crate) struct Worker<'a> {
     open: Option<(&'a OpenLoop, &'a OpenTimes)>,
     /// Set to the arrival after the one that is waited for.
     ahead: Option<TimersAhead>,
-    /// The arrival that was claimed last: its number and instant.
-    claimed: Option<(u64, u64)>,
+    /// The arrival that was claimed last.
+    claimed: Option<Claim>,
+    /// The instant of the arrival after it, and when to be awake for it.
+    following: (u64, u64),
+    alarm: Alarm,
     append: bool,
     sync_every: u32,
     since_sync: u32,
@@ -92,6 +105,8 @@ impl<'a> Worker<'a> {
             // Without it the load is the same, and dearer.
             ahead: shared.open.as_ref().and_then(|_| TimersAhead::new().ok()),
             claimed: None,
+            following: (0, 0),
+            alarm: if shared.may_spin() { Alarm::beside_others() } else { Alarm::none() },
             append: disk.pattern == Pattern::Append && disk.replay.is_none(),
             sync_every: if calls_sync(disk) { disk.sync_every } else { u32::MAX },
             since_sync: 0,
@@ -151,23 +166,29 @@ impl<'a> Worker<'a> {
     #[inline]
     pub(crate) fn turn(&mut self, free_since: u64) -> Turn {
         let Some((open, times)) = self.open else { return self.draw(None, 0) };
-        let (number, due) = match self.claimed {
+        let claim = match self.claimed {
             Some(claimed) => claimed,
             None => {
-                let claimed = open.claim_numbered(self.number);
-                self.claimed = Some(claimed);
-                if let (true, Some(ahead)) = (claimed.1 > self.now, &mut self.ahead) {
-                    ahead.set(open.following(self.number));
+                let (number, due) = open.claim_numbered(self.number);
+                // A sleep that ends when the timer ahead does is the cheaper one.
+                let wake =
+                    if due == self.following.0 { self.following.1 } else { self.wake_for(due, self.now) };
+                let next = open.following(self.number).0;
+                self.following = (next, self.wake_for(next, due));
+                if let (true, true, Some(ahead)) = (wake > self.now, self.following.1 > due, &mut self.ahead)
+                {
+                    ahead.set(Nanos(self.following.1));
                 }
-                claimed
+                *self.claimed.insert(Claim { number, due, wake })
             }
         };
+        let Claim { number, due, .. } = claim;
         if self.replay.is_some_and(|replay| number >= replay.kinds.len() as u64) {
             // Past the end of a trace nothing is due any more.
             return self.draw(Some(number), due);
         }
         if due > self.now {
-            return Turn::At(due);
+            return Turn::Later;
         }
         let in_time = due.max(free_since);
         if in_time > due {
@@ -218,6 +239,48 @@ impl<'a> Worker<'a> {
             let place = Place { write: true, ..self.stream.next() };
             units.begin_write(&place, bytes).then_some(place)
         })
+    }
+
+    /// When to be awake for an arrival, of a worker that has nothing to do from `since` on; `since`: it does not sleep before.
+    #[inline]
+    fn wake_for(&self, due: u64, since: u64) -> u64 {
+        since + self.alarm.sleep_ns(due.saturating_sub(since))
+    }
+
+    /// How long to sleep until the arrival that was claimed; 0: not at all.
+    #[inline]
+    pub(crate) fn sleep_ns(&self) -> u64 {
+        self.claimed.map_or(0, |claim| claim.wake.saturating_sub(self.now))
+    }
+
+    /// Waits for the arrival that was claimed, or until shortly after the job was stopped.
+    pub(crate) fn await_arrival(&mut self) {
+        let Some(Claim { due, wake, .. }) = self.claimed else { return };
+        while self.now < due && !self.is_due() {
+            let asked = self.now;
+            let sleep = wake.saturating_sub(asked).min(LOOK.0);
+            if sleep > 0 {
+                // An absolute sleep fails for a malformed time only, which this is not.
+                let _ = clock::sleep_until(Nanos(asked + sleep));
+            } else {
+                std::hint::spin_loop();
+            }
+            self.tick();
+            self.woke(asked, sleep);
+        }
+    }
+
+    /// Nothing happened since `asked` but a sleep of so long, or a look if it was 0; it is `now`.
+    #[inline]
+    pub(crate) fn woke(&mut self, asked: u64, sleep: u64) {
+        let passed = self.now.saturating_sub(asked);
+        if sleep > 0 {
+            if passed >= sleep {
+                self.alarm.woke(passed - sleep);
+            }
+        } else if let Some((open, _)) = self.open {
+            open.spun(self.number, passed);
+        }
     }
 
     /// Sleeps until `until`, or until shortly after the job was stopped.

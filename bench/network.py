@@ -42,7 +42,7 @@ BATCH_BYTES = 65536
 _SAME: Mapping[str, Settings] = {
     "threads": {"driver": "threads"},
     "epoll": {"driver": "epoll"},
-    "in turn": {"driver": "in_turn"},
+    "round robin": {"driver": "round_robin"},
 }
 _SMALL: Mapping[str, Settings] = {
     **_SAME,

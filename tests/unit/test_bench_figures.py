@@ -22,7 +22,7 @@ def cell(name: str, ours: dict[str, list[float]], peers: dict[str, list[float]],
 def test_the_best_peer_of_the_cell_is_what_ours_are_held_against() -> None:
     ours = {"threads": [10.0, 10.0, 10.0], "splice": [30.0, 28.0, 32.0]}
     found = cell("bulk-1024x4", ours, {"iperf3": [5.0, 5.0, 5.0], "nuttcp": [20.0, 20.0, 20.0]}, cost=0.5)
-    same, cost, best = figures({found.name: found})
+    same, cost, _, best = figures({found.name: found})
     assert (same["ours"], same["peer"], same["ratio"], same["verdict"]) == (
         "threads",
         "nuttcp",
@@ -31,6 +31,17 @@ def test_the_best_peer_of_the_cell_is_what_ours_are_held_against() -> None:
     )
     assert (cost["ratio"], cost["bar"], cost["verdict"]) == (0.5, "<= 1", "met")
     assert (best["ratio"], best["least"], best["greatest"], best["verdict"]) == (1.5, 1.4, 1.6, "met")
+
+
+def test_the_cost_of_who_moves_most_and_of_who_needs_least_are_two_figures() -> None:
+    def series(rate: float, cost: float) -> dict[str, list[float]]:
+        return {"rate": [rate, rate], "cost": [cost, cost]}
+
+    ours = {"epoll": series(30.0, 0.6), "round robin": series(20.0, 0.4)}
+    peers = {"iperf3": series(25.0, 0.8), "nuttcp": series(15.0, 0.5)}
+    _, most, least, _ = figures({"bulk-65536x32": Cell("bulk-65536x32", ours, peers)})
+    assert (most["ours"], most["peer"], most["ratio"]) == ("epoll", "iperf3", 0.75)
+    assert (least["ours"], least["peer"], least["ratio"]) == ("round robin", "nuttcp", 0.8)
 
 
 @pytest.mark.parametrize("size", SIZES)

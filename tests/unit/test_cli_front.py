@@ -199,7 +199,7 @@ def test_completion_finds_commands_and_options() -> None:
         (["--connections", "0"], "--connections: found '0', allowed: 1 to 1000000"),
         (["--connections", "1000000001"], "allowed: 1 to 1000000"),
         (["--size", "64Kib"], "--size: found '64Kib': unknown unit 'Kib', allowed units: "),
-        (["--driver", "thread"], "--driver: found 'thread', allowed: threads, epoll, in_turn, io_uring"),
+        (["--driver", "thread"], "--driver: found 'thread', allowed: threads, epoll, round_robin, io_uring"),
         (["--window", "64k", "--send-buffer", "32k"], "allowed: --window alone, or the two buffers"),
         (["--seconds", "0"], "--seconds: found 0.0, allowed: a number from 0.1"),
         (["--repeat", "0"], "--repeat: found 0, allowed: a whole number from 1 to 1000"),

@@ -15,7 +15,7 @@ pub enum Driver {
     /// One pinned worker a CPU, many connections each, `epoll` and non-blocking calls.
     Epoll,
     /// One pinned worker a CPU, many connections each, blocking calls: a message of one, then one of the next.
-    InTurn,
+    RoundRobin,
     /// One pinned worker a CPU, many connections each; operations are submitted to and completed by `io_uring`.
     IoUring,
     /// One pinned worker a CPU on a ring that it shares with the kernel: packet sockets and `AF_XDP`.

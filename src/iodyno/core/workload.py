@@ -46,8 +46,8 @@ _CONNECTIONS = (
         "driver",
         "word",
         "How operations are submitted: one blocking thread a connection, or pinned workers with epoll, io_uring, or"
-        " blocking calls on one connection after the other (in_turn; streams one way).",
-        words=("threads", "epoll", "in_turn", "io_uring"),
+        " blocking calls on one connection after the other (round_robin; streams one way).",
+        words=("threads", "epoll", "round_robin", "io_uring"),
         default="threads",
     ),
     Parameter(

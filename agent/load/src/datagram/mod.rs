@@ -44,7 +44,7 @@ pub(crate) fn supports(job: &Job) -> Result<(), LoadError> {
         Driver::IoUring => datagram_ring::available().map_err(|why| {
             LoadError::new(ErrorCode::Unsupported, why, "driver", "take epoll or threads on this host")
         })?,
-        Driver::InTurn => {
+        Driver::RoundRobin => {
             let what = "datagrams that may never come are not waited for one flow after the other".to_owned();
             return Err(LoadError::new(ErrorCode::Unsupported, what, "driver", "take threads or epoll"));
         }

@@ -98,7 +98,7 @@ impl<'a> Port<'a> {
                 (Way::Ring(Box::new(Ring::open(shared, &sockets, room, taken, given)?)), room)
             }
             Driver::Rings => (Way::Frames(Box::new(Frames::open(shared, &sockets)?)), RING_ROOM),
-            Driver::Threads | Driver::Epoll | Driver::InTurn | Driver::Reflector => {
+            Driver::Threads | Driver::Epoll | Driver::RoundRobin | Driver::Reflector => {
                 let joined = most_joined(job) as usize;
                 let calls = match calls(job.interface) {
                     Calls::Plain | Calls::Message if joined > 1 => Calls::Batch,

@@ -2,8 +2,8 @@
 
 mod connect;
 mod epoll;
-mod in_turn;
 mod io_uring;
+mod round_robin;
 mod supported;
 pub(crate) mod threads;
 
@@ -80,7 +80,7 @@ fn carry<L: Link>(shared: &Shared, number: usize, link: impl Fn(usize) -> L) {
         (Workload::Stream, ..) if job.writes_stream() => {
             drive(shared, number, |at| (Transmit::of(job, at), link(at)));
         }
-        (Workload::Stream, ..) if job.driver == Driver::InTurn => {
+        (Workload::Stream, ..) if job.driver == Driver::RoundRobin => {
             drive(shared, number, |at| (ReceiveWhole::of(job), link(at)));
         }
         (Workload::Stream, ..) => drive(shared, number, |at| (Receive::ALONE, link(at))),
@@ -136,7 +136,7 @@ fn submit<A: Activity, L: Link>(shared: &Shared, number: usize, make: impl Fn(us
     match shared.job.driver {
         Driver::Threads => threads::drive(shared, number, make),
         Driver::Epoll => epoll::drive(shared, number, make),
-        Driver::InTurn => in_turn::drive(shared, number, make),
+        Driver::RoundRobin => round_robin::drive(shared, number, make),
         // Its links are those of its ring.
         Driver::IoUring => io_uring::drive(shared, number, |at| make(at).0),
         Driver::Rings | Driver::Reflector => {}

@@ -63,7 +63,7 @@ const ROWS: &[Row] = &[
     Row {
         workloads: &[Workload::Stream],
         transports: SOCKETS,
-        drivers: &[Driver::InTurn],
+        drivers: &[Driver::RoundRobin],
         interfaces: &[Interface::ReadWrite],
     },
     Row {
@@ -264,11 +264,11 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
             return refuse("identifiers and pauses or locks", "take more connections");
         }
     }
-    if job.driver == Driver::InTurn {
+    if job.driver == Driver::RoundRobin {
         let refuse = |key, found, advice| Err(refusal(key, found, advice));
         if job.direction == Direction::Both {
             let advice = "take threads or epoll: a writer that waits does not read";
-            return refuse("direction", "payload both ways by calls in turn", advice);
+            return refuse("direction", "payload both ways one connection after the other", advice);
         }
         if job.message_sizes.is_some() {
             let advice = "take one size, or threads or epoll";
@@ -276,11 +276,15 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
         }
         if job.cork || job.discards {
             let advice = "leave cork and discards away, or take threads or epoll";
-            return refuse("driver", "corking or discarding by calls in turn", advice);
+            return refuse("driver", "corking or discarding one connection after the other", advice);
         }
         if job.arrivals.is_some() || job.burst > 1 || job.plays_application() {
             let advice = "take threads or epoll: who waits for one connection is late for the others";
-            return refuse("driver", "arrivals, bursts, pauses or locks by calls in turn", advice);
+            return refuse(
+                "driver",
+                "arrivals, bursts, pauses or locks one connection after the other",
+                advice,
+            );
         }
     }
     if job.outstanding > 1 {
@@ -333,11 +337,11 @@ mod tests {
         let refused = supports(&files).unwrap_err();
         assert_eq!((refused.place.as_str(), refused.code), ("interface", ErrorCode::Unsupported));
         assert!(refused.what.contains("sendfile") && refused.advice.contains("read_write"), "{refused}");
-        let in_turn = Job { driver: Driver::InTurn, ..job.clone() };
-        assert_eq!(supports(&in_turn), Ok(()));
-        let ways = Job { direction: Direction::Both, ..in_turn.clone() };
+        let round_robin = Job { driver: Driver::RoundRobin, ..job.clone() };
+        assert_eq!(supports(&round_robin), Ok(()));
+        let ways = Job { direction: Direction::Both, ..round_robin.clone() };
         assert_eq!(supports(&ways).unwrap_err().place, "direction");
-        let asking = Job { workload: Workload::RequestResponse, ..in_turn };
+        let asking = Job { workload: Workload::RequestResponse, ..round_robin };
         assert_eq!(supports(&asking).unwrap_err().place, "driver");
         let both = Job { direction: Direction::Both, compute_ns: iodyno_core::units::Nanos(1), ..job };
         assert_eq!(supports(&both).unwrap_err().place, "direction");

@@ -154,7 +154,7 @@ fn time_for_all(connections: u32) -> Nanos {
 
 /// Calls that wait: for the drivers that block, and for `io_uring`, which gives up otherwise instead of waiting itself.
 fn blocking(driver: Driver) -> bool {
-    matches!(driver, Driver::Threads | Driver::InTurn | Driver::IoUring)
+    matches!(driver, Driver::Threads | Driver::RoundRobin | Driver::IoUring)
 }
 
 pub(crate) fn preamble(token: [u8; 16], connection: u32) -> [u8; PREAMBLE_BYTES] {

@@ -99,7 +99,7 @@ impl<'a> Calls<'a> {
             by_message: job.interface == Interface::Message,
             discards: job.discards,
             more: job.cork,
-            blocks: matches!(job.driver, Driver::Threads | Driver::InTurn),
+            blocks: matches!(job.driver, Driver::Threads | Driver::RoundRobin),
         }
     }
 

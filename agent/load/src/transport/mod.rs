@@ -20,11 +20,11 @@ pub(crate) trait Link {
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Takes bytes and forgets them; 0 at the end of the stream.
     fn receive(&self, scratch: &ReceiveScratch) -> io::Result<usize>;
-    /// As [`Link::receive`], `bytes` at most, for which it waits where calls wait; fewer at the end of the stream.
+    /// As [`Link::receive`], `bytes` at most; waits until there are some.
     ///
     /// # Errors
     /// `EOPNOTSUPP` on a transport that does not wait; jobs are checked for those.
-    fn receive_all(&self, _scratch: &ReceiveScratch, _bytes: usize) -> io::Result<usize> {
+    fn receive_at_most(&self, _scratch: &ReceiveScratch, _bytes: usize) -> io::Result<usize> {
         Err(io::Error::from_raw_os_error(errno::EOPNOTSUPP))
     }
     /// Takes bytes into `place`, to be looked at; 0 at the end of the stream.

@@ -23,8 +23,8 @@ impl Link for Plain<'_> {
     }
 
     #[inline]
-    fn receive_all(&self, scratch: &ReceiveScratch, bytes: usize) -> io::Result<usize> {
-        socket::receive_all(self.0, scratch, bytes)
+    fn receive_at_most(&self, scratch: &ReceiveScratch, bytes: usize) -> io::Result<usize> {
+        socket::receive_at_most(self.0, scratch, bytes)
     }
 
     #[inline]

@@ -107,7 +107,7 @@ impl Shared {
             // A blocked thread does one thing: two of them where payload goes both ways.
             Driver::Threads if job.direction == Flow::Both => 2 * connections,
             Driver::Threads => connections,
-            Driver::Epoll | Driver::InTurn | Driver::IoUring => connections.min(cpus.len()),
+            Driver::Epoll | Driver::RoundRobin | Driver::IoUring => connections.min(cpus.len()),
             // What a device gives goes to one of them.
             Driver::Rings | Driver::Reflector => connections.min(1),
         };

@@ -270,7 +270,7 @@ impl Activity for ReceiveWhole {
         if self.left == 0 {
             (self.left, self.begun) = (self.message_bytes, worker.now);
         }
-        let outcome = link.receive_all(worker.scratch(), self.left as usize);
+        let outcome = link.receive_at_most(worker.scratch(), self.left as usize);
         worker.tick();
         match outcome {
             Ok(0) => Step::Ended,

@@ -32,7 +32,7 @@ pub fn drivers() -> Vec<Driver> {
 /// Those and the one that only streams one way have.
 pub fn stream_drivers() -> Vec<Driver> {
     let mut drivers = drivers();
-    drivers.push(Driver::InTurn);
+    drivers.push(Driver::RoundRobin);
     drivers
 }
 

@@ -15,7 +15,7 @@ const WORKLOADS: [Workload; 3] =
     [Workload::Stream, Workload::RequestResponse, Workload::ConnectRequestResponse];
 /// Those whose two ends can be made of one address here; datagrams may be lost and have tests of their own.
 const TRANSPORTS: [Transport; 4] = [Transport::Tcp, Transport::Unix, Transport::Vsock, Transport::Tls];
-const DRIVERS: [Driver; 4] = [Driver::Threads, Driver::Epoll, Driver::InTurn, Driver::IoUring];
+const DRIVERS: [Driver; 4] = [Driver::Threads, Driver::Epoll, Driver::RoundRobin, Driver::IoUring];
 const INTERFACES: [Interface; 7] = [
     Interface::ReadWrite,
     Interface::Message,

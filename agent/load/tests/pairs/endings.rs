@@ -101,7 +101,7 @@ fn unread_sender_is_given_up(driver: Driver) {
     let sent = sender.arm(now()).join();
     assert!(begun.elapsed() < HUNG, "{driver:?}");
     // A sender that does not block stops in time by itself; the receiver is the one that is left waiting.
-    if matches!(driver, Driver::Threads | Driver::InTurn) {
+    if matches!(driver, Driver::Threads | Driver::RoundRobin) {
         assert_eq!(sent.totals.connections_lost, 3, "{:?}", sent.totals.lost_reason);
     }
     drop(receiver);

@@ -54,7 +54,7 @@ fn a_reader_with_a_low_water_mark_gets_every_byte() {
 
 #[test]
 fn odd_message_sizes_are_counted_exactly() {
-    for driver in [Driver::Threads, Driver::Epoll, Driver::InTurn] {
+    for driver in [Driver::Threads, Driver::Epoll, Driver::RoundRobin] {
         for message in [1, 13, 100_003, 5_000_001] {
             every_byte_arrives(driver, driver, 3, message);
         }
@@ -75,7 +75,7 @@ fn it_runs_over_ipv6_where_there_is_one() {
 
 #[test]
 fn nothing_moves_before_the_start_and_the_meter_never_goes_back() {
-    for driver in [Driver::Threads, Driver::Epoll, Driver::InTurn] {
+    for driver in [Driver::Threads, Driver::Epoll, Driver::RoundRobin] {
         let (sender, receiver) = prepare(
             &job(Role::Send, driver, 4, 10_000, 300),
             &job(Role::Receive, driver, 4, 10_000, 300),

@@ -360,6 +360,10 @@ def test_a_mutated_job_file_is_read_or_refused_with_one_error(seed: int) -> None
         (("a", "b wait_for=a", "c wait_for=a"), (("a",), ("b", "c"))),
         (("a", "b wait_for=a", "c"), ()),  # the last one begins with the first
         (("a", "b wait_for=a", "c wait_for=b"), ()),  # one after the other
+        (("a", "b stonewall\nrate_iops=100"), (("a",), ("b",))),  # no level of a rate is to have none
+        (("a ioengine=filecreate", "b stonewall\nioengine=filedelete"), (("a",), ("b",))),
+        (("a ioengine=filecreate", "b stonewall"), (("a",), ("b",))),
+        (("a ioengine=filecreate", "b stonewall\nioengine=filecreate"), ()),  # one program
     ],
 )
 def test_jobs_at_a_time_and_others_after_them_are_steps(heads: tuple[str, ...], expected: Any) -> None:

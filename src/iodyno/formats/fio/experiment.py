@@ -89,12 +89,13 @@ def experiment_keys(
 
 def steps(sections: Sequence[Section], *, target: str | None = None) -> tuple[tuple[str, ...], ...]:
     """Names of the jobs of each step, where some jobs of a file run at the same time and others after them (`stonewall`, or
-    all of a step wait for the one job before them): each step is an experiment of its own. Empty: all of the file is one
-    experiment, or has no such steps. Raises ExperimentError.
+    all of a step wait for the one job before them), or where jobs that run one after the other differ in more than levels: each
+    step is an experiment of its own. Empty: all of the file is one experiment, or has no such steps. Raises ExperimentError.
     """
     found: list[list[str]] = []
     waited: str | None = None
-    for job in jobs_of(list(sections), target=target):
+    jobs = jobs_of(list(sections), target=target)
+    for job in jobs:
         begins = not found or job.alone_after
         if job.waits_for and found and found[-1] == [job.waits_for]:
             begins, waited = True, job.waits_for
@@ -106,7 +107,7 @@ def steps(sections: Sequence[Section], *, target: str | None = None) -> tuple[tu
         if begins:
             found.append([])
         found[-1].append(job.name)
-    several = len(found) > 1 and any(len(names) > 1 for names in found)
+    several = len(found) > 1 and (any(len(names) > 1 for names in found) or not _comparable(jobs))
     return tuple(tuple(names) for names in found) if several else ()
 
 
@@ -128,6 +129,14 @@ def _together(jobs: Sequence[Job], file: str) -> bool:
     )
 
 
+def _comparable(jobs: Sequence[Job]) -> bool:
+    """Whether jobs that run one after the other can be trials of one experiment."""
+    whole = [job.files for job in jobs if job.files is not None]
+    if whole:
+        return len(whole) == len(jobs) and all(files.alike(whole[0]) for files in whole)
+    return _lacking(jobs) is None
+
+
 def _of_files(jobs: Sequence[Job], file: str, notes: list[str]) -> Keys:
     """A load on whole files. Raises ExperimentError where the jobs are not alike."""
     first = jobs[0]
@@ -136,7 +145,7 @@ def _of_files(jobs: Sequence[Job], file: str, notes: list[str]) -> Keys:
             raise ExperimentError(
                 f"[{first.name}] and [{job.name}] do not do the same to whole files; allowed: jobs that do, or one at a time",
                 where=f"{job.file}:{job.line}",
-                advice=f"--section {first.name}",
+                advice=f"--section {first.name}; `iodyno run` makes a campaign of each, where they wait for each other",
             )
     assert first.files is not None
     count = sum(job.files.count for job in jobs if job.files)
@@ -181,29 +190,37 @@ def _host_names(jobs: Sequence[Job]) -> list[str]:
     return names
 
 
-def _varied(jobs: Sequence[Job], file: str) -> tuple[Keys, Keys]:
-    """Settings that all jobs share, and the factor whose levels are the jobs."""
-    names = list(dict.fromkeys(name for job in jobs for name in job.settings))
+def _levels(jobs: Sequence[Job]) -> dict[str, list[Any]]:
+    """Of each setting what it is in each job: its own, else what it is by default, else None."""
+    names = dict.fromkeys(name for job in jobs for name in job.settings)
     defaults: Mapping[str, Any] = {
         **{p.name: p.show(p.default) for p in DISK.parameters if p.default is not None},
         **_WITHOUT_MEANING,
     }
-    together: Keys = {}
-    shared: Keys = {}
-    for name in names:
-        levels = [job.settings.get(name, defaults.get(name)) for job in jobs]
+    return {name: [job.settings.get(name, defaults.get(name)) for job in jobs] for name in names}
+
+
+def _lacking(jobs: Sequence[Job]) -> tuple[str, str, str] | None:
+    """The first setting that one job has and another cannot have a level for, and these two."""
+    for name, levels in _levels(jobs).items():
         if None in levels:
-            without = jobs[levels.index(None)].name
             have = next(job.name for job in jobs if name in job.settings)
-            raise ExperimentError(
-                f"[{have}] has {name} and [{without}] has none, which cannot be levels of one factor",
-                where=file,
-                advice=f"--section {have}, then --section {without}",
-            )
-        if len(set(map(str, levels))) == 1:
-            shared[name] = levels[0]
-        else:
-            together[name] = levels
+            return name, have, jobs[levels.index(None)].name
+    return None
+
+
+def _varied(jobs: Sequence[Job], file: str) -> tuple[Keys, Keys]:
+    """Settings that all jobs share, and the factor whose levels are the jobs."""
+    if lacking := _lacking(jobs):
+        name, have, without = lacking
+        raise ExperimentError(
+            f"[{have}] has {name} and [{without}] has none, which cannot be levels of one factor",
+            where=file,
+            advice=f"--section {have}, then --section {without}; `iodyno run` makes a campaign of each",
+        )
+    every = _levels(jobs)
+    shared: Keys = {name: each[0] for name, each in every.items() if len(set(map(str, each))) == 1}
+    together: Keys = {name: each for name, each in every.items() if name not in shared}
     labels = _labels(jobs)
     if not together:
         raise ExperimentError(

@@ -383,3 +383,4 @@ def test_each_step_is_checked_as_an_experiment_of_its_own(tmp_path: Path) -> Non
         ["hosts", "a", "(local),", "b", "(local)"],
         ["hosts", "c", "(local),", "d", "(local)"],
     ]
+    assert "steps-a-b" in shown.stdout and "steps-c-d" in shown.stdout

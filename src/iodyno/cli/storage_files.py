@@ -94,8 +94,9 @@ def keys_of(
         environment = dict(os.environ)
         read = chosen(read_sections(file, environment, ALIASES), sections, file)
         keys, notes = keys_of_jobs(
-            read, file=file, target=target, to=to, repeat=repeat or 1, seconds=seconds, factors=factors
-        )
+            read, file=file, target=target, to=to, repeat=repeat or 1, seconds=seconds, factors=factors,
+            named=sections,
+        )  # fmt: skip
     else:
         if sections:
             raise click.UsageError(

@@ -48,9 +48,11 @@ def experiment_keys(
     repeat: int = 1,
     seconds: float | None = None,
     factors: bool = False,
+    named: Sequence[str] = (),
 ) -> tuple[Keys, tuple[str, ...]]:
     """The keys of an experiment file that runs the jobs, and what is to be said about it. `factors`: numbers of a single
-    job become factors with one level. Raises ExperimentError.
+    job become factors with one level. `named`: the jobs that were asked for by name, which the experiment is called after,
+    too. Raises ExperimentError.
     """
     jobs = jobs_of(list(sections), target=target)
     together = _together(jobs, file)
@@ -76,7 +78,8 @@ def experiment_keys(
             host["cpus"] = cpus
     seed = next((job.seed for job in jobs if job.seed), None)
     keys = {
-        "name": re.sub(r"[^A-Za-z0-9._-]+", "-", Path(file).stem).strip("-._")[:64] or "job",
+        "name": re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join((Path(file).stem, *named))).strip("-._")[:64]
+        or "job",
         "question": f"What do the jobs of {Path(file).name} carry, and what do they cost?",
         "hosts": hosts,
         "workload": workload,

@@ -70,7 +70,24 @@ struct RingLink<'a> {
     moved: Cell<bool>,
 }
 
-impl RingLink<'_> {
+impl<'a> RingLink<'a> {
+    fn new(ring: &'a RefCell<StreamRing>, socket: BorrowedFd<'a>, place: usize, manner: Manner) -> Self {
+        RingLink {
+            ring,
+            socket,
+            place,
+            manner,
+            sending: Cell::new(false),
+            sent: Cell::new(None),
+            receiving: Cell::new(false),
+            got: Cell::new(0),
+            ended: Cell::new(false),
+            failed: Cell::new(0),
+            seen: Cell::new(None),
+            moved: Cell::new(false),
+        }
+    }
+
     fn would_wait() -> io::Error {
         io::Error::from_raw_os_error(errno::EAGAIN)
     }
@@ -216,20 +233,7 @@ pub(super) fn drive<A: Activity>(shared: &Shared, number: usize, make: impl Fn(u
         .share_of(number)
         .enumerate()
         .map(|(place, connection)| {
-            let link = RingLink {
-                ring: &ring,
-                socket: sockets[place],
-                place,
-                manner,
-                sending: Cell::new(false),
-                sent: Cell::new(None),
-                receiving: Cell::new(false),
-                got: Cell::new(0),
-                ended: Cell::new(false),
-                failed: Cell::new(0),
-                seen: Cell::new(None),
-                moved: Cell::new(false),
-            };
+            let link = RingLink::new(&ring, sockets[place], place, manner);
             Slot { activity: make(connection), link, connection, open: true, paused_until: 0 }
         })
         .collect();
@@ -411,20 +415,8 @@ mod tests {
         }
         let (near, mut far) = UnixStream::pair().unwrap();
         let ring = RefCell::new(StreamRing::new(&[near.as_fd()], 100, 100).unwrap());
-        let link = RingLink {
-            ring: &ring,
-            socket: near.as_fd(),
-            place: 0,
-            manner: Manner { quiet: false, zero_copy: false, again: true, discards: false },
-            sending: Cell::new(false),
-            sent: Cell::new(None),
-            receiving: Cell::new(false),
-            got: Cell::new(0),
-            ended: Cell::new(false),
-            failed: Cell::new(0),
-            seen: Cell::new(None),
-            moved: Cell::new(false),
-        };
+        let manner = Manner { quiet: false, zero_copy: false, again: true, discards: false };
+        let link = RingLink::new(&ring, near.as_fd(), 0, manner);
         let scratch = ReceiveScratch::new(100).unwrap();
         assert!(link.receive(&scratch).is_err());
         ring.borrow_mut().wait(Some(Nanos(0))).unwrap();

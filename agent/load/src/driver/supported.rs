@@ -268,23 +268,19 @@ fn fits_together(job: &Job) -> Result<(), LoadError> {
         let refuse = |key, found, advice| Err(refusal(key, found, advice));
         if job.direction == Direction::Both {
             let advice = "take threads or epoll: a writer that waits does not read";
-            return refuse("direction", "payload both ways one connection after the other", advice);
+            return refuse("direction", "payload both ways by round robin", advice);
         }
         if job.message_sizes.is_some() {
             let advice = "take one size, or threads or epoll";
             return refuse("message_sizes", "turns that have unlike sizes at the two ends", advice);
         }
         if job.cork || job.discards {
-            let advice = "leave cork and discards away, or take threads or epoll";
-            return refuse("driver", "corking or discarding one connection after the other", advice);
+            let advice = "leave cork and `receive: discard` away, or take threads or epoll";
+            return refuse("driver", "corking or discarding by round robin", advice);
         }
         if job.arrivals.is_some() || job.burst > 1 || job.plays_application() {
             let advice = "take threads or epoll: who waits for one connection is late for the others";
-            return refuse(
-                "driver",
-                "arrivals, bursts, pauses or locks one connection after the other",
-                advice,
-            );
+            return refuse("driver", "arrivals, bursts, pauses or locks by round robin", advice);
         }
     }
     if job.outstanding > 1 {

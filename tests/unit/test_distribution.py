@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iodyno.campaign import drawn
-from iodyno.core.distribution import LARGEST, parse_sizes
+from iodyno.core.distribution import LARGEST, checked_zones, parse_sizes, parse_zones
 from iodyno.core.errors import PreflightError
 from iodyno.core.workload import REQUEST_RESPONSE
 
@@ -90,3 +91,23 @@ def test_a_trace_that_cannot_be_used_says_why(text: str | None, said: str, tmp_p
     assert said in f"{raised.value} {raised.value.where}"
     with pytest.raises(PreflightError):
         drawn.arrivals({"arrivals": "poisson"}, 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("zones(10%: 90%)", "the shares of space are 10%, needed: 100%"),
+        ("zones(10%: 90%, 90%: 20%)", "the shares of operations are 110%, needed: 100%"),
+        ("zones(0%: 50%, 100%: 50%)", "a zone without space"),
+        ("zones(10%, 90%)", "allowed: zones("),
+        ("zones(10%: many, 90%: few)", "a share such as"),
+        ("zones()", "allowed: zones("),
+    ],
+)
+def test_zones_that_are_no_whole_are_refused(written: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_zones(written)
+
+
+def test_zones_have_one_usual_form() -> None:
+    assert checked_zones(" zones( 0.5 : 10%,50%:0.9 )") == "zones(50%: 10%, 50%: 90%)"

@@ -6,8 +6,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-use crate::disk::{Disk, Pattern, Sequence, WHOLE_PPM};
+use crate::disk::{Disk, Pattern, Sequence, Zone, WHOLE_PPM};
 use crate::random::Random;
+use crate::ranks::Ranks;
 use crate::sizes::SizeStream;
 
 /// Random numbers of places are none of those of arrivals and sizes.
@@ -72,7 +73,7 @@ pub struct BlockStream {
     lanes: Box<[Lane]>,
     turn: usize,
     cursors: Cursors,
-    hot: Option<(u32, u32)>,
+    zones: Box<[Zone]>,
     random: Random,
 }
 
@@ -88,7 +89,7 @@ struct Lane {
     next: u64,
     shift: u64,
     fresh: bool,
-    zipf: Option<Zipf>,
+    ranks: Ranks,
 }
 
 impl BlockStream {
@@ -120,9 +121,8 @@ impl BlockStream {
                     disk.workers, extent.length, disk.block_bytes.0
                 ));
             }
-            let zipf = (disk.pattern == Pattern::Zipf)
-                .then(|| Zipf::new(units / block, f64::from(disk.zipf_theta_ppm.unwrap_or(1)) / 1e6));
-            Ok(Lane { offset: extent.offset, units, begin, end, next: begin, shift: 0, fresh: true, zipf })
+            let ranks = Ranks::new(disk, units / block);
+            Ok(Lane { offset: extent.offset, units, begin, end, next: begin, shift: 0, fresh: true, ranks })
         });
         Ok(BlockStream {
             pattern: disk.pattern,
@@ -137,7 +137,7 @@ impl BlockStream {
             // Workers do not all begin with one target.
             turn: worker as usize % extents.len().max(1),
             cursors: cursors.clone(),
-            hot: disk.hot.map(|hot| (hot.share_of_space_ppm, hot.share_of_operations_ppm)),
+            zones: disk.zones.clone().into(),
             random: Random::new(disk.seed, STREAMS + u64::from(worker)),
         })
     }
@@ -156,7 +156,7 @@ impl BlockStream {
             Some(lengths) => lengths.draw().div_ceil(self.unit).min(self.block),
         };
         let scattered = match self.random_ratio_ppm {
-            0 => matches!(self.pattern, Pattern::Random | Pattern::Zipf | Pattern::HotSpot),
+            0 => self.pattern.is_scattered(),
             share => self.random.below(u64::from(WHOLE_PPM)) < u64::from(share),
         };
         let target = match self.lanes.len() {
@@ -173,21 +173,9 @@ impl BlockStream {
         let at = match self.pattern {
             _ if scattered && self.random_ratio_ppm > 0 => self.random.below(lane.units - units + 1),
             Pattern::Random => self.random.below(lane.units - units + 1),
-            Pattern::Zipf => {
-                // Every block has its place, so that a place is as frequent as its rank says.
-                lane.zipf.as_ref().map_or(0, |zipf| zipf.place(&mut self.random)) * self.block
-            }
-            Pattern::HotSpot => {
-                let (space, operations) = self.hot.unwrap_or((WHOLE_PPM / 2, WHOLE_PPM / 2));
-                let places = lane.units - units + 1;
-                let hot = (u128::from(places) * u128::from(space) / u128::from(WHOLE_PPM)) as u64;
-                let hot = hot.clamp(1, places);
-                if hot == places || self.random.below(u64::from(WHOLE_PPM)) < u64::from(operations) {
-                    self.random.below(hot)
-                } else {
-                    hot + self.random.below(places - hot)
-                }
-            }
+            // Every block has its place, so that a place is as frequent as its rank says.
+            Pattern::Zipf | Pattern::SelfSimilar => lane.ranks.place(&mut self.random) * self.block,
+            Pattern::Zones => within(&self.zones, lane.units - units + 1, &mut self.random),
             Pattern::Sequential | Pattern::Append if self.sequence == Sequence::Shared => {
                 // Every block in the cursor's order takes the greatest length, so that none runs into the next.
                 let blocks = lane.units.div_ceil(self.block);
@@ -232,88 +220,28 @@ impl BlockStream {
     }
 }
 
-/// Ranks by Zipf's law, and which place has which rank.
-///
-/// Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
-/// distributions", ACM TOMACS 6(3), 1996): exact for any exponent above 0, a constant number of steps, no table.
-#[derive(Clone, Debug)]
-struct Zipf {
-    places: u64,
-    exponent: f64,
-    /// The integral of the density at 1.5, less the first probability; and at the end.
-    low: f64,
-    high: f64,
-    sure: f64,
-    step: u64,
-}
-
-impl Zipf {
-    fn new(places: u64, exponent: f64) -> Self {
-        let mut zipf = Zipf { places, exponent, low: 0.0, high: 0.0, sure: 0.0, step: 1 };
-        zipf.low = zipf.integral(1.5) - 1.0;
-        zipf.high = zipf.integral(places as f64 + 0.5);
-        zipf.sure = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.density(2.0));
-        // Near the golden section, which spreads neighbouring ranks far apart, and without a common factor with the
-        // places, so that every rank has a place of its own.
-        zipf.step = ((places as f64 * 0.618_033_988_75) as u64).max(1);
-        while common_factor(zipf.step, places) > 1 {
-            zipf.step += 1;
+/// One of `places`: a zone as often as it has operations, and in it any place as likely as any other.
+fn within(zones: &[Zone], places: u64, random: &mut Random) -> u64 {
+    let part = |share: u32| (u128::from(places) * u128::from(share) / u128::from(WHOLE_PPM)) as u64;
+    let mut drawn = random.below(u64::from(WHOLE_PPM));
+    let mut space = 0;
+    for zone in zones {
+        let operations = u64::from(zone.share_of_operations_ppm);
+        if drawn < operations {
+            let begin = part(space).min(places - 1);
+            return begin + random.below((part(space + zone.share_of_space_ppm) - begin).max(1));
         }
-        zipf
+        drawn -= operations;
+        space += zone.share_of_space_ppm;
     }
-
-    fn density(&self, x: f64) -> f64 {
-        (-self.exponent * x.ln()).exp()
-    }
-
-    /// Of x^-exponent: (x^(1 - exponent) - 1) / (1 - exponent), ln x where the exponent is 1.
-    fn integral(&self, x: f64) -> f64 {
-        let (log, rest) = (x.ln(), 1.0 - self.exponent);
-        if (rest * log).abs() < 1e-8 {
-            return log * (1.0 + rest * log / 2.0);
-        }
-        (rest * log).exp_m1() / rest
-    }
-
-    fn inverse(&self, y: f64) -> f64 {
-        let rest = 1.0 - self.exponent;
-        if (rest * y).abs() < 1e-8 {
-            return (y * (1.0 - rest * y / 2.0)).exp();
-        }
-        ((rest * y).max(-1.0).ln_1p() / rest).exp()
-    }
-
-    /// A rank from 1 on.
-    fn rank(&self, random: &mut Random) -> u64 {
-        loop {
-            let drawn = self.high + random.share() * (self.low - self.high);
-            let x = self.inverse(drawn);
-            let rank = (x + 0.5).clamp(1.0, self.places as f64).floor();
-            if rank - x <= self.sure || drawn >= self.integral(rank + 0.5) - self.density(rank) {
-                return rank as u64;
-            }
-        }
-    }
-
-    /// The place of a drawn rank, from 0 on.
-    fn place(&self, random: &mut Random) -> u64 {
-        let rank = self.rank(random) - 1;
-        (u128::from(rank) * u128::from(self.step) % u128::from(self.places)) as u64
-    }
-}
-
-fn common_factor(mut a: u64, mut b: u64) -> u64 {
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+    // Shares come to the whole (`Disk::check`).
+    random.below(places)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::arrivals::Sizes;
-    use crate::disk::HotSpot;
     use crate::units::Bytes;
     use proptest::prelude::*;
 
@@ -407,33 +335,53 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_ranks_of_zipf_pass_a_test_of_their_frequencies() {
-        let zipf = Zipf::new(1000, 0.8);
-        let mut random = Random::new(11, 0);
-        let mut counts = [0_f64; 20];
-        let drawn = 300_000;
-        let whole: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-0.8)).sum();
-        let mut expected = [0.0; 20];
-        for rank in 1..=1000_u32 {
-            expected[(rank as usize - 1) / 50] += f64::from(rank).powf(-0.8) / whole * f64::from(drawn);
-        }
-        for _ in 0..drawn {
-            counts[(zipf.rank(&mut random) as usize - 1) / 50] += 1.0;
-        }
-        let chi: f64 = counts.iter().zip(&expected).map(|(n, e)| (n - e) * (n - e) / e).sum();
-        // The 0.9999 quantile of chi-square with 19 degrees of freedom.
-        assert!(chi < 51.0, "{chi}");
+    /// (space, operations) in per cent.
+    fn zones(shares: &[(u32, u32)]) -> Vec<Zone> {
+        let zone = |(space, operations): &(u32, u32)| Zone {
+            share_of_space_ppm: space * 10_000,
+            share_of_operations_ppm: operations * 10_000,
+        };
+        shares.iter().map(zone).collect()
     }
 
     #[test]
-    fn a_hot_spot_has_its_share() {
-        let hot = HotSpot { share_of_space_ppm: 100_000, share_of_operations_ppm: 900_000 };
-        let disk = Disk { hot: Some(hot), ..of(Pattern::HotSpot) };
-        let found = offsets(&disk, 1000 * 4096, 100_000);
-        let inside = found.iter().filter(|at| **at < 100 * 4096).count() as i64;
-        // The standard deviation is 95; five of those.
-        assert!((inside - 90_000).abs() < 475, "{inside}");
+    fn zones_have_their_shares_and_are_even_within() {
+        let disk = Disk { zones: zones(&[(5, 50), (15, 30), (80, 20)]), ..of(Pattern::Zones) };
+        let mut counts = [0_i64; 20];
+        for at in offsets(&disk, 1000 * 4096, 200_000) {
+            counts[(at / 4096 / 50) as usize] += 1;
+        }
+        let expected = |bin: usize| [100_000, 20_000, 20_000, 20_000].get(bin).copied().unwrap_or(2500);
+        for (bin, count) in counts.iter().enumerate() {
+            // Five standard deviations, and the place more that a boundary may have.
+            let allowed = 5.0 * f64::sqrt(expected(bin) as f64) + expected(bin) as f64 / 50.0;
+            assert!(((count - expected(bin)) as f64).abs() < allowed, "{bin} {counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_zone_smaller_than_a_place_stays_in_the_region() {
+        let disk = Disk { zones: zones(&[(1, 1), (98, 98), (1, 1)]), ..of(Pattern::Zones) };
+        assert!(offsets(&disk, 3 * 4096, 10_000).iter().all(|at| *at < 3 * 4096));
+    }
+
+    #[test]
+    fn the_hot_share_of_a_self_similar_load_is_hot_within_itself() {
+        let disk = Disk { zones: zones(&[(20, 80)]), ..of(Pattern::SelfSimilar) };
+        let mut counts = vec![0_u64; 1000];
+        let drawn = 200_000_u32;
+        for at in offsets(&disk, 1000 * 4096, drawn as usize) {
+            counts[(at / 4096) as usize] += 1;
+        }
+        // The frequent places are spread over the region: no tenth of it has more than half of the operations.
+        let greatest = counts.chunks(100).map(|tenth| tenth.iter().sum::<u64>()).max().unwrap();
+        assert!(greatest < u64::from(drawn) / 2, "{greatest}");
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        for (places, share) in [(200, 0.8), (40, 0.64), (8, 0.512)] {
+            let found = counts[..places].iter().sum::<u64>() as f64 / f64::from(drawn);
+            // Its standard deviation is 0.001; sorted by what was drawn, rare places may have come before their rank.
+            assert!((found - share).abs() < 0.01, "{places} {found}");
+        }
     }
 
     #[test]
@@ -460,7 +408,7 @@ mod tests {
         #[test]
         fn nothing_leaves_the_region(
             pattern in prop::sample::select(vec![
-                Pattern::Sequential, Pattern::Random, Pattern::Strided, Pattern::Zipf, Pattern::HotSpot]),
+                Pattern::Sequential, Pattern::Random, Pattern::Strided, Pattern::Zipf, Pattern::Zones, Pattern::SelfSimilar]),
             sequence in prop::sample::select(vec![Sequence::Split, Sequence::Shared, Sequence::Each]),
             offset in 0_u64..1 << 40, blocks in 8_u64..200, rest in 0_u64..512, align in 1_u64..8,
             workers in 1_u32..5, worker in 0_u32..5, mixed in any::<bool>(), random_ratio_ppm in 0_u32..=WHOLE_PPM,
@@ -474,7 +422,7 @@ mod tests {
                 block_sizes: mixed.then_some(Sizes::Uniform { least_bytes: Bytes(1), greatest_bytes: Bytes(block) }),
                 stride_bytes: Some(Bytes(block * stride)),
                 zipf_theta_ppm: Some(1_100_000),
-                hot: Some(HotSpot { share_of_space_ppm: 100_000, share_of_operations_ppm: 900_000 }),
+                zones: zones(if pattern == Pattern::Zones { &[(10, 90), (90, 10)] } else { &[(10, 90)] }),
                 read_ratio_ppm: 500_000,
                 sequence, workers, random_ratio_ppm, seed,
                 ..of(pattern)

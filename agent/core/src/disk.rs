@@ -72,10 +72,21 @@ pub enum Pattern {
     Strided,
     /// Places by Zipf's law with exponent `zipf_theta_ppm`; which are the frequent ones is scattered over the region.
     Zipf,
-    /// A share of the operations goes to a share of the space, its first part; see `hot`.
-    HotSpot,
+    /// A share of the operations goes to a share of the space, in the same way within that share, and so on: the one of
+    /// `zones`. Which places are the frequent ones is scattered over the region.
+    SelfSimilar,
+    /// The region in parts, each with its share of the operations, alike within a part: `zones`.
+    Zones,
     /// Writes that make the file longer, up to the region's end; then it is cut to the region's begin. One worker.
     Append,
+}
+
+impl Pattern {
+    /// Whether each place is drawn, whatever came before.
+    #[must_use]
+    pub fn is_scattered(self) -> bool {
+        matches!(self, Pattern::Random | Pattern::Zipf | Pattern::SelfSimilar | Pattern::Zones)
+    }
 }
 
 /// How several workers go through one target in order.
@@ -91,14 +102,26 @@ pub enum Sequence {
     Each,
 }
 
-/// A hot spot, in millionths.
+/// A part of the region, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct HotSpot {
-    /// How much of the region it is, from the region's begin.
+pub struct Zone {
+    /// How much of the region it is, from the end of the zone before it.
     pub share_of_space_ppm: u32,
     /// How many of the operations go there.
     pub share_of_operations_ppm: u32,
+}
+
+impl Zone {
+    /// Half of the operations in half of the space.
+    pub const EVEN: Zone = Zone { share_of_space_ppm: WHOLE_PPM / 2, share_of_operations_ppm: WHOLE_PPM / 2 };
+
+    /// Whether both shares are between none and all.
+    #[must_use]
+    pub fn is_partial(self) -> bool {
+        let partial = 1..WHOLE_PPM;
+        partial.contains(&self.share_of_space_ppm) && partial.contains(&self.share_of_operations_ppm)
+    }
 }
 
 /// Which calls carry the operations.
@@ -269,9 +292,9 @@ pub struct Disk {
     /// Exponent of [`Pattern::Zipf`], in millionths.
     #[serde(default)]
     pub zipf_theta_ppm: Option<u32>,
-    /// The spot of [`Pattern::HotSpot`].
+    /// Those of [`Pattern::Zones`], in order, which come to the whole; the one of [`Pattern::SelfSimilar`].
     #[serde(default)]
-    pub hot: Option<HotSpot>,
+    pub zones: Vec<Zone>,
     /// How workers go through a target in order.
     #[serde(default)]
     pub sequence: Sequence,
@@ -371,7 +394,7 @@ impl Default for Disk {
             pattern: Pattern::Sequential,
             stride_bytes: None,
             zipf_theta_ppm: None,
-            hot: None,
+            zones: Vec::new(),
             sequence: Sequence::Split,
             read_ratio_ppm: WHOLE_PPM,
             random_ratio_ppm: 0,

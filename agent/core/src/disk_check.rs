@@ -1,8 +1,8 @@
 //! What a storage job may hold, beyond what the types say.
 
 use crate::disk::{
-    Disk, DiskInterface, Pattern, Replay, ReplayedKind, Target, TargetKind, Verify, LEAST_CHECKED_BYTES,
-    MAX_BLOCK_BYTES, MAX_DEPTH, MAX_MEMORY_BYTES, MAX_TARGETS, MAX_WORKERS, WHOLE_PPM,
+    Disk, DiskInterface, Pattern, Replay, ReplayedKind, Target, TargetKind, Verify, Zone,
+    LEAST_CHECKED_BYTES, MAX_BLOCK_BYTES, MAX_DEPTH, MAX_MEMORY_BYTES, MAX_TARGETS, MAX_WORKERS, WHOLE_PPM,
 };
 use crate::job::JobError;
 
@@ -97,6 +97,13 @@ impl Disk {
         self.replay.as_ref().map_or(Ok(()), |replay| replay.check(self))
     }
 
+    fn zones_are_whole(&self) -> bool {
+        let sum = |share: fn(&Zone) -> u32| self.zones.iter().map(|zone| u64::from(share(zone))).sum::<u64>();
+        self.zones.iter().all(|zone| zone.share_of_space_ppm > 0)
+            && sum(|zone| zone.share_of_space_ppm) == u64::from(WHOLE_PPM)
+            && sum(|zone| zone.share_of_operations_ppm) == u64::from(WHOLE_PPM)
+    }
+
     fn check_pattern(&self) -> Result<(), JobError> {
         let refuse = |key, found: &dyn std::fmt::Display, allowed: &str| {
             Err(JobError { key, found: found.to_string(), allowed: allowed.to_owned() })
@@ -120,14 +127,16 @@ impl Disk {
             Pattern::Zipf if !(1..=10_000_000).contains(&self.zipf_theta_ppm.unwrap_or(0)) => {
                 refuse("disk.zipf_theta_ppm", &self.zipf_theta_ppm.unwrap_or(0), "1 to 10 000 000")
             }
-            Pattern::HotSpot
-                if self.hot.is_none_or(|hot| {
-                    !(1..WHOLE_PPM).contains(&hot.share_of_space_ppm)
-                        || hot.share_of_operations_ppm > WHOLE_PPM
-                }) =>
-            {
-                refuse("disk.hot", &"no share of space between none and all", "both shares, in millionths")
-            }
+            Pattern::Zones if !self.zones_are_whole() => refuse(
+                "disk.zones",
+                &"shares that are no whole",
+                "shares of space and of operations that come to 1 000 000 each, no zone without space",
+            ),
+            Pattern::SelfSimilar if !matches!(self.zones[..], [zone] if zone.is_partial()) => refuse(
+                "disk.zones",
+                &"no single share between none and all",
+                "one, with a share of space and of operations between none and all",
+            ),
             Pattern::Append if self.workers != 1 || self.targets.len() != 1 || self.read_ratio_ppm != 0 => {
                 refuse("disk.pattern", &"append", "append with one worker, one target and no reads")
             }

@@ -29,6 +29,7 @@ pub mod metric;
 pub mod phase;
 pub mod profile;
 pub mod random;
+mod ranks;
 pub mod schedule;
 pub mod script;
 pub mod sizes;

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use iodyno_core::arrivals::{Arrivals, Law, Sizes};
 use iodyno_core::disk::{
-    ClassCounts, Disk, DiskAccount, DiskFailure, DiskInterface, HotSpot, Pattern, Target, TargetAccount,
-    TargetKind,
+    ClassCounts, Disk, DiskAccount, DiskFailure, DiskInterface, Pattern, Target, TargetAccount, TargetKind,
+    Zone,
 };
 use iodyno_core::file_account::{FileAccount, FileEnd, FilesetAccount, FlowopAccount};
 use iodyno_core::file_program::{FileCall, FileFlowop, FileProgram, Fileset, Process, ProgramThread};
@@ -98,8 +98,11 @@ fn disk_job() -> Job {
                 size_bytes: Some(Bytes(1 << 30)),
                 create: false,
             }],
-            pattern: Pattern::HotSpot,
-            hot: Some(HotSpot { share_of_space_ppm: 100_000, share_of_operations_ppm: 900_000 }),
+            pattern: Pattern::Zones,
+            zones: vec![
+                Zone { share_of_space_ppm: 100_000, share_of_operations_ppm: 900_000 },
+                Zone { share_of_space_ppm: 900_000, share_of_operations_ppm: 100_000 },
+            ],
             read_ratio_ppm: 700_000,
             depth: 16,
             workers: 2,

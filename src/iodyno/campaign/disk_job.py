@@ -9,6 +9,7 @@ from typing import Any
 from iodyno.campaign import drawn
 from iodyno.core import quantity
 from iodyno.core.disk_parameters import kind_of, paths_of
+from iodyno.core.distribution import parse_zones
 from iodyno.core.errors import PreflightError
 from iodyno.core.replay import replay_of
 from iodyno.core.workload import Level
@@ -104,20 +105,29 @@ def writes(settings: Mapping[str, Level]) -> bool:
 
 def _pattern(settings: Mapping[str, Level]) -> dict[str, Any]:
     theta = settings.get("theta")
-    hot = {
-        "share_of_space_ppm": settings.get("hot_space", 200_000),
-        "share_of_operations_ppm": settings.get("hot_operations", 800_000),
-    }
     pattern = str(settings.get("pattern", "random"))
+    zones: tuple[tuple[int, int], ...] = ()
+    if pattern in ("hot_spot", "self_similar"):
+        space, operations = (
+            int(settings.get("hot_space", 200_000)),
+            int(settings.get("hot_operations", 800_000)),
+        )
+        rest = [(PPM - space, PPM - operations)] if pattern == "hot_spot" and space < PPM else []
+        zones = ((space, operations), *rest)
+    elif pattern.startswith("zones("):
+        zones = parse_zones(pattern)
     share = settings.get("random")
     if share is not None and pattern == "random":
         pattern = "sequential"
     return {
-        "pattern": pattern,
+        "pattern": "zones" if pattern == "hot_spot" or pattern.startswith("zones(") else pattern,
         "random_ratio_ppm": share or 0,
         "stride_bytes": settings.get("stride") if pattern == "strided" else None,
         "zipf_theta_ppm": round(float(theta) * PPM) if theta is not None and pattern == "zipf" else None,
-        "hot": hot if pattern == "hot_spot" else None,
+        "zones": [
+            {"share_of_space_ppm": space, "share_of_operations_ppm": operations}
+            for space, operations in zones
+        ],
     }
 
 

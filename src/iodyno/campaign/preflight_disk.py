@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from iodyno.campaign.disk_job import block_of
+from iodyno.campaign.disk_job import PPM, block_of
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
 from iodyno.campaign.rig import Rig
 from iodyno.core import disk_parameters
@@ -99,6 +99,12 @@ def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
         yield "stride", "the strided pattern without a stride"
     if point["pattern"] == "zipf" and "theta" not in point:
         yield "theta", "the zipf pattern without theta"
+    if point["pattern"] == "hot_spot" and point["hot_space"] == PPM:
+        yield "hot_space", "a hot spot that is the whole working set"
+    if point["pattern"] == "self_similar":
+        for name in ("hot_space", "hot_operations"):
+            if not 0 < int(point[name]) < PPM:
+                yield name, "the self_similar pattern with a share of none or all"
     target = point.get("target")
     if target is not None and kind_of(str(target)) == "file" and size is None:
         yield "working_set", f"the file {target} without a working_set"

@@ -67,6 +67,13 @@ def checked_theta(written: str) -> str:
     return written.strip()
 
 
+def checked_pattern(written: str) -> str:
+    """`zones(...)` in its usual form. Raises ValueError with what is allowed."""
+    if not written.strip().startswith("zones"):
+        raise ValueError(f"found {written!r}, allowed: the words of a pattern, or zones(20%: 80%, 80%: 20%)")
+    return distribution.checked_zones(written)
+
+
 def checked_content(written: str) -> str:
     """`compressible(50%)` in its usual form. Raises ValueError with what is allowed."""
     match = re.fullmatch(r"compressible\(\s*(\S+)\s*\)", written.strip())
@@ -123,9 +130,12 @@ PARAMETERS = (
     Parameter(
         "pattern",
         "word",
-        "Which block comes next.",
-        words=("sequential", "random", "strided", "zipf", "hot_spot", "append"),
+        "Which block comes next; zones(5%: 50%, 95%: 50%): so much of the space, from its begin on, takes so many of the"
+        " operations.",
+        words=("sequential", "random", "strided", "zipf", "hot_spot", "self_similar", "append"),
         default="random",
+        form=checked_pattern,
+        like="zones(5%: 50%, 95%: 50%)",
     ),
     Parameter(
         "random",
@@ -144,7 +154,8 @@ PARAMETERS = (
     ),
     Parameter("stride", "size", "Distance of two blocks of the strided pattern.", low=512, high=2**40),
     Parameter("theta", "word", "Skew of the zipf pattern.", form=checked_theta),
-    Parameter("hot_space", "share", "Share of the working set that is hot.", low=1, high=10**6, default=200_000),
+    Parameter("hot_space", "share", "Share of the working set that is hot (hot_spot, and self_similar, where it is so"
+              " again within that share).", low=1, high=10**6, default=200_000),
     Parameter("hot_operations", "share", "Share of the operations that go there.", low=0, high=10**6,
               default=800_000),
     Parameter(
@@ -181,6 +192,7 @@ PARAMETERS = (
         words=("random", "zero"),
         default="random",
         form=checked_content,
+        like="compressible(50%)",
     ),
     Parameter(
         "verify",
@@ -197,6 +209,7 @@ PARAMETERS = (
         " earlier ones are complete: constant, poisson, bursty, or trace(file) with a time between arrivals a line.",
         words=("closed", "constant", "poisson", "bursty"),
         form=distribution.checked_arrivals,
+        like="trace(file)",
     ),
     Parameter("on_time", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
     Parameter("off_time", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),

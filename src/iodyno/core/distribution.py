@@ -1,21 +1,27 @@
-"""Sizes and arrivals that are drawn, as people write them: `uniform(64, 9000)`, `mix(64B: 7, 1500B: 1)`, `trace(file)`.
+"""Sizes, arrivals and places that are drawn, as people write them: `uniform(64, 9000)`, `mix(64B: 7, 1500B: 1)`,
+`trace(file)`, `zones(5%: 50%, 95%: 50%)`.
 
 >>> parse_sizes("exponential(1KiB, most=64KiB)")
 Sizes(law='exponential', values=(1024, 65536), weights=(), file=None)
 >>> parse_sizes("mix(1500B: 1, 64: 7)").text, parse_sizes("mix(1500B: 1, 64: 7)").greatest
 ('mix(1500B: 1, 64B: 7)', 1500)
+>>> parse_zones("zones(5%: 50%, 15%: 30%, 80%: 20%)")
+((50000, 500000), (150000, 300000), (800000, 200000))
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 from iodyno.core import quantity
 
 LARGEST = 2**30
 """Largest message: what one write may hand to the kernel (agent/core/src/job.rs)."""
 _CALL = re.compile(r"\s*([a-z_]+)\s*\((.*)\)\s*", re.DOTALL)
+_ZONES = "zones(5%: 50%, 15%: 30%, 80%: 20%), the share of the space and that of the operations of each"
+_WHOLE = 10**6
 _FORMS = "uniform(64, 9000), exponential(1KiB, most=64KiB), mix(64B: 7, 1500B: 1), trace(file)"
 
 
@@ -91,6 +97,35 @@ def checked_arrivals(written: str) -> str:
     if file is None:
         raise ValueError(f"found {written!r}, allowed: trace(file)")
     return f"trace({file})"
+
+
+def parse_zones(written: str) -> tuple[tuple[int, int], ...]:
+    """The zones of a working set, in order: their shares of the space and of the operations, in millionths.
+
+    Raises ValueError with what was found and what is allowed.
+    """
+    law, inside = _call(written, _ZONES)
+    pairs = [part.partition(":") for part in inside.split(",")]
+    if law != "zones" or not all(colon for _, colon, _ in pairs):
+        raise ValueError(f"found {written!r}, allowed: {_ZONES}")
+    zones = tuple(
+        (quantity.parse("share", space.strip()), quantity.parse("share", operations.strip()))
+        for space, _, operations in pairs
+    )
+    for name, shares in zip(("space", "operations"), zip(*zones, strict=True), strict=True):
+        if sum(shares) != _WHOLE:
+            raise ValueError(
+                f"found {written!r}: the shares of {name} are {quantity.show('share', sum(shares))}, needed: 100%"
+            )
+    if not all(space for space, _ in zones):
+        raise ValueError(f"found {written!r}: a zone without space")
+    return zones
+
+
+def checked_zones(written: str) -> str:
+    """Zones in their usual form. Raises ValueError like `parse_zones`."""
+    show = partial(quantity.show, "share")
+    return f"zones({', '.join(f'{show(space)}: {show(share)}' for space, share in parse_zones(written))})"
 
 
 def _call(written: str, forms: str) -> tuple[str, str]:

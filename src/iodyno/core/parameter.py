@@ -25,6 +25,8 @@ class Parameter:
     default: Level | None = None
     form: Callable[[str], str] | None = None
     """What checks a text that is none of `words`, and gives it as it is shown; None: there is no such text."""
+    like: str = ""
+    """What such a text looks like, beside words."""
 
     def parse(self, written: object) -> Level:
         """The level in its base unit. Raises ValueError with what was found and what is allowed."""
@@ -64,8 +66,7 @@ class Parameter:
     def _formed(self, written: str) -> str:
         assert self.form is not None
         if self.words and "(" not in written:
-            drawn = "compressible(50%)" if self.name == "content" else "trace(file)"
-            raise ValueError(f"found {written!r}, allowed: {', '.join(self.words)}, {drawn}")
+            raise ValueError(f"found {written!r}, allowed: {', '.join((*self.words, self.like))}")
         return self.form(written)
 
     def show(self, level: Level) -> str:

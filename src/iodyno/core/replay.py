@@ -49,6 +49,7 @@ PARAMETERS = (
         "When operations of a trace begin: as in it (original), as soon as others are complete (none), or faster(2), slower(2).",
         words=("original", "none"),
         form=checked_timing,
+        like="faster(2)",
     ),
     Parameter(
         "beyond",

@@ -81,6 +81,7 @@ _ARRIVALS = (
         " earlier ones are complete: constant, poisson, bursty, or trace(file) with a time between arrivals a line.",
         words=("closed", "constant", "poisson", "bursty"),
         form=distribution.checked_arrivals,
+        like="trace(file)",
     ),
     Parameter("rate_of", "word", "Whose rate it is.", words=("job", "connection"), default="job"),
     Parameter("on", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),

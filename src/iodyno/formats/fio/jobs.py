@@ -33,12 +33,14 @@ _TRIMS = ("trim", "randtrim", "trimwrite", "randtrimwrite")
 
 ENGINES: Mapping[str, str] = {
     "psync": "pread", "sync": "pread", "vsync": "pread", "pvsync": "pread", "pvsync2": "preadv2", "libaio": "aio",
-    "io_uring": "io_uring", "mmap": "mmap", "null": "pread",
+    "io_uring": "io_uring", "posixaio": "io_uring", "mmap": "mmap", "null": "pread",
 }  # fmt: skip
 _SAID = {
     "sync": "ioengine=sync: pread and pwrite, without the lseek before each",
     "vsync": "ioengine=vsync: pread and pwrite; neighbours are not joined",
     "pvsync": "ioengine=pvsync: pread and pwrite of one piece",
+    "posixaio": "ioengine=posixaio: io_uring at that depth; the threads of the C library, which carry the requests of one"
+    " file one after another, are not made",
 }
 _ASYNCHRONOUS = ("io_uring", "aio")
 DEFAULT_SECONDS = 60
@@ -284,20 +286,25 @@ class _Reading:
             if not re.fullmatch(r"\d(\.\d{1,6})?", theta) or not 0 < float(theta) < 5:
                 return self.note(key, f"found {found(key.value)}, allowed: zipf:THETA with 0 < THETA < 5")
             settings["pattern"], settings["theta"] = "zipf", theta
-        elif kind == "zoned" and len(zones := more.split(":")) == 2:
-            shares = [
-                [numbers.percent(part) for part in zone.split("/")]
-                for zone in zones
-                if re.fullmatch(r"[\d.]+/[\d.]+", zone)
-            ]
-            if len(shares) != 2:
-                return self.note(
-                    key, f"found {found(key.value)}, allowed: zoned:ACCESSES/SPACE:ACCESSES/SPACE"
-                )
-            settings["pattern"] = "hot_spot"
-            settings["hot_operations"], settings["hot_space"] = f"{shares[0][0]:g}%", f"{shares[0][1]:g}%"
+        elif kind == "pareto" and more:
+            skew = more.partition(":")[0].partition("/")[0]
+            if not re.fullmatch(r"0?\.\d{1,6}", skew) or not 0 < float(skew) < 1:
+                return self.note(key, f"found {found(key.value)}, allowed: pareto:SKEW with 0 < SKEW < 1")
+            # fio's law is the same for SKEW and 1 - SKEW, with the frequent places at the other end.
+            space = min(float(skew), 1 - float(skew)) * 100
+            settings["pattern"] = "self_similar"
+            settings["hot_operations"], settings["hot_space"] = f"{100 - space:g}%", f"{space:g}%"
+        elif kind == "zoned" and more:
+            reads = _PATTERNS[self.word("rw", "read").lower().partition(":")[0]][1]
+            zones = self.get("random_distribution", lambda _: numbers.zones(direction(more, reads)), [])
+            settings["pattern"] = (
+                f"zones({', '.join(f'{space:g}%: {accesses:g}%' for accesses, space in zones)})"
+            )
         else:
-            self.note(key, f"found {found(key.value)}, allowed: random, zipf:THETA, zoned of two zones")
+            self.note(
+                key,
+                f"found {found(key.value)}, allowed: random, zipf:THETA, pareto:SKEW, zoned:ACCESSES/SPACE:...",
+            )
         return None
 
     def block(self) -> str:

@@ -113,6 +113,29 @@ def split(written: str, kb_base: int = 1024) -> list[tuple[int, float]]:
     return [(each, rest if share is None else share) for each, share in pairs]
 
 
+def zones(written: str) -> list[tuple[float, float]]:
+    """`random_distribution=zoned:`: (accesses, space) of each zone in percent; without space: of what is left. Raises ValueError.
+
+    >>> zones("50/5:30/15:20/")
+    [(50.0, 5.0), (30.0, 15.0), (20.0, 80.0)]
+    """
+    pairs = [(entry.partition("/")[0], entry.partition("/")[2].strip()) for entry in written.split(":")]
+    given = [(percent(accesses), percent(space) if space else None) for accesses, space in pairs]
+    taken = sum(space for _, space in given if space is not None)
+    open_ones = sum(1 for _, space in given if space is None)
+    all_zones = [
+        (accesses, (100 - taken) / open_ones if space is None else space) for accesses, space in given
+    ]
+    for name, shares in zip(("accesses", "space"), zip(*all_zones, strict=True), strict=True):
+        if abs(sum(shares) - 100) > 1e-6 or min(shares) < 0:
+            raise ValueError(
+                f"found {found(written)}: the {name} of all zones are {sum(shares):g} %, needed: 100 %"
+            )
+    if not all(space for _, space in all_zones):
+        raise ValueError(f"found {found(written)}: a zone without space")
+    return all_zones
+
+
 _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Mod: operator.mod, ast.FloorDiv: operator.floordiv,

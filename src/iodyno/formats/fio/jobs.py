@@ -296,7 +296,8 @@ class _Reading:
             settings["hot_operations"], settings["hot_space"] = f"{100 - space:g}%", f"{space:g}%"
         elif kind == "zoned" and more:
             reads = _PATTERNS[self.word("rw", "read").lower().partition(":")[0]][1]
-            zones = self.get("random_distribution", lambda _: numbers.zones(direction(more, reads)), [])
+            none: list[tuple[float, float]] = []
+            zones = self.get("random_distribution", lambda _: numbers.zones(direction(more, reads)), none)
             settings["pattern"] = (
                 f"zones({', '.join(f'{space:g}%: {accesses:g}%' for accesses, space in zones)})"
             )

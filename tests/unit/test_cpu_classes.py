@@ -188,7 +188,8 @@ def test_the_observer_is_an_outcome_of_each_host_and_of_the_dearest(tmp_path: Pa
         ({"exact": replace(EXACT, sum=1.02)}, WarningCode.SPLIT_UNRELIABLE, "exact classes of CPU"),
         ({"exact": replace(EXACT, idle_off=0.2)}, WarningCode.PHYSICS, "by /proc/stat"),
         ({"exact": replace(EXACT, observer_ns=30_000_000)}, WarningCode.OBSERVER_COST, "programs in the kernel"),
-        ({"sensor_cost_ns": 2_000_000}, WarningCode.READINGS_IN_TIMES, "for 1.2% of the time"),
+        # Six of 8 ms a second, on CPUs that are busy for a quarter of the time.
+        ({"sensor_cost_ns": 8_000_000}, WarningCode.READINGS_IN_TIMES, "for 1.2% of the time while no CPU was free"),
         ({"steal": 0.04}, WarningCode.STEAL, "cost includes it"),
         ({"steal": 0.1}, WarningCode.COST_VOID, "nothing is claimed"),
     ],
@@ -198,6 +199,16 @@ def test_what_is_wrong_with_the_classes_is_told(
 ) -> None:
     summary = campaign(tmp_path, changed(STILL, **wrong))
     assert any(said in text for text in texts(summary, code)), summary.doubts
+
+
+def test_sensors_that_are_read_on_an_idle_cpu_keep_no_operation_waiting(tmp_path: Path) -> None:
+    dear = {"sensor_cost_ns": 12_000_000}
+    code = WarningCode.READINGS_IN_TIMES
+    resting = changed(STILL, cost_ns_per_kib={"client": 1.0, "server": 1.0}, **dear)
+    assert not texts(campaign(tmp_path / "a", resting), code)
+    # The same by ticks, busy and resting.
+    assert texts(campaign(tmp_path / "b", changed(STILL, exact=None, **dear)), code)
+    assert not texts(campaign(tmp_path / "c", changed(resting, exact=None)), code)
 
 
 def test_sound_exact_classes_raise_no_doubt_whatever_proc_stat_says_of_its_split(tmp_path: Path) -> None:

@@ -52,6 +52,26 @@ def reading_ratio(host: HostData) -> float:
     return taken / host.measured_ns if host.measured_ns else 0.0
 
 
+def waiting_ratio(host: HostData) -> float:
+    """Share of the measured time in which sensors were read while no CPU was free: a load has to wait only then.
+
+    The kernel wakes the reader where there is nothing to do, if such a CPU is there: of the readings those count that fall
+    into the busy time of the idlest CPU. Where no sensor says how idle CPUs were, all of them.
+    """
+    return reading_ratio(host) * (1 - max(_idle_ratios(host), default=0.0))
+
+
+def _idle_ratios(host: HostData) -> list[float]:
+    """Idle share of each CPU, by the exact classes if they are there."""
+    for sensor, metrics in ((CPU_EXACT, ("exact.idle_ns",)), ("cpu_times", ("cpu.idle_ns", "cpu.iowait_ns"))):
+        span_ns = sum(reading.span_ns for reading in host.measured_readings(sensor))
+        labels = [label for label in host.labels(sensor, metrics[0]) if label.startswith("cpu=")]
+        if span_ns and labels:
+            each = (sum(host.growth(sensor, metric, label) or 0 for metric in metrics) for label in labels)
+            return [min(idle_ns / span_ns, 1.0) for idle_ns in each]
+    return []
+
+
 def looked_ns(span_ns: int, readings: Sequence[Reading]) -> int:
     """Time that the readings of a record are of: its own, in nanoseconds, but where the load ended by itself and was looked at
     later. What the load counted itself costs nothing, and is of the record's time.

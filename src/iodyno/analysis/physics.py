@@ -33,7 +33,7 @@ STEAL_LEAST = 0.002
 STEAL_VOID = 0.01
 """From here on the cost is not the host's own (chosen: as much as two careful trials of one point differ)."""
 READING_LEAST = 0.005
-"""Share of the time for which the sensors may be read before it is said (chosen: half of what lies beyond a 99th percentile)."""
+"""Share of the time for which loads may wait for the sensors before it is said (chosen: half of what lies beyond a 99th percentile)."""
 OBSERVER_LEAST = 0.02
 """Share of one CPU that the instrument may take before it is said (chosen: what separates trials anyway)."""
 SPLIT_ERROR_POINTS = 0.01
@@ -312,13 +312,14 @@ def _observer(host: HostData, trial: Trial) -> Iterator[Doubt]:
 
 def _readings(host: HostData, trial: Trial) -> Iterator[Doubt]:
     """Operations wait while the sensors are read: what lies beyond a high percentile may be those that did."""
-    share = observer.reading_ratio(host)
+    share = observer.waiting_ratio(host)
     # Writes of a closed stream mostly wait for room in buffers: their times are hardly what it is measured for.
     asked = "answer" in trial.settings or host.role == "alone" or arrivals.is_open(trial)
     if share > READING_LEAST * (1 if asked else 2):
         text = (
-            f"{host.name}: sensors were read for {share:.1%} of the time, and operations waited for that: percentiles "
-            f"beyond the {100 * (1 - share):.3g}th are of the instrument, too; try longer intervals, or fewer sensors"
+            f"{host.name}: sensors were read for {share:.1%} of the time while no CPU was free, and operations waited for that:"
+            f" percentiles beyond the {100 * (1 - share):.3g}th are of the instrument, too; try longer intervals, or fewer"
+            " sensors"
         )
         yield Doubt(WarningCode.READINGS_IN_TIMES, text, trial.name)
 

@@ -33,7 +33,7 @@ STEAL_LEAST = 0.002
 STEAL_VOID = 0.01
 """From here on the cost is not the host's own (chosen: as much as two careful trials of one point differ)."""
 READING_LEAST = 0.005
-"""Share of the time for which loads may wait for the sensors before it is said (chosen: half of what lies beyond a 99th percentile)."""
+"""Share of the time for which loads may wait for sensors before it is said (chosen: half of what is beyond a 99th percentile)."""
 OBSERVER_LEAST = 0.02
 """Share of one CPU that the instrument may take before it is said (chosen: what separates trials anyway)."""
 SPLIT_ERROR_POINTS = 0.01

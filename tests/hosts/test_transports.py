@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import one_guest
 import pytest
 from places import MS, Notes, experiment, namespaces_of, run
 
@@ -23,6 +24,7 @@ from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor
 from iodyno.hosts.access import Reached
+from iodyno.session.accesses import OpenHosts
 
 WINDOWS = Windows(50 * MS, 250 * MS, 30 * MS, 100 * MS)
 SENSORS = ("cpu_times", "tcp_info")
@@ -119,6 +121,25 @@ def test_vsock_is_carried_or_refused_with_the_reason(tmp_path: Path) -> None:
         carried(asked("local", ("vsock",)), tmp_path)
     except PreflightError as refused:
         assert "vsock" in str(refused) and refused.advice
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", ["stream", "request_response", "connect_request_response"])
+def test_vsock_is_carried_by_a_kernel_that_has_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a guest, whose kernel carries vsock within itself; this machine's often does not."""
+    if why := one_guest.unavailable(one_guest.VSOCK):
+        pytest.skip(f"no guest here: {why}")
+
+    async def open_hosts(*_: object, **__: object) -> OpenHosts:
+        return one_guest.two_hosts(("client", "server"), one_guest.VSOCK, tmp_path)
+
+    monkeypatch.setattr("iodyno.campaign.rig.accesses.open_hosts", open_hosts)
+    trial = carried(asked("local", ("vsock",), kind, size=1_000), tmp_path)["vsock"]
+    jobs = {name: host.manifest["job"] for name, host in trial.hosts.items()}
+    assert {job["transport"] for job in jobs.values()} == {"vsock"}
+    assert jobs["client"]["address"].startswith("1:") and jobs["client"]["address"] != "1:0"
 
 
 def test_two_kernels_share_no_unix_socket() -> None:

@@ -145,7 +145,8 @@ def test_an_archive_of_a_guest_is_one_that_cpio_reads(
     for name in ("busybox", *(f"{name}.ko" for name in guest.MODULES)):
         (tmp_path / name).write_bytes(name.encode() * 3)
     (tmp_path / "agent").write_bytes(b"\x7fELF agent")
-    content = guest.archive(tmp_path / "agent", guest.GuestLink("n", "tap0", "198.18.0.2", (0,)))
+    link = guest.GuestLink("n", "tap0", "198.18.0.2", (0,))
+    content = guest.archive(tmp_path / "agent", guest.script(link))
     found, at = {}, 0
     while True:
         assert content[at : at + 6] == b"070701" and at % 4 == 0

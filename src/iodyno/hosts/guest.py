@@ -11,6 +11,7 @@ import io
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +59,7 @@ class GuestAccess:
         self._remove()
         folder = self._folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDERS}{os.getpid()}-"))
         try:
-            (folder / "initrd").write_bytes(archive(program.path, self._link))
+            (folder / "initrd").write_bytes(archive(program.path, script(self._link)))
             return await spawn(self._command(folder), self._link.cpus)
         except OSError as error:
             raise AccessError(
@@ -86,31 +87,28 @@ class GuestAccess:
         link = self._link
         return [
             *("setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", link.namespace),
-            *(
-                QEMU,
-                "-accel",
-                "tcg",
-                "-cpu",
-                "max",
-                "-m",
-                str(_MEMORY_MIB),
-                "-smp",
-                str(max(1, len(link.cpus))),
-            ),
-            *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"),
-            *("-serial", f"file:{folder / 'console'}"),
-            *("-kernel", FOLDER / "vmlinuz", "-initrd", folder / "initrd"),
-            *("-append", "console=ttyS0 quiet panic=-1"),
+            *machine(folder, link.cpus),
             *("-netdev", f"tap,id=data,ifname={link.device},script=no,downscript=no,vhost=off"),
             *("-device", "virtio-net-pci,netdev=data"),
-            *("-chardev", "stdio,id=control,signal=off", "-device", "virtio-serial-pci"),
-            *("-device", "virtserialport,chardev=control,name=iodyno"),
         ]
 
     def _remove(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+
+def machine(folder: Path, cpus: Sequence[int]) -> list[str | Path]:
+    """The command that boots the archive in `folder` with as many processors as `cpus`, its port on stdin and stdout."""
+    return [
+        *(QEMU, "-accel", "tcg", "-cpu", "max", "-m", str(_MEMORY_MIB), "-smp", str(max(1, len(cpus)))),
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"),
+        *("-serial", f"file:{folder / 'console'}"),
+        *("-kernel", FOLDER / "vmlinuz", "-initrd", folder / "initrd"),
+        *("-append", "console=ttyS0 quiet panic=-1"),
+        *("-chardev", "stdio,id=control,signal=off", "-device", "virtio-serial-pci"),
+        *("-device", "virtserialport,chardev=control,name=iodyno"),
+    ]
 
 
 def remove_leftovers() -> None:
@@ -137,31 +135,30 @@ def unavailable() -> str | None:
     return None
 
 
-def archive(program: Path, link: GuestLink) -> bytes:
-    """The guest's files as an archive of the kernel's form `newc` (Documentation/driver-api/early-userspace)."""
+def archive(program: Path, begins_with: str, modules: Sequence[str] = MODULES) -> bytes:
+    """The guest's files as an archive of the kernel's form `newc` (Documentation/driver-api/early-userspace): the agent,
+    modules from `FOLDER`, and the script that it begins with.
+    """
     out = io.BytesIO()
     for folder in ("bin", "dev", "proc", "sys", "tmp"):
         _entry(out, folder, 0o040755, b"")
-    for name in ("busybox", *(f"{name}.ko" for name in MODULES)):
+    for name in ("busybox", *(f"{name}.ko" for name in modules)):
         _entry(out, f"bin/{name}", 0o100755, (FOLDER / name).read_bytes())
     _entry(out, "bin/iodyno-agent", 0o100755, program.read_bytes())
-    _entry(out, "init", 0o100755, _script(link).encode())
+    _entry(out, "init", 0o100755, begins_with.encode())
     _entry(out, "TRAILER!!!", 0, b"")
     return out.getvalue()
 
 
-def _script(link: GuestLink) -> str:
+def script(link: GuestLink) -> str:
+    """What the guest does: it serves as a host at the end of the link, until its lab is gone."""
     mtu = f"mtu {link.mtu} " if link.mtu else ""
     return "\n".join(
         [
-            "#!/bin/busybox sh",
-            "b=/bin/busybox",
-            "$b mount -t devtmpfs dev /dev; $b mount -t proc proc /proc; $b mount -t sysfs sys /sys",
-            *(f"$b insmod /bin/{name}.ko" for name in MODULES),
+            *boot(),
             "$b sysctl -w net.core.rmem_max=67108864 net.core.wmem_max=67108864",
             # A CPU quota of the agent is a control group below the top, which hands the controller down.
             "$b mount -t cgroup2 none /sys/fs/cgroup && echo +cpu >/sys/fs/cgroup/cgroup.subtree_control",
-            "$b ip link set lo up",
             f"$b ip address add {link.address}/30 dev eth0; $b ip link set eth0 {mtu}up",
             # The port's name has the device's number, which is the kernel's choice.
             'tries=0; port=; while [ -z "$port" ] && [ $tries -lt 200 ]; do',
@@ -173,6 +170,17 @@ def _script(link: GuestLink) -> str:
             "",
         ]
     )
+
+
+def boot(modules: Sequence[str] = MODULES) -> list[str]:
+    """The first lines of a guest's script."""
+    return [
+        "#!/bin/busybox sh",
+        "b=/bin/busybox",
+        "$b mount -t devtmpfs dev /dev; $b mount -t proc proc /proc; $b mount -t sysfs sys /sys",
+        *(f"$b insmod /bin/{name}.ko" for name in modules),
+        "$b ip link set lo up",
+    ]
 
 
 def _entry(out: io.BytesIO, name: str, mode: int, content: bytes) -> None:

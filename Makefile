@@ -67,7 +67,8 @@ guest:                                      ## install QEMU and unpack Debian's 
 	kernel=$$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -1); \
 	  cd $(GUEST) && rm -f ./*.deb && apt-get download -qq "$$kernel" && dpkg-deb -x ./*.deb unpacked
 	cp $(GUEST)/unpacked/boot/vmlinuz-* $(GUEST)/vmlinuz
-	find $(GUEST)/unpacked \( -name 'virtio*.ko' -o -name '*failover.ko' -o -name '*vsock*.ko' \) -exec cp {} $(GUEST) \;
+	find $(GUEST)/unpacked \( -name 'virtio*.ko' -o -name '*failover.ko' -o -name '*vsock*.ko' -o -name sctp.ko -o -name libcrc32c.ko \
+	  -o -name '*udp_tunnel.ko' \) -exec cp {} $(GUEST) \;
 	cp /bin/busybox $(GUEST)/busybox
 	rm -rf $(GUEST)/unpacked $(GUEST)/*.deb
 

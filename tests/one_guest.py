@@ -18,6 +18,7 @@ from iodyno.session.accesses import OpenHosts
 
 VSOCK = ("vsock", "vmw_vsock_virtio_transport_common", "vsock_loopback")
 """What the guest's kernel needs to carry vsock within itself."""
+SCTP = ("libcrc32c", "udp_tunnel", "ip6_udp_tunnel", "sctp")
 _BOOT_S = 90.0
 
 

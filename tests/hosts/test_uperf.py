@@ -12,15 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import one_guest
 import pytest
 from places import HUNG_S, Notes, run
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.script import FoundScript, scripts_of
+from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Limits
 from iodyno.core.script.wire import strands_of
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.uperf import experiment_keys, parse_profile, values_of
+from iodyno.session.accesses import OpenHosts
 
 SHAPES = sorted((Path(__file__).parents[1] / "fixtures" / "uperf").glob("*.xml"))
 KERNEL_LACKS = ("sctp", "vsock")
@@ -65,6 +68,10 @@ def test_every_shape_runs_or_is_refused_by_name(shape: Path, tmp_path: Path) -> 
         "dir": str(tmp_path / "files"),
     }
     variables = {v.name: known[v.name] for v in used if v.name in known}
+    if "encaps=" in text:
+        with pytest.raises(ExperimentError, match="encaps, which is not carried out"):
+            carried_out(text, tmp_path, **variables)
+        return
     found, manifest = carried_out(text, tmp_path, **variables)
     lacking = [protocol for protocol in KERNEL_LACKS if f"protocol={protocol}" in text]
     if manifest["status"] == "failed" and lacking:
@@ -91,6 +98,58 @@ def test_every_shape_runs_or_is_refused_by_name(shape: Path, tmp_path: Path) -> 
                     assert theirs.bytes == operation.mine.bytes
                 else:
                     assert levelled(manifest, group.name, transaction.number)
+
+
+WITHIN_A_GUEST = {
+    "vsock": one_guest.VSOCK,
+    "sctp": one_guest.SCTP,
+}
+"""Protocols that a guest's kernel has, where this machine's may not, with the modules that they need there."""
+
+ASSOCIATION = (
+    "sctp_nodelay sctp_rto_initial=300 sctp_rto_min=100 sctp_rto_max=1000 sctp_sack_delay=100 sctp_sack_frequency=3"
+    " sctp_max_burst_size=8 sctp_max_fragment_size=1000 sctp_hb_interval=500 sctp_path_mtu=1400 sctp_in_streams=4"
+    " sctp_out_streams=8 wndsz=256k"
+)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "opens", "flowops"),
+    [
+        ("vsock", "", '<flowop type="write" options="size=90 count=10"/><flowop type="read" options="size=64k"/>'),
+        ("sctp", "", '<flowop type="write" options="size=90 count=10"/><flowop type="read" options="size=64k"/>'),
+        (
+            "sctp",
+            ASSOCIATION,
+            '<flowop type="write" options="size=5k sctp_stream_id=3 sctp_unordered batch_size=4"/>'
+            '<flowop type="write" options="size=rand(1,3k) sctp_stream_id=1"/><flowop type="recv" options="size=10"/>'
+            '<flowop type="sendfilev" options="dir=DIR nfiles=2 size=20k"/>',
+        ),
+    ],
+    ids=["vsock", "sctp", "sctp-options"],
+)  # fmt: skip
+def test_protocols_of_a_guest_carry_what_was_asked(
+    protocol: str, opens: str, flowops: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = WITHIN_A_GUEST[protocol]
+    if why := one_guest.unavailable(modules):
+        pytest.skip(f"no guest here: {why}")
+
+    async def open_hosts(*_: object, **__: object) -> OpenHosts:
+        return one_guest.two_hosts(("client", "server"), modules, tmp_path)
+
+    monkeypatch.setattr("iodyno.campaign.rig.accesses.open_hosts", open_hosts)
+    text = loop(flowops.replace("DIR", "/bin"), 'iterations="20"', protocol)
+    text = text.replace(f"protocol={protocol}", f"protocol={protocol} {opens}")
+    found, manifest = carried_out(text, tmp_path)
+    assert manifest["status"] == "finished", manifest["reason"]
+    assert found is not None
+    wanted = parse_profile(text).script.groups[0].transactions[1].flowops
+    operations = found.groups[0].transactions[1].operations
+    for flowop, operation in zip(wanted, operations, strict=True):
+        times = int(flowop.options.get("count", 1)) * int(flowop.options.get("batch_size", 1))
+        assert operation.mine.operations == operation.theirs.operations == 20 * 2 * times
+        assert operation.mine.bytes == operation.theirs.bytes > 0
 
 
 LOOP = """<profile name="loop"><group nthreads="2">
@@ -182,6 +241,19 @@ def test_a_failure_is_no_success(tmp_path: Path) -> None:
     refused = iodyno("run", "p.xml", cwd=tmp_path, h="x")
     assert refused.returncode != 0 or "sctp" not in refused.stderr
     assert "Traceback" not in refused.stderr + unopened.stderr
+
+
+def test_what_is_not_carried_of_sctp_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "partial.xml").write_text(
+        loop(
+            '<flowop type="write" options="size=1k sctp_pr_policy=ttl sctp_pr_value=20"/>',
+            'iterations="1"',
+            "sctp",
+        )
+    )
+    refused = iodyno("run", "partial.xml", cwd=tmp_path, h="x")
+    assert refused.returncode == 2, refused.stderr
+    assert "sctp_pr_policy" in refused.stderr and "leave sctp_pr_policy out" in refused.stderr
 
 
 def test_as_typed(tmp_path: Path) -> None:

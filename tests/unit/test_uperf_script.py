@@ -421,11 +421,51 @@ def test_any_script_is_converted_without_loss(script: Script) -> None:
 
 
 def _to_one_host(transaction: Transaction) -> Transaction:
-    flowops = tuple(
-        replace(f, options={n: "h" if n == "remotehost" else value for n, value in f.options.items()})
-        for f in transaction.flowops
-    )
+    """And without what is refused: what is not carried out, and datagrams, as one may be too long."""
+
+    def taken(name: str, value: Any) -> Any:
+        return "h" if name == "remotehost" else "tcp" if (name, value) == ("protocol", "udp") else value
+
+    def allowed(flowop: Flowop) -> dict[str, Any]:
+        known = {n: v for n, v in flowop.options.items() if OPTIONS[n].meaning != "unsupported"}
+        return {name: taken(name, value) for name, value in known.items()}
+
+    flowops = tuple(replace(f, options=allowed(f)) for f in transaction.flowops)
     return replace(transaction, flowops=flowops)
+
+
+SCTP = """<profile name="p"><group nthreads="1">
+<transaction iterations="1"><flowop type="connect" options="remotehost=$h protocol=sctp OPENED"/></transaction>
+<transaction duration="1s"><flowop type="write" options="size=1k SENT"/></transaction></group></profile>"""
+
+
+def test_what_is_asked_of_sctp_goes_to_both_ends() -> None:
+    opened = "sctp_nodelay sctp_rto_min=100 sctp_in_streams=4 sctp_out_streams=8"
+    text = SCTP.replace("OPENED", opened).replace(
+        "SENT", "sctp_stream_id=3 sctp_unordered repeat=2 batch_size=5"
+    )
+    profile = parse_profile(text)
+    script = profile.script.bound({"h": "server"})
+    (near, moved), (far, taken) = (
+        [t["operations"][0] for t in script_json(script, role)["groups"][0]["transactions"]]
+        for role in ("send", "receive")
+    )
+    assert near["sctp"] == {"nodelay": True, "rto_min_ms": 100, "in_streams": 4, "out_streams": 8}
+    assert far["sctp"] == near["sctp"] | {"in_streams": 8, "out_streams": 4}
+    assert moved["sctp"] == {"stream": 3, "unordered": True}
+    assert moved["repeat"] == taken["repeat"] == 10
+    assert any("batch_size: each message of a batch has a call of its own" in note for note in profile.notes)
+
+
+@pytest.mark.parametrize(
+    ("opened", "sent"), [("encaps=9899", ""), ("", "sctp_pr_policy=ttl"), ("", "sctp_pr_value=20")]
+)
+def test_what_is_not_carried_of_sctp_is_refused(opened: str, sent: str) -> None:
+    script = parse_profile(SCTP.replace("OPENED", opened).replace("SENT", sent)).script.bound({"h": "server"})
+    with pytest.raises(ExperimentError) as refused:
+        script_json(script, "send")
+    name = (opened or sent).partition("=")[0]
+    assert name in refused.value.what and refused.value.where.startswith("line ")
 
 
 CONNECTED = """<profile name="p"><group nthreads="1">

@@ -17,9 +17,7 @@ impl Ranks {
     /// Those of a job over so many places of one target.
     pub(crate) fn new(disk: &Disk, places: u64) -> Self {
         let law = match disk.pattern {
-            Pattern::Zipf => {
-                Law::Zipf(Zipf::new(places, f64::from(disk.zipf_theta_ppm.unwrap_or(1)) / 1e6))
-            }
+            Pattern::Zipf => Law::Zipf(Zipf::new(places, f64::from(disk.zipf_theta_ppm.unwrap_or(1)) / 1e6)),
             Pattern::SelfSimilar => {
                 let zone = disk.zones.first().copied().unwrap_or(Zone::EVEN);
                 Law::SelfSimilar(SelfSimilar::new(places, zone))

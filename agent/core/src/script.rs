@@ -229,6 +229,9 @@ pub struct FlowOp {
     /// Options of the socket (`connect` and `accept`).
     #[serde(default)]
     pub socket: SocketOptions,
+    /// What is asked of SCTP: of its associations (`connect` and `accept`), and of the messages that are sent.
+    #[serde(default)]
+    pub sctp: Option<Sctp>,
     /// Directory on this host with the files of `sendfile`; absent: files made for the job and removed after it.
     #[serde(default)]
     pub directory: Option<String>,
@@ -236,6 +239,40 @@ pub struct FlowOp {
     /// all, and this many where they are made.
     #[serde(default = "once_32")]
     pub files: u32,
+}
+
+/// What may be asked of SCTP (RFC 6458, section 8.1). Absent: the kernel's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sctp {
+    /// Whether messages go out without waiting for more.
+    pub nodelay: bool,
+    /// First timeout of a retransmission, in milliseconds.
+    pub rto_initial_ms: Option<u32>,
+    /// Least timeout.
+    pub rto_min_ms: Option<u32>,
+    /// Greatest timeout.
+    pub rto_max_ms: Option<u32>,
+    /// How long an acknowledgement may wait.
+    pub sack_delay_ms: Option<u32>,
+    /// After how many packets one does not wait.
+    pub sack_frequency: Option<u32>,
+    /// Most packets that go out at once.
+    pub max_burst: Option<u32>,
+    /// Longest piece that a message is cut into.
+    pub max_fragment_bytes: Option<u32>,
+    /// Time between heartbeats.
+    pub hb_interval_ms: Option<u32>,
+    /// Packets' length, in the place of what the path is found to carry.
+    pub path_mtu_bytes: Option<u32>,
+    /// Streams that may come in.
+    pub in_streams: Option<u16>,
+    /// Streams that go out.
+    pub out_streams: Option<u16>,
+    /// The stream that a message goes out on.
+    pub stream: u16,
+    /// Whether a message may overtake others.
+    pub unordered: bool,
 }
 
 fn once() -> u64 {
@@ -286,6 +323,7 @@ impl FlowOp {
             can_fail: false,
             non_blocking: false,
             socket: SocketOptions::default(),
+            sctp: None,
             directory: None,
             files: 1,
         }

@@ -74,6 +74,9 @@ fn reading_of(error: &io::Error) -> (ErrorCode, &'static str) {
         errno::EMFILE => (ErrorCode::Limit, "raise the hard limit of open files (ulimit -Hn)"),
         errno::ENFILE => (ErrorCode::Limit, "raise fs.file-max"),
         errno::ENOBUFS | errno::ENOMEM => (ErrorCode::Limit, "use fewer connections or smaller buffers"),
+        errno::EMSGSIZE => {
+            (ErrorCode::Job, "send shorter messages, or give sockets larger send buffers (wndsz)")
+        }
         errno::ENOSPC => (ErrorCode::Limit, "raise fs.epoll.max_user_watches"),
         errno::EAGAIN => (
             ErrorCode::Limit,

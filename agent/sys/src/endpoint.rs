@@ -1,4 +1,4 @@
-//! Where stream sockets listen and connect: an address of TCP, of the Unix domain, or of vsock.
+//! Where sockets with connections listen and connect: an address of TCP or SCTP, of the Unix domain, or of vsock.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -21,6 +21,8 @@ pub const ANY_CONTEXT: u32 = libc::VMADDR_CID_ANY;
 pub enum Endpoint {
     /// TCP over IPv4 or IPv6.
     Inet(SocketAddr),
+    /// SCTP over IPv4 or IPv6, an association a socket.
+    Sctp(SocketAddr),
     /// A name of the Unix domain that is no file: it belongs to the network namespace, and is gone with the socket.
     Abstract(String),
     /// A Unix socket that is a file.
@@ -38,6 +40,7 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Endpoint::Inet(address) => address.fmt(out),
+            Endpoint::Sctp(address) => write!(out, "sctp {address}"),
             Endpoint::Abstract(name) => write!(out, "unix @{name}"),
             Endpoint::File(path) => write!(out, "unix {}", path.display()),
             Endpoint::Vsock { context: ANY_CONTEXT, port } => write!(out, "vsock port {port}"),
@@ -95,7 +98,7 @@ impl Endpoint {
             Endpoint::Abstract(name) => Form::unix(name.as_bytes(), true),
             Endpoint::File(path) => Form::unix(OsStr::as_bytes(path.as_os_str()), false),
             Endpoint::Vsock { context, port } => Ok(Form::vsock(*context, *port)),
-            Endpoint::Inet(_) => Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)),
+            Endpoint::Inet(_) | Endpoint::Sctp(_) => Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)),
         }
     }
 
@@ -104,16 +107,18 @@ impl Endpoint {
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOBUFS`, `EAFNOSUPPORT`.
     pub fn socket(&self, waits: bool) -> io::Result<OwnedFd> {
-        let family = match self {
+        let (family, protocol) = match self {
             Endpoint::Inet(address) if waits => return socket::tcp_blocking(address),
             Endpoint::Inet(address) => return socket::tcp(address),
-            Endpoint::Abstract(_) | Endpoint::File(_) => libc::AF_UNIX,
-            Endpoint::Vsock { .. } => libc::AF_VSOCK,
+            Endpoint::Sctp(address) if address.is_ipv4() => (libc::AF_INET, libc::IPPROTO_SCTP),
+            Endpoint::Sctp(_) => (libc::AF_INET6, libc::IPPROTO_SCTP),
+            Endpoint::Abstract(_) | Endpoint::File(_) => (libc::AF_UNIX, 0),
+            Endpoint::Vsock { .. } => (libc::AF_VSOCK, 0),
         };
         let flags = if waits { 0 } else { libc::SOCK_NONBLOCK };
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;
         // SAFETY: touches no memory of this process.
-        let fd = checked(unsafe { libc::socket(family, kind, 0) })?;
+        let fd = checked(unsafe { libc::socket(family, kind, protocol) })?;
         // SAFETY: `fd` is open and nobody else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
@@ -131,7 +136,7 @@ impl Endpoint {
 /// # Errors
 /// `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES`, `ENOENT`.
 pub fn bind(socket: BorrowedFd<'_>, endpoint: &Endpoint) -> io::Result<()> {
-    if let Endpoint::Inet(address) = endpoint {
+    if let Endpoint::Inet(address) | Endpoint::Sctp(address) = endpoint {
         return socket::bind(socket, address);
     }
     let (form, length) = endpoint.form()?;
@@ -144,7 +149,7 @@ pub fn bind(socket: BorrowedFd<'_>, endpoint: &Endpoint) -> io::Result<()> {
 /// # Errors
 /// As [`crate::socket::connect`]; `EAGAIN` where a Unix socket's queue of connections is full.
 pub fn connect(socket: BorrowedFd<'_>, endpoint: &Endpoint) -> io::Result<bool> {
-    if let Endpoint::Inet(address) = endpoint {
+    if let Endpoint::Inet(address) | Endpoint::Sctp(address) = endpoint {
         return socket::connect(socket, address);
     }
     let (form, length) = endpoint.form()?;
@@ -163,6 +168,7 @@ pub fn connect(socket: BorrowedFd<'_>, endpoint: &Endpoint) -> io::Result<bool> 
 pub fn bound(socket: BorrowedFd<'_>, asked: &Endpoint) -> io::Result<Endpoint> {
     match asked {
         Endpoint::Inet(_) => socket::local_address(socket).map(Endpoint::Inet),
+        Endpoint::Sctp(_) => socket::local_address(socket).map(Endpoint::Sctp),
         other => Ok(other.clone()),
     }
 }

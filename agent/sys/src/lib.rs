@@ -34,6 +34,7 @@ pub mod process;
 pub mod qdisc;
 pub mod realtime;
 mod ring_common;
+pub mod sctp;
 pub mod signals;
 pub mod socket;
 pub mod stream_calls;

@@ -20,19 +20,14 @@ fn count(outcome: isize) -> io::Result<usize> {
     usize::try_from(outcome).map_err(|_| io::Error::last_os_error())
 }
 
-/// Why this kernel cannot make SCTP sockets; `None`: it can.
-#[must_use]
-pub fn sctp_refusal() -> Option<io::Error> {
-    refusal(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP)
-}
-
 /// Why this kernel cannot make vsock sockets; `None`: it can.
 #[must_use]
 pub fn vsock_refusal() -> Option<io::Error> {
     refusal(libc::AF_VSOCK, libc::SOCK_STREAM, 0)
 }
 
-fn refusal(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> Option<io::Error> {
+/// Why this kernel cannot make such sockets; `None`: it can.
+pub(crate) fn refusal(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> Option<io::Error> {
     // SAFETY: touches no memory of this process.
     match checked(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) }) {
         Ok(fd) => {

@@ -113,7 +113,7 @@ pub(crate) fn bind(socket: OwnedFd, asked: &Endpoint) -> std::io::Result<(Listen
 /// The port of a place that has one.
 pub(crate) fn port(place: &Endpoint) -> u16 {
     match place {
-        Endpoint::Inet(address) => address.port(),
+        Endpoint::Inet(address) | Endpoint::Sctp(address) => address.port(),
         Endpoint::Vsock { port, .. } => u16::try_from(*port).unwrap_or(0),
         Endpoint::Abstract(_) | Endpoint::File(_) => 0,
     }

@@ -271,7 +271,8 @@ fn an_end_that_does_not_come_or_does_not_fit_is_refused() {
 
     // What the kernel or this agent lacks, and what makes no sense.
     let vsock = iodyno_sys::vsock::refusal(iodyno_sys::vsock::THIS_MACHINE).map(|_| Protocol::Vsock);
-    for protocol in [Protocol::Sctp].into_iter().chain(vsock) {
+    let sctp = iodyno_sys::sctp::refusal().map(|_| Protocol::Sctp);
+    for protocol in sctp.into_iter().chain(vsock) {
         let near = script(1, over(protocol, opened(vec![op(Call::Write, 10)])));
         let refused = listen(&job(Role::Receive, near, 100), &Cancel::default()).err().unwrap();
         assert_eq!(refused.code, ErrorCode::Unsupported, "{refused}");

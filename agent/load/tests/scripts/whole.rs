@@ -14,6 +14,9 @@ fn protocols() -> Vec<Protocol> {
     if iodyno_sys::vsock::refusal(iodyno_sys::vsock::THIS_MACHINE).is_none() {
         protocols.push(Protocol::Vsock);
     }
+    if iodyno_sys::sctp::refusal().is_none() {
+        protocols.push(Protocol::Sctp);
+    }
     protocols
 }
 

@@ -65,12 +65,13 @@ _CONNECTION = (
 )
 _SCTP = (
     "rto_min", "rto_max", "rto_initial", "sack_delay", "sack_frequency", "max_burst_size", "max_fragment_size",
-    "hb_interval", "path_mtu", "in_streams", "out_streams", "stream_id", "pr_value",
+    "hb_interval", "path_mtu", "in_streams", "out_streams", "stream_id",
 )  # fmt: skip
 _SCTP_NAMES = (
     "sctp_unordered",
     "sctp_nodelay",
     "sctp_pr_policy",
+    "sctp_pr_value",
     "batch_size",
     *(f"sctp_{name}" for name in _SCTP),
 )
@@ -188,11 +189,16 @@ OPTIONS: Mapping[str, Option] = {
         Option("engine", "text", "TLS engine.", meaning="ignored", note="TLS is that of the agent"),
         Option("cipher", "text", "TLS ciphers.", meaning="ignored", note="the two ends agree on one of TLS 1.3"),
         Option("method", "text", "TLS version.", meaning="ignored", note="it is TLS 1.3"),
-        Option("batch_size", "count", "Messages of one call, over SCTP."),
+        Option("batch_size", "count", "Messages of one call, over SCTP.", meaning="other",
+               note="each message of a batch has a call of its own", high=65_536),
         Option("sctp_unordered", "flag", "SCTP: messages may overtake each other."),
         Option("sctp_nodelay", "flag", "SCTP: no waiting for more."),
-        Option("sctp_pr_policy", "word", "SCTP: policy of partial reliability."),
-        *(Option(f"sctp_{name}", "count", f"SCTP: {name.replace('_', ' ')}.", low=0) for name in _SCTP),
+        Option("sctp_pr_policy", "word", "SCTP: policy of partial reliability.", meaning="unsupported",
+               note="the other end would wait for what is given up"),
+        Option("sctp_pr_value", "count", "SCTP: when a message is given up.", meaning="unsupported",
+               note="the other end would wait for what is given up", low=0),
+        *(Option(f"sctp_{name}", "count", f"SCTP: {name.replace('_', ' ')}.", low=0,
+                 high=65_535 if "stream" in name else 2**31 - 1) for name in _SCTP),
     )
 }  # fmt: skip
 """Every option, by name."""

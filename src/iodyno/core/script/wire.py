@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iodyno.core.errors import ExperimentError
-from iodyno.core.script.flowops import OPENING, takes_messages
+from iodyno.core.script.flowops import OPENING, OPTIONS, takes_messages
 from iodyno.core.script.mirror import CALL, mirrored
 from iodyno.core.script.remotes import remotes_of
 from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Value, Variable
@@ -16,6 +16,23 @@ _PROTOCOLS = {"ssl": "tls"}
 _SECOND_NS = 10**9
 _CHANGES = {"connect": 1, "accept": 1, "disconnect": -1}
 """By how much a flowop changes the number of open connections."""
+
+_OF_ASSOCIATIONS = {
+    "sctp_nodelay": "nodelay",
+    "sctp_rto_initial": "rto_initial_ms",
+    "sctp_rto_min": "rto_min_ms",
+    "sctp_rto_max": "rto_max_ms",
+    "sctp_sack_delay": "sack_delay_ms",
+    "sctp_sack_frequency": "sack_frequency",
+    "sctp_max_burst_size": "max_burst",
+    "sctp_max_fragment_size": "max_fragment_bytes",
+    "sctp_hb_interval": "hb_interval_ms",
+    "sctp_path_mtu": "path_mtu_bytes",
+    "sctp_in_streams": "in_streams",
+    "sctp_out_streams": "out_streams",
+}
+_OF_MESSAGES = {"sctp_stream_id": "stream", "sctp_unordered": "unordered"}
+"""Options of SCTP, with the agent's names for them."""
 
 Json = dict[str, Any]
 
@@ -162,6 +179,7 @@ def _flowop(flowop: Flowop, label: str, protocols: Mapping[Value, str]) -> Json:
     """Every key that differs from what the agent takes where nothing is said."""
     # The other end is the job's; its name in the script is for people, and may be a variable that nobody sets.
     options = {name: _given(value) for name, value in flowop.options.items() if name != "remotehost"}
+    _refuse_unsupported(flowop, label)
     written: Json = {"call": flowop.kind, "label": label}
     if connection := options.get("conn"):
         written["connection"] = connection
@@ -192,7 +210,33 @@ def _flowop(flowop: Flowop, label: str, protocols: Mapping[Value, str]) -> Json:
             written[key] = True
     if flowop.kind in OPENING:
         written["socket"] = _socket(options)
+    if protocol == "sctp":
+        if asked := _sctp(options, flowop.kind in OPENING):
+            written["sctp"] = asked
+        if (batch := options.get("batch_size", 1)) > 1:
+            written["repeat"] = int(written.get("repeat", 1)) * batch
     return written
+
+
+def _refuse_unsupported(flowop: Flowop, label: str) -> None:
+    for name in flowop.options:
+        option = OPTIONS.get(name)
+        if option is not None and option.meaning == "unsupported":
+            raise ExperimentError(
+                f"{label} has {name}, which is not carried out: {option.note}",
+                where=f"line {flowop.line}" if flowop.line else "the script",
+                advice=f"leave {name} out",
+            )
+
+
+def _sctp(options: Mapping[str, Any], opens: bool) -> Json:
+    """What is asked of SCTP, of an association that comes up or of a message."""
+    names = _OF_ASSOCIATIONS if opens else _OF_MESSAGES
+    return {
+        key: True if OPTIONS[name].kind == "flag" else options[name]
+        for name, key in names.items()
+        if name in options
+    }
 
 
 def _socket(options: Mapping[str, Any]) -> Json:

@@ -11,13 +11,14 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use iodyno_core::script::Protocol;
 use iodyno_core::units::Nanos;
-use iodyno_sys::endpoint::{Endpoint, ANY_CONTEXT};
+use iodyno_sys::endpoint::{self, Endpoint, ANY_CONTEXT};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::socket::{self, Setting};
 use iodyno_sys::{clock, datagram, errno};
 
 use super::preamble::{self, Kind, Preamble};
 use super::run::{locked, Run, SLICE};
+use super::sctp;
 use crate::error::LoadError;
 use crate::transport::meeting;
 
@@ -26,7 +27,7 @@ use crate::transport::meeting;
 const TIME_TO_PROVE: Nanos = Nanos(10_000_000_000);
 /// chosen: connections that may be unproven at a time; beyond, the oldest is turned away.
 const MOST_UNPROVEN: usize = 4096;
-/// Connections over vsock that may wait for the door.
+/// Connections over vsock or SCTP that may wait for the door.
 const BACKLOG: u32 = 4096;
 /// chosen: arrivals that are looked at before other sockets have their turn.
 const ARRIVALS_A_VISIT: usize = 64;
@@ -35,7 +36,8 @@ const TCP: u64 = 0;
 const UDP: u64 = 1;
 const UNIX: u64 = 2;
 const VSOCK: u64 = 3;
-const FIRST: u64 = 4;
+const SCTP: u64 = 4;
+const FIRST: u64 = 5;
 
 /// Sockets that are told of by one look.
 const EVENTS: usize = 256;
@@ -58,6 +60,7 @@ pub(super) struct Door {
     vsock: Option<OwnedFd>,
     /// Port of vsock; 0: none.
     pub vsock_port: u16,
+    sctp: Option<OwnedFd>,
     epoll: Epoll,
     unproven: BTreeMap<u64, Unproven>,
     next_key: u64,
@@ -87,6 +90,7 @@ impl Door {
             unix_name: 0,
             vsock: None,
             vsock_port: 0,
+            sctp: None,
             epoll,
             unproven: BTreeMap::new(),
             next_key: FIRST,
@@ -114,7 +118,21 @@ impl Door {
             door.epoll.add(listening.as_fd(), Interest::Readable, VSOCK).map_err(refused)?;
             (door.vsock, door.vsock_port) = (Some(listening.into_socket()), meeting::port(&place));
         }
+        if protocols.contains(&Protocol::Sctp) {
+            let asked = Endpoint::Sctp(SocketAddr::new(address.ip(), 0));
+            let listening = asked.socket(false).map_err(refused)?;
+            sctp::ask_of_listener(listening.as_fd(), &run.script)?;
+            endpoint::bind(listening.as_fd(), &asked).map_err(refused)?;
+            socket::listen(listening.as_fd(), BACKLOG).map_err(refused)?;
+            door.epoll.add(listening.as_fd(), Interest::Readable, SCTP).map_err(refused)?;
+            door.sctp = Some(listening);
+        }
         Ok(door)
+    }
+
+    /// Port of SCTP; 0: none.
+    pub(super) fn sctp_port(&self) -> io::Result<u16> {
+        self.sctp.as_ref().map_or(Ok(0), |sctp| socket::local_address(sctp.as_fd()).map(|place| place.port()))
     }
 
     pub(super) fn tcp_port(&self) -> io::Result<u16> {
@@ -144,7 +162,7 @@ impl Door {
         keys.sort_unstable();
         for key in keys {
             match key {
-                TCP | UNIX | VSOCK => self.admit(key)?,
+                TCP | UNIX | VSOCK | SCTP => self.admit(key)?,
                 UDP => self.greet(run),
                 _ => self.examine(run, key),
             }
@@ -166,11 +184,13 @@ impl Door {
 
     fn admit(&mut self, key: u64) -> io::Result<()> {
         for _ in 0..ARRIVALS_A_VISIT {
-            let listener = match (&self.unix, &self.vsock) {
-                (Some(unix), _) if key == UNIX => unix.as_fd(),
-                (_, Some(vsock)) if key == VSOCK => vsock.as_fd(),
-                _ => self.tcp.as_fd(),
+            let other = match key {
+                UNIX => self.unix.as_ref().map(AsFd::as_fd),
+                VSOCK => self.vsock.as_ref().map(AsFd::as_fd),
+                SCTP => self.sctp.as_ref().map(AsFd::as_fd),
+                _ => None,
             };
+            let listener = other.unwrap_or(self.tcp.as_fd());
             let socket = match socket::accept(listener) {
                 Ok(socket) => socket,
                 Err(error) => match error.raw_os_error().unwrap_or(0) {

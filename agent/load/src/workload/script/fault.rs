@@ -44,11 +44,10 @@ impl Fault {
         match self {
             Fault::Halt(_) => String::new(),
             Fault::Timeout => "it did not end within its timeout".to_owned(),
-            Fault::Os(error) if operation.protocol == Protocol::Udp && is_too_long(error) => {
-                let why = "the datagram is longer than its send buffer (wndsz) or than UDP can carry";
-                format!("connection {connection}: {error}: {why}")
-            }
-            Fault::Os(error) => format!("connection {connection}: {error}"),
+            Fault::Os(error) => match why(error, operation) {
+                Some(why) => format!("connection {connection}: {error}: {why}"),
+                None => format!("connection {connection}: {error}"),
+            },
             Fault::Ended => format!("connection {connection}: the peer closed it"),
             Fault::NotOpen => format!("connection {connection} is not open"),
             Fault::Lost => "a datagram did not come".to_owned(),
@@ -56,7 +55,18 @@ impl Fault {
     }
 }
 
-/// Whether the kernel has no room for a datagram of that length at all; where others only fill the buffer, it waits.
-fn is_too_long(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(errno::ENOBUFS | errno::EMSGSIZE))
+/// What the kernel means, where its error alone would not tell.
+fn why(error: &io::Error, operation: &FlowOp) -> Option<&'static str> {
+    match (operation.protocol, error.raw_os_error()?) {
+        (Protocol::Udp, errno::ENOBUFS | errno::EMSGSIZE) => {
+            Some("the datagram is longer than its send buffer (wndsz) or than UDP can carry")
+        }
+        (Protocol::Sctp, errno::EMSGSIZE) => {
+            Some("a message of SCTP goes out whole, and this one is longer than its send buffer (wndsz)")
+        }
+        (Protocol::Sctp, errno::EINVAL) if operation.call.sends() => {
+            Some("the association has no such stream (sctp_stream_id, sctp_out_streams, and sctp_in_streams there)")
+        }
+        _ => None,
+    }
 }

@@ -19,6 +19,7 @@ use super::fault::Fault;
 use super::files::Source;
 use super::preamble::{self, Kind, Preamble};
 use super::run::SLICE;
+use super::sctp;
 use super::stall::Wait;
 use super::strand::Strand;
 use crate::error::LoadError;
@@ -42,6 +43,7 @@ pub(super) struct Flow {
     given: Sizes,
     awaited: Sizes,
     blocks: bool,
+    track: sctp::Track,
     /// The operation that has given a datagram up, so that one that comes late is not taken for the next.
     pub gave_up: Option<usize>,
     /// The transaction in which nothing came any more although the other end had made all of it: what is missing there
@@ -386,13 +388,16 @@ impl<'a> Strand<'a> {
         }
     }
 
-    /// Has the socket wait or not, as the operation wants it.
+    /// Has the socket wait or not, and send on a stream, as the operation wants it.
     #[inline]
     fn suit(&mut self, operation: &FlowOp) -> Result<(), Fault> {
         let flow = self.flow(operation)?;
         if flow.blocks == operation.non_blocking {
             flow.blocks = !operation.non_blocking;
             socket::set_blocking(flow.socket.as_fd(), flow.blocks).map_err(Fault::Os)?;
+        }
+        if flow.protocol == Protocol::Sctp && operation.call.sends() {
+            flow.track.follow(flow.socket.as_fd(), operation).map_err(Fault::Os)?;
         }
         Ok(())
     }
@@ -423,6 +428,7 @@ impl<'a> Strand<'a> {
                 let there = Endpoint::Vsock { context: THIS_MACHINE, port: u32::from(doors.vsock) };
                 self.dial(operation, &there, deadline)?
             }
+            Protocol::Sctp => self.dial(operation, &Endpoint::Sctp(doors.sctp), deadline)?,
             _ => self.dial(operation, &Endpoint::Inet(doors.tcp), deadline)?,
         };
         if operation.protocol != Protocol::Udp {
@@ -448,6 +454,7 @@ impl<'a> Strand<'a> {
         let socket = place.socket(false).map_err(Fault::Os)?;
         match place {
             Endpoint::Inet(_) => options::ask(socket.as_fd(), &operation.socket).map_err(as_fault)?,
+            Endpoint::Sctp(_) => sctp::ask(socket.as_fd(), operation, true).map_err(as_fault)?,
             _ => ask_of_others(socket.as_fd(), operation)?,
         }
         if endpoint::connect(socket.as_fd(), place).map_err(Fault::Os)? {
@@ -529,6 +536,7 @@ impl<'a> Strand<'a> {
             Protocol::Tcp | Protocol::Tls => {
                 options::ask(socket.as_fd(), &operation.socket).map_err(as_fault)?
             }
+            Protocol::Sctp => sctp::ask(socket.as_fd(), operation, false).map_err(as_fault)?,
             _ => ask_of_others(socket.as_fd(), operation)?,
         }
         let wait = Wait::Accept { connection, so_far: serial };
@@ -563,6 +571,7 @@ impl<'a> Strand<'a> {
             given: seed(opened),
             awaited: seed(!opened),
             blocks,
+            track: sctp::Track::default(),
             gave_up: None,
             ran_dry: None,
         };

@@ -22,7 +22,7 @@ pub(super) enum Word {
     /// What must be alike at both ends.
     Shape { groups: u64, strands: u64, transactions: u64, digest: u64 },
     /// Where connections of the other end are awaited.
-    Doors { tcp: u16, udp: u16, unix: u64, vsock: u16 },
+    Doors { tcp: u16, udp: u16, unix: u64, vsock: u16, sctp: u16 },
     /// A strand will do no more than so many iterations of a transaction.
     Ended { strand: u32, transaction: u32, iterations: u64 },
     /// All strands of a group have come to the end of a transaction.
@@ -51,8 +51,8 @@ impl Word {
             Word::Shape { groups, strands, transactions, digest } => {
                 [1, groups, strands, transactions, digest, 0]
             }
-            Word::Doors { tcp, udp, unix, vsock } => {
-                [2, u64::from(tcp), u64::from(udp), unix, u64::from(vsock), 0]
+            Word::Doors { tcp, udp, unix, vsock, sctp } => {
+                [2, u64::from(tcp), u64::from(udp), unix, u64::from(vsock), u64::from(sctp)]
             }
             Word::Ended { strand, transaction, iterations } => {
                 [3, u64::from(strand), u64::from(transaction), iterations, 0, 0]
@@ -87,7 +87,7 @@ impl Word {
         let [kind, a, b, c, d, e] = numbers;
         Some(match kind {
             1 => Word::Shape { groups: a, strands: b, transactions: c, digest: d },
-            2 => Word::Doors { tcp: a as u16, udp: b as u16, unix: c, vsock: d as u16 },
+            2 => Word::Doors { tcp: a as u16, udp: b as u16, unix: c, vsock: d as u16, sctp: e as u16 },
             3 => Word::Ended { strand: a as u32, transaction: b as u32, iterations: c },
             4 => Word::Gathered { group: a as u32, transaction: b as u32 },
             5 => {
@@ -247,7 +247,7 @@ mod tests {
         let (near, far) = UnixStream::pair().unwrap();
         let words = [
             Word::Shape { groups: 1, strands: 2, transactions: 3, digest: u64::MAX },
-            Word::Doors { tcp: 1, udp: 65_535, unix: 7, vsock: 60_000 },
+            Word::Doors { tcp: 1, udp: 65_535, unix: 7, vsock: 60_000, sctp: 9 },
             Word::Ended { strand: 1, transaction: 2, iterations: 1 << 40 },
             Word::Gathered { group: 3, transaction: 4 },
             Word::Stalled {

@@ -11,7 +11,7 @@ use iodyno_core::message::ErrorCode;
 use iodyno_core::script::{Call, FlowOp, Protocol, Script, Until};
 use iodyno_core::units::Nanos;
 use iodyno_sys::timed;
-use iodyno_sys::{affinity, clock, errno, limits, priority, socket, vsock};
+use iodyno_sys::{affinity, clock, errno, limits, priority, sctp, socket, vsock};
 
 use super::door::Door;
 use super::link::{Ear, Heard, Link, Word};
@@ -60,26 +60,20 @@ pub(crate) fn supports(job: &Job, script: &Script) -> Result<(), LoadError> {
         ));
     }
     for protocol in script.protocols() {
-        let mut advice = "take tcp, udp, unix or tls";
-        let (name, why) = match protocol {
+        let (name, module, why) = match protocol {
             Protocol::Tcp | Protocol::Udp | Protocol::Unix | Protocol::Tls => continue,
-            Protocol::Vsock => match vsock::refusal(vsock::THIS_MACHINE) {
-                None => continue,
-                Some(why) => {
-                    advice = "load the kernel's module vsock_loopback, or take tcp, udp, unix or tls";
-                    ("vsock", why)
-                }
-            },
+            Protocol::Vsock => ("vsock", "vsock_loopback", vsock::refusal(vsock::THIS_MACHINE)),
             Protocol::Sctp => {
                 let refused = |error| format!("the kernel refuses its sockets: {error}");
-                ("SCTP", timed::sctp_refusal().map_or("scripts do not have it yet".to_owned(), refused))
+                ("SCTP", "sctp", sctp::refusal().map(refused))
             }
         };
+        let Some(why) = why else { continue };
         return Err(LoadError::new(
             ErrorCode::Unsupported,
             format!("the script has connections over {name}, and {why}"),
             "script.protocol",
-            advice,
+            format!("load the kernel's module {module}, or take tcp, udp, unix or tls"),
         ));
     }
     let operations = script.transactions().flat_map(|(_, _, transaction)| &transaction.operations);
@@ -191,6 +185,7 @@ fn own_doors(door: &Door) -> Result<Word, LoadError> {
         udp: door.udp_port().map_err(refused)?,
         unix: door.unix_name,
         vsock: door.vsock_port,
+        sctp: door.sctp_port().map_err(refused)?,
     })
 }
 
@@ -277,9 +272,9 @@ fn hear_of_doors(
                     "give both ends the two sides of one script",
                 ));
             }
-            Heard::Word(Word::Doors { tcp, udp, unix, vsock }) => {
+            Heard::Word(Word::Doors { tcp, udp, unix, vsock, sctp }) => {
                 let at = |port| SocketAddr::new(far, port);
-                return Ok(Doors { tcp: at(tcp), udp: at(udp), unix, vsock });
+                return Ok(Doors { tcp: at(tcp), udp: at(udp), unix, vsock, sctp: at(sctp) });
             }
             Heard::End => {
                 let mut error = trouble(std::io::Error::from_raw_os_error(errno::ECONNRESET));

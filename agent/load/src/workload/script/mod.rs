@@ -22,6 +22,7 @@ mod meet;
 mod pair;
 mod preamble;
 pub(crate) mod run;
+mod sctp;
 mod stall;
 mod strand;
 mod tally;

@@ -61,6 +61,7 @@ pub(super) struct Doors {
     pub udp: SocketAddr,
     pub unix: u64,
     pub vsock: u16,
+    pub sctp: SocketAddr,
 }
 
 /// Connections that wait to be accepted, by strand and number, in the order in which they were opened.

@@ -433,7 +433,11 @@ impl DatagramRing {
 impl Drop for DatagramRing {
     fn drop(&mut self) {
         let cancelled = cancel_all(&self.ring);
-        let _ = self.ring.submitter().unregister_files();
+        while self.take().is_some() {}
+        // As of a stream's ring: not where the kernel may wait for who reads what was sent without a copy.
+        if !self.shape.zero_copy || self.free.len() == self.shape.slots {
+            let _ = self.ring.submitter().unregister_files();
+        }
         // SAFETY: none of them is used after this.
         unsafe {
             ManuallyDrop::drop(&mut self.ring);

@@ -58,6 +58,8 @@ pub enum Completion {
     Look,
 }
 
+/// In the place of a kind: a send without a copy, which is a [`Kind::Send`] to who asked for it.
+const ZERO_COPY: u64 = 3;
 /// Of the request of [`StreamRing::look_after`].
 const LOOK: u64 = u64::MAX;
 
@@ -106,6 +108,8 @@ pub struct StreamRing {
     scratch: ManuallyDrop<ReceiveScratch>,
     /// The kernel reads it when the request is handed over.
     look: Timespec,
+    /// Sends without a copy whose bytes the kernel still needs.
+    unreleased: usize,
 }
 
 fn timespec(span: Nanos) -> Timespec {
@@ -180,11 +184,12 @@ impl StreamRing {
             source: ManuallyDrop::new(source),
             scratch: ManuallyDrop::new(scratch),
             look: Timespec::new(),
+            unreleased: 0,
         })
     }
 
-    fn submit(&mut self, entry: Entry, place: usize, kind: Kind) -> io::Result<()> {
-        self.push(&entry.user_data((place as u64) << 2 | kind as u64))
+    fn submit(&mut self, entry: Entry, place: usize, kind: u64) -> io::Result<()> {
+        self.push(&entry.user_data((place as u64) << 2 | kind))
     }
 
     fn push(&mut self, entry: &Entry) -> io::Result<()> {
@@ -208,9 +213,9 @@ impl StreamRing {
             .flags(libc::MSG_NOSIGNAL | all)
             .build();
         if quiet {
-            return self.submit(entry.flags(Flags::SKIP_SUCCESS), place, Kind::QuietSend);
+            return self.submit(entry.flags(Flags::SKIP_SUCCESS), place, Kind::QuietSend as u64);
         }
-        self.submit(entry, place, Kind::Send)
+        self.submit(entry, place, Kind::Send as u64)
     }
 
     /// Asks for a send without a copy, from registered memory.
@@ -225,7 +230,8 @@ impl StreamRing {
             .zc_flags(REPORT_USAGE)
             .flags(libc::MSG_NOSIGNAL)
             .build();
-        self.submit(entry, place, Kind::Send)
+        self.unreleased += 1;
+        self.submit(entry, place, ZERO_COPY)
     }
 
     /// Asks for what comes; with `again` and where the kernel can, for everything that comes. `discards`: the kernel is
@@ -243,7 +249,7 @@ impl StreamRing {
             let length = u32::try_from(self.scratch.length()).unwrap_or(u32::MAX);
             opcode::Recv::new(socket, self.scratch.start().cast(), length).flags(flags).build()
         };
-        self.submit(entry, place, Kind::Receive)
+        self.submit(entry, place, Kind::Receive as u64)
     }
 
     /// Asks for [`Completion::Look`] after so long: an end of a wait that costs the waits before it nothing.
@@ -287,15 +293,20 @@ impl StreamRing {
             return Some(Completion::Look);
         }
         if cqueue::notif(flags) {
+            self.unreleased -= 1;
             return Some(Completion::Released { copied: result as u32 & USAGE_COPIED != 0 });
         }
         if let (Some(_), Some(provided)) = (cqueue::buffer_select(flags), self.provided.as_mut()) {
             provided.give_back(1);
         }
         let kind = match entry.user_data() & 3 {
-            0 => Kind::Send,
             1 => Kind::QuietSend,
-            _ => Kind::Receive,
+            2 => Kind::Receive,
+            sent => {
+                // The word that the bytes are free comes only where the kernel has begun.
+                self.unreleased -= usize::from(sent == ZERO_COPY && !cqueue::more(flags));
+                Kind::Send
+            }
         };
         let outcome = usize::try_from(result).map_err(|_| -result);
         // Of a send without a copy, what is to come is the word that the bytes are free.
@@ -307,7 +318,12 @@ impl StreamRing {
 impl Drop for StreamRing {
     fn drop(&mut self) {
         let cancelled = cancel_all(&self.ring);
-        let _ = self.ring.submitter().unregister_files();
+        while self.take().is_some() {}
+        // So that sockets end with their owners, not some time after the ring. Kernels before Linux 6.3 wait here until no
+        // request needs them; a send without a copy does until its bytes are read, by an end that may wait for this one.
+        if self.unreleased == 0 {
+            let _ = self.ring.submitter().unregister_files();
+        }
         // SAFETY: none of them is used after this.
         unsafe {
             ManuallyDrop::drop(&mut self.ring);
@@ -371,5 +387,21 @@ mod tests {
         assert_eq!(done(&mut ring), (0, Kind::Receive, Ok(0)));
         ring.send(0, 10, true).unwrap();
         assert_eq!(done(&mut ring), (0, Kind::QuietSend, Err(libc::EPIPE)));
+    }
+
+    /// Kernels before Linux 6.3 once waited for ever: nobody reads what was sent, and the other end of it stays open.
+    #[test]
+    fn a_ring_ends_whose_bytes_nobody_has_read() {
+        if crate::datagram_ring::available().is_err() {
+            return;
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let mut ring = StreamRing::new(&[near.as_fd()], 50_000, 100).unwrap();
+        ring.send_zero_copy(0, 40_000).unwrap();
+        assert_eq!(done(&mut ring), (0, Kind::Send, Ok(40_000)));
+        drop(ring);
+        drop(far);
     }
 }

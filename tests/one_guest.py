@@ -6,6 +6,8 @@ The first agent speaks by the guest's standard port, the second by another one, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -112,3 +114,24 @@ def two_hosts(names: Sequence[str], modules: tuple[str, ...], folder: Path) -> O
     """Both hosts, not yet started. `folder` is for the guest's files."""
     of = _Machine(modules, folder)
     return OpenHosts(accesses={name: _Agent(name, of, name == names[0]) for name in names})
+
+
+def carried_out(
+    program: Path, words: Sequence[str], modules: tuple[str, ...], folder: Path, most_s: float
+) -> str:
+    """What a program without libraries said in a guest of its own, to which it has `most_s`."""
+    stripped = folder / "program"
+    subprocess.run(["strip", "-o", stripped, program], check=True)
+    script = (
+        *guest.boot((*guest.MODULES, *modules)),
+        "$b --install -s /bin; export PATH=/bin TMPDIR=/tmp",
+        f"/bin/iodyno-agent {' '.join(words)} >/dev/ttyS0 2>&1",
+        "$b poweroff -f",
+        "",
+    )
+    content = guest.archive(stripped, "\n".join(script), (*guest.MODULES, *modules))
+    (folder / "initrd").write_bytes(content)
+    command = [str(word) for word in guest.machine(folder, (0, 1), memory_mib=2048)]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, stdin=subprocess.DEVNULL, timeout=most_s, check=False)
+    return (folder / "console").read_text(errors="replace")

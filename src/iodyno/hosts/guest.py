@@ -98,10 +98,10 @@ class GuestAccess:
             self._folder = None
 
 
-def machine(folder: Path, cpus: Sequence[int]) -> list[str | Path]:
+def machine(folder: Path, cpus: Sequence[int], memory_mib: int = _MEMORY_MIB) -> list[str | Path]:
     """The command that boots the archive in `folder` with as many processors as `cpus`, its port on stdin and stdout."""
     return [
-        *(QEMU, "-accel", "tcg", "-cpu", "max", "-m", str(_MEMORY_MIB), "-smp", str(max(1, len(cpus)))),
+        *(QEMU, "-accel", "tcg", "-cpu", "max", "-m", str(memory_mib), "-smp", str(max(1, len(cpus)))),
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"),
         *("-serial", f"file:{folder / 'console'}"),
         *("-kernel", FOLDER / "vmlinuz", "-initrd", folder / "initrd"),

@@ -135,6 +135,14 @@ static __always_inline __u32 task(struct cpu *cpu)
 	return (cpu->task - 1) & 3;
 }
 
+// A number of a member, whose bound the compiler does not know to be kept already. It would else leave the check out where the
+// verifier needs it: those before Linux 6.8 forget the bounds of 32 bits that were on the stack meanwhile.
+static __always_inline __u32 as_member(__u64 number)
+{
+	asm volatile("" : "+r"(number));
+	return number & (MEMBERS - 1);
+}
+
 // What the agent whose task is the current one has for itself.
 static __always_inline struct part *part(struct cpu *cpu)
 {
@@ -296,7 +304,7 @@ SEC("raw_tp")
 int control(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u32 process = bpf_get_current_pid_tgid() >> 32, key = 0;
-	__u32 member = ctx->args[1] & (MEMBERS - 1);
+	__u32 member = as_member(ctx->args[1]);
 	__u64 now = bpf_ktime_get_ns();
 	struct account *snapshot;
 	struct cpu *cpu = this_cpu();
@@ -334,7 +342,7 @@ int control(struct bpf_raw_tracepoint_args *ctx)
 			return BUSY;
 		close(cpu, now);
 		__builtin_memcpy(snapshot, &cpu->account, sizeof(*snapshot));
-		own = &cpu->parts[member];
+		own = &cpu->parts[as_member(member)];
 		snapshot->ns[OTHER] += snapshot->ns[APP] - own->ns;
 		snapshot->ns[APP] = own->ns;
 		snapshot->samples = own->samples;

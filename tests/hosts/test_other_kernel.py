@@ -49,10 +49,14 @@ def built(package: str, kind: tuple[str, ...]) -> Path:
     ("package", "kind", "words"),
     [
         ("iodyno-sys", ("--lib",), ()),
+        ("iodyno-sense", ("--lib",), ("exact::", "blocks::")),
+        # That one needs Python.
+        ("iodyno-sense", ("--test", "exact"), ("--skip", "another_process_is_not_the_agent")),
+        ("iodyno-sense", ("--test", "block_times"), ()),
         ("iodyno-load", ("--test", "scripts"), ()),
         ("iodyno-load", ("--test", "pairs"), ("combinations::every_combination_carries_every_byte",)),
     ],
-    ids=["calls", "scripts", "combinations"],
+    ids=["calls", "programs", "exact", "block_times", "scripts", "combinations"],
 )
 def test_the_agent_passes_its_tests_on_another_kernel(
     package: str, kind: tuple[str, ...], words: tuple[str, ...], tmp_path: Path

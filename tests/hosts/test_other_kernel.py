@@ -65,7 +65,10 @@ def test_the_agent_passes_its_tests_on_another_kernel(
         pytest.skip(f"no guest here: {why}")
     if shutil.which("cargo") is None:
         pytest.skip("there is no cargo to build the tests with")
-    said = one_guest.carried_out(built(package, kind), words, MODULES, tmp_path, RUN_S)
+    # On one CPU: where QEMU translates instructions for several, one may hang at an instruction that another one changes, as the
+    # kernel does when programs are attached to tracepoints.
+    cpus = 1 if package == "iodyno-sense" else 2
+    said = one_guest.carried_out(built(package, kind), words, MODULES, tmp_path, RUN_S, cpus)
     results = re.findall(r"test result: (\w+)\. (\d+) passed; (\d+) failed", said)
     assert [(word, failed) for word, _, failed in results] == [("ok", "0")], said[-4000:]
     assert int(results[0][1]) > 0

@@ -136,7 +136,7 @@ static __always_inline __u32 task(struct cpu *cpu)
 }
 
 // A number of a member, whose bound the compiler does not know to be kept already. It would else leave the check out where the
-// verifier needs it: those before Linux 6.8 forget the bounds of 32 bits that were on the stack meanwhile.
+// verifier needs it: that of Linux 6.1 forgets the bounds of 32 bits that were on the stack meanwhile.
 static __always_inline __u32 as_member(__u64 number)
 {
 	asm volatile("" : "+r"(number));

@@ -319,7 +319,7 @@ impl Drop for StreamRing {
     fn drop(&mut self) {
         let cancelled = cancel_all(&self.ring);
         while self.take().is_some() {}
-        // So that sockets end with their owners, not some time after the ring. Kernels before Linux 6.3 wait here until no
+        // So that sockets end with their owners, not some time after the ring. Linux 6.1 waits here until no
         // request needs them; a send without a copy does until its bytes are read, by an end that may wait for this one.
         if self.unreleased == 0 {
             let _ = self.ring.submitter().unregister_files();
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(done(&mut ring), (0, Kind::QuietSend, Err(libc::EPIPE)));
     }
 
-    /// Kernels before Linux 6.3 once waited for ever: nobody reads what was sent, and the other end of it stays open.
+    /// Linux 6.1 once waited for ever: nobody reads what was sent, and the other end of it stays open.
     #[test]
     fn a_ring_ends_whose_bytes_nobody_has_read() {
         if crate::datagram_ring::available().is_err() {

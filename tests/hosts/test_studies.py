@@ -172,6 +172,9 @@ def test_lock_manager(tmp_path: Path) -> None:
         assert outcomes["operations_per_s"]["estimate"] > 0
         # One thread computes 20 us for each answer, whatever else it does: a bound by law.
         assert outcomes["operations_per_s"]["estimate"] <= 50_000 * 1.01
+        # Both are delivered: requests of 512 bytes and blocks of 8 KiB.
+        moved = outcomes["operations_per_s"]["estimate"] * (512 + 8192) * 8
+        assert outcomes["goodput_bits_per_s"]["estimate"] == pytest.approx(moved, rel=0.02)
         assert (outcomes["loss_ratio"]["estimate"] is not None) == (levels["transport"] == "udp")
     (folder,) = (tmp_path / "campaigns").iterdir()
     shown = subprocess.run(

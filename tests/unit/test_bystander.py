@@ -80,7 +80,8 @@ def campaign(*told: Trade) -> CampaignSummary:
         SimpleNamespace(outcomes=outcomes, limiter=SimpleNamespace(verdict=SimpleNamespace(trials=()))),
     )
     return cast(
-        "CampaignSummary", SimpleNamespace(trades=told, points=points, question="Who pays?", asked=())
+        "CampaignSummary",
+        SimpleNamespace(trades=told, points=points, question="Who pays?", asked=(), workload={}),
     )
 
 

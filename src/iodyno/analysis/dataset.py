@@ -16,7 +16,7 @@ from iodyno.analysis.storage import cache
 from iodyno.core.limiter import Perturbation
 from iodyno.core.outcome import BYSTANDER
 from iodyno.core.warnings import Doubt, WarningCode
-from iodyno.core.workload import Level
+from iodyno.core.workload import EXCHANGES, Level
 from iodyno.store.reader import Campaign, StoredTrial, read_campaign
 
 MEASURED = "measured"
@@ -199,6 +199,13 @@ class Trial:
         return str(self.settings.get("direction", "forward"))
 
     @property
+    def answer_bytes(self) -> int:
+        """Bytes of an answer; 0 where the load asks for none."""
+        jobs = (host.manifest.get("job") or {} for host in self.hosts.values())
+        asks = next((job for job in jobs if job.get("workload") in EXCHANGES), None)
+        return int(asks.get("answer_bytes", 0)) if asks else 0
+
+    @property
     def receivers(self) -> int:
         """How many hosts receive: several only in a script that names them."""
         return sum(host.role == "receive" for host in self.hosts.values())
@@ -206,8 +213,9 @@ class Trial:
     def end(self, role: str) -> HostData | None:
         """The host at this end of the payload's way: the one that sends it (`send`), or gets it (`receive`).
 
-        Where payload goes both ways, the end that listens stands for both: its records have what the two ends got.
-        Of a load that needs no other end, all clients together are the end that sends, and none receives.
+        Where payload goes both ways, the end that listens stands for both: its records have what the two ends got. So it
+        is with requests: its records have the requests that came and the answers that came back. Of a load that needs no
+        other end, all clients together are the end that sends, and none receives.
         """
         if self.clients:
             return clients_together(self.clients) if role == "send" else None
@@ -215,18 +223,25 @@ class Trial:
             role = {"send": "receive", "receive": "send"}.get(role, role)
         ends = {name: host for name, host in self.hosts.items() if host.role == role}
         found = clients_together(ends) if ends else None
-        if found is None or role != "receive" or self.direction != "both":
+        if found is None or role != "receive" or not (self.answer_bytes or self.direction == "both"):
             return found
-        other = next((host for host in self.hosts.values() if host.role == "send"), None)
-        if other is None:
-            return None
-        got = {record.index: record.bytes for record in other.records}
-        records = [
-            replace(record, bytes=record.bytes + got[record.index])
-            for record in found.records
-            if record.index in got
-        ]
-        return replace(found, records=records, derived={})
+        asks = next((host for host in self.hosts.values() if host.role == "send"), None)
+        return None if asks is None else self._both_ways(found, asks)
+
+    def _both_ways(self, listens: HostData, asks: HostData) -> HostData:
+        """The end that listens, with what both ends got. Made once, as what is worked out of its readings is kept with it."""
+        kept: HostData | None = listens.derived.get(("both ways",))
+        if kept is None:
+            answer = self.answer_bytes
+            # An operation of the end that asks is a request whose whole answer came.
+            got = {one.index: one.operations * answer if answer else one.bytes for one in asks.records}
+            records = [
+                replace(record, bytes=record.bytes + got[record.index])
+                for record in listens.records
+                if record.index in got
+            ]
+            kept = listens.derived["both ways",] = replace(listens, records=records, derived={})
+        return kept
 
 
 @dataclass

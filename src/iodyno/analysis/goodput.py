@@ -1,6 +1,7 @@
 """Rates: what the receiving application got, and what the sender's kernel accepted.
 
-Each end is counted on its own clock over its own measured window; the receiver's count is the goodput.
+Each end is counted on its own clock over its own measured window; the receiver's count is the goodput. Where requests are
+answered, both applications receive, and goodput is what the two got.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from iodyno.analysis.measured import Measured, missing, total_ratio
 
 
 def goodput(trial: Trial) -> Measured:
-    """Payload bits per second delivered to the receiving application."""
+    """Payload bits per second delivered to the receiving application; of requests and answers, to both."""
     receiver = trial.end("receive")
     if receiver is None:
         return missing("the trial has no receiver")
@@ -23,6 +24,8 @@ def messages(trial: Trial) -> Measured:
     receiver, size = trial.end("receive"), trial.settings.get("size")
     if receiver is None or not isinstance(size, int) or size < 1:
         return missing("the trial has no receiver, or its messages have no fixed size")
+    if trial.answer_bytes:
+        receiver = trial.hosts[receiver.name]
     return total_ratio([(record.bytes / size, record.span_ns) for record in receiver.measured], scale=1e9)
 
 

@@ -147,8 +147,8 @@ def _bytes(trial: Trial) -> Iterator[Doubt]:
     if device is None or _beside_devices(receiver):
         return
     wire = receiver.growth("net_devices", "net.rx_bytes", device) or 0
-    if _script(receiver):
-        # An end of a script counts all that it moved, to the other end and from it.
+    if both_ways := bool(_script(receiver) or trial.answer_bytes):
+        # An end of a script counts all that it moved, to the other end and from it; one that answers, what both ends got.
         wire += receiver.growth("net_devices", "net.tx_bytes", device) or 0
     ready = receiver.manifest.get("ready") or {}
     buffer = (ready.get("socket") or {}).get("receive_buffer_bytes") or _BUFFER_MAX
@@ -156,7 +156,7 @@ def _bytes(trial: Trial) -> Iterator[Doubt]:
     held = buffer * int(ready.get("connections") or 0) + 0.01 * receiver.measured_bytes
     if wire + held < receiver.measured_bytes:
         name = device.removeprefix("dev=")
-        way = "carried" if _script(receiver) else "received"
+        way = "carried" if both_ways else "received"
         text = f"{name} {way} {wire} bytes, fewer than the {receiver.measured_bytes} delivered"
         yield Doubt(WarningCode.PHYSICS, text, trial.name)
 

@@ -15,7 +15,8 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "goodput_bits_per_s",
             "bit/s",
-            "Payload bits delivered to the receiving application per second of the measured window.",
+            "Payload bits delivered to the receiving application per second of the measured window; of requests, what was"
+            " delivered at both ends: requests and answers.",
             better="higher",
         ),
         OutcomeKind(
@@ -27,8 +28,8 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "messages_per_s",
             "1/s",
-            "Messages that the receiving application got per second: goodput over the message size. Of datagrams, those"
-            " that arrived.",
+            "Messages (or requests) that the receiving application got per second: its bytes over the message size. Of"
+            " datagrams, those that arrived.",
             better="higher",
         ),
         OutcomeKind(
@@ -85,7 +86,7 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         OutcomeKind(
             "cpu_ns_per_kib",
             "ns/KiB",
-            "CPU time of the host, less its background, per KiB delivered.",
+            "CPU time of the host, less its background, per KiB delivered (of requests and answers, at both ends).",
             per_host=True,
             better="lower",
         ),

@@ -225,8 +225,8 @@ _EXCHANGE = (
 
 REQUEST_RESPONSE = Workload(
     name="request_response",
-    help="Requests, each answered: `outstanding` at a time on each connection. Goodput is that of the"
-    " requests; a `write` of the outcomes is a request with its whole answer.",
+    help="Requests, each answered: `outstanding` at a time on each connection. Goodput counts requests and"
+    " answers; a `write` of the outcomes is a request with its whole answer.",
     parameters=(
         *_EXCHANGE,
         Parameter(
@@ -250,6 +250,9 @@ CONNECT_REQUEST_RESPONSE = Workload(
         Parameter("tls_resumption", "switch", "Over TLS, take up the session of an earlier connection."),
     ),
 )
+
+EXCHANGES = (REQUEST_RESPONSE.name, CONNECT_REQUEST_RESPONSE.name)
+"""Kinds that ask and are answered."""
 
 SCRIPT = Workload(
     name="script",

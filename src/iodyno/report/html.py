@@ -27,6 +27,7 @@ from iodyno.core.limiter import Finding
 from iodyno.report.answer import answer
 from iodyno.report.aside import Aside, fitted
 from iodyno.report.cost_model import cost_section
+from iodyno.report.cost_words import COSTS, cost_outcome, subject
 from iodyno.report.doubts import grouped
 from iodyno.report.figures import FIGURES, cut, draw
 from iodyno.report.finite_buffer import buffer_tables
@@ -47,7 +48,7 @@ from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
 from iodyno.report.storage import COST, machines_of, tile_outcomes
-from iodyno.report.tables import RATES, Table, cost_outcome, load_tables, outcome_table, rate_outcome
+from iodyno.report.tables import RATES, Table, load_tables, outcome_table, rate_outcome
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, drawings_of
 
@@ -219,16 +220,16 @@ def _hidden(summary: CampaignSummary, found: Sequence[MapFindings]) -> list[Sent
 
 
 def tiles(summary: CampaignSummary) -> list[Tile]:
-    """The ends of the range: cheapest and dearest KiB of the sender, highest rate."""
+    """The ends of the range: cheapest and dearest KiB of the sender (request of the server), highest rate."""
     layout, rate = layout_of(summary), rate_outcome(summary)
     if summary.on_disks:
         return _disk_tiles(summary)
-    sender = summary.host("send")
-    cost = f"{sender.name}.{cost_outcome(summary)}" if sender else ""
+    first, one = subject(summary), COSTS[cost_outcome(summary)].one
+    cost = f"{first.name}.{cost_outcome(summary)}" if first else ""
     found = []
     for outcome, what, wanted in (
-        (cost, "Cheapest KiB", 0),
-        (cost, "Dearest KiB", 1),
+        (cost, f"Cheapest {one}", 0),
+        (cost, f"Dearest {one}", 1),
         (rate, f"Highest {RATES[rate]}", 1),
     ):
         ends = extremes(summary, outcome) if outcome else None
@@ -240,8 +241,8 @@ def tiles(summary: CampaignSummary) -> list[Tile]:
         value, _, interval = shown.partition(" ±") if " ±" in shown else shown.partition(" [")
         unit = quantity(estimate.estimate, estimate.unit, outcome).rpartition(" ")[2]
         sign = "±" if " ±" in shown else "[" if " [" in shown else ""
-        host = f", {sender.name}" if sender and outcome == cost else ""
-        only = "A KiB" if outcome == cost else RATES[rate].capitalize()
+        host = f", {first.name}" if first and outcome == cost else ""
+        only = f"A {one}" if outcome == cost else RATES[rate].capitalize()
         name = only if ends[0] is ends[1] else what
         found.append(Tile(name + host, value, unit, f"{sign}{interval}", place_name(point, layout.factors)))
     return found
@@ -323,18 +324,17 @@ def _figures(summary: CampaignSummary) -> list[dict[str, Any]]:
 
 def _trial_row(summary: CampaignSummary, trial: TrialSummary, panels: Mapping[str, Panels]) -> TrialRow:
     layout = layout_of(summary)
-    sender, cost = summary.host("send"), cost_outcome(summary)
+    first, cost = subject(summary), cost_outcome(summary)
     if summary.on_disks:
         return _disk_row(summary, trial, panels)
     levels = PointSummary(trial.point, {}, trial.labels, {}, (), 0, 0)
-    outcome = f"{sender.name}.{cost}" if sender else ""
-    unit = {"cycles_per_kbyte": "cycles/KiB", "cpu_ns_per_kib": "ns/KiB"}[cost]
+    outcome = f"{first.name}.{cost}" if first else ""
     value = trial.outcomes.get(outcome)
     return TrialRow(
         trial=trial,
         place=place_name(levels, layout.factors),
         goodput=quantity(trial.outcomes.get("goodput_bits_per_s"), "bit/s"),
-        cost="–" if value is None else f"{digits(value)} {unit}",
+        cost="–" if value is None else f"{digits(value)} {COSTS[cost].unit}",
         panels=panels.get(trial.name),
     )
 

@@ -12,6 +12,7 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 from iodyno.report.bystander import bystander_sentences
 from iodyno.report.class_sentences import busy_by_class, points_not_void, what_makes_it
+from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange, subject
 from iodyno.report.decision import decision_sentence
 from iodyno.report.finite_buffer import buffer_sentences
 from iodyno.report.fit import fit_sentences
@@ -21,12 +22,12 @@ from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About
 from iodyno.report.sentence import Sentence as Sentence
 from iodyno.report.storage import asks_mean_time, storage_sentences
-from iodyno.report.tables import RATES, SPLIT, cost_outcome, rate_outcome
+from iodyno.report.tables import RATES, SPLIT, rate_outcome
 from iodyno.report.wall import wall_sentences
 
 Case = tuple[str, Change]
 """Where, and how it changes there."""
-_UNITS = {"cycles/KiB": "cycles", "ns/KiB": "ns of CPU"}
+_UNITS = {"cycles/KiB": "cycles", "ns/KiB": "ns of CPU", "ns/operation": "ns of CPU"}
 
 
 def sentences(summary: CampaignSummary) -> list[Sentence]:
@@ -45,20 +46,18 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     if summary.decision:
         found.insert(0, Sentence(decision_sentence(summary.decision), about="decision"))
     own = {host.name: replace(summary, points=points_not_void(summary, host.name)) for host in summary.hosts}
-    for host in summary.hosts:
-        costs = _range(own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a KiB costs")
+    first, one = subject(summary), COSTS[cost].one
+    for host in sorted(summary.hosts, key=lambda host: host is not first):
+        costs = _range(own[host.name], layout, f"{host.name}.{cost}", f"On {host.name}, a {one} costs")
         found += (replace(sentence, about="cost") for sentence in costs)
         found += _void(own[host.name], summary, host.name)
-    sender = summary.host("send")
-    if sender is not None:
-        outcome = f"{sender.name}.{cost}"
+    if first is not None:
+        outcome, what = f"{first.name}.{cost}", f"the cost of a {one} on {first.name}"
         for factor in layout.lines:
-            changes = _across(
-                own[sender.name], layout, factor, outcome, f"the cost of a KiB on {sender.name}"
-            )
+            changes = _across(own[first.name], layout, factor, outcome, what)
             found += (replace(sentence, about="change") for sentence in changes)
         if layout.along is not None:
-            changes = _along(own[sender.name], layout, outcome, f"the cost of a KiB on {sender.name}")
+            changes = _along(own[first.name], layout, outcome, what)
             found += (replace(sentence, about="change") for sentence in changes)
     rate = rate_outcome(summary)
     word = RATES[rate]
@@ -66,9 +65,10 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     found += (replace(sentence, about="rate") for sentence in _range(summary, layout, rate, f"{whole} is"))
     for factor in (factor for factor in layout.lines if not factor.numeric):
         found += _across(summary, layout, factor, rate, whole[:1].lower() + whole[1:])
-    if sender is not None:
-        found += _where_time_goes(own[sender.name], layout, sender.name, f"{sender.name}.{cost}")
-    for host in summary.hosts:
+    if first is not None:
+        found += _where_time_goes(own[first.name], layout, first.name, f"{first.name}.{cost}")
+    # By class it is told of a KiB only.
+    for host in summary.hosts if not is_exchange(summary) else ():
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
         found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
     found += bystander_sentences(summary)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
-from iodyno.core.outcome import BYSTANDER, Estimate
+from iodyno.core.outcome import BYSTANDER, OUTCOMES, Estimate
 from iodyno.core.workload import DISK
 from iodyno.report.bystander import bystander_columns
 from iodyno.report.class_sentences import void
+from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
 from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import sentence, short
@@ -28,18 +29,11 @@ RATES = {
 SPLIT = ("cpu_usr_ratio", "cpu_sys_ratio", "cpu_intr_ratio", "cpu_idle_ratio")
 
 
-def cost_outcome(summary: CampaignSummary) -> str:
-    """The cost that is shown: cycles per KByte where they are known, else CPU time per KiB; without its host."""
-    for name in ("cycles_per_kbyte", "cpu_ns_per_kib"):
-        known = [f"{host.name}.{name}" for host in summary.hosts]
-        if any(point.knows(outcome) for point in summary.points for outcome in known):
-            return name
-    return "cycles_per_kbyte"
-
-
 def rate_outcome(summary: CampaignSummary) -> str:
-    """The rate that sentences, tiles and figures tell of: of `RATES` the one that the experiment names first."""
-    for name in summary.asked:
+    """The rate that sentences, tiles and figures tell of: of `RATES` the one that the experiment names first; where it names
+    none, requests answered, or goodput.
+    """
+    for name in (*summary.asked, *(["operations_per_s"] if is_exchange(summary) else [])):
         if name in RATES and any(point.knows(name) for point in summary.points):
             return name
     return "goodput_bits_per_s"
@@ -56,7 +50,8 @@ def load_tables(summary: CampaignSummary) -> list[Table]:
 def source_tables(summary: CampaignSummary) -> list[Table]:
     """The source's own columns, a section per level: `#conn Wnd (usr/sys/intr/idle) cycles/Kbyte Throughput`.
 
-    Both hosts are shown; ± is half the 95 % interval. Throughput is the goodput.
+    Both hosts are shown; ± is half the 95 % interval. Throughput is the goodput. Where requests are answered, a request is
+    what costs, and their rate, their mean time and what else was asked for stand beside.
     """
     if summary.on_disks:
         return storage_tables(summary)
@@ -65,11 +60,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
     cost = cost_outcome(summary)
     if any(name.endswith(".bytes_per_cycle") for name in summary.asked) and cost == "cycles_per_kbyte":
         cost = "bytes_per_cycle"
-    title = {
-        "cycles_per_kbyte": "cycles/Kbyte",
-        "cpu_ns_per_kib": "ns/KiB",
-        "bytes_per_cycle": "bytes/cycle",
-    }[cost]
+    title = COSTS[cost].title
     columns = [Column(SHORT.get(name, name.replace("_", " ")), hint=name) for name in factors]
     for host in summary.hosts:
         columns.append(Column("(usr/sys/intr/idle)", host.name, "% of the host's CPUs"))
@@ -77,13 +68,9 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
             columns.append(
                 Column("other", host.name, "% of the host's CPUs in tasks that are not the load's")
             )
-        columns.append(Column(title, host.name, f"{unit_of(cost)} delivered, background subtracted"))
-    columns.append(Column("Throughput", hint="goodput: payload delivered to the receiving application"))
-    if "messages_per_s" in summary.asked:
-        columns.append(Column("Messages", hint="messages delivered to the receiving application per second"))
-    times = _service_times(summary)
-    for name in times:
-        columns.append(Column(_QUANTILES[name], hint="time from a request to the last byte of its answer"))
+        columns.append(Column(title, host.name, f"{COSTS[cost].figure}, background subtracted"))
+    more = _of_exchanges(summary) if is_exchange(summary) else _of_streams(summary)
+    columns += more.values()
     beside = bystander_columns(summary)
     for title, what in beside.values():
         columns.append(Column(title, BYSTANDER, f"{what} of the workload beside"))
@@ -98,8 +85,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
                 if _tells_other(summary, host.name):
                     row.append(_other(point, host.name))
                 row.append(_cost(point, host.name, cost))
-            rates = ["goodput_bits_per_s", *(["messages_per_s"] if "messages_per_s" in summary.asked else [])]
-            rates += [*times, *beside]
+            rates = [*more, *beside]
             if point.skipped:
                 row += [*(Cell("skipped", point.skipped) for _ in rates), Cell(point.skipped)]
             else:
@@ -148,14 +134,39 @@ def outcome_name(outcome: str) -> str:
     return " ".join(words.get(word, word) for word in outcome.replace("_", " ").split())
 
 
-_QUANTILES = {"write_service_time_p50_ns": "p50", "write_service_time_p99_ns": "p99"}
+_THROUGHPUT = Column("Throughput", hint="goodput: payload delivered to the receiving application")
+_MESSAGES = Column("Messages", hint="messages delivered to the receiving application per second")
+_BOTH_WAYS = Column("Throughput", hint="goodput: requests and answers delivered, both ways together")
+_REQUESTS = Column("Requests", hint="requests per second whose whole answer came")
+_TIMES = {
+    f"{kind}_time_{name}_ns": Column(
+        f"{kind.partition('_')[0] if kind == 'response' else 'service'} {name}".strip(), hint=hint
+    )
+    for kind, hint in (
+        ("response", "time from when a request was to begin to the last byte of its answer"),
+        ("write_service", "time from a request to the last byte of its answer"),
+    )
+    for name in ("mean", "p50", "p90", "p99", "p999")
+}
+"""Times of requests."""
 
 
-def _service_times(summary: CampaignSummary) -> list[str]:
-    """The service times that were asked for, where they are those of requests."""
-    if summary.workload.get("kind") not in ("request_response", "connect_request_response"):
-        return []
-    return [name for name in _QUANTILES if name in summary.asked]
+def _of_streams(summary: CampaignSummary) -> dict[str, Column]:
+    """What a stream did, by outcome."""
+    asked = {"messages_per_s": _MESSAGES} if "messages_per_s" in summary.asked else {}
+    return {"goodput_bits_per_s": _THROUGHPUT, **asked}
+
+
+def _of_exchanges(summary: CampaignSummary) -> dict[str, Column]:
+    """What requests did, by outcome: their rate and mean time, and what else was asked for that is of no single host."""
+    found = {"operations_per_s": _REQUESTS, "goodput_bits_per_s": _BOTH_WAYS}
+    # Where the load keeps to times of its own, response time is what a user waits.
+    mean = [f"{kind}_time_mean_ns" for kind in ("response", "write_service")]
+    known = [name for name in mean if any(point.knows(name) for point in summary.points)]
+    for name in (*known[:1], *summary.asked):
+        if "." not in name and any(point.knows(name) for point in summary.points):
+            found.setdefault(name, _TIMES.get(name) or Column(outcome_name(name), hint=OUTCOMES[name].help))
+    return found
 
 
 def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: bool = False) -> list[str]:

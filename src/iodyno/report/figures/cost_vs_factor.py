@@ -1,10 +1,10 @@
-"""What a KiB costs each host, against the main factor."""
+"""What a KiB, or a request, costs each host, against the main factor."""
 
 from __future__ import annotations
 
 from iodyno.analysis.summary import CampaignSummary
+from iodyno.report.cost_words import COSTS, cost_outcome
 from iodyno.report.figures.panel import Figure, estimates, interval_note
-from iodyno.report.tables import cost_outcome
 
 
 def figure(summary: CampaignSummary) -> Figure | None:
@@ -16,11 +16,10 @@ def figure(summary: CampaignSummary) -> Figure | None:
     titles = {
         f"{host.name}.{cost}": f"{host.name} ({ends.get(host.role, host.role)})" for host in summary.hosts
     }
-    what = "CPU cycles" if cost == "cycles_per_kbyte" else "CPU time"
     panels = estimates(summary, titles, "CPU cost")
     if not panels:
         return None
     tier = {"pmu": "hardware cycles", "tsc": "reference cycles: busy time × time-stamp clock"}[summary.tier]
     counted = f" Cycles are {tier}." if cost == "cycles_per_kbyte" else ""
     caption = f"{interval_note(summary, titles)} Background is subtracted.{counted} Lower is better."
-    return Figure(f"{what} per KiB delivered", caption, panels)
+    return Figure(COSTS[cost].figure, caption, panels)

@@ -1,0 +1,122 @@
+"""Requests and answers: both are delivered, a request is what costs, and who answers is told of first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import made_summary
+import pytest
+
+from iodyno.analysis import goodput
+from iodyno.analysis.dataset import HostData, Record, Trial
+from iodyno.report import html
+from iodyno.report.answer import answer
+from iodyno.report.figures import cost_vs_factor, latency, rate_vs_factor
+from iodyno.report.figures.panel import Figure
+from iodyno.report.sentences import sentences
+from iodyno.report.tables import source_tables
+
+SECOND = 10**9
+REQUEST, ANSWER = 512, 8192
+
+
+def trial(kind: str = "request_response", asked: int = 1000, answered: int = 990) -> Trial:
+    """A second, in which some answers did not come back."""
+    job: dict[str, Any] = {"workload": kind, "answer_bytes": ANSWER}
+    ends = {
+        "client": ("send", Record(1, "measured", 0, SECOND, asked * REQUEST, answered, 4, 0)),
+        "server": ("receive", Record(1, "measured", 0, SECOND, asked * REQUEST, asked, 4, 0)),
+    }
+    hosts = {
+        name: HostData(name, role, (0,), {"job": job}, [record]) for name, (role, record) in ends.items()
+    }
+    settings = {"size": REQUEST, "answer": ANSWER}
+    return Trial("t", 0, 1, 0, 0, "p01", {}, settings, "finished", None, "", {}, (), hosts)
+
+
+@pytest.mark.parametrize("kind", ["request_response", "connect_request_response"])
+def test_goodput_is_what_both_ends_got(kind: str) -> None:
+    found = trial(kind)
+    # Requests that came, and answers that came back: those on their way, or lost, are no one's.
+    assert goodput.goodput(found).value == pytest.approx(8 * (1000 * REQUEST + 990 * ANSWER))
+    assert goodput.messages(found).value == pytest.approx(1000)
+    # What is worked out of readings is kept with the end, which is the same each time.
+    assert found.end("receive") is found.end("receive")
+    assert found.hosts["server"].measured_bytes == 1000 * REQUEST
+
+
+def test_a_stream_has_no_answers() -> None:
+    found = trial("stream")
+    assert found.answer_bytes == 0
+    assert goodput.goodput(found).value == pytest.approx(8 * 1000 * REQUEST)
+
+
+def exchanges(**changes: Any) -> made_summary.CampaignSummary:
+    """As many requests as the tables of 2008 have KiB, each with a cost at either end."""
+    made = made_summary.summary()
+    points = []
+    for point in made.points:
+        rate = (point.outcomes["goodput_bits_per_s"].estimate or 0.0) / 8192
+        more = {
+            "operations_per_s": made_summary.around(rate, "1/s"),
+            "write_service_time_mean_ns": made_summary.around(1e9 / rate, "ns"),
+            "write_service_time_p99_ns": made_summary.around(3e9 / rate, "ns"),
+            "server_polls_per_s": made_summary.around(20.0, "1/s"),
+            "sut.cpu_ns_per_operation": made_summary.around(9_000.0, "ns/operation"),
+            "clients.cpu_ns_per_operation": made_summary.around(20_000.0, "ns/operation"),
+        }
+        points.append(replace(point, outcomes={**point.outcomes, **more}))
+    hosts = (made_summary.host("sut", "send", 16), made_summary.host("clients", "receive", 2))
+    told = {
+        "workload": {**made.workload, "kind": "request_response"},
+        "hosts": hosts,
+        "points": tuple(points),
+    }
+    return replace(made, **told, **changes)
+
+
+def test_the_table_has_requests_their_times_and_what_was_asked_for() -> None:
+    made = exchanges(asked=("operations_per_s", "server_polls_per_s", "write_service_time_p99_ns"))
+    table = source_tables(made)[0]
+    titles = [column.title for column in table.columns]
+    own = ["Requests", "Throughput", "service mean", "server polls", "service p99"]
+    assert titles[titles.index("Requests") : titles.index("Limiter")] == own
+    assert titles.count("ns/request") == 2 and "cycles/Kbyte" not in titles
+
+
+def test_the_server_comes_first_and_the_rate_before_its_cost() -> None:
+    made = exchanges(asked=("operations_per_s",))
+    said = sentences(made)
+    costs = [sentence.text for sentence in said if sentence.about == "cost"]
+    assert costs[0].startswith("On clients, a request costs ") and costs[1].startswith(
+        "On sut, a request costs "
+    )
+    assert answer(made, said, ()).first[0].about in ("cost", "rate")
+    chosen = [sentence.about for sentence in answer(made, said, ()).first]
+    assert "rate" in chosen and "cost" in chosen
+    assert not [sentence.text for sentence in said if "KiB costs" in sentence.text]
+    assert [tile.what for tile in html.tiles(made)] == [
+        "Cheapest request, clients",
+        "Dearest request, clients",
+        "Highest rate of operations",
+    ]
+
+
+def test_without_a_rate_asked_for_it_is_that_of_requests() -> None:
+    (said,) = [one.text for one in sentences(exchanges(asked=())) if one.about == "rate"]
+    assert said.startswith("The rate of operations is ")
+
+
+def test_a_closed_loop_has_its_times_against_the_clients() -> None:
+    made = exchanges(asked=())
+    figure = latency.figure(made)
+    assert isinstance(figure, Figure)
+    assert figure.title == "How long requests take"
+    assert next(panel.x.title for panel in figure.panels).startswith("connections")
+    assert latency.figure(made_summary.summary()) is None
+    for drawn, title in (
+        (cost_vs_factor.figure(made), "CPU time per request"),
+        (rate_vs_factor.figure(made), "Rate of operations, and how busy the server was"),
+    ):
+        assert isinstance(drawn, Figure) and drawn.title == title

@@ -198,6 +198,30 @@ def test_a_stream_from_a_ring_came_or_is_counted_as_lost(client: str, program: A
     between(program, scenario, kind="stream")
 
 
+@pytest.mark.parametrize("server", [*SERVERS, "adaptive", "recvmmsg"])
+def test_a_stream_into_a_server_came_or_is_counted_as_lost(server: str, program: AgentProgram) -> None:
+    """Input at a rate that the server's own work can bear, and at one that it cannot."""
+    fitted = {"server": "packet_v3", "adaptive": True} if server == "adaptive" else {"server": server}
+
+    async def scenario(rig: Rig) -> None:
+        for compute in (0, 200_000):
+            settings = {"connections": 3, "rate": 20_000, "arrivals": "poisson", "server_compute": compute}
+            counted = await brief(rig, client="epoll", size=1400, **fitted, **settings)
+            sent, came = counted.of("client", "datagram.sent"), counted.of("server", "datagram.received")
+            case = (compute, counted.metrics)
+            assert came > 0 and came == counted.operations["server"], case
+            assert sent == counted.operations["client"], case
+            assert sent == came + counted.of("server", "datagram.lost"), case
+            for name in ("datagram.duplicates", "datagram.foreign"):
+                assert counted.of("server", name) == 0, case
+            if compute:
+                # Its CPU cannot do more than 5000 in a second. A socket's buffer has no room for the rest; a ring may have.
+                assert counted.measured["server"] <= 5000 * counted.span_ns / 1e9 * 1.05, case
+                assert server != "recvmmsg" or counted.of("server", "datagram.lost") > 0, case
+
+    between(program, scenario, kind="stream")
+
+
 def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
     """X = N / T: never more, whatever the machine does; and just that on one that is not too busy. On one that is, timers are
     late, and still a block has the requests of all flows.

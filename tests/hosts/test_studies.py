@@ -159,6 +159,25 @@ def test_datagram_servers(tmp_path: Path) -> None:
     assert found["v3-16"]["operations_per_s"]["estimate"] > 640 * 1.34
 
 
+def test_datagram_ingest(tmp_path: Path) -> None:
+    changes = {
+        "    levels:": "    levels: [recvmmsg, v3]",
+        "      server:": "      server: [recvmmsg, packet_v3]",
+        "      adaptive:": "      adaptive: [off, off]",
+        # No more than the sending end can do on any machine.
+        "search:": "search: {goal: loss = 0, low: 1000, high: 50000, precision: 20%, time: 5s}",
+    }
+    points = campaign_of("datagram-ingest.yaml", changes, tmp_path)
+    assert {point["levels"]["server"] for point in points} == {"recvmmsg", "packet_v3"}
+    (folder,) = (tmp_path / "campaigns").iterdir()
+    shown = subprocess.run(
+        [IODYNO, "report", folder], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    # A level is told as it was written, and what is set together with it is not told again.
+    for name in ("recvmmsg", "v3"):
+        assert f"The largest rate with loss = 0 at variant {name} " in shown.stdout, shown.stdout
+
+
 def test_lock_manager(tmp_path: Path) -> None:
     changes = {
         "    connections:": "    connections: [1, 4, 16]",

@@ -248,6 +248,7 @@ def test_a_point_takes_its_trials_together() -> None:
     assert apart.apart == (("receive_window", 3), (cpu.name, 2))
     said = sentence(Finding(apart))
     assert "trials of this point differ: receive window in 3, " in said and said.endswith("of 5"), said
+    assert short(Finding(apart)) == f"unknown: receive window or {cpu.name.replace('.cpu', ': CPU')}"
     assert finding_json(Finding(apart))["apart"] == {"receive_window": 3, cpu.name: 2}
     assert not verdict.of_point([window] * 4 + [cpu]).apart
     assert verdict.of_point([]).trials == 0

@@ -100,17 +100,22 @@ _SIZES = Parameter(
 )
 """Sizes that are not all alike."""
 
-_DATAGRAMS = (
-    Parameter("answer_timeout", "duration", "After which a datagram without an answer counts as lost.",
-              high=10**10, default=100_000_000),
-    Parameter("retries", "count", "How often it is sent again before that.", low=0, high=1000, default=0),
+_BLOCKS = (
     Parameter("block_packets", "count", "Packets that a block of a TPACKET_V3 ring holds.", high=4096, default=32),
     Parameter("block_timeout", "duration", "After which a block that is not full is handed over.", low=10**6,
               high=10**9, default=10_000_000),
     Parameter("adaptive", "switch", "The server fits packets per block to the load."),
+)  # fmt: skip
+"""Rings of blocks, which a server can take datagrams from."""
+
+_DATAGRAMS = (
+    Parameter("answer_timeout", "duration", "After which a datagram without an answer counts as lost.",
+              high=10**10, default=100_000_000),
+    Parameter("retries", "count", "How often it is sent again before that.", low=0, high=1000, default=0),
+    *_BLOCKS,
     Parameter("spins", "switch", "Who waits for requests or answers (epoll, a ring) looks again and again, and never sleeps."),
 )  # fmt: skip
-"""Requests and answers that may be lost, and the rings that a server can take them from."""
+"""Requests and answers that may be lost."""
 
 _PATH = Parameter(
     "path",
@@ -145,7 +150,7 @@ _LIMITS = (
     Parameter(
         "server_compute",
         "duration",
-        "CPU time of the receiver's own code before each answer.",
+        "CPU time of the receiver's own code before each answer, and for each datagram of a stream.",
         low=0,
         high=10**9,
     ),
@@ -205,6 +210,7 @@ STREAM = Workload(
         Parameter("nagle", "switch", "Nagle's algorithm (TCP_NODELAY off).", default=True),
         _CONGESTION_CONTROL,
         *_LIMITS,
+        *_BLOCKS,
     ),
 )
 

@@ -37,9 +37,10 @@ def name_of(limiter: str) -> str:
 
 
 def short(finding: Finding) -> str:
-    """For a cell of a table."""
+    """For a cell of a table. Where trials of a point differ it is not known which, but that it is one of theirs."""
     if finding.name == UNKNOWN:
-        return "unknown"
+        either = " or ".join(name_of(name) for name, _ in finding.verdict.apart)
+        return f"unknown: {either}" if either else "unknown"
     mark = "" if finding.status == "suspected" else f" ({_SAID[finding.status]})"
     return name_of(finding.name) + mark
 

@@ -20,8 +20,17 @@ def search_sentences(summary: CampaignSummary) -> Iterator[str]:
     """One for each point that was searched; nothing for an experiment that does not search."""
     for found in summary.found if summary.search else ():
         assert summary.search is not None
-        where = ", ".join(f"{name} {level}" for name, level in found.levels.items())
-        yield sentence(summary.search, found, where if len(summary.found) > 1 else "")
+        yield sentence(summary.search, found, _place(summary, found) if len(summary.found) > 1 else "")
+
+
+def _place(summary: CampaignSummary, found: Found) -> str:
+    """The levels of its factors, as people wrote them; what is set together with one is told by it."""
+    return ", ".join(
+        f"{factor.name.replace('_', ' ')} "
+        f"{summary.factor_labels[factor.name][factor.levels.index(found.levels[factor.name])]}"
+        for factor in summary.factors
+        if factor.name in found.levels and found.levels[factor.name] in factor.levels
+    )
 
 
 def sentence(spec: SearchSpec, found: Found, where: str = "") -> str:

@@ -13,7 +13,7 @@ pub(crate) mod farewell;
 mod port;
 mod receive;
 mod requests;
-mod sequence;
+pub(crate) mod sequence;
 mod server;
 mod transmit;
 

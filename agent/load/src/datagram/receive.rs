@@ -5,6 +5,7 @@ use super::server::{Seat, Service};
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
 use crate::worker::shared::Shared;
+use crate::workload::application::compute;
 
 /// What came of each flow.
 pub(super) struct Receipts {
@@ -26,6 +27,10 @@ impl Service for Receipts {
         match self.flows[header.flow as usize].arrive(header.sequence) {
             Arrival::New { lost, reordered } => {
                 let cell = seat.shared.counters.cell(header.flow as usize);
+                let compute_ns = seat.shared.job.compute_ns.0;
+                if compute_ns > 0 {
+                    cell.add_compute(compute(compute_ns, &mut seat.worker));
+                }
                 seat.worker.moved(cell, seat.port.length(at), seat.asked);
                 cell.add_operation();
                 self.new += 1;

@@ -8,7 +8,7 @@ const WORDS: usize = (WINDOW / 64) as usize;
 
 /// What the arrival of a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(crate) enum Arrival {
     /// It came for the first time.
     New {
         /// Numbers that are now too old to come, and did not.
@@ -23,7 +23,7 @@ pub(super) enum Arrival {
 }
 
 /// The numbers of one flow. Each number below `next` either came, or was counted as lost, or is still waited for.
-pub(super) struct Sequence {
+pub(crate) struct Sequence {
     /// One more than the highest number that came.
     next: u64,
     /// Whether each of the last [`WINDOW`] numbers below `next` came, at its number modulo the window. Those below 0
@@ -44,7 +44,7 @@ impl Sequence {
 
     /// Number `number` came.
     #[inline]
-    pub(super) fn arrive(&mut self, number: u64) -> Arrival {
+    pub(crate) fn arrive(&mut self, number: u64) -> Arrival {
         if number >= self.next {
             let lost = self.advance(number) + self.advance(number + 1);
             let (word, bit) = Self::bit(number);
@@ -64,7 +64,7 @@ impl Sequence {
 
     /// Nothing more comes of the `total` that were sent; `None`: nobody said how many. Gives how many did not come that
     /// were not counted yet.
-    pub(super) fn end(&mut self, total: Option<u64>) -> u64 {
+    pub(crate) fn end(&mut self, total: Option<u64>) -> u64 {
         let total = total.unwrap_or(self.next).max(self.next);
         self.advance(total) + self.advance(total.saturating_add(WINDOW))
     }

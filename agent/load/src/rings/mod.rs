@@ -2,7 +2,7 @@
 //! server is here, the sending end in [`frames`].
 //!
 //! ```text
-//! device ─▶ program of the trial's port ─▶ inlet ─▶ answers ─▶ outlet ─▶ device
+//! device ─▶ program of the trial's port ─▶ inlet ─▶ answers or receipts ─▶ outlet ─▶ device
 //! ```
 //! The flows have said hello to an ordinary UDP socket, which keeps the port to the end and gets nothing more: the
 //! datagrams of the trial are taken in front of the kernel's own protocols.
@@ -14,11 +14,13 @@ mod halves;
 mod place;
 #[cfg_attr(not(has_bpf), path = "no_programs.rs")]
 mod programs;
+mod receipts;
 pub(crate) mod reflector;
+mod voice;
 
 use std::io;
 
-use iodyno_core::job::{Ring, Transport};
+use iodyno_core::job::{Job, Ring, Transport, Workload};
 use iodyno_core::units::Nanos;
 use iodyno_sys::poll::{self, Ended};
 use iodyno_sys::{affinity, errno, packet_ring, xsk};
@@ -30,6 +32,7 @@ use adaptive::Ladder;
 use answers::Answers;
 use halves::{Inlet, Outlet};
 use place::Place;
+use receipts::Receipts;
 
 pub(crate) use place::check;
 
@@ -46,6 +49,18 @@ const SILENCE_NS: u64 = 1_000_000_000;
 const LEAST_PACKETS: usize = 1024;
 const MOST_PACKETS: usize = 16_384;
 
+/// What is done with the frames that came.
+trait Taker {
+    /// Takes a frame. What it says to it goes out with [`Taker::send`].
+    fn put(&mut self, frame: &[u8], worker: &mut Worker<'_>);
+    /// Sends what was written, and counts what the last look gave, which began at `begun`.
+    fn send(&mut self, worker: &mut Worker<'_>, begun: u64) -> io::Result<()>;
+    /// Whether every flow has said that it ends.
+    fn all_ended(&self) -> bool;
+    /// Nothing more will come.
+    fn close(&mut self);
+}
+
 /// Serves as worker `number`, to the end.
 pub(crate) fn drive(shared: &Shared, number: usize) {
     let cpu = shared.cpus[number % shared.cpus.len()];
@@ -61,8 +76,16 @@ pub(crate) fn drive(shared: &Shared, number: usize) {
     }
 }
 
+/// Whether nobody waits for an answer before the next datagram is sent.
+fn streams(job: &Job) -> bool {
+    job.workload == Workload::Stream
+}
+
 /// Packets that a ring is to hold.
 fn packets(shared: &Shared) -> usize {
+    if streams(&shared.job) {
+        return MOST_PACKETS;
+    }
     let flows = shared.job.connections as usize * shared.job.outstanding as usize;
     (flows * 2).next_power_of_two().clamp(LEAST_PACKETS, MOST_PACKETS)
 }
@@ -71,6 +94,9 @@ fn packets(shared: &Shared) -> usize {
 /// between two devices of one machine that is before the program there has read it: only much later may another answer
 /// be written over it.
 fn frames(shared: &Shared, place: &Place) -> usize {
+    if streams(&shared.job) {
+        return LEAST_PACKETS;
+    }
     (packets(shared) * place.cut.frames()).clamp(LEAST_PACKETS, MOST_PACKETS)
 }
 
@@ -144,9 +170,16 @@ fn fill_from(outlet: &mut impl Outlet, source: &[u8], begin: usize) {
     }
 }
 
-/// Answers from the start until all flows have ended.
-fn serve(shared: &Shared, number: usize, place: &Place, mut inlet: impl Inlet, outlet: impl Outlet) {
-    let mut answers = Answers::new(shared, number, place, outlet);
+/// Serves from the start until all flows have ended.
+fn serve(shared: &Shared, number: usize, place: &Place, inlet: impl Inlet, outlet: impl Outlet) {
+    if streams(&shared.job) {
+        take(shared, number, inlet, Receipts::new(shared, number, place, outlet));
+    } else {
+        take(shared, number, inlet, Answers::new(shared, number, place, outlet));
+    }
+}
+
+fn take(shared: &Shared, number: usize, mut inlet: impl Inlet, mut taker: impl Taker) {
     let spins = shared.job.spins;
     let (tally, batches) = (shared.counters.tally(number), shared.counters.batches(number));
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
@@ -154,9 +187,9 @@ fn serve(shared: &Shared, number: usize, place: &Place, mut inlet: impl Inlet, o
     let mut woken = false;
     loop {
         let begun = worker.now;
-        let packets = inlet.take(MOST_FRAMES, |frame| answers.put(frame, &mut worker));
+        let packets = inlet.take(MOST_FRAMES, |frame| taker.put(frame, &mut worker));
         if packets > 0 {
-            if let Err(error) = answers.send(&mut worker, begun) {
+            if let Err(error) = taker.send(&mut worker, begun) {
                 return give_up(&mut worker, shared, &error);
             }
             if let Some(batches) = batches {
@@ -173,7 +206,8 @@ fn serve(shared: &Shared, number: usize, place: &Place, mut inlet: impl Inlet, o
         tally.empty.one_more();
         worker.tick();
         let silent = worker.is_due() && worker.now.saturating_sub(heard.max(worker.due())) > SILENCE_NS;
-        if answers.all_ended() || silent || shared.state() != State::Going {
+        if taker.all_ended() || silent || shared.state() != State::Going {
+            taker.close();
             // Their last words may have been lost: they were answered, and the socket is there a little longer.
             (0..shared.job.connections as usize).for_each(|flow| worker.concluded(flow));
             return;

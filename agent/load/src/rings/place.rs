@@ -29,10 +29,6 @@ pub(super) struct Place {
 /// `Unsupported`.
 pub(crate) fn check(job: &Job) -> Result<(), LoadError> {
     let refuse = |key: &str, found: String, advice: &str| Err(unsupported(found, key, advice));
-    if job.role == Role::Receive && job.workload != Workload::RequestResponse {
-        let found = "packet rings and AF_XDP answer requests and take no streams".to_owned();
-        return refuse("transport", found, "take request_response, or name them as `client:`");
-    }
     if !matches!(job.workload, Workload::RequestResponse | Workload::Stream) {
         let found = "packet rings and AF_XDP carry datagrams".to_owned();
         return refuse("workload", found, "take request_response or stream");
@@ -94,10 +90,10 @@ impl Place {
         let longest_request = device.mtu_bytes + 14;
         if request_frame_bytes > longest_request.min(longest_frame) {
             let what = format!(
-                "requests of {} bytes do not fit into one frame of {}, and a server on a ring puts no fragments together",
+                "datagrams of {} bytes do not fit into one frame of {}, and a server on a ring puts no fragments together",
                 job.message_bytes.0, device.name
             );
-            return Err(unsupported(what, "message_bytes", "take smaller requests or a larger MTU"));
+            return Err(unsupported(what, "message_bytes", "take smaller ones or a larger MTU"));
         }
         let cut = Cut::new(job.answer_bytes.0 as usize, device.mtu_bytes, longest_frame);
         Ok(Place { device, address, request_frame_bytes, cut })
@@ -151,6 +147,7 @@ mod tests {
     fn what_a_ring_cannot_do_is_unsupported_with_the_key_that_says_it() {
         for (version, transport) in [(2, Transport::Packet), (3, Transport::Packet), (0, Transport::Xdp)] {
             assert_eq!(check(&server(version, transport)), Ok(()));
+            assert_eq!(check(&Job { workload: Workload::Stream, ..server(version, transport) }), Ok(()));
         }
         let of = |change: &dyn Fn(&mut Job)| {
             let mut job = server(2, Transport::Packet);
@@ -159,7 +156,7 @@ mod tests {
             assert_eq!(refused.code, ErrorCode::Unsupported);
             refused.place
         };
-        assert_eq!(of(&|job| job.workload = Workload::Stream), "transport");
+        assert_eq!(of(&|job| job.workload = Workload::ConnectRequestResponse), "workload");
         assert_eq!(of(&|job| (job.role, job.workload) = (Role::Send, Workload::Disk)), "workload");
         let mut sender = Job { role: Role::Send, ..server(3, Transport::Packet) };
         for workload in [Workload::Stream, Workload::RequestResponse] {

@@ -40,6 +40,7 @@ pytestmark = pytest.mark.root
 OTHER: dict[str, Level] = {
     "mtu": 9000,
     "queues": 2,
+    "transmit_queues": 2,
     "sg": False,
     "tx_checksum": False,
     "tso": False,

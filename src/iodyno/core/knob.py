@@ -21,6 +21,7 @@ KNOBS: Mapping[str, Parameter] = {
         # of the device that carries the data
         Parameter("mtu", "count", "Largest packet of the device, in bytes.", low=68, high=65_536),
         Parameter("queues", "count", "Receive and transmit queues in use, each (ethtool -L).", high=4096),
+        Parameter("transmit_queues", "count", "Transmit queues in use, by themselves (ethtool -L tx).", high=4096),
         Parameter("ring_receive", "count", "Receive descriptors of a queue (ethtool -G).", high=2**20),
         Parameter("ring_transmit", "count", "Transmit descriptors of a queue (ethtool -G).", high=2**20),
         Parameter("coalesce_receive", "duration", "The adapter holds a receive interrupt back so long (ethtool -C).",

@@ -24,6 +24,8 @@ Natural = float | str
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?)\s*(.*?)\s*", re.IGNORECASE)
 _SHARE = re.compile(r"(.+?):\s*([\d.]+)\s*%")
+_PER_CENT = {"percent": "%", "per cent": "%"}
+"""Words that people write for the sign, whichever of them the data have."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class FactorScale:
         if match is None:
             raise self._refused(written, f"a number{f' with the unit {self.unit}' if self.unit else ''}")
         number, unit = match.groups()
-        if unit != self.unit:
+        if _PER_CENT.get(unit, unit) != _PER_CENT.get(self.unit, self.unit):
             raise self._refused(
                 written,
                 f"a number with its unit, such as {number}{'' if self.unit == '%' else ' '}{self.unit}"

@@ -212,7 +212,7 @@ def campaign_data(summary: CampaignSummary, outcome: str) -> CostData:
     )
 
 
-_PER_CENT = "percent"
+_PER_CENT = "%"
 _PPM_PER_CENT = 10**4
 
 

@@ -48,21 +48,17 @@ def _panel(title: str, lines: tuple[EffectLine, ...], scale: Scale) -> Panel:
     at = first.numbers or tuple(float(place) for place in range(len(first.labels)))
     kind: Kind = "log" if first.log else "linear" if first.numbers else "category"
     name = first.factor.replace("_", " ") + (" (logarithmic)" if first.log else "")
-    x = Axis(name, kind, tuple(zip(at, map(_short, first.labels), strict=True)))
+    x = Axis(name, kind, tuple(zip(at, first.labels, strict=True)))
     y = Axis(scale.unit, "linear")
     series = tuple(
         Series(
-            _short(line.at.partition("=")[2]),
+            line.at.partition("=")[2],
             number,
             tuple(_mark(line, place, at[place], scale) for place in range(len(at))),
         )
         for number, line in enumerate(lines)
     )
     return Panel(title.replace("_", " ") if len(lines) == 1 else title, x, y, series)
-
-
-def _short(label: str) -> str:
-    return label.replace(" percent", "%")
 
 
 def _mark(line: EffectLine, place: int, x: float, scale: Scale) -> Mark:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from places import PROGRAM, Notes, Stopped, experiment, run
+from places import PROGRAM, Meanwhile, Notes, Stopped, experiment, run
 
 from iodyno.campaign import preflight
 from iodyno.campaign.ledger import FILE, Ledger, manifests
@@ -108,6 +110,26 @@ def test_a_stopped_campaign_goes_on_in_the_same_order(campaign: tuple[Path, Note
     assert [manifest["order"] for manifest in notes.manifests] == [n for n in range(8) if n not in done]
     whole = [manifest["point"] for manifest in manifests(campaign[0])]
     assert [manifest["point"] for manifest in manifests(folder)] == whole
+
+
+def test_a_campaign_that_is_being_run_is_left_alone(tmp_path: Path) -> None:
+    refused: list[StoreError] = []
+
+    def resume_too() -> None:
+        (folder,) = tmp_path.iterdir()
+        before = {path for path in folder.rglob("*") if "feed" not in path.parts}
+        # As another lab would, which has an event loop of its own.
+        with ThreadPoolExecutor(1) as other, pytest.raises(StoreError) as error:
+            other.submit(asyncio.run, run(ASKED, tmp_path, resume=folder, program=PROGRAM)).result()
+        refused.append(error.value)
+        assert {path for path in folder.rglob("*") if "feed" not in path.parts} == before
+
+    outcome = asyncio.run(run(ASKED, tmp_path, notes=Meanwhile(resume_too), program=PROGRAM))
+    assert outcome.finished == 8 and not outcome.failed
+    (error,) = refused
+    assert f"is being run by process {os.getpid()}" in str(error) and str(outcome.folder) in error.where
+    # Whoever ended, also by a crash, locks nobody out.
+    assert asyncio.run(run(ASKED, tmp_path, resume=outcome.folder, program=PROGRAM)).finished == 8
 
 
 def test_a_resume_with_another_experiment_or_form_is_refused(campaign: tuple[Path, Notes]) -> None:

@@ -16,6 +16,7 @@ from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.feed import Feed, Told, fed, trial_name
 from iodyno.campaign.folder import CampaignFile, doubt_json, hosts_json
 from iodyno.campaign.ledger import Entry, Ledger
+from iodyno.campaign.lock import held
 from iodyno.campaign.preflight import idle_line, preflight
 from iodyno.campaign.rig import Rig, path_of
 from iodyno.campaign.rigs import Rigs, Skipped
@@ -105,9 +106,11 @@ async def run_campaign(
     left, and comes up in the outcome. When it is cancelled, everything is removed and the folder can be resumed.
     """
     program = program or find_agent()
-    campaign = _Campaign.reopen(experiment, design, folder) if resume else None
-    campaign = campaign or _Campaign.create(experiment, design, folder, program)
-    with campaign, fed(folder, experiment.name, len(design.trials)) as feed:
+    with (
+        held(folder),
+        _Campaign.begin(experiment, design, folder, None if resume else program) as campaign,
+        fed(folder, experiment.name, len(design.trials)) as feed,
+    ):
         campaign.feed, watcher = feed, Told(watcher, feed)
         campaign.last_block = last_block
         to_do = campaign.to_do()
@@ -167,6 +170,15 @@ class _Campaign:
         self._searched = Searched.from_json(searched) if searched else Searched()
         decided = file.content.get("until")
         self._standing = decide.from_json(decided) if decided else None
+
+    @classmethod
+    def begin(
+        cls, experiment: Experiment, design: Design, folder: Path, program: AgentProgram | None
+    ) -> _Campaign:
+        """A new campaign of that agent; without one, the campaign that is there."""
+        if program is None:
+            return cls.reopen(experiment, design, folder)
+        return cls.create(experiment, design, folder, program)
 
     @classmethod
     def create(cls, experiment: Experiment, design: Design, folder: Path, program: AgentProgram) -> _Campaign:

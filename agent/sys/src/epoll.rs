@@ -67,6 +67,16 @@ impl Events {
         self.entries[at].u64
     }
 
+    /// Whether one of those is over in both directions, as one that broke is; an error alone may be a completion.
+    ///
+    /// # Panics
+    /// Beyond the room that was made.
+    #[inline]
+    #[must_use]
+    pub fn hung_up(&self, at: usize) -> bool {
+        self.entries[at].events & libc::EPOLLHUP as u32 != 0
+    }
+
     /// Takes the outcome of a wait; an interruption reported nothing.
     fn fill(&mut self, count: i64) -> io::Result<()> {
         self.filled = usize::try_from(count).unwrap_or(0);

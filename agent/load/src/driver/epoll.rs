@@ -127,18 +127,24 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
                 let Some(at) = rested else { break };
                 self.visit(at, calls);
             }
-            for at in 0..ready {
-                let at = self.waiting.ready(at);
+            for event in 0..ready {
+                let at = self.waiting.ready(event);
                 let slot = &self.slots[at];
                 if A::UNTIL_DUE && self.worker.is_due() && !slot.activity.in_hand() {
                     continue;
                 }
-                // Of one that pauses, the kernel reports that it broke, and it cannot be told not to.
-                if slot.open && (slot.paused_until == 0 || self.waiting.epoll.is_some()) {
+                if slot.open && (slot.paused_until == 0 || self.is_broken(at, event)) {
                     self.visit(at, calls);
                 }
             }
         }
+    }
+
+    /// Whether an event of a connection that pauses ends its pause. The kernel reports that it broke, and cannot be told
+    /// not to; it reports as an error, too, that it is done with a send, which leaves the pause as long as it is.
+    fn is_broken(&self, at: usize, event: usize) -> bool {
+        let told = self.waiting.epoll.is_some();
+        told && (!self.slots[at].link.tend() || self.waiting.events.hung_up(event))
     }
 
     /// Ends every connection that has nothing in hand; `true`: none is left.

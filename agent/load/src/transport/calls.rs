@@ -171,6 +171,15 @@ impl Link for Calls<'_> {
         socket::receive(self.socket, scratch)
     }
 
+    #[inline]
+    fn tend(&self) -> bool {
+        match &self.sending {
+            // Until they are read, each wait on the socket ends at once with an error.
+            Sending::ZeroCopy { rare, .. } => self.look(rare).is_ok(),
+            _ => false,
+        }
+    }
+
     fn finish(&self) {
         if let Sending::ZeroCopy { rare, .. } = &self.sending {
             // What is completed later is not counted: the load is over.

@@ -36,6 +36,11 @@ pub(crate) trait Link {
     }
     /// Nothing more will be sent.
     fn finish(&self);
+    /// Takes what the kernel reports of calls that are over, as an error that is none. `true`: this transport has such
+    /// reports, so that a descriptor with an error need not be broken.
+    fn tend(&self) -> bool {
+        false
+    }
     /// Whether a send was submitted whose outcome nobody has asked for.
     fn is_sending(&self) -> bool {
         false

@@ -54,6 +54,10 @@ impl Activity for Duplex {
             link.finish();
             self.sends = false;
         }
+        if !self.sends {
+            // No send will read them any more, and a wait for the other end's bytes would end at once, again and again.
+            link.tend();
+        }
         let sent = if self.sends { self.transmit.step(link, worker, cell) } else { Step::Waiting };
         if matches!(sent, Step::Failed(_)) {
             return sent;

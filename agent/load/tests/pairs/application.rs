@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::pair::{check_consistent, job, over, prepare, run, DRIVERS, MS};
 use iodyno_core::histogram::Snapshot;
-use iodyno_core::job::{Driver, Job, Role, Transport};
+use iodyno_core::job::{Driver, Interface, Job, Role, Transport};
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{connect, Cancel, Finished};
 use iodyno_sys::clock;
@@ -86,6 +86,20 @@ fn thinking_connections_complete_operations_at_the_rate_of_the_response_time_law
             (share < 0.85).then_some(share)
         }
     }
+}
+
+#[test]
+fn a_completion_of_a_send_without_a_copy_ends_no_pause() {
+    // Over loopback, completions come at once, and the kernel reports each as an error of the connection.
+    let mut sender = job(Role::Send, Driver::Epoll, 4, 1_000, 300);
+    (sender.interface, sender.think_ns) = (Interface::ZeroCopy, Nanos(20 * MS));
+    let receiver = job(Role::Receive, Driver::Epoll, 4, 1_000, 300);
+    let (sent, received) = run(&sender, &receiver);
+    assert_eq!(sent.totals.bytes, received.totals.bytes);
+    let lasted = sent.stopped_ns.unwrap().minus(sent.first_operation_ns.unwrap()).0;
+    let (operations, most) = (sent.totals.operations, 4 * (lasted / (20 * MS) + 1));
+    assert!((4..=most).contains(&operations), "{operations} in {lasted} ns");
+    assert!(sent.totals.rare.completed > 0, "nothing was reported: {:?}", sent.totals.rare);
 }
 
 #[test]

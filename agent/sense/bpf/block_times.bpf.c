@@ -62,7 +62,8 @@ struct {
 } displaced SEC(".maps");
 
 // What series are of, by their number: `taken` decides between CPUs that want the same number, and is what the agent reads.
-static __u64 kinds[SERIES];
+// In a section of its own: the agent empties it together with `taken`, and leaves the places as they are.
+static __u64 kinds[SERIES] SEC(".bss.kinds");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -234,7 +235,8 @@ RARE void first_of_process(struct process *process, __u32 id)
 // Who has an operation begun: whoever runs when it is queued, or handed to the device where nothing queues.
 static __always_inline void tell_process(__u32 bytes)
 {
-	__u32 id = bpf_get_current_pid_tgid() >> 32, zero = 0;
+	// One more than the process has, so that 0 is nobody's, not that of a CPU that idles.
+	__u32 id = (__u32)(bpf_get_current_pid_tgid() >> 32) + 1, zero = 0;
 	struct processes *known = bpf_map_lookup_elem(&processes, &zero);
 	struct process *process;
 

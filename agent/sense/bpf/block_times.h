@@ -46,7 +46,7 @@ struct process {
 	__u64 operations;
 	__u64 bytes;
 	char name[16];
-	__u64 id;
+	__u64 id;  // one more than its own; 0: nobody has this place
 };
 
 // All of them in one value, which the agent has with one call.

@@ -4,7 +4,7 @@ use std::collections::HashMap as Map;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf};
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, Program};
 use aya::{include_bytes_aligned, Btf, Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
@@ -37,6 +37,8 @@ const HEAD: usize = 6;
 const WORDS: usize = HEAD + BUCKETS;
 /// Places of processes, as there.
 const PROCESSES: usize = 256;
+/// Series that there is room for, as there.
+const SERIES: usize = 64;
 
 /// What a series is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -168,10 +170,11 @@ fn middle(index: usize) -> u64 {
     (mantissa << shift) + (1 << shift) / 2
 }
 
-/// What is counted of a process: operations, bytes, its name in two words, its id.
+/// What is counted of a process: operations, bytes, its name in two words, its id and one.
 type ProcessWords = [u64; 5];
 /// Those at places of their own, of one CPU.
 type ProcessPlaces = [ProcessWords; PROCESSES];
+const NOBODY: ProcessPlaces = [[0; 5]; PROCESSES];
 
 /// A process that had operations begun so far.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
@@ -239,6 +242,7 @@ impl Spent {
 /// Loaded programs, and where they are attached.
 pub(crate) struct BlockTimes {
     taken: HashMap<MapData, u32, u64>,
+    kinds: Array<MapData, [u64; SERIES]>,
     series: PerCpuArray<MapData, [u64; WORDS]>,
     processes: PerCpuArray<MapData, ProcessPlaces>,
     other_processes: PerCpuHashMap<MapData, u32, ProcessWords>,
@@ -279,6 +283,7 @@ impl BlockTimes {
         let mut map = |name| ebpf.take_map(name).ok_or(Refusal::Defect("a map is not in the object"));
         Ok(BlockTimes {
             taken: HashMap::try_from(map("taken")?).map_err(EbpfError::from)?,
+            kinds: Array::try_from(map(".bss.kinds")?).map_err(EbpfError::from)?,
             series: PerCpuArray::try_from(map("series")?).map_err(EbpfError::from)?,
             processes: PerCpuArray::try_from(map("processes")?).map_err(EbpfError::from)?,
             other_processes: PerCpuHashMap::try_from(map("other_processes")?).map_err(EbpfError::from)?,
@@ -291,16 +296,39 @@ impl BlockTimes {
         })
     }
 
-    /// Has the programs run.
+    /// Has the programs run, and count from nothing.
     pub fn attach(&mut self) -> Result<(), Refusal> {
         // Nothing counts until all of them run: what was begun before one of them did would look as if it had no end.
         self.since.set(0, u64::MAX, 0).map_err(EbpfError::from)?;
+        self.empty()?;
         self.attach_each(&PROGRAMS)?;
         if self.inside == Inside::Wanted {
             self.attach_each(&INSIDE)?;
             self.inside = Inside::Attached;
         }
         self.since.set(0, clock::monotonic().0, 0).map_err(EbpfError::from)?;
+        Ok(())
+    }
+
+    /// Makes room: what other disks and processes did in earlier trials would hold the places of those that are of interest
+    /// now. While no program runs.
+    fn empty(&mut self) -> Result<(), Refusal> {
+        let taken: Vec<u32> = self.taken.keys().collect::<Result<_, _>>().map_err(EbpfError::from)?;
+        for number in taken {
+            let cpus = self.series.get(&number, 0).map_err(EbpfError::from)?.len();
+            let none = PerCpuValues::try_from(vec![[0; WORDS]; cpus]).map_err(unfit)?;
+            self.series.set(number, none, 0).map_err(EbpfError::from)?;
+            self.taken.remove(&number).map_err(EbpfError::from)?;
+        }
+        self.kinds.set(0, [0; SERIES], 0).map_err(EbpfError::from)?;
+        let cpus = self.processes.get(&0, 0).map_err(EbpfError::from)?.len();
+        let places = PerCpuValues::try_from(vec![NOBODY; cpus]).map_err(unfit)?;
+        self.processes.set(0, places, 0).map_err(EbpfError::from)?;
+        let others: Vec<u32> =
+            self.other_processes.keys().collect::<Result<_, _>>().map_err(EbpfError::from)?;
+        for other in others {
+            self.other_processes.remove(&other).map_err(EbpfError::from)?;
+        }
         Ok(())
     }
 
@@ -425,10 +453,15 @@ fn many_queues(sys: &Path) -> bool {
     disks.flatten().any(|disk| queues(disk) > 1)
 }
 
+/// Values of a map of all CPUs that are not one a CPU.
+fn unfit(error: std::io::Error) -> Refusal {
+    Refusal::Other(format!("emptying the tables: {error}"))
+}
+
 /// Adds what was counted at each place.
 fn add_processes(found: &mut Map<u32, Process>, counted: &[ProcessWords]) {
     for [operations, bytes, name @ .., id] in counted.iter().filter(|words| words[0] > 0) {
-        let id = *id as u32;
+        let id = (*id as u32).wrapping_sub(1);
         let process = found.entry(id).or_insert_with(|| Process { id, ..Process::default() });
         process.operations += operations;
         process.bytes += bytes;
@@ -484,5 +517,47 @@ mod tests {
         assert_eq!((key.device, key.label().as_str()), ((254, 5), "operation=write,size=32KiB"));
         let more = SeriesKey { class: 9, operation: 2, ..key };
         assert_eq!(more.label(), "operation=flush,size=more");
+    }
+
+    #[test]
+    fn what_was_counted_in_an_earlier_trial_takes_no_place_in_the_next() {
+        let Ok(mut programs) = BlockTimes::load(Path::new("/sys")) else { return };
+        // Every series is somebody's.
+        let others = std::array::from_fn(|number| 1 << 63 | 0xfff << 20 | number as u64);
+        programs.kinds.set(0, others, 0).unwrap();
+        for (number, kind) in (0..).zip(others) {
+            programs.taken.insert(number, kind, 0).unwrap();
+        }
+        programs.other_processes.insert(7, PerCpuValues::try_from(vec![[1; 5]; cpus()]).unwrap(), 0).unwrap();
+        programs.attach().unwrap();
+        let path = std::env::temp_dir().join(format!("iodyno-series-{}", std::process::id()));
+        std::fs::write(&path, [7; 8192]).unwrap();
+        std::fs::File::open(&path).unwrap().sync_all().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        programs.detach();
+        let (series, left_out) = (programs.series().unwrap(), programs.left_out().unwrap());
+        assert_eq!(left_out.no_room, 0, "{series:?}");
+        assert!(series.keys().all(|key| key.device.0 != 0xfff), "{:?}", series.keys());
+        assert!(series.values().all(|one| one.operations > 0), "{:?}", series.keys());
+        assert!(programs.processes().unwrap().iter().all(|process| process.id != 0xffff_ffff));
+        assert!(programs.other_processes.get(&7, 0).is_err());
+        programs.attach().unwrap();
+        programs.detach();
+        assert!(programs.processes().unwrap().is_empty());
+    }
+
+    fn cpus() -> usize {
+        aya::util::nr_cpus().unwrap()
+    }
+
+    #[test]
+    fn what_begins_while_a_cpu_idles_is_a_process_of_its_own() {
+        let mut places = NOBODY;
+        // As the kernel has them: nothing at a place of nobody, process 0, and process 256 elsewhere.
+        (places[1], places[2]) = ([3, 300, 0, 0, 1], [4, 400, 0, 0, 257]);
+        let mut found = Map::new();
+        add_processes(&mut found, &places);
+        let counts = |id| found.get(&id).map(|process: &Process| (process.operations, process.bytes));
+        assert_eq!((counts(0), counts(256), found.len()), (Some((3, 300)), Some((4, 400)), 2));
     }
 }

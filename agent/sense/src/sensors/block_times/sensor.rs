@@ -213,7 +213,7 @@ fn report_processes(out: &mut Vec<Value>, before: &[Process], now: &[Process]) {
         .map(|process| {
             let known = before.iter().find(|one| one.id == process.id);
             let (operations, bytes) = known.map_or((0, 0), |one| (one.operations, one.bytes));
-            (process.operations - operations, process.bytes - bytes, process)
+            (process.operations.saturating_sub(operations), process.bytes.saturating_sub(bytes), process)
         })
         .filter(|(operations, _, _)| *operations > 0)
         .collect();

@@ -1,7 +1,7 @@
 //! The control loop: one lab, one job at a time.
 //!
 //! The agent ends when its stdin ends, when its parent dies, or when the lab has been silent for too long,
-//! whatever a job is doing at that moment. It has changed nothing on the host that would outlive it,
+//! whatever a job is doing at that moment: one that hangs in the kernel is left behind after a while. It has changed nothing on the host that would outlive it,
 //! but the control group of a job with a CPU quota if it is killed: the next agent removes that first of all.
 //! What a lab sets on the host is not its business, but that of the guard.
 
@@ -22,6 +22,11 @@ use crate::trial;
 
 /// How often the agent says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How long an agent that ends waits for its job. chosen: a little more than a load on files or devices takes to give an
+/// operation up, so that what it has laid out is removed.
+const LEAVE: Nanos = Nanos(iodyno_storage::GRACE.0 + 2_000_000_000);
+/// How often it looks then.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What wakes the control loop.
 enum Event {
@@ -37,6 +42,8 @@ struct ActiveJob {
     start: Sender<Nanos>,
     cancel: Cancel,
     thread: JoinHandle<()>,
+    /// The lab waits for its end, and for nothing that it has to say.
+    dropped: bool,
 }
 
 /// Why the control loop ends.
@@ -69,7 +76,7 @@ pub fn serve(parent: i32, lab_timeout_s: f64) -> ExitCode {
     priority::go_first();
     let mut agent = Agent { outgoing, events_in: sink, nice, job: None, jobs: 0, last_trial: String::new() };
     let end = agent.listen(&events, lab_timeout);
-    agent.drop_job();
+    agent.leave_job();
     let code = match end {
         End::Clean => 0,
         End::Abandoned => ErrorCode::LabLost.exit_code().unwrap_or(75),
@@ -176,10 +183,14 @@ impl Agent {
                     return broken(ErrorCode::Protocol, what, "arm", "send prepare first");
                 }
             },
-            Command::Abort { .. } => {
-                let trial = self.drop_job();
-                self.outgoing.send(Message::Aborted { trial });
-            }
+            // Answered when the job is gone. Until then the lab hears that this agent lives: a job may hang in the kernel.
+            Command::Abort { .. } => match &mut self.job {
+                Some(job) => {
+                    job.cancel.cancel();
+                    job.dropped = true;
+                }
+                None => self.outgoing.send(Message::Aborted { trial: String::new() }),
+            },
         }
         None
     }
@@ -224,25 +235,29 @@ impl Agent {
             };
             let _ = events_in.send(Event::JobEnded(number, Box::new(told)));
         });
-        self.job = Some(ActiveJob { number, trial, start, cancel, thread });
+        self.job = Some(ActiveJob { number, trial, start, cancel, thread, dropped: false });
     }
 
     /// The lab is told when the job is gone and not before: it may send another one at once. What a dropped job
-    /// has to say is of no interest; the lab was told `aborted`.
+    /// has to say is of no interest.
     fn job_ended(&mut self, number: u64, told: Message) {
         if let Some(job) = self.job.take_if(|job| job.number == number) {
-            self.last_trial = job.trial;
+            self.last_trial.clone_from(&job.trial);
             let _ = job.thread.join();
-            self.outgoing.send(told);
+            self.outgoing.send(if job.dropped { Message::Aborted { trial: job.trial } } else { told });
         }
     }
 
-    /// Stops the job in hand and waits until it is gone; its trial, or nothing.
-    fn drop_job(&mut self) -> String {
-        let Some(job) = self.job.take() else { return String::new() };
+    /// Stops the job in hand and waits until it is gone, or hangs: then it ends with the process.
+    fn leave_job(&mut self) {
+        let Some(job) = self.job.take() else { return };
         job.cancel.cancel();
-        let _ = job.thread.join();
-        self.last_trial.clone_from(&job.trial);
-        job.trial
+        let until = clock::monotonic().plus(LEAVE);
+        while !job.thread.is_finished() && clock::monotonic() < until {
+            std::thread::sleep(LOOK);
+        }
+        if job.thread.is_finished() {
+            let _ = job.thread.join();
+        }
     }
 }

@@ -217,6 +217,29 @@ fn abort_works_in_the_middle_of_a_run_and_the_agent_takes_another_job() {
 }
 
 #[test]
+fn the_lab_is_answered_while_a_job_takes_long_to_end() {
+    let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
+    // Who computes looks at nothing else.
+    let compute_ns = Nanos(900_000_000);
+    start_trial(&mut sender, &mut receiver, |job| {
+        job.windows.measured_ns = Nanos(30_000_000_000);
+        job.compute_ns = if job.role == Role::Send { compute_ns } else { Nanos(0) };
+    });
+    sender.until(|m| matches!(m, Message::Record(_)).then_some(()));
+    sender.send(&Command::Abort { reason: "a test".to_owned() });
+    sender.send(&Command::Probe { id: 7 });
+    let mut answers = Vec::new();
+    while answers.len() < 2 {
+        match sender.next().expect("the agent is still there") {
+            Message::ProbeReply { id: 7, .. } => answers.push("alive"),
+            Message::Aborted { trial } => answers.push(if trial == "00001-1" { "aborted" } else { "what?" }),
+            _ => {}
+        }
+    }
+    assert_eq!(answers, ["alive", "aborted"]);
+}
+
+#[test]
 fn a_killed_peer_is_told_and_does_not_end_the_agent() {
     let (mut sender, mut receiver) = (Agent::start(&[]), Agent::start(&[]));
     start_trial(&mut sender, &mut receiver, |job| job.windows.measured_ns = Nanos(10_000_000_000));

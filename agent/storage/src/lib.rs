@@ -11,7 +11,13 @@
 
 #![forbid(unsafe_code)]
 
+use iodyno_core::units::Nanos;
+
 pub mod block;
 pub mod classes;
 pub mod program;
 pub mod targets;
+
+/// chosen: an operation that has not ended so long after the load was to stop is given up. A device that resets itself
+/// takes up to 30 s for it (the kernel's timeout of SCSI and NVMe commands).
+pub const GRACE: Nanos = Nanos(31_000_000_000);

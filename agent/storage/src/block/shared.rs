@@ -16,10 +16,7 @@ use iodyno_sys::clock;
 
 use super::counters::{Class, Counters};
 use super::units::Units;
-
-/// chosen: an operation that has not ended so long after the load was to stop is given up. A device that resets itself
-/// takes up to 30 s for it (the kernel's timeout of SCSI and NVMe commands).
-pub(crate) const GRACE: Nanos = Nanos(31_000_000_000);
+use crate::GRACE;
 
 /// What one worker leaves behind. 0: has not happened.
 #[derive(Default)]

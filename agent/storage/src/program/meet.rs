@@ -13,7 +13,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     stopped: AtomicBool,
-    /// Threads that wait for others.
+    /// Threads that wait for others, and for which nothing has changed since they looked: one that may go on, and has had
+    /// no CPU for it yet, is not among them.
     waiting: AtomicU64,
     /// Grows whenever a thread is let go, or ends.
     moves: AtomicU64,
@@ -44,6 +45,9 @@ struct State {
     low: u64,
     /// What may still be posted before a blocking post waits.
     high: u64,
+    /// How often something has changed, and how many threads wait that have looked since.
+    changes: u64,
+    unchanged: u64,
 }
 
 /// One place to wait at.
@@ -65,10 +69,15 @@ impl Meeting {
         if ready(&mut state) {
             return true;
         }
-        waits.waiting.fetch_add(1, SeqCst);
+        let mut seen = None;
         let outcome = loop {
             if waits.is_stopped() {
                 break false;
+            }
+            if seen != Some(state.changes) {
+                seen = Some(state.changes);
+                state.unchanged += 1;
+                waits.waiting.fetch_add(1, SeqCst);
             }
             state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
             if ready(&mut state) {
@@ -76,8 +85,20 @@ impl Meeting {
             }
         };
         waits.moves.fetch_add(1, SeqCst);
-        waits.waiting.fetch_sub(1, SeqCst);
+        if seen == Some(state.changes) {
+            state.unchanged -= 1;
+            waits.waiting.fetch_sub(1, SeqCst);
+        }
         outcome
+    }
+
+    /// Changes what is waited for, and has those who wait look.
+    fn change(&self, waits: &Waits, change: impl FnOnce(&mut State)) {
+        let mut state = locked(&self.state);
+        change(&mut state);
+        let_go(&mut state, waits);
+        drop(state);
+        self.bell.notify_all();
     }
 
     /// Waits for a wake-up; one that came since the last wait counts, so that none is lost.
@@ -86,18 +107,13 @@ impl Meeting {
     }
 
     /// Ends the wait of whoever blocks here, or will.
-    pub(super) fn wake(&self) {
-        locked(&self.state).woken = true;
-        self.bell.notify_all();
+    pub(super) fn wake(&self, waits: &Waits) {
+        self.change(waits, |state| state.woken = true);
     }
 
     /// Lets `value` more be posted, and waits until as much was.
     pub(super) fn take(&self, waits: &Waits, value: u64) -> bool {
-        {
-            let mut state = locked(&self.state);
-            state.high = state.high.saturating_add(value);
-        }
-        self.bell.notify_all();
+        self.change(waits, |state| state.high = state.high.saturating_add(value));
         self.wait(waits, |state| {
             let enough = state.low >= value;
             if enough {
@@ -118,16 +134,19 @@ impl Meeting {
                 }
                 room
             });
-            self.bell.notify_all();
+            self.change(waits, |_| {});
             return posted;
         }
-        {
-            let mut state = locked(&self.state);
-            state.low = state.low.saturating_add(value);
-        }
-        self.bell.notify_all();
+        self.change(waits, |state| state.low = state.low.saturating_add(value));
         true
     }
+}
+
+/// Those who wait are about to look: none of them waits for another thread until it has.
+fn let_go(state: &mut State, waits: &Waits) {
+    state.changes += 1;
+    waits.waiting.fetch_sub(std::mem::take(&mut state.unchanged), SeqCst);
+    waits.moves.fetch_add(1, SeqCst);
 }
 
 /// Ends every wait, now and from now on.
@@ -147,8 +166,8 @@ mod tests {
     #[test]
     fn a_wake_up_that_comes_first_is_not_lost_and_counts_once() {
         let (waits, meeting) = (Waits::default(), Meeting::default());
-        meeting.wake();
-        meeting.wake();
+        meeting.wake(&waits);
+        meeting.wake(&waits);
         assert!(meeting.block(&waits));
         std::thread::scope(|scope| {
             let blocked = scope.spawn(|| meeting.block(&waits));
@@ -158,6 +177,27 @@ mod tests {
             stop(&waits, [&meeting].into_iter());
             assert!(!blocked.join().unwrap());
         });
+    }
+
+    #[test]
+    fn a_thread_that_was_let_go_waits_for_nobody_though_it_has_had_no_cpu_yet() {
+        let (waits, meeting) = (Waits::default(), Meeting::default());
+        std::thread::scope(|scope| {
+            let blocked = scope.spawn(|| meeting.block(&waits));
+            while waits.state().0 == 0 {
+                std::thread::yield_now();
+            }
+            // It cannot go on while this lock is held, and nobody else will ever do anything for it.
+            let moves = waits.state().1;
+            let mut state = locked(&meeting.state);
+            state.woken = true;
+            let_go(&mut state, &waits);
+            assert_eq!((waits.state().0, waits.state().1 > moves), (0, true));
+            drop(state);
+            meeting.bell.notify_all();
+            assert!(blocked.join().unwrap());
+        });
+        assert_eq!(waits.state().0, 0);
     }
 
     #[test]

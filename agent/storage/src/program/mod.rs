@@ -40,6 +40,7 @@ use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, LoadError};
 use iodyno_sys::{affinity, clock, limits};
 
+use crate::GRACE;
 use compiled::{Compiled, Number};
 use events::Events;
 use meet::Meeting;
@@ -142,7 +143,9 @@ pub fn remove(program: &FileProgram) -> Result<(), LoadError> {
 /// if they are to be.
 struct Crew {
     shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
     supervisor: Option<JoinHandle<()>>,
+    joined: bool,
     filesets: Vec<FilesetAccount>,
     notes: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -177,19 +180,17 @@ impl Crew {
         }
         let all = threads.len() == shared.marks.len();
         let own = Arc::clone(&shared);
-        let supervisor =
-            if all { builder("supervisor").spawn(move || supervise(&own, threads)).ok() } else { None };
-        let crew = Crew { shared, supervisor, filesets, notes };
+        let supervisor = if all { builder("supervisor").spawn(move || supervise(&own)).ok() } else { None };
+        // From here on, what was started is ended and what was laid out is removed, whatever fails.
+        let crew = Crew { shared, threads, supervisor, joined: false, filesets, notes };
         while all && !crew.shared.all_parked() && !crew.shared.cancel.is_cancelled() {
             crew.shared.wait(LOOK, || crew.shared.all_parked());
         }
         let cancelled = crew.shared.cancel.is_cancelled();
         if let Some(error) = failure.or_else(|| crew.shared.failure()) {
-            crew.end();
             return Err(error);
         }
         if cancelled || crew.supervisor.is_none() {
-            crew.end();
             let (what, advice) = ("the job was cancelled".to_owned(), "prepare it again".to_owned());
             return Err(LoadError { code: ErrorCode::Transport, what, place: "job".to_owned(), advice });
         }
@@ -202,9 +203,23 @@ impl Crew {
 
     /// Waits for the threads' end, and removes what is to be removed; once.
     fn join(&mut self) {
-        let Some(supervisor) = self.supervisor.take() else { return };
+        if std::mem::replace(&mut self.joined, true) {
+            return;
+        }
         // One that panicked has said so on stderr; the counters stand as they are.
-        drop(supervisor.join());
+        if let Some(supervisor) = self.supervisor.take() {
+            drop(supervisor.join());
+        }
+        let until = clock::monotonic().plus(GRACE);
+        let hang = |threads: &[JoinHandle<()>]| threads.iter().any(|thread| !thread.is_finished());
+        while hang(&self.threads) && !self.shared.gave_up() && clock::monotonic() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if hang(&self.threads) {
+            // They are left to themselves, and end with the process; to remove their files would hang as they do.
+            return;
+        }
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
         if self.shared.program.remove_after {
             if let Err(error) = layout::remove(&self.shared.program) {
                 self.note(error.to_string());
@@ -219,7 +234,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        if self.supervisor.is_some() {
+        if !self.joined {
             self.end();
             self.join();
         }
@@ -257,8 +272,9 @@ fn work(shared: &Shared, number: usize, notes: &Mutex<BTreeSet<String>>) {
 }
 
 /// Ends what does not end by itself: at the end of the windows, when the job is cancelled, when nobody can go on.
-fn supervise(shared: &Shared, threads: Vec<JoinHandle<()>>) {
+fn supervise(shared: &Shared) {
     let mut stalled: Option<(u64, u64)> = None;
+    let mut over_since = None;
     while !shared.all_finished() {
         shared.wait(LOOK, || shared.all_finished());
         let now = clock::monotonic().0;
@@ -266,6 +282,9 @@ fn supervise(shared: &Shared, threads: Vec<JoinHandle<()>>) {
             shared.stop(FileEnd::Stopped, None);
         } else if shared.is_armed() && now >= shared.due.load(Relaxed) && !shared.is_over() {
             shared.stop(FileEnd::Windows, None);
+        }
+        if shared.is_over() && now - *over_since.get_or_insert(now) > GRACE.0 {
+            return shared.give_up(hanging(shared));
         }
         let (waiting, moves) = shared.waits.state();
         let alive = shared.marks.len() as u64 - shared.finished();
@@ -282,7 +301,23 @@ fn supervise(shared: &Shared, threads: Vec<JoinHandle<()>>) {
             _ => stalled = Some((now, moves)),
         }
     }
-    threads.into_iter().for_each(|thread| drop(thread.join()));
+}
+
+/// Threads are in a call that does not return: of a server that is gone, of a device that does not answer.
+fn hanging(shared: &Shared) -> LoadError {
+    let ended = |number: &usize| shared.marks[*number].ended_ns.load(Relaxed) > 0;
+    let hang: Vec<usize> = (0..shared.marks.len()).filter(|number| !ended(number)).collect();
+    let named: Vec<String> = hang.iter().take(MOST_NAMED).map(|thread| shared.thread_name(*thread)).collect();
+    layout::failure(
+        format!(
+            "{} threads have not ended {} s after the program did, and were given up ({})",
+            hang.len(),
+            GRACE.0 / Nanos::SECOND.0,
+            named.join(", ")
+        ),
+        "files",
+        "look at what holds the files: a server that does not answer, a device that hangs (dmesg)",
+    )
 }
 
 /// Every thread that has not ended waits for another one.
@@ -355,7 +390,7 @@ impl Running {
     /// Whether every thread has ended; it may be before the windows are over.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.crew.shared.all_finished()
+        self.crew.shared.all_finished() || self.crew.shared.gave_up()
     }
 
     /// When the last thread so far ended; none has: `None`.

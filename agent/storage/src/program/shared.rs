@@ -1,6 +1,6 @@
 //! What the threads of a program, their supervisor and their owner have in common.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use iodyno_core::file_account::FileEnd;
@@ -56,6 +56,7 @@ pub(super) struct Shared {
     done: AtomicU32,
     end: OnceLock<Ended>,
     failure: OnceLock<LoadError>,
+    gave_up: AtomicBool,
     lock: Mutex<()>,
     bell: Condvar,
 }
@@ -96,6 +97,7 @@ impl Shared {
             done: AtomicU32::new(0),
             end: OnceLock::new(),
             failure: OnceLock::new(),
+            gave_up: AtomicBool::new(false),
             lock: Mutex::new(()),
             bell: Condvar::new(),
         }
@@ -187,6 +189,16 @@ impl Shared {
             let _ = self.failure.set(error);
         }
         self.stop(FileEnd::Stopped, None);
+    }
+
+    /// Waits no longer for threads that do not end.
+    pub(super) fn give_up(&self, error: LoadError) {
+        self.fail(error);
+        self.gave_up.store(true, SeqCst);
+    }
+
+    pub(super) fn gave_up(&self) -> bool {
+        self.gave_up.load(SeqCst)
     }
 
     pub(super) fn failure(&self) -> Option<LoadError> {

@@ -346,7 +346,7 @@ impl<'a> Strand<'a> {
                 self.meet(step, |meeting, shared| meeting.take(&shared.waits, value))
             }
             FileCall::Wakeup => {
-                step.targets.iter().for_each(|target| self.shared.meetings[*target].wake());
+                step.targets.iter().for_each(|target| self.shared.meetings[*target].wake(&self.shared.waits));
                 Outcome::Done(0)
             }
             FileCall::SemPost => self.post(step),

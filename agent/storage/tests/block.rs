@@ -118,6 +118,25 @@ fn what_is_written_in_order_is_all_there_and_reads_back() {
 }
 
 #[test]
+fn every_operation_of_a_checked_load_is_done_however_few_blocks_there_are() {
+    let folder = Folder::new("few");
+    for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {
+        let file = folder.file("file", &vec![0; 8 << 10]);
+        // More is under way than there are blocks, so that most find theirs in use.
+        let disk = Disk {
+            read_ratio_ppm: 0,
+            verify: Verify::Write,
+            workers: 4,
+            operations: Some(2_000),
+            ..mixed(file, interface)
+        };
+        let done = carry_out(&job(disk, 20_000)).unwrap();
+        assert!(done.account.complete, "{interface:?}");
+        assert_eq!(done.totals.operations, 2_000, "{interface:?}");
+    }
+}
+
+#[test]
 fn writes_are_made_durable_as_often_as_told() {
     let folder = Folder::new("sync");
     for interface in INTERFACES.into_iter().filter(|interface| is_here(*interface)) {

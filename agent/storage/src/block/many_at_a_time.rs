@@ -200,23 +200,31 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
     let Tables { slots, free, done } = tables;
     let mut free_since = worker.now;
     let mut pending = Pending::Nothing;
+    // A write that found no block that nothing else writes.
+    let mut held = None;
     let mut never = false;
     let mut broken = false;
     loop {
         let stopping = worker.is_due() || never || broken;
+        if stopping && held.take().is_some() {
+            worker.give_back();
+        }
         let mut later = false;
         while !stopping && matches!(pending, Pending::Nothing) {
             let Some(slot) = free.last().copied() else { break };
-            let mut operation = match worker.turn(free_since) {
-                Turn::Now(operation) => operation,
-                Turn::Later => {
-                    later = true;
-                    break;
-                }
-                Turn::Never => {
-                    never = true;
-                    break;
-                }
+            let mut operation = match held.take() {
+                Some(operation) => operation,
+                None => match worker.turn(free_since) {
+                    Turn::Now(operation) => operation,
+                    Turn::Later => {
+                        later = true;
+                        break;
+                    }
+                    Turn::Never => {
+                        never = true;
+                        break;
+                    }
+                },
             };
             if worker.is_cut_due(&operation.place) {
                 pending = Pending::Cut(operation);
@@ -233,8 +241,11 @@ pub(crate) fn drive<Q: Queue>(worker: &mut Worker<'_>, queue: &mut Q, tables: &m
                 } else if !units.begin_write(&operation.place, queue.bytes(slot)) {
                     match worker.draw_for(units, queue.bytes(slot)) {
                         Some(place) => operation.place = place,
-                        // What is under way keeps nearly every block.
-                        None => break,
+                        // What is under way keeps nearly every block: it is tried again when something has ended.
+                        None => {
+                            held = Some(operation);
+                            break;
+                        }
                     }
                 }
             }

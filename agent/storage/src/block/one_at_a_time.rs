@@ -185,13 +185,16 @@ pub(crate) fn drive(worker: &mut Worker<'_>, calls: &mut impl Calls) {
                     worker.cut(&operation.place);
                 }
                 if let Some(units) = units {
-                    if !units.begin_write(&operation.place, calls.bytes(WRITE)) {
-                        match worker.draw_for(units, calls.bytes(WRITE)) {
-                            Some(place) => operation.place = place,
-                            None => {
-                                worker.began();
-                                continue;
-                            }
+                    while !units.begin_write(&operation.place, calls.bytes(WRITE)) {
+                        if let Some(place) = worker.draw_for(units, calls.bytes(WRITE)) {
+                            operation.place = place;
+                            break;
+                        }
+                        // Others write nearly every block, or were never told that they had: it is tried until the stop.
+                        std::thread::yield_now();
+                        worker.tick();
+                        if worker.is_due() {
+                            return worker.give_back();
                         }
                     }
                     worker.tick();

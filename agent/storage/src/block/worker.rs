@@ -241,6 +241,15 @@ impl<'a> Worker<'a> {
         })
     }
 
+    /// The operation that was drawn last is not begun: the stop came before there was a block for it.
+    #[cold]
+    pub(crate) fn give_back(&self) {
+        if let Some(left) = &self.shared.left {
+            left.fetch_add(1, Relaxed);
+            self.shared.complete.store(false, Relaxed);
+        }
+    }
+
     /// When to be awake for an arrival, of a worker that has nothing to do from `since` on; `since`: it does not sleep before.
     #[inline]
     fn wake_for(&self, due: u64, since: u64) -> u64 {

@@ -35,6 +35,7 @@ struct part {
 	__u64 contentions;
 	__u64 contended_ns;
 	__u64 syscalls;
+	__u64 counted; // whether it is one of the CPU's users
 };
 
 // The state machine of a CPU, and its account so far. Nothing of it is ever set back: who reads it takes differences.
@@ -314,7 +315,8 @@ int control(struct bpf_raw_tracepoint_args *ctx)
 		return FAILED;
 	switch (ctx->args[0]) {
 	case JOIN:
-		return bpf_map_update_elem(&members, &process, &member, BPF_NOEXIST) ? FAILED : DONE;
+		// One that was killed may have had the same process id.
+		return bpf_map_update_elem(&members, &process, &member, BPF_ANY) ? FAILED : DONE;
 	case LEAVE:
 		return bpf_map_delete_elem(&members, &process) ? FAILED : DONE;
 	case BEGIN:
@@ -329,10 +331,19 @@ int control(struct bpf_raw_tracepoint_args *ctx)
 			cpu->account.until_ns = now;
 		}
 		barrier();
-		__sync_fetch_and_add(&cpu->users, 1);
+		own = &cpu->parts[member];
+		if (!own->counted) {
+			own->counted = 1;
+			__sync_fetch_and_add(&cpu->users, 1);
+		}
 		return DONE;
 	case END:
-		__sync_fetch_and_add(&cpu->users, -1);
+		// Also by another agent, for a member that was killed, on CPUs that it may not have used.
+		own = &cpu->parts[member];
+		if (own->counted) {
+			own->counted = 0;
+			__sync_fetch_and_add(&cpu->users, -1);
+		}
 		return DONE;
 	case READ:
 		snapshot = bpf_map_lookup_elem(&snapshots, &member);

@@ -286,7 +286,8 @@ mod tests {
         let file = File::open("/dev/zero").unwrap();
         let files: Arc<[File]> = Arc::new([file]);
         let memory = BlockMemory::new(2, 4096).unwrap();
-        let Ok((mut ring, _)) = BlockRing::new(&files, memory, 1, Uring::default(), [CallFlags::default(); 2])
+        let Ok((mut ring, _)) =
+            BlockRing::new(&files, memory, 1, Uring::default(), [CallFlags::default(); 2])
         else {
             return;
         };

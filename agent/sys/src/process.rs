@@ -34,6 +34,22 @@ pub fn thread_id() -> i32 {
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
+/// Whether the numbers that this process knows processes by are those of the whole machine, not of a container.
+#[must_use]
+pub fn sees_all() -> bool {
+    // `PROC_PID_INIT_INO` in the kernel's `linux/proc_ns.h`.
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
+}
+
+/// Whether there is a process of this number.
+#[must_use]
+pub fn exists(process: u32) -> bool {
+    let Ok(process) = i32::try_from(process) else { return false };
+    // SAFETY: signal 0 is sent to nobody; the call touches no memory of this process.
+    let asked = unsafe { libc::kill(process, 0) };
+    asked == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
 /// Effective user id.
 #[must_use]
 pub fn effective_user() -> u32 {
@@ -97,5 +113,9 @@ mod tests {
         assert!(end_with_parent(parent()).unwrap());
         assert_eq!(thread_id() == std::process::id() as i32, std::thread::current().name() == Some("main"));
         assert!(resident_peak().unwrap().0 > 100_000);
+        assert!(exists(std::process::id()) && exists(1));
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        assert!(!exists(gone.id()) && !exists(u32::MAX));
     }
 }

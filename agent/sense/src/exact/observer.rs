@@ -56,7 +56,7 @@ const SAMPLES_PER_S: u32 = 499;
 
 /// What `control` is told, as in `bpf/account.h`.
 #[derive(Clone, Copy)]
-enum Order {
+pub(super) enum Order {
     Join = 0,
     Begin = 1,
     Read = 2,
@@ -389,7 +389,8 @@ impl Observer {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
-    use std::process::{Command, Stdio};
+    use std::process::{Child, Command, Stdio};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::Duration;
 
     use iodyno_sys::{affinity, process};
@@ -420,15 +421,8 @@ mod tests {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
     }
 
-    #[test]
-    fn who_withdraws_from_the_programs_of_another_can_account_by_its_own() {
-        if process::effective_user() != 0 {
-            std::io::stderr().write_all(b"SKIPPED: only root can share programs in the kernel\n").unwrap();
-            return;
-        }
-        let cpu = *affinity::allowed().unwrap().last().unwrap();
-        affinity::restrict(&[cpu]).unwrap();
-        let mut observer = Observer::load().unwrap();
+    /// Another process that offers its programs, until its input is dropped.
+    fn offering() -> (Child, impl Sized) {
         let mut other = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "--nocapture", CHILD])
             .stdin(Stdio::piped())
@@ -437,6 +431,60 @@ mod tests {
             .unwrap();
         let mut said = BufReader::new(other.stdout.take().unwrap()).lines();
         assert!(said.any(|line| line.unwrap() == "offers"));
+        (other, said)
+    }
+
+    /// One test at a time, as a process has one place in a shared set; `None`, said loudly, where none can look for others.
+    fn turn() -> Option<MutexGuard<'static, ()>> {
+        static TURN: Mutex<()> = Mutex::new(());
+        if process::effective_user() != 0 {
+            std::io::stderr().write_all(b"SKIPPED: only root can share programs in the kernel\n").unwrap();
+            return None;
+        }
+        Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    #[test]
+    fn members_that_were_killed_hold_neither_their_place_nor_their_cpus() {
+        let Some(_turn) = turn() else { return };
+        if !process::sees_all() {
+            return;
+        }
+        let cpu = *affinity::allowed().unwrap().last().unwrap();
+        affinity::restrict(&[cpu]).unwrap();
+        let (mut other, _said) = offering();
+        let mut observer = Observer::default();
+        observer.share().unwrap();
+        if let Some(set) = &mut observer.joined {
+            let mut killed = Command::new("true").spawn().unwrap();
+            killed.wait().unwrap();
+            set.members.insert(killed.id(), 9, 0).unwrap();
+            let control = set.program("control").unwrap();
+            bpf::run_raw_tracepoint(control, &[Order::Begin as u64, 9], Some(cpu)).unwrap();
+            // It is accounted for whoever is gone.
+            assert!(events(&mut observer, cpu) > NAPS);
+            observer.detach();
+            observer.share().unwrap();
+            let set = observer.joined.as_ref().expect("it is offered still");
+            assert!(set.members.get(&killed.id(), 0).is_err());
+            assert!(set.members.get(&std::process::id(), 0).is_ok());
+            // The first that one sees may be what came before.
+            assert!(events(&mut observer, cpu) < NAPS);
+            observer.begin(cpu).unwrap();
+            assert!(events(&mut observer, cpu) > NAPS);
+        }
+        observer.detach();
+        drop(other.stdin.take());
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn who_withdraws_from_the_programs_of_another_can_account_by_its_own() {
+        let Some(_turn) = turn() else { return };
+        let cpu = *affinity::allowed().unwrap().last().unwrap();
+        affinity::restrict(&[cpu]).unwrap();
+        let mut observer = Observer::load().unwrap();
+        let (mut other, _said) = offering();
         observer.share().unwrap();
         if observer.joined.is_some() {
             observer.begin(cpu).unwrap();

@@ -19,9 +19,10 @@ use aya::programs::links::LinkType;
 use aya::programs::{loaded_links, loaded_programs, Program, ProgramInfo};
 use aya::{Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
 
-use iodyno_sys::{bpf, file_lock};
+use iodyno_sys::{bpf, file_lock, process};
 
 use super::account::Words;
+use super::observer::Order;
 use super::own_cost::locked;
 use super::refusal::Refusal;
 
@@ -49,7 +50,7 @@ pub(crate) struct Set {
     pub snapshots: PerCpuArray<MapData, Words>,
     /// By thread: lock, since when, member.
     pub waits: HashMap<MapData, u32, [u64; 3]>,
-    members: HashMap<MapData, u32, u32>,
+    pub(super) members: HashMap<MapData, u32, u32>,
     offers: Array<MapData, [u64; 3]>,
     /// What keeps them in the kernel, where this process loaded them.
     _own: Option<Ebpf>,
@@ -168,8 +169,31 @@ impl Set {
 
     /// Has no members any longer. To be called where nothing is attached: they were killed.
     pub fn forget_members(&mut self) {
-        let gone: Vec<u32> = self.members.keys().flatten().collect();
-        for process in gone {
+        let gone = self.members.iter().flatten().collect();
+        self.remove(gone);
+    }
+
+    /// Takes back what members had that were killed: CPUs would be accounted for nobody, and their numbers would be gone, as
+    /// long as any agent holds the set.
+    fn forget_the_dead(&mut self) {
+        // The kernel knows members by the numbers that their processes have at the top; only there can they be asked for.
+        if !process::sees_all() {
+            return;
+        }
+        let dead = self.members.iter().flatten().filter(|(process, _)| !process::exists(*process));
+        self.remove(dead.collect());
+    }
+
+    /// Takes members out, and off all CPUs.
+    fn remove(&mut self, gone: Vec<(u32, u32)>) {
+        for (process, number) in gone {
+            for cpu in aya::util::online_cpus().unwrap_or_default() {
+                let order = [Order::End as u64, u64::from(number)];
+                // One that went offline meanwhile runs nothing.
+                let _ = self
+                    .program("control")
+                    .and_then(|it| bpf::run_raw_tracepoint(it, &order, Some(cpu)).map_err(Refusal::of_io));
+            }
             let _ = self.members.remove(&process);
         }
     }
@@ -254,7 +278,8 @@ pub(crate) struct Joined {
 
 /// Joins those who have programs of this object file attached; `None`: nobody has, or there is no room.
 pub(crate) fn join(object: &[u8], _turn: &Turn) -> Option<Joined> {
-    let (set, links, offer) = Set::find(build_of(object))?;
+    let (mut set, links, offer) = Set::find(build_of(object))?;
+    set.forget_the_dead();
     let membership = Membership::take(&set)?;
     Some(Joined { set, membership, links, offer })
 }

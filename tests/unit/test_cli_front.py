@@ -14,11 +14,13 @@ from pathlib import Path
 import click
 import pytest
 
+from iodyno.cli import disk, rr, search, tcp
 from iodyno.cli import main as front
-from iodyno.cli import rr, search, tcp
 from iodyno.cli.lazy import CommandEntry
 from iodyno.core.errors import PreflightError
+from iodyno.core.workload import WORKLOADS
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
+from iodyno.formats.mistakes import unknown_key
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "studies" / "tcp-transmit.yaml")
@@ -301,3 +303,37 @@ def test_what_is_typed_wrong_is_said_with_what_is_right(words: tuple[str, ...], 
     assert shown.returncode == 2
     assert f"{said}\n" in shown.stderr
     assert shown.stderr.startswith("iodyno: error: ") and "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        (tcp.command, "stream"),
+        (rr.command, "request_response"),
+        (search.command, "request_response"),
+        (disk.command, "disk"),
+    ],
+)
+def test_the_word_of_an_option_leads_to_the_key_of_a_file(command: click.Command, kind: str) -> None:
+    keys = [parameter.name for parameter in WORKLOADS[kind].parameters]
+    for option in command.params:
+        word = option.opts[0].removeprefix("--").replace("-", "_")
+        if option.name in keys and word not in keys:
+            assert f"allowed: {option.name}, which is the option {option.opts[0]}" in unknown_key(word, keys)
+
+
+def test_a_share_above_all_of_it_needs_its_sign(tmp_path: Path) -> None:
+    for written in ("5", "1", "99"):
+        refused = iodyno("plan", STUDY, "--noise", written)
+        assert refused.returncode == 2
+        assert f"did you mean {written}%?" in refused.stderr
+    assert iodyno("plan", STUDY, "--noise", "120%").returncode == 0
+    wide = iodyno("search", "--goal", "loss = 0", "--precision", "60%", cwd=tmp_path)
+    assert (wide.returncode, "allowed: a share from 0.001 to 0.5" in wide.stderr) == (2, True)
+
+
+def test_convert_says_what_it_takes_of_a_file_that_is_none_of_it() -> None:
+    refused = iodyno("convert", STUDY)
+    assert refused.returncode == 2
+    assert "a job file of fio (.fio, .job, .ini)" in refused.stderr
+    assert "iodyno check" in refused.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iodyno.core.warnings import WarningCode
+from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.report.doubts import TITLES
 
 
@@ -12,3 +12,10 @@ from iodyno.report.doubts import TITLES
 def test_every_code_has_a_heading_of_its_own(code: WarningCode) -> None:
     assert TITLES[code]
     assert [other for other, title in TITLES.items() if title == TITLES[code]] == [code]
+
+
+def test_a_line_names_the_place_once() -> None:
+    said = "server: the idle machine was 98.8% busy"
+    assert Doubt(WarningCode.BACKGROUND, said, "server").line == said
+    assert Doubt(WarningCode.BACKGROUND, said, "client").line == f"client: {said}"
+    assert Doubt(WarningCode.BACKGROUND, said).line == said

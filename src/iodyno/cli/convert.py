@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from iodyno.cli import storage_files, uperf
-from iodyno.core.errors import StoreError
+from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.formats.experiment_file import parse_experiment
-from iodyno.formats.uperf import converted, host_notes, read_profile, values_of
+from iodyno.formats.uperf import converted, host_notes, is_profile, read_profile, values_of
 
 
 @click.command(name="convert")
@@ -61,6 +61,13 @@ def command(
         parse_experiment(text, file=str(output or file), environment={})
         return _write(text, notes, output, force)
     storage_files.refuse(file, storage_asked)
+    if Path(file).is_file() and not is_profile(file):
+        raise ExperimentError(
+            "is no file of another tool, allowed: a profile of uperf (XML), a personality of Filebench (.f, .wml), "
+            "a job file of fio (.fio, .job, .ini)",
+            where=file,
+            advice="iodyno check FILE, where it is an experiment",
+        )
     profile = read_profile(file)
     levels = values_of(profile, os.environ, uperf.given(variables))
     conversion = converted(profile, levels, to=to, plain=not script)

@@ -81,7 +81,7 @@ class PlainWatcher(Watcher):
 
     def on_doubt(self, doubt: Doubt) -> None:
         """Says it."""
-        self.say(f"doubt: {doubt.where + ': ' if doubt.where else ''}{doubt.text}")
+        self.say(f"doubt: {doubt.line}")
 
     def on_time_left(self, time_left_ns: int) -> None:
         """Keeps it for the next line."""

@@ -174,7 +174,7 @@ def show(folder: Path, *, as_json: bool) -> None:
     said = {doubt.text for doubt in (*dataset.doubts, *(d for trial in dataset.trials for d in trial.doubts))}
     for doubt in summary.doubts:
         if doubt.text not in said:
-            click.echo(f"doubt: {doubt.where + ': ' if doubt.where else ''}{doubt.text}", err=True)
+            click.echo(f"doubt: {doubt.line}", err=True)
     click.echo(str(folder))
     _refuse_nothing(folder, void, point.finished, advice)
 

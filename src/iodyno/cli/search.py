@@ -12,6 +12,7 @@ import click
 from iodyno.cli import right_now
 from iodyno.cli.right_now import level
 from iodyno.cli.rr import outcomes_of
+from iodyno.cli.share import PRECISION
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import REQUEST_RESPONSE
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
@@ -41,7 +42,7 @@ def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
 )
 @click.option("--high", type=click.IntRange(2, 10**9), default=5_000_000, show_default=True,
               help="Greatest rate to try.")  # fmt: skip
-@click.option("--precision", type=click.FloatRange(0.001, 0.5), default=0.05, show_default=True,
+@click.option("--precision", type=PRECISION, default="5%", show_default=True,
               help="End when the 95 % interval is narrower than this share of the rate.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(0.1, 3600), default=1, show_default=True,
               help="Measured time of each trial.")  # fmt: skip
@@ -72,7 +73,7 @@ def command(
     Examples:
       iodyno search --transport udp --size 64B --goal 'loss = 0'
       iodyno search --transport tcp --goal 'p99 <= 1ms'
-      iodyno search --transport udp --server recvmmsg --goal 'p99 <= 200us' --precision 0.02 --json
+      iodyno search --transport udp --server recvmmsg --goal 'p99 <= 200us' --precision 2% --json
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if low >= high:

@@ -75,3 +75,9 @@ class Doubt:
     code: WarningCode
     text: str
     where: str = ""
+
+    @property
+    def line(self) -> str:
+        """Where and what, on one line; the place once, also where the sentence begins with it."""
+        named = not self.where or self.text.startswith(f"{self.where}:")
+        return self.text if named else f"{self.where}: {self.text}"

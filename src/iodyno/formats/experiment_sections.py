@@ -26,7 +26,7 @@ from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
 from iodyno.formats import alone_section, design_section, host_groups, knob_sections, yaml_document
 from iodyno.formats import experiment_model as model
 from iodyno.formats.explain_section import explained
-from iodyno.formats.mistakes import Mistake, Path, dotted, found, nearest, unknown
+from iodyno.formats.mistakes import Mistake, Path, dotted, found, unknown, unknown_key
 from iodyno.formats.outcome_names import mistake_of
 from iodyno.formats.uperf import script_of
 
@@ -513,9 +513,7 @@ class Reading:
             if kind == "missing":
                 self.note_missing(place[:-1], key, str(fields[key].description))
             else:
-                plain = [name for name in fields if "." not in name]
-                knobs = ", and knobs of hosts (`iodyno knobs`)" if len(plain) < len(fields) else ""
-                self.note(place, f"unknown key, allowed: {', '.join(plain)}{knobs}{nearest(key, fields)}")
+                self.note(place, unknown_key(key, fields))
         elif kind == "too_short":
             self.note(place, "found an empty list, allowed: at least one level")
         elif kind == "too_long":

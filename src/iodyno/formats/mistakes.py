@@ -15,7 +15,20 @@ from iodyno.core.errors import ExperimentError
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of the file."""
 
+OPTIONS = {
+    "flows": ("--flows", "connections"),
+    "request": ("--request", "size"),
+    "response": ("--response", "answer"),
+    "size": ("--size", "working_set"),
+    "seconds": ("--seconds", "windows.measured"),
+    "repeat": ("--repeat", "design.replicates"),
+    "within": ("--within", "search.time"),
+    "to": ("--to", "hosts"),
+}
+"""Options of commands without a file that a file has another word for: as typed there, and the key here."""
+
 _LISTED = 50  # chosen: mistakes that fit on a screen; who has more begins with the first of them
+_LISTED_WORDS = 20  # chosen: allowed words that are read in a line; of more, the near ones tell more than all
 _SHOWN = 60  # chosen: characters of a found value that still leave the line readable
 
 
@@ -82,4 +95,32 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 def unknown(word: str, allowed: Iterable[str]) -> str:
     """The sentence about a word that is not one of the allowed ones."""
     words = list(allowed)
-    return f"found {found(word)}, allowed: {', '.join(words) or 'nothing'}{nearest(word, words)}"
+    option = _of_command(word, words) if word in OPTIONS and "." not in OPTIONS[word][1] else ""
+    return f"found {found(word)}{option or f', allowed: {listed(word, words)}{nearest(word, words)}'}"
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """The sentence about a key that is none of the allowed ones; those with a dot are knobs of hosts."""
+    keys = list(allowed)
+    plain = [name for name in keys if "." not in name]
+    if option := _of_command(key, plain):
+        return f"unknown key{option}"
+    knobs = ", and knobs of hosts (`iodyno knobs`)" if len(plain) < len(keys) else ""
+    return f"unknown key, allowed: {listed(key, plain)}{knobs}{nearest(key, keys)}"
+
+
+def listed(word: str, allowed: Sequence[str]) -> str:
+    """The allowed words; of many only those like `word`, where there are such."""
+    if len(allowed) > _LISTED_WORDS:
+        near = difflib.get_close_matches(word.lower()[:_SHOWN], allowed, n=5, cutoff=0.55)
+        if near:
+            return f"{', '.join(near)} and {len(allowed) - len(near)} others"
+    return ", ".join(allowed) or "nothing"
+
+
+def _of_command(word: str, allowed: Sequence[str]) -> str:
+    """What the file calls that which an option of a command calls `word`; empty where there is none such."""
+    option, key = OPTIONS.get(word, ("", ""))
+    if not option or ("." not in key and key not in allowed):
+        return ""
+    return f", allowed: {key}, which is the option {option} of commands"

@@ -15,15 +15,18 @@ import pytest
 from made_campaign import Layout, Truth, make_campaign
 from made_feed import line, tell_trial, unfinished
 
+import iodyno
 from iodyno.campaign.feed import Feed
 from iodyno.cli import main as front
 from iodyno.core.errors import ExperimentError
+from iodyno.report.figures.cost_by_class import ORDER
 from iodyno.watch.board import Board
 from iodyno.watch.facts import Cutter
 from iodyno.watch.grafana import dashboard
 from iodyno.watch.open_metrics import exposition
 from iodyno.watch.server import TOKEN_VARIABLE, serve
 
+PAGE = Path(iodyno.__file__).parent / "watch" / "page"
 Answer = tuple[int, dict[str, str], bytes]
 
 
@@ -374,3 +377,22 @@ def test_the_dashboard_asks_for_metrics_that_there_are(
     boxes = [panel["gridPos"] for panel in shown["panels"]]
     assert all(box["x"] + box["w"] <= 24 for box in boxes)
     assert text
+
+
+def test_a_class_of_cpu_time_has_one_colour_on_the_page_and_in_reports() -> None:
+    fixed = re.search(r"FIXED = \[([^\]]*)\]", (PAGE / "page.js").read_text(encoding="utf-8"))
+    assert fixed is not None
+    assert tuple(re.findall(r'"(\w+)"', fixed[1])) == (*ORDER, "app")
+    sheets = (PAGE / "watch.css", PAGE.parents[1] / "report" / "templates" / "style.css")
+    drawn = [re.findall(r"--s(\d): #(\w{6})", sheet.read_text(encoding="utf-8")) for sheet in sheets]
+    assert set(drawn[0]) == set(drawn[1])
+    # Blue beside blue in one stack: told apart by lightness (contrast as WCAG 2.1 has it; chosen: 1.7).
+    for first, last in ((0, 5), (7, 12)):
+        shades = sorted(luminance(drawn[0][place][1]) for place in (first, last))
+        assert (shades[1] + 0.05) / (shades[0] + 0.05) > 1.7
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from iodyno.analysis.trial_views import Line, Strip
+from iodyno.report.figures.cost_by_class import ORDER
 from iodyno.report.figures.spans import DASHES, Span, linear_ticks, log_ticks, short
 from iodyno.report.numbers import Scale, digits, scale_of
 from iodyno.report.trial_panels.frame import LEFT, RIGHT, Frame
@@ -13,7 +14,7 @@ from iodyno.report.trial_panels.frame import LEFT, RIGHT, Frame
 TOP, BOTTOM, HEIGHT = 24, 94, 116
 INTERVALS_MOST = 150
 """More intervals than this are joined before they are drawn (chosen: three units each)."""
-_CLASS_STYLES = {"usr": 0, "sys": 1, "softirq": 2, "irq": 3, "other": 4}
+_CLASS_STYLES = {name: style for style, name in enumerate(ORDER)}
 """Colours as in the figure of cost by class."""
 
 

@@ -8,7 +8,7 @@ const NAMES = {
   usr: "user", sys: "system", app: "the load, undivided", irq: "hard interrupts", softirq: "soft interrupts", other: "other tasks",
   write: "write", read: "read", none: "none", "": "all", band: "latency band", [MAP]: "heat map",
 };
-const FIXED = ["usr", "sys", "irq", "softirq", "other", "app"];
+const FIXED = ["usr", "sys", "softirq", "irq", "other", "app"]; // colours, in the order of the report
 const PANELS = [
   { statistic: "operations", by: "type" }, { statistic: "operations", by: MAP }, { statistic: "payload", by: "host" },
   { statistic: "cpu", by: "class" }, { statistic: "network", by: "device" }, { statistic: "disk", by: "disk" },

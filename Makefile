@@ -43,7 +43,7 @@ fuzz: $(VENV)/.test                         ## the properties with examples draw
 	cd agent && PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 cargo test --locked --quiet
 	IODYNO_FUZZ=1 $(BIN)/python -m pytest $$(grep -rl '^from hypothesis' tests --include='test_*.py')
 
-docs: $(VENV)/.test                         ## execute every block of the documentation
+docs: $(VENV)/.test                         ## execute the blocks of the pages that are marked sh or python
 	$(BIN)/python -m pytest -q tests/docs
 
 bench: $(VENV)/.test system-bench           ## compare with peers, side by side, in ratios (about 5 minutes)

@@ -1,19 +1,24 @@
-"""Every block of the documentation is executed.
+"""The blocks of the documentation are executed, and what commands they show exists.
 
 A block marked `sh` runs under `bash -e`, one marked `python` in one interpreter per page, all blocks of a page in
-one empty folder that has the project's `studies` and `docs`. Blocks without a mark are output or grammar and are not run;
-a command that a page shows in one (`make study`) has a test of its own.
+one empty folder that has the project's `studies` and `docs`. Blocks without a mark are output, grammar, or need another
+machine and are not run: of the commands in them, command and options are looked up.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
+
+from iodyno.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -50,3 +55,51 @@ def test_the_pages_name_only_files_that_exist() -> None:
         if not (page.parent / target).exists()
     ]
     assert not missing
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """(page, line) of every `iodyno ...` in the blocks of the pages; a line that a backslash continues is one."""
+    return [
+        (page.name, line.strip())
+        for page in PAGES
+        for _, body in blocks(page)
+        for line in re.sub(r"\\\n\s*", " ", body).splitlines()
+        if re.match(r"\s*iodyno [a-z]", line)
+    ]
+
+
+def mistake(line: str) -> str:
+    """What is wrong with the command, its sub-commands and the names of its options; empty where nothing is."""
+    words = iter(shlex.split(line, comments=True)[1:])
+    command: click.Command | None = None
+    entries = {entry.name: entry for entry in COMMANDS}
+    for word in words:
+        if word in ("|", ">", "&&", ";", "&", "2>"):
+            break
+        if command is None:
+            if word not in entries:
+                return f"no command {word}"
+            module, _, attribute = entries[word].place.partition(":")
+            command = getattr(import_module(module), attribute)
+        elif isinstance(command, click.Group) and not word.startswith("-"):
+            below = command.get_command(click.Context(command), word)
+            if below is None:
+                return f"no {word} of {command.name}"
+            command = below
+        elif re.match(r"--?[a-zA-Z]", word):
+            option = word.partition("=")[0]
+            known = {name: p for p in command.params for name in (*p.opts, *p.secondary_opts)}
+            if option not in known and option != "--help":
+                return f"no option {option}"
+            parameter = known.get(option)
+            if isinstance(parameter, click.Option) and not parameter.is_flag and "=" not in word:
+                next(words, "")
+    return ""
+
+
+def test_every_command_that_a_page_shows_exists_with_its_options() -> None:
+    lines = command_lines()
+    assert len(lines) > 150
+    assert [f"{page}: {line}: {wrong}" for page, line in lines if (wrong := mistake(line))] == []
+    assert mistake("iodyno tcp --conections 4") == "no option --conections"
+    assert mistake("iodyno tpc") == "no command tpc"

@@ -159,8 +159,13 @@ _LIMITS = (
     Parameter(
         "receiver_quota", "count", "CPU time of the receiving agent, in percent of one CPU.", high=100_000
     ),
-    Parameter("link_rate", "count", "Rate of the path in bit/s, by a token bucket (path veth).", low=10_000),
-    Parameter("link_queue", "size", "Bytes that the shaped path queues (path veth).", low=1024, high=2**30),
+    Parameter(
+        "link_rate",
+        "count",
+        "Rate of the path in bit/s, by a token bucket (every `path` but loopback).",
+        low=10_000,
+    ),
+    Parameter("link_queue", "size", "Bytes that the shaped path queues.", low=1024, high=2**30),
     Parameter(
         "link_frames", "count", "Frames that it queues, of any length, instead of link_queue.", high=100_000
     ),
@@ -171,7 +176,7 @@ _LIMITS = (
         low=64,
         high=2**30,
     ),
-    Parameter("link_delay", "duration", "Delay added each way by a relay (path veth).", high=10**9),
+    Parameter("link_delay", "duration", "Delay added each way by a program between the hosts.", high=10**9),
 )
 """What slows it down on purpose: an application that computes, waits or locks, a quota, a path."""
 

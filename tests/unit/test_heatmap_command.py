@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -15,6 +16,7 @@ from made_campaign import Layout, Truth, make_campaign
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.histogram import bounds_of
+from iodyno.cli.heatmap import FORMS
 from iodyno.cli.main import run
 from iodyno.core.grid import Grid
 
@@ -323,3 +325,15 @@ def test_outliers_are_the_lines_of_the_trace(trace: Path, events: list[tuple[flo
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert len(ran.stdout.splitlines()) == 2
+
+
+def test_the_forms_that_help_names_are_those_that_the_agent_reads() -> None:
+    formats = Path(__file__).parents[2] / "agent" / "trace" / "src" / "formats"
+    read = {
+        name
+        for file in formats.glob("*.rs")
+        for name in re.findall(r' name: "([^"]+)"', file.read_text(encoding="utf-8"))
+    }
+    assert set(FORMS) == read
+    page = (formats.parents[3] / "docs" / "heat-maps.md").read_text(encoding="utf-8")
+    assert all(f"| `{form}` |" in page for form in FORMS)

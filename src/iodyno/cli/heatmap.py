@@ -19,6 +19,22 @@ if TYPE_CHECKING:
 
 TIME_UNITS = ("s", "ms", "us", "ns")
 FORM_OPTION = "--format"
+FORMS = (
+    *(
+        "pcap",
+        "hdr-log",
+        "iosnoop",
+        "biosnoop",
+        "blkparse",
+        "perf-trace",
+        "tcpdump",
+        "strace",
+        "perf-script",
+        "fio",
+    ),
+    *("json-lines", "csv", "two-column"),
+)
+"""What `agent/trace` reads (`FORMS` in `agent/trace/src/formats/mod.rs`)."""
 _CAMPAIGN_ONLY = {"point": "--point", "trial": "--trial", "clock": "--clock", "by": "--by"}
 _TRACE_ONLY = {
     "form": FORM_OPTION, "time_unit": "--time-unit", "value_unit": "--value-unit", "time_column": "--time-column",
@@ -47,7 +63,10 @@ _TRACE_ONLY = {
 @click.option("--time-column", metavar="COLUMN", help="Column of the time: its number from 1, or its name.")
 @click.option("--value-column", metavar="COLUMN", help="Column of the value.")
 @click.option(
-    FORM_OPTION, "form", metavar="FORM", help="How to read the trace (default: recognised by its content)."
+    FORM_OPTION,
+    "form",
+    metavar="FORM",
+    help=f"How to read the trace (default: recognised by its content): {', '.join(FORMS)}.",
 )
 @click.option(
     "--quantity",

@@ -5,7 +5,7 @@ IodynoError            1   (never raised itself)
 ├── ExperimentError    2   the experiment file, or a word on the command line, is wrong
 ├── AccessError        3   a host cannot be reached, or an agent cannot be started or trusted there
 ├── PreflightError     4   a host cannot carry what the experiment asks for
-├── TrialError         5   a trial failed, and failed again when it was retried
+├── TrialError         5   trials failed, and failed again when they were retried
 ├── StoreError         6   results cannot be written or read
 └── Interrupted      130   Ctrl-C
 ```
@@ -53,7 +53,10 @@ class PreflightError(IodynoError):
 
 
 class TrialError(IodynoError):
-    """A trial failed. `code` is the agent's error code, or the lab's own word."""
+    """Trials failed, also when they were made again; the others are stored.
+
+    `code` is the agent's error code, or the lab's own word.
+    """
 
     exit_code = 5
 

@@ -5,6 +5,7 @@ A warning never removes a number; it stands beside it. What invalidates a trial 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -81,3 +82,93 @@ class Doubt:
         """Where and what, on one line; the place once, also where the sentence begins with it."""
         named = not self.where or self.text.startswith(f"{self.where}:")
         return self.text if named else f"{self.where}: {self.text}"
+
+
+MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
+    code: (meaning, advice)
+    for code, meaning, advice in (
+        (WarningCode.SHARED_CPUS, "hosts of one machine use the same CPUs: the cost of each is that of both",
+         "give them `cpus` of their own"),
+        (WarningCode.LOOPBACK_FALLBACK, "no namespaces could be made; data goes over the loopback device", "run as root"),
+        (WarningCode.HOST_BUSY, "the idle host was busier than `limits.background`, or others took its CPU time in the load",
+         "stop what runs beside, or take more trials"),
+        (WarningCode.OPTION_NOT_OBTAINED, "the kernel gave another value for an option, or none",
+         "ask for what it gives, or raise the limit of the host"),
+        (WarningCode.COARSE_CLOCK, "service times are no finer than the step of the host's clock",
+         "look at its clock source (`iodyno-agent facts`)"),
+        (WarningCode.CLOCK_STEPPED, "the host's clock moved against the lab's in the trial",
+         "look at what sets the clock; leave the trial out"),
+        (WarningCode.FOREIGN_OUTPUT, "something wrote to the connection before the agent did",
+         "silence the start-up files of the remote shell"),
+        (WarningCode.HOST_CHANGED, "the host is not as it was when the campaign began", "begin a new campaign"),
+        (WarningCode.KNOB_LEFT, "settings that a lab left which is gone were restored", "nothing"),
+        (WarningCode.KNOB_NOT_OBTAINED, "the host has another value for a knob than was asked for",
+         "read the value obtained as the level"),
+        (WarningCode.KNOB_CHANGED, "somebody changed a knob during the trial", "look for a daemon that sets it"),
+        (WarningCode.KNOB_NOT_RESTORED, "a setting could not be put back", "`iodyno restore`, or set it by hand"),
+        (WarningCode.START_SKEW, "hosts started further apart than `limits.start_skew`",
+         "compare it with the measured window"),
+        (WarningCode.NOT_REALTIME, "workers could not have real-time priority for their start",
+         "run as root, or allow CAP_SYS_NICE"),
+        (WarningCode.FOREIGN_CONNECTION, "connections or datagrams without the trial's token came and were turned away",
+         "look at who else uses the port"),
+        (WarningCode.CONNECTIONS_IDLE, "some connections carried nothing in the measured window",
+         "measure for longer, or with fewer"),
+        (WarningCode.CONNECTIONS_LOST, "connections were refused or broke",
+         "look at limits of the server's host (backlog, descriptors)"),
+        (WarningCode.SENSOR_MISSING, "a sensor, exact accounting or a profile is missing, in all trials or in part",
+         "the text names the reason"),
+        (WarningCode.RETRIED, "the trial failed before and was made again", "read the manifest of the attempt before"),
+        (WarningCode.CLIENT_LOST, "a client was lost and the trial went on without it",
+         "`on_client_loss: fail` does not let it"),
+        (WarningCode.READ_FROM_CACHE, "the page cache was not as asked (the trial is void), or that cannot be seen",
+         "a larger `working_set`, or `direct: on`"),
+        (WarningCode.DISK_ERRORS, "operations on a file or device failed", "look at the kernel's log"),
+        (WarningCode.BLOCK_TIMES_LOST, "the kernel did not show the begin or the end of some operations",
+         "their share is in the text"),
+        (WarningCode.NOT_STEADY, "a trial's rate changes from its first half to its second, or its intervals scatter",
+         "a longer warm-up or measured window"),
+        (WarningCode.SPLIT_UNRELIABLE, "classes of a CPU do not sum to all of its time", "use cost in all, not by class"),
+        (WarningCode.TICK_ACCOUNTING, "classes are samples of the timer tick; time in interrupts is booked elsewhere",
+         "run as root with an agent built with clang"),
+        (WarningCode.SPLIT_SAMPLED, "user and system code of the load were told apart by few samples",
+         "measure for longer; their sum is exact"),
+        (WarningCode.STEAL, "the hypervisor took CPU time, which the cost includes", "a quieter machine"),
+        (WarningCode.COST_VOID, "it took so much that nothing is claimed of the cost", "a quieter machine"),
+        (WarningCode.BACKGROUND, "the idle machine's work was large, changed, unknown, or gave way to the load",
+         "stop what runs beside"),
+        (WarningCode.FEW_REPLICATES, "two trials only, or one where the model needs more", "more `replicates`"),
+        (WarningCode.ONE_TRIAL, "the interval is that within one trial", "more `replicates`"),
+        (WarningCode.PHYSICS, "numbers contradict each other: Little's law, bytes sent and received, cycles and clock",
+         "do not use them before it is explained"),
+        (WarningCode.GENERATOR_BEHIND, "the generator did not begin operations in time: the trial is void",
+         "a lower `rate`, or CPUs of its own for the sender"),
+        (WarningCode.RESPONSE_CENSORED, "many arrivals still waited when the window ended: response times are lower bounds",
+         "a lower `rate`"),
+        (WarningCode.SPIN_IN_COST, "looking at the clock took a part of the sender's CPU, which is in its cost",
+         "use the server's cost"),
+        (WarningCode.GENERATOR_LIMITED, "the load generator, or its ports, may be what limited the rate",
+         "more CPUs or hosts that send, another driver"),
+        (WarningCode.OBSERVER_COST, "the instrument took more than it should, and it is in the cost",
+         "`profile: off`, longer intervals"),
+        (WarningCode.READINGS_IN_TIMES, "operations waited while sensors were read",
+         "longer intervals, or a CPU that is free"),
+        (WarningCode.MISSING_TRIALS, "not all planned trials of the point count", "`--resume`"),
+        (WarningCode.SKIPPED, "this machine cannot have some points", "the text names what is missing"),
+        (WarningCode.RECEIVE_ON_SENDER, "the receiver's protocol work ran on the sender's CPU, which is charged for it",
+         "two hosts with `access: netns`, or real ones"),
+        (WarningCode.DATAGRAMS_LOST, "datagrams were lost", "a larger `window`, or a lower rate"),
+        (WarningCode.FRAGMENTS, "datagrams were longer than the path takes whole", "smaller ones, or a larger `link_mtu`"),
+        (WarningCode.MODEL_LACKS_FIT, "the model leaves out more than the spread of replicates explains",
+         "another model, or a narrower range"),
+        (WarningCode.MODEL_RESIDUALS, "residuals are not normal or not of one size, or a few trials decide the model",
+         "a formula with logarithms, `--method huber`, more `replicates`"),
+        (WarningCode.MODEL_ALIASED, "the design cannot tell these effects apart", "more runs (`iodyno plan --augment`)"),
+        (WarningCode.MODEL_RANGE, "the point lies outside of the levels measured", "measure there"),
+        (WarningCode.MODEL_INTERVALS, "delta method and bootstrap disagree about an interval",
+         "take the wider one; more `replicates`"),
+        (WarningCode.MODEL_ORIGIN, "the line does not go through zero where it should",
+         "keep main effects beside those of the load, or measure at lower loads"),
+    )
+}  # fmt: skip
+"""Of every doubt: what it says, and what to do."""

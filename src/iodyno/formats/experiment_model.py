@@ -53,6 +53,8 @@ class _Reads:
 
     read: Callable[[Any], Any]
     schema: Json
+    allowed: str = ""
+    """What it may be, in words, where the schema says it less well (`docs/reference.md`)."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)
@@ -74,7 +76,8 @@ def _quantity_schema(kind: quantity.Kind, low: int, high: int) -> Json:
 
 def _quantity(kind: Literal["size", "duration", "count", "share"], *, low: int, high: int) -> _Reads:
     read = Parameter("", kind, "", low=low, high=high).parse
-    return _Reads(_bounded(read), _quantity_schema(kind, low, high))
+    between = f"{quantity.show(kind, low)} to {quantity.show(kind, high)}"
+    return _Reads(_bounded(read), _quantity_schema(kind, low, high), between)
 
 
 def _bounded(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -110,12 +113,14 @@ def _text(pattern: str, allowed: str) -> _Reads:
             raise ValueError(f"found {found(written)}, allowed: {allowed}")
         return written
 
-    return _Reads(read, {"type": "string", "pattern": f"^{pattern}$"})
+    return _Reads(read, {"type": "string", "pattern": f"^{pattern}$"}, allowed)
 
 
 def _switch() -> _Reads:
     return _Reads(
-        _bounded(Parameter("", "switch", "").parse), {"enum": [True, False, "on", "off", "yes", "no"]}
+        _bounded(Parameter("", "switch", "").parse),
+        {"enum": [True, False, "on", "off", "yes", "no"]},
+        "on, off",
     )
 
 
@@ -147,7 +152,9 @@ _PROGRAM = _text(r"[\s\S]+", "a file, or the text of a personality")
 _PROFILE = _text(r"[\s\S]+", "the text of a profile")
 _CPU = _quantity("count", low=0, high=8191)
 _SHARE = _Reads(
-    _share, {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": "%"}]}
+    _share,
+    {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": "%"}]},
+    "0% to 100%",
 )
 
 
@@ -219,10 +226,10 @@ def _parameter(parameter: Parameter) -> _Reads:
 def _option(option: AccessOption) -> _Reads:
     if option.kind == "mapping":
         return _Reads(option.parse, {"type": "object"})
-    schema: Json = {"type": "string"}
-    if option.kind != "text":
-        schema = _quantity_schema(option.kind, option.low, option.high)
-    return _Reads(_bounded(option.parse), schema)
+    if option.kind == "text":
+        return _Reads(_bounded(option.parse), {"type": "string"}, "a text")
+    between = f"{quantity.show(option.kind, option.low)} to {quantity.show(option.kind, option.high)}"
+    return _Reads(_bounded(option.parse), _quantity_schema(option.kind, option.low, option.high), between)
 
 
 def _host_section(access: AccessKind) -> type[Section]:
@@ -434,7 +441,8 @@ class SearchSection(Section):
         10_000_000, description="Greatest level to try."
     )
     precision: Annotated[float, _SHARE] = Field(
-        0.05, description="The search ends when the 95 % interval is narrower than this share of the level."
+        0.05,
+        description="The search ends when the 95 % interval is narrower than this share of the level, 0.1% to 50%.",
     )
     time: Annotated[int, _quantity("duration", low=10**9, high=24 * HOUR_NS)] = Field(
         180 * 10**9, description="The search of a point ends after this time at the latest."

@@ -337,3 +337,27 @@ def test_convert_says_what_it_takes_of_a_file_that_is_none_of_it() -> None:
     assert refused.returncode == 2
     assert "a job file of fio (.fio, .job, .ini)" in refused.stderr
     assert "iodyno check" in refused.stderr
+
+
+def test_help_of_run_sets_apart_what_holds_for_designs_and_for_files_of_other_tools() -> None:
+    shown = iodyno("run", "--help").stdout
+    general, _, rest = shown.partition("\nOptions of the design:\n")
+    design, _, foreign = rest.partition("\nOptions of files of other tools")
+    assert "--resume" in general.partition("\nOptions:\n")[2]
+    assert "--resolution" in design
+    for option in ("--repeat", "--limit", "--to", "--set", "--section", "--seconds", "--target"):
+        assert f"\n  {option} " in foreign, option
+        assert f"\n  {option} " not in general
+
+
+@pytest.mark.parametrize(
+    ("command", "older"),
+    [("run", "--remove-targets"), ("run", "--remove-files"), ("disk", "--remove-target")],
+)
+def test_an_older_word_of_an_option_is_taken_and_not_shown(command: str, older: str, tmp_path: Path) -> None:
+    assert older not in iodyno(command, "--help").stdout
+    rest = ["no-such.yaml"] if command == "run" else ["--target", "null"]
+    for word in (older, "--remove"):
+        said = iodyno(command, *rest, word, cwd=tmp_path).stderr
+        assert "No such option" not in said
+        assert ("cannot be read" if command == "run" else "--remove removes a file") in said

@@ -1,1 +1,1 @@
-"""The command line: one file per command, listed in `iodyno.cli.main`."""
+"""The command line: a file for each command, listed in `iodyno.cli.main`, and one for each thing that several share."""

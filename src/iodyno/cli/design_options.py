@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from iodyno import designs
+from iodyno.cli.options import OF_DESIGN, Option
 from iodyno.core.design import DESIGN_KINDS, Design
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
@@ -40,27 +42,28 @@ _KEYS = (
 
 def of_design(function: _Function) -> _Function:
     """Options of a command that plans an experiment. They arrive as `design_*`; `asked` reads them."""
+    of_it = partial(click.option, cls=Option, group=OF_DESIGN)
     several: dict[str, Any] = {"multiple": True, "metavar": "TEXT"}
     for option in reversed((
-        click.option("--design", "design_kind", type=click.Choice(list(DESIGN_KINDS)), metavar="KIND",
+        of_it("--design", "design_kind", type=click.Choice(list(DESIGN_KINDS)), metavar="KIND",
                      help=f"Use this design instead of the file's: {', '.join(DESIGN_KINDS)}."),
-        click.option("--resolution", "design_resolution", metavar="N", help="Of a fractional design: 3 (III) or more."),
-        click.option("--runs", "design_runs", type=click.IntRange(1), help="Trials of a replicate, where there is a choice."),
-        click.option("--generator", "design_generators", **several, help="Of a fraction, such as 'E = ABCD'. Repeatable."),
-        click.option("--clear", "design_clear", **several, help="Effect that must be clear, such as size:rate. Repeatable."),
-        click.option("--replicates", "design_replicates", type=click.IntRange(1, 1000), help="How often each point is visited."),
-        click.option("--centre-points", "design_centre_points", type=click.IntRange(0, 1000),
+        of_it("--resolution", "design_resolution", metavar="N", help="Of a fractional design: 3 (III) or more."),
+        of_it("--runs", "design_runs", type=click.IntRange(1), help="Trials of a replicate, where there is a choice."),
+        of_it("--generator", "design_generators", **several, help="Of a fraction, such as 'E = ABCD'. Repeatable."),
+        of_it("--clear", "design_clear", **several, help="Effect that must be clear, such as size:rate. Repeatable."),
+        of_it("--replicates", "design_replicates", type=click.IntRange(1, 1000), help="How often each point is visited."),
+        of_it("--centre-points", "design_centre_points", type=click.IntRange(0, 1000),
                      help="Visits of the middle in each replicate."),
-        click.option("--split", "design_split", type=click.IntRange(1), help="Blocks that each replicate is divided into."),
-        click.option("--slow", "design_slow", **several, help="Factor that is slow to change. Repeatable."),
-        click.option("--seed", "design_seed", type=click.IntRange(0), help="Seed of the random order."),
-        click.option("--log", "design_log", **several, help="Factor whose middle is between the logarithms. Repeatable."),
-        click.option("--along", "design_along", metavar="FACTOR", help="Of a ladder: the factor that makes the ramp."),
-        click.option("--direction", "design_direction", type=click.Choice(DIRECTIONS), help="Of a ladder."),
-        click.option("--model", "design_model", **several,
+        of_it("--split", "design_split", type=click.IntRange(1), help="Blocks that each replicate is divided into."),
+        of_it("--slow", "design_slow", **several, help="Factor that is slow to change. Repeatable."),
+        of_it("--seed", "design_seed", type=click.IntRange(0), help="Seed of the random order."),
+        of_it("--log", "design_log", **several, help="Factor whose middle is between the logarithms. Repeatable."),
+        of_it("--along", "design_along", metavar="FACTOR", help="Of a ladder: the factor that makes the ramp."),
+        of_it("--direction", "design_direction", type=click.Choice(DIRECTIONS), help="Of a ladder."),
+        of_it("--model", "design_model", **several,
                      help="main, interactions, quadratic, or an effect: what is estimated. Repeatable."),
-        click.option("--design-file", "design_file", metavar="CSV", help="Take the trials from this file."),
-        click.option("--augment", "design_augment", metavar="CAMPAIGN", help="Add d_optimal points to those of this campaign."),
+        of_it("--design-file", "design_file", metavar="CSV", help="Take the trials from this file."),
+        of_it("--augment", "design_augment", metavar="CAMPAIGN", help="Add d_optimal points to those of this campaign."),
     )):  # fmt: skip
         function = option(function)
     return function

@@ -12,6 +12,7 @@ import click
 
 from iodyno.cli import right_now
 from iodyno.cli.host_argument import access_of
+from iodyno.cli.options import Option
 from iodyno.cli.right_now import level
 from iodyno.core import quantity
 from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
@@ -60,7 +61,12 @@ _LAID_OUT_BYTES = 2**30
     "--destroy", metavar="PATH", multiple=True, help="The target, when whatever it holds may be lost."
 )
 @click.option(
-    "--remove-target", is_flag=True, help="Remove the file that was laid out; alone: do nothing else."
+    "--remove",
+    "remove_target",
+    cls=Option,
+    older=("--remove-target",),
+    is_flag=True,
+    help="Remove the file that was laid out; alone: do nothing else.",
 )
 @click.option(
     "--profile/--no-profile",
@@ -107,9 +113,9 @@ def command(
       iodyno disk --target work.dat --rate 4000/s --arrivals poisson --json
       iodyno disk --target /dev/loop3 --destroy /dev/loop3 --read 0% --block 1MiB --pattern sequential --direct
       iodyno disk --target '{host}.dat' --size 64MiB --clients 4
-      iodyno disk --target work.dat --remove-target
+      iodyno disk --target work.dat --remove
       iodyno disk --on ssh:root@filer --target /srv/work.dat --size 1GiB
-      iodyno disk --on ssh:root@filer --target /srv/work.dat --remove-target
+      iodyno disk --on ssh:root@filer --target /srv/work.dat --remove
     """
     written = {name: value for name, value in levels.items() if value is not None}
     if "target" not in written:
@@ -215,7 +221,7 @@ def _names_of(clients: int) -> list[str]:
 
 def _remove(target: str, to: str | None, *, hosts: Sequence[str], as_json: bool) -> None:
     if kind_of(target) != "file":
-        raise click.UsageError("--remove-target removes a file that was laid out, and no device")
+        raise click.UsageError("--remove removes a file that was laid out, and no device")
     paths = list(dict.fromkeys(path for host in hosts for path in paths_of(target, host)))
     asyncio.run(_remove_on(access_of(to or "local"), paths, as_json=as_json))
 

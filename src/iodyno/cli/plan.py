@@ -14,6 +14,7 @@ import click
 
 from iodyno.cli import design_options, design_tables
 from iodyno.cli.design_tables import percent
+from iodyno.cli.options import GroupedCommand
 from iodyno.cli.share import SHARE, SHARE_OR_NONE
 from iodyno.core.decision import UntilSpec
 from iodyno.core.design import Design, Point
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from iodyno.analysis.repeatability import Repeatability
 
 
-@click.command(name="plan")
+@click.command(name="plan", cls=GroupedCommand)
 @click.argument("file")
 @click.option("--quick", is_flag=True, help="Plan the quick form.")
 @click.option("--prove", is_flag=True, help="Plan the proof of what limits too.")

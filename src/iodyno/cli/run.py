@@ -17,6 +17,7 @@ import click
 from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
 from iodyno.cli import decide, design_options, storage_files, uperf
+from iodyno.cli.options import GroupedCommand
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.prove import strategy
 from iodyno.cli.seek import seeker
@@ -36,7 +37,7 @@ _ASK_FROM_NS = 30 * 60 * 10**9
 """A campaign that is longer than this is asked about on a terminal (chosen: longer than a coffee)."""
 
 
-@click.command(name="run")
+@click.command(name="run", cls=GroupedCommand)
 @click.argument("file")
 @click.option("--quick", is_flag=True, help="Run the quick form of the experiment.")
 @click.option(
@@ -63,11 +64,6 @@ _ASK_FROM_NS = 30 * 60 * 10**9
     multiple=True,
     help="A device or file to write to, whatever it holds; may be repeated.",
 )
-@click.option(
-    "--remove-targets",
-    is_flag=True,
-    help="Remove the files that were laid out for a load on disks, in the end.",
-)
 @design_options.of_design
 @uperf.of_profiles
 @storage_files.of_storage
@@ -83,7 +79,6 @@ def command(
     until: str | None,
     max_trials: int | None,
     destroy: tuple[str, ...],
-    remove_targets: bool,
     watched: bool,
     yes: bool,
     as_json: bool,
@@ -118,6 +113,9 @@ def command(
     design_keys = design_options.asked(asked)
     # A campaign goes on in the form that it was begun in.
     storage_asked = {name: asked.pop(name) for name in ("target", "seconds", "sections", "remove_files")}
+    # Files of a personality go after each trial, as its own key says; what any other load laid out, in the end.
+    in_the_end = storage_asked["remove_files"] and storage_files.kind_of(file) != "wml"
+    storage_asked["remove_files"] = storage_asked["remove_files"] and not in_the_end
     profile = is_profile(file)
     foreign = profile or storage_files.kind_of(file) is not None
     if foreign and not profile:
@@ -162,7 +160,7 @@ def command(
             again=again,
             program=program,
             destroy=destroy,
-            remove_targets=remove_targets,
+            remove_targets=in_the_end,
         )
     _show(outcome, as_json)
     if outcome.failed:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from iodyno.cli import uperf
+from iodyno.cli.options import OF_FOREIGN, Option
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
@@ -42,12 +43,14 @@ def kind_of(file: str) -> Literal["wml", "fio"] | None:
 
 def of_storage(function: _Function) -> _Function:
     """Options of a command that takes personalities and job files."""
+    group: dict[str, Any] = {"cls": Option, "group": OF_FOREIGN}
     for option in (
-        click.option("--target", metavar="DIR", help="Where a personality or a job file makes its files."),
-        click.option("--seconds", type=click.FloatRange(0.1, 86_400),
+        click.option("--target", **group, metavar="DIR", help="Where a personality or a job file makes its files."),
+        click.option("--seconds", **group, type=click.FloatRange(0.1, 86_400),
                      help="Measured time of a personality or a job file (default: its own)."),
-        click.option("--section", "sections", metavar="NAME", multiple=True, help="Only this job of a job file."),
-        click.option("--remove-files", is_flag=True, help="Remove the files of a personality after each trial."),
+        click.option("--section", "sections", **group, metavar="NAME", multiple=True, help="Only this job of a job file."),
+        click.option("--remove", "remove_files", cls=Option, is_flag=True, older=("--remove-files", "--remove-targets"),
+                     help="Remove what was laid out: for a load on disks in the end, for a personality after each trial."),
     ):  # fmt: skip
         function = option(function)
     return function
@@ -61,7 +64,7 @@ def refuse(file: str, asked: Mapping[str, Any]) -> None:
         "target": "--target",
         "seconds": "--seconds",
         "sections": "--section",
-        "remove_files": "--remove-files",
+        "remove_files": "--remove",
     }
     for name, option in names.items():
         if asked[name]:
@@ -86,7 +89,7 @@ def keys_of(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The keys of the experiment that the file is, and what is to be said about it. Raises ExperimentError."""
     if kind_of(file) == "fio":
-        for name, given in (("--set", variables), ("--limit", limit), ("--remove-files", remove_files)):
+        for name, given in (("--set", variables), ("--limit", limit), ("--remove", remove_files)):
             if given:
                 raise click.UsageError(
                     f"found {name}, allowed: with a personality of Filebench; {file} is a job file of fio"

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from iodyno.cli.options import OF_FOREIGN, Option
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
@@ -23,8 +24,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def setting(function: _Function) -> _Function:
     """The option that gives a variable of the profile its value."""
     return click.option(
-        "--set", "variables", metavar="NAME=VALUE", multiple=True,
-        help="Value of a variable of the profile; else it comes from the environment.",
+        "--set", "variables", cls=Option, group=OF_FOREIGN, metavar="NAME=VALUE", multiple=True,
+        help="Value of a variable of a profile or a personality; else it comes from the environment.",
     )(function)  # fmt: skip
 
 
@@ -32,8 +33,10 @@ def receiving_host(function: _Function) -> _Function:
     """The option that names the other host."""
     return click.option(
         "--to",
+        cls=Option,
+        group=OF_FOREIGN,
         metavar="ssh:USER@HOST",
-        help="The other host of a profile; without it, two hosts in this machine.",
+        help="The other host of a profile, or the one host of a personality or a job file; without it, this machine.",
     )(function)
 
 
@@ -42,8 +45,10 @@ def of_profiles(function: _Function) -> _Function:
     for option in (
         setting,
         receiving_host,
-        click.option("--repeat", type=click.IntRange(1, 1000), help="Number of trials of a profile.  [default: 1]"),
-        click.option("--limit", metavar="DURATION", help="How long a profile may take beside its durations.  [default: 10min]"),
+        click.option("--repeat", cls=Option, group=OF_FOREIGN, type=click.IntRange(1, 1000),
+                     help="Number of trials.  [default: 1]"),
+        click.option("--limit", cls=Option, group=OF_FOREIGN, metavar="DURATION",
+                     help="Limit for what has no duration.  [default: 10min]"),
     ):  # fmt: skip
         function = option(function)
     return function

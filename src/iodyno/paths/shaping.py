@@ -4,7 +4,7 @@ Rate and queue are a token bucket (tc-tbf(8)) on the device by which the sender'
 once; what waits for tokens waits in a queue of bytes, or of frames, that drops at its end. With a bucket of one frame
 and a queue of q frames of one length, it is a server with a constant service time and K = q + 1 places: what a frame
 takes at the rate is the time in which the bucket fills again. There is no delay in a device, so the delay
-is a small program (`iodyno.paths.relay`) that holds every packet, both ways, between two tunnel devices; routes to the
+is a small program (`iodyno.paths.delay`) that holds every packet, both ways, between two tunnel devices; routes to the
 single addresses lead the trial's data there while it runs.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError
 from iodyno.core.workload import Level
-from iodyno.paths import relay
+from iodyno.paths import delay
 from iodyno.paths.veth import NamespacePath, receive_on
 
 NO_PATH = "link_rate, link_queue and link_delay need a path that the lab makes, and there is none"
@@ -83,7 +83,7 @@ def refused(settings: Mapping[str, Level], has_path: bool) -> str | None:
         return (
             "link_queue and link_frames are both set, and say the same in bytes and in frames: leave one out"
         )
-    if asked.delay_ns and (why := relay.unavailable()):
+    if asked.delay_ns and (why := delay.unavailable()):
         return f"link_delay cannot be had: {why}"
     return None
 
@@ -148,10 +148,10 @@ async def _counted(namespace: str, device: str, kind: str = "tbf") -> dict[str, 
 async def _delayed(
     path: NamespacePath, sender: str, receiver: str, delay_ns: int, facts: dict[str, Any]
 ) -> AsyncIterator[str]:
-    """Leads the data of both ends over a relay; gives the name of the devices."""
+    """Leads the data of both ends over a program that delays it; gives the name of the devices."""
     ends = [path.ends[sender], path.ends[receiver]]
     try:
-        process = await relay.start([end.namespace for end in ends], delay_ns)
+        process = await delay.start([end.namespace for end in ends], delay_ns)
     except OSError as error:
         raise AccessError(
             f"the delay cannot be made: {error}", where="the path", advice="leave link_delay out"
@@ -159,16 +159,16 @@ async def _delayed(
     try:
         for end, other in (ends, reversed(ends)):
             inside = ("ip", "-n", end.namespace)
-            await _run(*inside, "link", "set", relay.DEVICE, "up", "txqueuelen", "10000")
+            await _run(*inside, "link", "set", delay.DEVICE, "up", "txqueuelen", "10000")
             await _run(
-                *inside, "route", "replace", f"{other.address}/32", "dev", relay.DEVICE, "src", end.address
+                *inside, "route", "replace", f"{other.address}/32", "dev", delay.DEVICE, "src", end.address
             )
-            await receive_on(end, relay.DEVICE)
+            await receive_on(end, delay.DEVICE)
         facts["link_delay"] = {"asked": delay_ns, "obtained": None}
-        yield relay.DEVICE
+        yield delay.DEVICE
     finally:
-        # The devices, and the routes over them, end with the relay.
-        found = await relay.stop(process)
+        # The devices, and the routes over them, end with the program.
+        found = await delay.stop(process)
         facts["link_delay"] = {"asked": delay_ns, "obtained": found.get("held_mean_ns")}
         facts["relay"] = found
 

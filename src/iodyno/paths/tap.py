@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core.errors import AccessError
-from iodyno.paths.relay import unavailable
+from iodyno.paths.delay import unavailable
 from iodyno.paths.veth import NamespacePath, VethEnd, bring_up, ends_of, ip
 
 __all__ = ["TapPath", "unavailable"]

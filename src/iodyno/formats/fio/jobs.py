@@ -191,7 +191,7 @@ class _Reading:
         if self.get("nice", numbers.count, 0):
             self.say("nice is without effect: the lab chooses it")
         if self.get("unlink", numbers.switch, False):
-            self.say("unlink is without effect: `iodyno disk --remove-target` removes a working set")
+            self.say("unlink is without effect: `iodyno disk --remove` removes a working set")
 
     def seed(self) -> int | None:
         """The seed of what is drawn; None: the experiment's own."""

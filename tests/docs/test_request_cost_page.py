@@ -1,4 +1,4 @@
-"""The numbers that docs/protocol-cost.md names follow from the trials that it ships."""
+"""The numbers that docs/request-cost.md names follow from the trials that it ships."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import Estimate
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "protocol-cost.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "request-cost.md").read_text(encoding="utf-8")
 OPERATIONS = {
     "neither": {"size": "512B", "answer": "512B"},
     "read": {"size": "512B", "answer": "8KiB"},
@@ -31,7 +31,7 @@ OPERATIONS = {
 
 @cache
 def model() -> CostModel:
-    return fit(read_csv(DOCS / "examples" / "protocol-cost.csv")).model
+    return fit(read_csv(DOCS / "examples" / "request-cost.csv")).model
 
 
 def three(found: Estimate, factor: float = 1.0) -> tuple[float, float, float]:

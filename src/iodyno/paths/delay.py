@@ -43,14 +43,14 @@ _HELD_MAX_BYTES = 256 << 20
 
 
 def unavailable() -> str | None:
-    """Why there is no relay on this machine; None: there is."""
+    """Why this machine has no tunnel devices; None: it has."""
     if not Path(_TUN).exists():
         return f"there is no {_TUN} (modprobe tun)"
     return None if os.access(_TUN, os.R_OK | os.W_OK) else f"{_TUN} may not be opened"
 
 
 async def start(namespaces: Sequence[str], delay_ns: int) -> asyncio.subprocess.Process:
-    """Starts the relay between two namespaces; its devices are there when this returns. Raises OSError."""
+    """Starts the program between two namespaces; its devices are there when this returns. Raises OSError."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-S", __file__, str(delay_ns), *namespaces),
         stdin=asyncio.subprocess.PIPE,
@@ -68,11 +68,13 @@ async def start(namespaces: Sequence[str], delay_ns: int) -> asyncio.subprocess.
         await stop(process)
         raise
     await stop(process)
-    raise OSError(f"the relay did not start: {why.splitlines()[-1] if why else 'no word'}")
+    raise OSError(
+        f"the program that delays packets did not start: {why.splitlines()[-1] if why else 'no word'}"
+    )
 
 
 async def stop(process: asyncio.subprocess.Process) -> dict[str, Any]:
-    """Ends the relay; gives what it counted, nothing when it died before."""
+    """Ends the program; gives what it counted, nothing when it died before."""
     try:
         async with asyncio.timeout(_STOP_TIMEOUT_S):
             said, _ = await process.communicate(b"")  # which closes its stdin
@@ -135,7 +137,7 @@ class Delay:
             self.late_most_ns = max(self.late_most_ns, late_ns)
 
 
-def relay(devices: tuple[int, int], delay_ns: int) -> dict[str, Any]:
+def hold(devices: tuple[int, int], delay_ns: int) -> dict[str, Any]:
     """Relays until stdin ends; gives counts, times in ns, and the CPU time that it took."""
     ways = (Delay(devices[0], devices[1], delay_ns), Delay(devices[1], devices[0], delay_ns))
     stdin = sys.stdin.fileno()
@@ -188,7 +190,7 @@ def main() -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    sys.stdout.write(json.dumps(relay(devices, delay_ns)) + "\n")
+    sys.stdout.write(json.dumps(hold(devices, delay_ns)) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,6 +23,7 @@ from iodyno.core.errors import AccessError, StoreError, TrialError
 from iodyno.core.experiment import DesignSpec, HostSpec
 from iodyno.core.factor import Factor
 from iodyno.core.warnings import WarningCode
+from iodyno.store.reader import read_campaign
 from iodyno.store.schema import manifest_json_schema
 
 ASKED = experiment(factors=(Factor("connections", (1, 8)), Factor("size", (1024, 65536))))
@@ -130,6 +132,59 @@ def test_a_campaign_that_is_being_run_is_left_alone(tmp_path: Path) -> None:
     assert f"is being run by process {os.getpid()}" in str(error) and str(outcome.folder) in error.where
     # Whoever ended, also by a crash, locks nobody out.
     assert asyncio.run(run(ASKED, tmp_path, resume=outcome.folder, program=PROGRAM)).finished == 8
+
+
+@pytest.mark.parametrize("wrong", [b"", b"\xff\x00", b"{}", b"[]", b'{"schema_version": 1}', b"[" * 100_000])
+def test_a_damaged_trial_is_made_again_and_set_aside(
+    campaign: tuple[Path, Notes], tmp_path: Path, wrong: bytes
+) -> None:
+    folder = Path(shutil.copytree(campaign[0], tmp_path / "c"))
+    part, manifest = folder / "trials/00001-1/records.parquet", folder / "trials/00003-1/manifest.json"
+    part.write_bytes(part.read_bytes()[:100])
+    manifest.write_bytes(wrong)
+    # What somebody put beside a trial is not one more.
+    shutil.copytree(folder / "trials/00000-1", folder / "trials/00000-1.bak")
+    notes = Notes()
+    assert {trial.name for trial in read_campaign(folder).trials if trial.counts} == {
+        f"{order:05d}-1" for order in range(8) if order not in (1, 3)
+    }
+    outcome = asyncio.run(run(ASKED, tmp_path, resume=folder, notes=notes, program=PROGRAM))
+    assert outcome.finished == 8 and not outcome.failed
+    assert [made["trial"] for made in notes.manifests] == ["00001-2", "00003-2"]
+    assert {doubt.where for doubt in notes.doubts if doubt.code is WarningCode.RETRIED} == {
+        "trial 00001-1",
+        "trial 00003-1",
+    }
+    assert (folder / "damaged/00001-1/records.parquet").stat().st_size == 100
+    assert len([trial for trial in read_campaign(folder).trials if trial.counts]) == 8
+
+
+def test_a_trial_of_a_newer_release_is_not_made_again(campaign: tuple[Path, Notes], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(campaign[0], tmp_path / "c"))
+    manifest = folder / "trials/00003-1/manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema_version": 99}))
+    with pytest.raises(StoreError, match="newer iodyno"):
+        asyncio.run(run(ASKED, tmp_path, resume=folder, program=PROGRAM))
+    assert manifest.is_file()
+
+
+@pytest.mark.parametrize(
+    "wrong", [b"", b"[]", b"{}", b"null", b'"x"', b"\xff", b'{"schema_version": 1}', b"[" * 100_000]
+)
+def test_a_broken_header_is_said_and_nothing_is_changed(
+    campaign: tuple[Path, Notes], tmp_path: Path, wrong: bytes
+) -> None:
+    folder = Path(shutil.copytree(campaign[0], tmp_path / "c"))
+    header = json.loads((folder / "campaign.json").read_text())
+    for content in (wrong, json.dumps(header | {"schema_version": 99}).encode()):
+        (folder / "campaign.json").write_bytes(content)
+        for use in (
+            lambda: asyncio.run(run(ASKED, tmp_path, resume=folder, program=PROGRAM)),
+            lambda: read_campaign(folder),
+        ):
+            with pytest.raises(StoreError, match=r"campaign\.json"):
+                use()
+        assert (folder / "campaign.json").read_bytes() == content and len(list(manifests(folder))) == 8
 
 
 def test_a_resume_with_another_experiment_or_form_is_refused(campaign: tuple[Path, Notes]) -> None:

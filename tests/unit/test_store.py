@@ -14,7 +14,7 @@ from made_campaign import Layout, Truth, make_campaign, write_trial
 
 from iodyno import load
 from iodyno.core.errors import StoreError
-from iodyno.store.manifest import check_parts, read_manifest
+from iodyno.store.manifest import check_parts, read_json, read_manifest
 from iodyno.store.reader import read_campaign
 from iodyno.store.writer import TrialWriter, remove_partials, write_json_atomically
 
@@ -64,7 +64,7 @@ def test_long_trials_are_written_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     writer = TrialWriter(tmp_path, "00000-1")
     for index in range(95):
         writer.add_record("client", "write", record(index))
-    manifest = read_manifest(writer.seal({"status": "finished"}))
+    manifest = read_json(writer.seal({"status": "finished"}) / "manifest.json")
     rows = {name: part["rows"] for name, part in manifest["parts"].items()}
     assert rows.pop("stacks.parquet") == rows.pop("classes.parquet") == 0
     assert set(rows.values()) == {95}
@@ -73,7 +73,7 @@ def test_long_trials_are_written_in_pieces(tmp_path: Path, monkeypatch: pytest.M
 def test_values_that_do_not_fit_are_named_and_not_changed(tmp_path: Path) -> None:
     writer = TrialWriter(tmp_path, "00000-1")
     writer.add_record("client", "write", record(values=[["tcp.pacing", "", 2**64 - 1], ["tcp.flows", "", 1]]))
-    parts = read_manifest(writer.seal({}))["parts"]
+    parts = read_json(writer.seal({}) / "manifest.json")["parts"]
     assert parts["series.parquet"]["rows"] == 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from iodyno.core.design import Design
 from iodyno.core.errors import StoreError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.store.manifest import read_header
 from iodyno.store.schema import CAMPAIGN, EXPERIMENT, SCHEMA_VERSION
 from iodyno.store.writer import write_json_atomically
 
@@ -44,8 +44,8 @@ def new_folder(into: Path, name: str) -> Path:
 def was_quick(folder: Path) -> bool:
     """Whether the campaign was begun in the quick form; False when that cannot be read, which `reopen` says."""
     try:
-        return bool(json.loads((folder / CAMPAIGN).read_text(encoding="utf-8"))["quick"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return bool(read_header(folder)["quick"])
+    except StoreError:
         return False
 
 
@@ -91,7 +91,13 @@ class CampaignFile:
     def reopen(cls, folder: Path, experiment: Experiment, design: Design) -> CampaignFile:
         """Takes a campaign up again. Raises StoreError when it is not one, or one of another experiment."""
         try:
-            content = json.loads((folder / CAMPAIGN).read_text(encoding="utf-8"))
+            content = read_header(folder)
+        except StoreError as error:
+            if not (folder / CAMPAIGN).is_file():
+                error.advice = "name the folder that the interrupted `iodyno run` printed"
+                error.what = f"is no campaign that can be taken up again: {error.what}"
+            raise
+        try:
             # As bytes: reading as text would change the line ends of a file that was written elsewhere.
             text = (folder / EXPERIMENT).read_bytes().decode()
         except (OSError, ValueError) as error:

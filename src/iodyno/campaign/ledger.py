@@ -16,6 +16,8 @@ from typing import Any, Literal, Self
 
 from iodyno.core.design import PlannedTrial
 from iodyno.core.errors import StoreError
+from iodyno.store.manifest import NewerError, check_parts, read_header, read_manifest, trial_folders
+from iodyno.store.schema import DAMAGED
 
 FILE = "campaign.sqlite"
 Status = Literal["planned", "running", "finished", "failed", "skipped"]
@@ -48,6 +50,7 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
+        self.damaged: dict[str, str] = {}
         with self._errors():
             self._base = sqlite3.connect(self._path, isolation_level=None)
             self._base.execute("pragma journal_mode = wal")
@@ -55,12 +58,29 @@ class Ledger:
 
     @classmethod
     def rebuild_from(cls, folder: Path) -> Self:
-        """The ledger of the campaign in `folder`, made again from `campaign.json` and the manifests."""
+        """The ledger of the campaign in `folder`, made again from `campaign.json` and the trials.
+
+        A trial whose files are not what its manifest says is set aside in the folder `DAMAGED` of the campaign, and planned
+        again: `damaged` of the ledger names it and says what is wrong. Raises StoreError.
+        """
+        header = read_header(folder)
         for suffix in ("", "-wal", "-shm"):
             (folder / (FILE + suffix)).unlink(missing_ok=True)
         ledger = cls(folder)
-        ledger.plan(json.loads((folder / "campaign.json").read_text(encoding="utf-8")))
-        for manifest in manifests(folder):
+        ledger.plan(header)
+        for place in list(trial_folders(folder)):
+            try:
+                manifest = read_manifest(place)
+                check_parts(place, manifest)
+            except StoreError as error:
+                if isinstance(error, NewerError) or isinstance(error.__cause__, PermissionError):
+                    # It may be whole; whoever can read it is to say.
+                    raise
+                _set_aside(place, folder / DAMAGED)
+                ledger.damaged[place.name] = f"{error.where}: {error.what}"
+                order, attempt = map(int, place.name.split("-"))
+                ledger.mark(order, "planned", attempt)
+                continue
             reason = manifest["reason"]
             ledger.mark(
                 manifest["order"],
@@ -165,11 +185,13 @@ class Ledger:
 
 
 def manifests(folder: Path) -> Iterator[dict[str, Any]]:
-    """Manifests of the trials of a campaign, by order and attempt."""
-    for path in sorted(folder.glob("trials/[0-9]*/manifest.json"), key=_place):
-        yield json.loads(path.read_text(encoding="utf-8"))
+    """Manifests of the trials of a campaign, by order and attempt. Raises StoreError."""
+    return map(read_manifest, trial_folders(folder))
 
 
-def _place(path: Path) -> tuple[int, int]:
-    order, _, attempt = path.parent.name.partition("-")
-    return int(order), int(attempt)
+def _set_aside(place: Path, into: Path) -> None:
+    try:
+        into.mkdir(exist_ok=True)
+        place.rename(into / place.name)
+    except OSError as error:
+        raise StoreError(f"cannot be moved to {into}: {error.strerror}", where=str(place)) from error

@@ -32,7 +32,7 @@ from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
-from iodyno.store.schema import BACKGROUND, CAMPAIGN, TRIALS
+from iodyno.store.schema import BACKGROUND, CAMPAIGN, DAMAGED, TRIALS
 from iodyno.store.writer import TrialWriter, remove_partials
 
 OVERHEAD_NS = 500_000_000
@@ -113,6 +113,7 @@ async def run_campaign(
     ):
         campaign.feed, watcher = feed, Told(watcher, feed)
         campaign.last_block = last_block
+        campaign.tell_damaged(watcher)
         to_do = campaign.to_do()
         unproved = strategy if not campaign.has_proof() else None
         if to_do or unproved or seeker or campaign.lacks("after"):
@@ -207,6 +208,12 @@ class _Campaign:
 
     def __exit__(self, *_: object) -> None:
         self._ledger.close()
+
+    def tell_damaged(self, watcher: Watcher) -> None:
+        """Says which trials are made again because what is stored of them is not whole."""
+        for name, wrong in self._ledger.damaged.items():
+            text = f"made again, as what was stored of it is damaged ({wrong}); what is left lies in {DAMAGED}/{name}"
+            self.doubter(watcher)(Doubt(WarningCode.RETRIED, text, f"trial {name}"))
 
     def to_do(self, *, proof: bool = False) -> list[PlannedTrial]:
         """Trials that are not finished, in the order of the design; those that failed are tried again.

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from iodyno import designs
 from iodyno.core.decision import MAX_TRIALS, Standing, UntilSpec, bind, parse_rule
 from iodyno.core.design import Design
-from iodyno.core.errors import ExperimentError
+from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.experiment import Experiment
 from iodyno.designs.stopping import extended
-from iodyno.store.schema import CAMPAIGN
+from iodyno.store.manifest import read_header
 
 
 class RuleDecider:
@@ -115,8 +113,7 @@ def _of_campaign(folder: Path | None) -> tuple[str | None, int | None]:
     if folder is None:
         return None, None
     try:
-        header: dict[str, Any] = json.loads((folder / CAMPAIGN).read_text(encoding="utf-8"))
-        until = header["experiment"]["until"]
+        until = read_header(folder)["experiment"]["until"]
         return str(until["rule"]["text"]), int(until["max_trials"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (StoreError, ValueError, KeyError, TypeError):
         return None, None

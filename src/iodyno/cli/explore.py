@@ -170,7 +170,9 @@ def _folder(whole: Experiment, resume: Path | None, into: Path | None, asked: Ma
         return folder
     try:
         stored = json.loads((resume / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        if not isinstance(stored, dict):
+            raise ValueError("its state is no JSON object")
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(
             f"is no exploration: {error}",
             where=str(resume),

@@ -15,8 +15,7 @@ from iodyno.core.errors import ExperimentError, IodynoError
 from iodyno.core.factor import parameter_of
 from iodyno.core.script.parameters import workload_of_stored
 from iodyno.core.workload import Level
-from iodyno.store.manifest import read_json
-from iodyno.store.schema import CAMPAIGN
+from iodyno.store.manifest import read_header
 
 NEAREST = 3
 """Points that an error names (chosen: what fits into two lines)."""
@@ -131,7 +130,7 @@ def _header(ctx: click.Context) -> Mapping[str, Any]:
     # While the value of an option is being typed, the arguments before it are not yet taken as such.
     for folder in [given] if isinstance(given, (str, Path)) else reversed(given):
         try:
-            return read_json(Path(str(folder)) / CAMPAIGN)
+            return read_header(Path(str(folder)))
         except IodynoError:
             continue
     return {}

@@ -13,15 +13,14 @@ from typing import Any
 import duckdb
 
 from iodyno.core.errors import StoreError
-from iodyno.store.manifest import check_parts, read_json, read_manifest
+from iodyno.store.manifest import check_parts, read_header, read_manifest, trial_folders
 from iodyno.store.schema import (
     BACKGROUND,
+    BACKGROUNDS,
     CAMPAIGN,
     EXPERIMENT,
     MANIFEST,
-    PARTIAL,
     PARTS,
-    TRIALS,
     part_file,
 )
 
@@ -90,19 +89,22 @@ def read_campaign(folder: Path | str) -> Campaign:
             where=str(folder),
             advice="`iodyno run` names the folder of a campaign on its last line",
         )
-    header = read_json(folder / CAMPAIGN)
+    header = read_header(folder)
     experiment = folder / EXPERIMENT
-    text = experiment.read_text(encoding="utf-8") if experiment.is_file() else ""
-    trials = sorted(_trials(folder / TRIALS), key=lambda trial: trial.name)
-    background = {trial.name: trial for trial in _trials(folder / BACKGROUND)}
+    try:
+        text = experiment.read_text(encoding="utf-8") if experiment.is_file() else ""
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot be read: {error}", where=str(experiment)) from error
+    trials = sorted(_trials(trial_folders(folder)), key=lambda trial: trial.name)
+    idle = (folder / BACKGROUND / when for when in BACKGROUNDS)
+    background = {
+        trial.name: trial for trial in _trials(each for each in idle if (each / MANIFEST).is_file())
+    }
     return Campaign(folder, header, text, tuple(trials), background)
 
 
-def _trials(parent: Path) -> Iterable[StoredTrial]:
-    for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
-        # A folder without a manifest was never finished being written, or is not ours.
-        if folder.name.startswith(PARTIAL) or not (folder / MANIFEST).is_file():
-            continue
+def _trials(folders: Iterable[Path]) -> Iterable[StoredTrial]:
+    for folder in folders:
         manifest: Mapping[str, Any] = {}
         invalid = None
         try:

@@ -20,7 +20,10 @@ MANIFEST = "manifest.json"
 CAMPAIGN = "campaign.json"
 EXPERIMENT = "experiment.yaml"
 TRIALS = "trials"
+DAMAGED = "damaged"
+"""Where a trial is put whose files are not what its manifest says, when it is made again."""
 BACKGROUND = "background"
+BACKGROUNDS = ("before", "after")
 PARTIAL = ".partial-"
 
 HISTOGRAM_LAYOUT = "ll7"

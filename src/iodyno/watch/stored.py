@@ -9,8 +9,8 @@ from typing import Any
 
 from iodyno.campaign.feed import SENSORS
 from iodyno.core.errors import StoreError
-from iodyno.store.manifest import read_json, read_manifest
-from iodyno.store.schema import CAMPAIGN, MANIFEST, PARTIAL, TRIALS, part_file
+from iodyno.store.manifest import read_header, read_manifest, trial_folders
+from iodyno.store.schema import CAMPAIGN, TRIALS, part_file
 from iodyno.watch.facts import BYSTANDER_PREFIX, CLOCKS, Cutter, Sample
 
 _OPERATION = {"send": "write", "receive": "read"}
@@ -28,16 +28,12 @@ def header(folder: Path) -> dict[str, Any]:
             where=str(folder),
             advice="`iodyno run` names the folder of a campaign on its last line",
         )
-    return read_json(folder / CAMPAIGN)
+    return read_header(folder)
 
 
 def trial_names(folder: Path) -> list[str]:
     """Names of the stored trials, in the order of the design."""
-    parent = folder / TRIALS
-    found = parent.iterdir() if parent.is_dir() else ()
-    return sorted(
-        each.name for each in found if not each.name.startswith(PARTIAL) and (each / MANIFEST).is_file()
-    )
+    return sorted(each.name for each in trial_folders(folder))
 
 
 def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from iodyno.core.factor import Factor
 from iodyno.core.warnings import WarningCode
 from iodyno.store.reader import read_campaign
 from iodyno.store.schema import manifest_json_schema
+from iodyno.store.writer import TrialWriter
 
 ASKED = experiment(factors=(Factor("connections", (1, 8)), Factor("size", (1024, 65536))))
 ASKED = replace(ASKED, design=DesignSpec(replicates=2, seed=7))
@@ -132,6 +134,30 @@ def test_a_campaign_that_is_being_run_is_left_alone(tmp_path: Path) -> None:
     assert f"is being run by process {os.getpid()}" in str(error) and str(outcome.folder) in error.where
     # Whoever ended, also by a crash, locks nobody out.
     assert asyncio.run(run(ASKED, tmp_path, resume=outcome.folder, program=PROGRAM)).finished == 8
+
+
+def test_agents_hear_of_the_lab_while_a_trial_is_put_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+    heard: list[bool] = []
+    seal = TrialWriter.seal
+
+    class Begun(Notes):
+        def on_trial_start(self, planned: object, attempt: int) -> None:
+            loops.append(asyncio.get_running_loop())
+
+    def slow(writer: TrialWriter, manifest: dict[str, Any]) -> Path:
+        if loops:
+            beat = threading.Event()
+            loops[-1].call_soon_threadsafe(beat.set)
+            heard.append(beat.wait(5))
+        return seal(writer, manifest)
+
+    monkeypatch.setattr(TrialWriter, "seal", slow)
+    asked = replace(ASKED, factors=(), design=DesignSpec(replicates=1, seed=7))
+    outcome = asyncio.run(run(asked, tmp_path, notes=Begun(), program=PROGRAM))
+    assert outcome.finished == 1 and heard and all(heard)
 
 
 @pytest.mark.parametrize("wrong", [b"", b"\xff\x00", b"{}", b"[]", b'{"schema_version": 1}', b"[" * 100_000])

@@ -10,6 +10,7 @@ from typing import Any
 
 from iodyno.campaign.folder import doubt_json
 from iodyno.campaign.rig import Rig
+from iodyno.campaign.sealed import sealed
 from iodyno.campaign.trial import OPERATIONS, Account, measure_idle
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
@@ -46,7 +47,8 @@ async def _measure(rig: Rig, folder: Path, when: str) -> dict[str, float | None]
     started = datetime.now(UTC)
     try:
         await measure_idle(rig, f"background-{when}", windows, account, keep)
-        writer.seal(
+        await sealed(
+            writer,
             {
                 "trial": f"background-{when}",
                 **{"order": 0, "attempt": 1, "block": 0, "replicate": 0, "point": "background"},
@@ -57,7 +59,7 @@ async def _measure(rig: Rig, folder: Path, when: str) -> dict[str, float | None]
                 "hosts": account.hosts,
                 "doubts": [doubt_json(doubt) for doubt in account.doubts],
                 "overhead_ns": None,
-            }
+            },
         )
     except BaseException:
         writer.discard()

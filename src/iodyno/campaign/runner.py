@@ -21,6 +21,7 @@ from iodyno.campaign.preflight import idle_line, preflight
 from iodyno.campaign.rig import Rig, path_of
 from iodyno.campaign.rigs import Rigs, Skipped
 from iodyno.campaign.scripted import load_settings
+from iodyno.campaign.sealed import sealed
 from iodyno.campaign.seek import Searched, Seeker
 from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out
 from iodyno.core.decision import Standing, ended
@@ -449,7 +450,7 @@ class _Campaign:
                 "losses": account.losses,
                 "targets": account.targets,
             }
-            folder = writer.seal(manifest)
+            folder = await sealed(writer, manifest)
         except BaseException:
             writer.discard()
             raise

@@ -47,7 +47,12 @@ def _whole(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         buffers = [None, _offsets(texts), pa.py_buffer(b"".join(texts))]
         return pa.Array.from_buffers(kind, len(values), buffers)
     if pa.types.is_list(kind):
-        items = _whole(list(chain.from_iterable(values)), kind.value_type)
+        code = _CODES.get(kind.value_type)
+        if code and all(isinstance(value, array) and value.typecode == code for value in values):
+            packed = pa.py_buffer(b"".join(values))
+            items = pa.Array.from_buffers(kind.value_type, sum(map(len, values)), [None, packed])
+        else:
+            items = _whole(list(chain.from_iterable(values)), kind.value_type)
         return pa.Array.from_buffers(kind, len(values), [None, _offsets(values)], children=[items])
     raise TypeError(f"no array of {kind} is made here")
 

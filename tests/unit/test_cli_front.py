@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -14,10 +15,12 @@ from pathlib import Path
 import click
 import pytest
 
+from iodyno.campaign.ledger import Entry
+from iodyno.campaign.runner import CampaignOutcome
 from iodyno.cli import disk, rr, search, tcp
 from iodyno.cli import main as front
 from iodyno.cli.lazy import CommandEntry
-from iodyno.core.errors import PreflightError
+from iodyno.core.errors import Interrupted, PreflightError
 from iodyno.core.workload import WORKLOADS
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.mistakes import unknown_key
@@ -41,7 +44,7 @@ def test_help_imports_nothing_heavy_and_lists_commands_in_the_order_of_work() ->
     imported = set(shown.stderr.split())
     assert not {name for name in imported if name.split(".")[0] in HEAVY}
     assert {name for name in imported if name.startswith("iodyno")} == {
-        "iodyno", "iodyno.cli", "iodyno.cli.lazy", "iodyno.cli.main", "iodyno.core", "iodyno.core.errors",
+        "iodyno", "iodyno.cli", "iodyno.cli.aside", "iodyno.cli.lazy", "iodyno.cli.main", "iodyno.core", "iodyno.core.errors",
     }  # fmt: skip
     places = [shown.stdout.index(f"\n  {entry.name} ") for entry in front.COMMANDS]
     assert places == sorted(places)
@@ -361,3 +364,88 @@ def test_an_older_word_of_an_option_is_taken_and_not_shown(command: str, older: 
         said = iodyno(command, *rest, word, cwd=tmp_path).stderr
         assert "No such option" not in said
         assert ("cannot be read" if command == "run" else "--remove removes a file") in said
+
+
+SIMULATED = """\
+name: sim
+hosts:
+  client: {access: simulated}
+  server: {access: simulated}
+workload: {kind: stream, sender: client, receiver: server}
+factors: {size: [1KiB, 64KiB]}
+design: {replicates: 1}
+windows: {warm_up: 100ms, measured: 300ms, drain: 50ms, interval: 100ms}
+limits: {background_window: 100ms}
+"""
+
+
+def test_a_log_that_is_full_stops_no_campaign(tmp_path: Path) -> None:
+    (tmp_path / "sim.yaml").write_text(SIMULATED)
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", "run", "sim.yaml", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, timeout=600)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["finished"] == 2
+
+
+def test_an_output_that_cannot_be_written_is_an_error_and_no_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", "check", STUDY]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=600)
+    assert done.returncode == 6
+    assert "No space left on device" in done.stderr and "Traceback" not in done.stderr
+    # A shell's `>&-` leaves no stdout at all.
+    closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], capture_output=True, text=True)
+    assert closed.returncode == 0 and not closed.stderr
+
+
+def test_the_command_that_goes_on_has_all_options_and_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "my sim.yaml"
+    file.write_text(SIMULATED)
+
+    def stopped(*_: object, again: str, **__: object) -> None:
+        raise Interrupted("stopped", advice=again)
+
+    monkeypatch.setattr("iodyno.cli.run.execute", stopped)
+    monkeypatch.setattr("iodyno.cli.noise.execute", stopped)
+    into = ("--into", str(tmp_path / "sp ace"))
+    asked = ("--prove", "--destroy", "/dev/a b", "--destroy", "/dev/c", "--remove")
+    assert front.run(["run", str(file), *asked, *into]) == 130
+    words = shlex.split(capsys.readouterr().err.partition("try: ")[2])
+    assert words[:3] == ["iodyno", "run", str(file)]
+    assert words[3:-2] == list(asked) and Path(words[-1]).parent == tmp_path / "sp ace"
+    ladder = (
+        "--quick",
+        "--point",
+        "size=1KiB",
+        "--blocks",
+        "2",
+        "--restarts",
+        "1",
+        "--trials",
+        "2",
+        "--pause",
+        "0.5",
+    )
+    assert front.run(["noise", str(file), *ladder, *into]) == 130
+    words = shlex.split(capsys.readouterr().err.partition("try: ")[2])
+    assert words[3:-2] == list(ladder)
+
+
+def test_a_ladder_of_which_trials_failed_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sim.yaml").write_text(SIMULATED)
+
+    def one_failed(experiment: object, design: object, folder: Path, **_: object) -> CampaignOutcome:
+        return CampaignOutcome(folder, 3, (Entry(3, "failed", 2, "transport: cut", "trials/00003-2"),))
+
+    monkeypatch.setattr("iodyno.cli.noise.execute", one_failed)
+    monkeypatch.setattr("iodyno.cli.noise._show", lambda *_: print("the ladder"))
+    words = ("--blocks", "2", "--restarts", "1", "--trials", "2", "--into", str(tmp_path))
+    assert front.run(["noise", str(tmp_path / "sim.yaml"), *words]) == 5
+    shown = capsys.readouterr()
+    assert shown.out == "the ladder\n"
+    assert "1 of 4 trials failed" in shown.err and "--resume" in shown.err

@@ -138,11 +138,15 @@ def test_tables_of_ethtool_are_read_with_what_is_missing_left_out() -> None:
     assert (queues.level, queues.high, queues.before) == (4, 8, {"combined": 4})
     assert TURNED["queues"].undo(PLACE, queues) == [{"run": ["ethtool", "-L", "eth0", "combined", "4"]}]
     assert "the host allows 1 to 8" in (refused("queues", queues, 16) or "")
-    assert "the device has none of TX" in (TURNED["transmit_queues"].state(PLACE, [Seen(text)]).unsupported or "")
+    assert "the device has none of TX" in (
+        TURNED["transmit_queues"].state(PLACE, [Seen(text)]).unsupported or ""
+    )
     apart = text.replace("TX:\t\tn/a", "TX:\t\t4").replace("RX:\t\tn/a", "RX:\t\t4")
     transmit = TURNED["transmit_queues"].state(PLACE, [Seen(apart)])
     assert (transmit.level, transmit.high, transmit.before) == (4, 4, {"tx": 4})
-    assert TURNED["transmit_queues"].steps(PLACE, transmit, 2) == [{"run": ["ethtool", "-L", "eth0", "tx", "2"]}]
+    assert TURNED["transmit_queues"].steps(PLACE, transmit, 2) == [
+        {"run": ["ethtool", "-L", "eth0", "tx", "2"]}
+    ]
 
 
 def test_values_of_the_machine_are_refused_in_a_namespace() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from iodyno.cli import right_now
+from iodyno.cli.aside import aside
 from iodyno.cli.host_argument import access_of
 from iodyno.cli.options import Option
 from iodyno.cli.right_now import level
@@ -132,7 +133,7 @@ def command(
     if kind_of(str(written["target"])) == "file" and "working_set" not in written:
         paths = paths_of(str(written["target"]), _names_of(clients)[0])
         written["working_set"] = quantity.show("size", _bytes_of(paths if to is None else ()))
-        click.echo(f"iodyno: note: --size {written['working_set']}", err=True)
+        aside(f"iodyno: note: --size {written['working_set']}")
     if int(DISK.parameter("depth").parse(written["depth"])) > 1 and "interface" not in written:  # type: ignore[union-attr]
         written["interface"] = "io_uring"
     keys = experiment_of(

@@ -12,6 +12,8 @@ import click
 
 from iodyno import designs
 from iodyno.campaign.folder import new_folder
+from iodyno.cli.again import again as command_again
+from iodyno.cli.aside import aside
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.run import ask, execute
 from iodyno.cli.share import SHARE
@@ -107,18 +109,17 @@ def command(
     asked = {"text": whole.text, "outcome": outcome, "least": least, "quick": quick}
     stage: Stage | None = adaptive.first(whole)
     folder = _folder(whole, resume, into, asked)
-    options = f"{' --quick' if quick else ''}{f' --outcome {outcome}' if outcome else ''}"
-    again = f"iodyno explore {file}{options} --least {least:g} --resume {folder}"
+    again = command_again("explore", file, folder, quick=quick, outcome=outcome, least=least)
     program = find_agent()
     done: list[Done] = []
     while stage is not None:
         experiment, design = planned(whole, stage, quick)
         noise = done[-1].told.noise_ratio if done else None
-        click.echo(_announced(len(done) + 1, stage, experiment, design, noise), err=True)
+        aside(_announced(len(done) + 1, stage, experiment, design, noise))
         data, campaign = _run(stage, experiment, design, folder, len(done) + 1, outcome, again, yes, program)
         outcome = data.outcome
         done.append(_judged(stage, campaign, data, done))
-        click.echo("\n".join(_told(done[-1], least)), err=True)
+        aside("\n".join(_told(done[-1], least)))
         stage = _next(whole, done, least)
     _finish(whole, done, folder, least, as_json)
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 import click
 
+from iodyno.cli.aside import aside, settle
 from iodyno.cli.lazy import CommandEntry, LazyGroup, PipeClosedError
-from iodyno.core.errors import Interrupted, IodynoError
+from iodyno.core.errors import Interrupted, IodynoError, StoreError
 
 PIPE_CLOSED = 141
 """128 + SIGPIPE, what a shell reports of a program whose reader went away."""
@@ -107,7 +108,9 @@ def iodyno() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and leaves with its exit code."""
-    sys.exit(run(arguments))
+    code = run(arguments)
+    settle()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -116,7 +119,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         done = iodyno.main(
             args=None if arguments is None else list(arguments), prog_name="iodyno", standalone_mode=False
         )
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return done if isinstance(done, int) else 0
     except (BrokenPipeError, PipeClosedError):
         # Python must not complain about it while it exits.
@@ -134,8 +138,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _failed(of_usage(error), error.exit_code)
     except IodynoError as error:
         return _failed(error)
+    except OSError as error:
+        # A disk that is full under stdout, above all; what is known to fail elsewhere has its own error.
+        place = str(error.filename) if error.filename else "output"
+        return _failed(StoreError(f"cannot be written or read: {error.strerror or error}", where=place))
 
 
 def _failed(error: IodynoError, exit_code: int | None = None) -> int:
-    click.echo(f"iodyno: error: {error}", err=True)
+    aside(f"iodyno: error: {error}")
     return error.exit_code if exit_code is None else exit_code

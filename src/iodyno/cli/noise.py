@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from iodyno.campaign.folder import new_folder, was_quick
+from iodyno.cli.again import again as command_again
 from iodyno.cli.progress import watcher as progress
-from iodyno.cli.run import ask, execute
+from iodyno.cli.run import ask, execute, failed
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
@@ -101,10 +102,17 @@ def command(
         raise StoreError(
             "is not there", where=str(folder), advice="name a folder that `iodyno noise` printed"
         )
-    options = f"--blocks {blocks} --restarts {restarts} --trials {trials}" + (
-        f" --point '{point}'" if point else ""
+    again = command_again(
+        "noise",
+        file,
+        folder,
+        quick=quick,
+        point=point,
+        blocks=blocks,
+        restarts=restarts,
+        trials=trials,
+        pause=pause or None,
     )
-    again = f"iodyno noise {file} {options} --resume {folder}"
     with progress(experiment, design) as watcher:
         for session in range(spec.sessions):
             if session and session % restarts == 0 and pause:
@@ -124,6 +132,8 @@ def command(
         first = outcome.failed[0].reason if outcome.failed else "nothing was run"
         raise TrialError(f"no trial finished, the first of them: {first}", where=str(folder), advice=again)
     _show(folder, max(2, whole.design.replicates), as_json)
+    if outcome.failed:
+        raise failed(outcome, len(design.trials), folder, again)
 
 
 def _levels(experiment: Experiment, written: str) -> dict[str, Level]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-import click
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from iodyno.campaign.runner import Watcher
+from iodyno.cli.aside import aside, forgiven
 from iodyno.core.decision import Standing
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.experiment import Experiment
@@ -105,7 +105,7 @@ class PlainWatcher(Watcher):
 
     def say(self, text: str) -> None:
         """A line on stderr."""
-        click.echo(text, err=True)
+        aside(text)
 
     def place(self, planned: PlannedTrial) -> str:
         """Such as `3 of 36`; of a proof or a search, which may take more or fewer trials, `5 of the proof`."""
@@ -142,11 +142,13 @@ class LiveWatcher(PlainWatcher):
         self._now = ""
 
     def __enter__(self) -> Self:
-        self._live.start()
+        with forgiven():
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        with forgiven():
+            self._live.stop()
 
     def on_stage(self, text: str) -> None:
         """Shows the stage."""
@@ -170,13 +172,15 @@ class LiveWatcher(PlainWatcher):
 
     def say(self, text: str) -> None:
         """A line above the live one."""
-        self._live.console.print(Text(text))
+        with forgiven():
+            self._live.console.print(Text(text))
 
     def _draw(self) -> None:
         table = Table.grid(padding=(0, 2))
         left = f"{show_rough(self._left_ns)} left" if self._left_ns else ""
         table.add_row(Text(self._now), Text(self._rate, style="bold"), Text(left, style="dim"))
-        self._live.update(table, refresh=True)
+        with forgiven():
+            self._live.update(table, refresh=True)
 
 
 def _bits(per_s: float) -> str:

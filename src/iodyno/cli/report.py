@@ -10,6 +10,7 @@ import click
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.function_study import FunctionStudy, study_functions
 from iodyno.analysis.summary import analyse
+from iodyno.cli.aside import aside
 from iodyno.report.csv import as_csv
 from iodyno.report.function_section import contrast_sentences
 from iodyno.report.html import write_dataset
@@ -48,7 +49,7 @@ def command(campaign: Path, form: str | None, html: Path | None, opened: str) ->
         show_tables(summary, more=contrast_sentences(functions))
     if form is None or html is not None:
         page = write_dataset(dataset, summary, html or campaign / "report.html", functions)
-        click.echo(f"iodyno: report: {page}", err=True)
+        aside(f"iodyno: report: {page}")
         if opened == "yes":
             webbrowser.open(page.resolve().as_uri())
 
@@ -59,4 +60,4 @@ def show(folder: Path) -> None:
     summary, functions = analyse(dataset), study_functions(dataset)
     show_tables(summary, more=contrast_sentences(functions))
     page = write_dataset(dataset, summary, folder / "report.html", functions)
-    click.echo(f"iodyno: report: {page}", err=True)
+    aside(f"iodyno: report: {page}")

@@ -11,6 +11,8 @@ import click
 
 from iodyno import designs
 from iodyno.campaign.folder import new_folder
+from iodyno.cli.again import again as command_again
+from iodyno.cli.aside import aside
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.run import execute, failed
 from iodyno.core.errors import ExperimentError, TrialError
@@ -19,6 +21,7 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Workload
 from iodyno.session.locate import find_agent
+from iodyno.store.schema import EXPERIMENT
 
 WARM_UP = "500ms"
 """Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
@@ -123,7 +126,13 @@ def measure(experiment: Experiment, into: Path, **more: Any) -> Path:
     design = designs.plan(experiment)
     program = find_agent()
     folder = new_folder(into, experiment.name)
-    again = f"iodyno run {folder / 'experiment.yaml'} --resume {folder}"
+    again = command_again(
+        "run",
+        folder / EXPERIMENT,
+        folder,
+        destroy=more.get("destroy"),
+        remove_targets=more.get("remove_targets"),
+    )
     with progress(experiment, design) as watcher:
         outcome = execute(
             experiment, design, folder, resume=False, watcher=watcher, again=again, program=program, **more
@@ -174,7 +183,7 @@ def show(folder: Path, *, as_json: bool) -> None:
     said = {doubt.text for doubt in (*dataset.doubts, *(d for trial in dataset.trials for d in trial.doubts))}
     for doubt in summary.doubts:
         if doubt.text not in said:
-            click.echo(f"doubt: {doubt.line}", err=True)
+            aside(f"doubt: {doubt.line}")
     click.echo(str(folder))
     _refuse_nothing(folder, void, point.finished, advice)
 

@@ -17,6 +17,8 @@ import click
 from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
 from iodyno.cli import decide, design_options, storage_files, uperf
+from iodyno.cli.again import again as command_again
+from iodyno.cli.aside import aside
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.prove import strategy
@@ -144,12 +146,19 @@ def command(
     design = design_options.plan_of(experiment, file)
     program = find_agent()
     for note in experiment.notes:
-        click.echo(f"iodyno: note: {note}", err=True)
+        aside(f"iodyno: note: {note}")
     ask(experiment, design, yes)
     folder = resume or new_folder(into or Path("campaigns"), experiment.name)
     if not folder.is_dir():
         raise StoreError("is not there", where=str(folder), advice="name a folder that `iodyno run` printed")
-    again = f"iodyno run {folder / EXPERIMENT if foreign or design_keys else file} --resume {folder}"
+    again = command_again(
+        "run",
+        folder / EXPERIMENT if foreign or design_keys else file,
+        folder,
+        prove=prove,
+        destroy=destroy,
+        remove=remove,
+    )
     with progress(experiment, design) as watcher, page_beside(folder) if watched else nullcontext():
         outcome = execute(
             experiment,
@@ -222,7 +231,7 @@ def execute(
             decider=decide.decider(experiment),
             last_block=last_block,
             destroy=destroy,
-            remove_targets=remove_targets,
+            remove=remove,
         )
 
     try:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from iodyno.cli import uperf
+from iodyno.cli.aside import aside
 from iodyno.cli.options import OF_FOREIGN, Option
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
@@ -136,7 +137,7 @@ def in_steps(command: click.Command, file: str, asked: Mapping[str, Any]) -> boo
     every = steps(read, target=asked["target"])
     context = click.get_current_context()
     for number, jobs in enumerate(every, 1):
-        click.echo(f"iodyno: step {number} of {len(every)}: {', '.join(jobs)}", err=True)
+        aside(f"iodyno: step {number} of {len(every)}: {', '.join(jobs)}")
         context.invoke(command, **{**context.params, "sections": jobs})
     return bool(every)
 

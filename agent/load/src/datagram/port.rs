@@ -61,6 +61,8 @@ struct Ring {
     broken: Vec<(u32, i32)>,
     /// Sends that failed, by their tags.
     refused: Vec<(u32, i32)>,
+    /// A socket that broke while some of what was handed over together was accepted: the next call is told.
+    owed: Option<(usize, i32)>,
     /// Whether a socket gave nothing.
     nothing: bool,
     /// Whether sends are counted one by one, because their acceptance paces the load.
@@ -321,6 +323,7 @@ impl Ring {
             first: 0,
             broken: Vec::with_capacity(sockets.len()),
             refused: Vec::with_capacity(slots),
+            owed: None,
             nothing: false,
             counted: job.role == Role::Send && job.workload == Workload::Stream,
         })
@@ -394,20 +397,25 @@ impl Ring {
         Ok(to - from)
     }
 
-    /// Sends them and waits until all are accepted.
+    /// Sends them and waits until the kernel has decided on all; how many, up to the last that it accepted: one that it
+    /// refused before is lost, as in a network, and is not sent again with the others.
     fn send_counted(&mut self, shared: &Shared, place: usize, from: usize, to: usize) -> io::Result<usize> {
+        if let Some((_, number)) = self.owed.take_if(|(broken, _)| *broken == place) {
+            return Err(io::Error::from_raw_os_error(number));
+        }
         for (slot, tag) in &self.written[from..to] {
             self.ring.send(place as u32, *slot, *tag, true)?;
         }
-        self.written.clear();
-        let (mut left, mut failure) = (to - from, None);
+        let mut left = to - from;
+        let mut outcome = Outcome::default();
         while left > 0 {
             self.ring.wait(left, Some(LOOK))?;
             while let Some(happened) = self.ring.take() {
                 match happened {
-                    Happened::Sent(_, _, outcome) => {
+                    Happened::Sent(_, slot, sent) => {
                         left -= 1;
-                        failure = failure.or(outcome.err());
+                        let of_slot = |(known, _): &(u16, u32)| u32::from(*known) == slot;
+                        outcome.add(self.written[from..to].iter().position(of_slot), sent);
                     }
                     // Nothing but the word that the end is known comes back, and that later.
                     Happened::Received(_, came) => self.ring.give_back(came),
@@ -415,12 +423,37 @@ impl Ring {
                 }
             }
             if left > 0 && shared.state() != State::Going {
+                self.written.clear();
                 return Err(io::Error::from_raw_os_error(errno::ECANCELED));
             }
         }
-        match failure {
-            None => Ok(to - from),
-            Some(number) => Err(io::Error::from_raw_os_error(number)),
+        self.written.clear();
+        match outcome {
+            Outcome { accepted: 0, failure: Some(number) } => Err(io::Error::from_raw_os_error(number)),
+            Outcome { accepted, failure } => {
+                self.owed = failure.filter(|number| !passing(*number)).map(|number| (place, number));
+                Ok(accepted)
+            }
+        }
+    }
+}
+
+/// What became of sends that were handed over together.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    /// One more than the place of the last that was accepted.
+    accepted: usize,
+    /// Why one was not.
+    failure: Option<i32>,
+}
+
+impl Outcome {
+    #[inline]
+    fn add(&mut self, place: Option<usize>, sent: Result<(), i32>) {
+        match (place, sent) {
+            (Some(place), Ok(())) => self.accepted = self.accepted.max(place + 1),
+            (_, Err(number)) if self.failure.is_none_or(passing) => self.failure = Some(number),
+            _ => {}
         }
     }
 }
@@ -428,4 +461,27 @@ impl Ring {
 /// Whether a send failed for want of room: its datagram is lost like any other.
 fn passing(number: i32) -> bool {
     matches!(number, errno::EAGAIN | errno::ENOBUFS | errno::EINTR | errno::ECANCELED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(sends: &[(usize, Result<(), i32>)]) -> Outcome {
+        let mut outcome = Outcome::default();
+        sends.iter().for_each(|(place, sent)| outcome.add(Some(*place), *sent));
+        outcome
+    }
+
+    #[test]
+    fn what_was_accepted_is_not_sent_again_because_another_was_refused() {
+        let (full, gone) = (Err(errno::ENOBUFS), Err(errno::ECONNREFUSED));
+        assert_eq!(outcome(&[(0, Ok(())), (1, Ok(()))]), Outcome { accepted: 2, failure: None });
+        let before = outcome(&[(0, Ok(())), (1, full), (2, Ok(())), (3, gone)]);
+        assert_eq!(before, Outcome { accepted: 3, failure: Some(errno::ECONNREFUSED) });
+        // In whatever order they end.
+        let turned = outcome(&[(3, gone), (2, Ok(())), (1, full), (0, Ok(()))]);
+        assert_eq!(turned, before);
+        assert_eq!(outcome(&[(0, full), (1, full)]), Outcome { accepted: 0, failure: Some(errno::ENOBUFS) });
+    }
 }

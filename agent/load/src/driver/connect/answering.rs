@@ -231,6 +231,7 @@ pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
         epoll,
         places: (0..room).map(|_| None).collect(),
         free: (0..room).rev().collect(),
+        listens: true,
     };
     let Some(mut worker) = Worker::await_start(shared, number) else { return Ok(()) };
     let mut looked = worker.now;
@@ -245,6 +246,9 @@ pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
                 LISTENER => round.admit(&mut worker),
                 key => round.visit(key as usize, &mut worker),
             }
+        }
+        if !round.listens && !round.free.is_empty() {
+            round.listen(true);
         }
         if worker.now.saturating_sub(looked) > TIME_TO_PROVE.0 {
             looked = worker.now;
@@ -262,6 +266,11 @@ fn is_past(worker: &Worker<'_>) -> bool {
     worker.now >= worker.due().saturating_add(20 * LINGER.0)
 }
 
+/// Whether the next connection may be accepted although this one was not: none is there, or it is gone again.
+fn passes(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(errno::EAGAIN | errno::EINTR | errno::ECONNABORTED))
+}
+
 /// The connections of a worker.
 struct Round<'a> {
     shared: &'a Shared,
@@ -272,6 +281,8 @@ struct Round<'a> {
     epoll: Epoll,
     places: Vec<Option<Answering>>,
     free: Vec<usize>,
+    /// Whether it is told of connections that wait to be accepted.
+    listens: bool,
 }
 
 impl Round<'_> {
@@ -282,8 +293,12 @@ impl Round<'_> {
     fn admit(&mut self, worker: &mut Worker<'_>) {
         for _ in 0..MOST_ACCEPTED {
             // The others wait in the backlog.
-            let Some(&at) = self.free.last() else { return };
-            let Ok(socket) = socket::accept(self.listener) else { return };
+            let Some(&at) = self.free.last() else { return self.listen(false) };
+            let socket = match socket::accept(self.listener) {
+                Ok(socket) => socket,
+                Err(error) if passes(&error) => return,
+                Err(_) => return self.listen(false),
+            };
             if !self.inherits && suit(socket.as_fd(), self.shared, false).is_err() {
                 continue;
             }
@@ -291,6 +306,21 @@ impl Round<'_> {
             self.free.pop();
             self.places[at] = Some(Answering::new(socket, worker));
             self.visit(at, worker);
+        }
+    }
+
+    /// Is told, or not, of connections that wait: while none can be accepted, each wait would end at once.
+    #[cold]
+    fn listen(&mut self, listens: bool) {
+        if self.listens == listens {
+            return;
+        }
+        let changed = match listens {
+            true => self.epoll.add_exclusive(self.listener, LISTENER),
+            false => self.epoll.remove(self.listener),
+        };
+        if changed.is_ok() {
+            self.listens = listens;
         }
     }
 

@@ -292,6 +292,11 @@ fn keep_link(run: &Run, remote: usize, mut ear: Ear) {
     priority::go_first();
     let (mut heard, mut beaten) = (clock::monotonic(), clock::monotonic());
     while !run.closing.load(SeqCst) {
+        // Before it listens: the other end takes one that hears words without end for gone, if nothing comes from it.
+        if clock::monotonic().minus(beaten) >= BEAT {
+            beaten = clock::monotonic();
+            link.beat();
+        }
         match ear.listen(link, SLICE) {
             Ok(Heard::Word(word)) => {
                 heard = clock::monotonic();
@@ -302,12 +307,7 @@ fn keep_link(run: &Run, remote: usize, mut ear: Ear) {
             Ok(Heard::End) => return run.lose_link(remote, "it closed the link"),
             Err(error) => return run.lose_link(remote, &error.to_string()),
         }
-        let now = clock::monotonic();
-        if now.minus(beaten) >= BEAT {
-            beaten = now;
-            link.beat();
-        }
-        if now.minus(heard) >= SILENCE {
+        if clock::monotonic().minus(heard) >= SILENCE {
             let seconds = SILENCE.0 / 1_000_000_000;
             return run.lose_link(remote, &format!("nothing was heard of it for {seconds} s"));
         }

@@ -1,6 +1,6 @@
 //! What the threads of one end of a script have in common, and what is known of the other ends.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -84,6 +84,8 @@ pub(crate) struct Run {
     pub(super) pairs: Vec<Pair>,
     gatherings: Vec<Gathering>,
     waiting: Mutex<Waiting>,
+    /// For which of them the other end was told to hold, by whoever was last to say so.
+    held: Mutex<HashSet<(u32, u32)>>,
     /// The link, before the threads begin.
     pub(super) arrived_link: Mutex<Option<OwnedFd>>,
     ends: Vec<End>,
@@ -139,6 +141,7 @@ impl Run {
             pairs,
             script,
             waiting: Mutex::default(),
+            held: Mutex::default(),
             arrived_link: Mutex::default(),
             ends: (0..remotes).map(|_| End::default()).collect(),
             cancel: cancel.clone(),
@@ -354,7 +357,7 @@ impl Run {
             queue.len()
         };
         if waiting == MOST_WAITING {
-            self.say_to(self.opener(pair.group, connection), &Word::Hold { strand, held: true });
+            self.tell_opener(strand, connection);
         }
         pair.ring();
     }
@@ -367,10 +370,26 @@ impl Run {
             (queue.pop_first()?.1, queue.len())
         };
         if left == FEW_WAITING {
-            let group = self.pairs[strand as usize].group;
-            self.say_to(self.opener(group, connection), &Word::Hold { strand, held: false });
+            self.tell_opener(strand, connection);
         }
         Some(taken)
+    }
+
+    /// Says to the other end whether to hold, where that has changed. Who puts connections down and who takes them are two
+    /// threads: each says what holds when it has its turn, so that the last word is the right one.
+    fn tell_opener(&self, strand: u32, connection: u32) {
+        let mut all = locked(&self.held);
+        let key = (strand, connection);
+        let waiting = locked(&self.waiting).get(&key).map_or(0, BTreeMap::len);
+        let held = match all.contains(&key) {
+            true => waiting > FEW_WAITING,
+            false => waiting >= MOST_WAITING,
+        };
+        let changed = if held { all.insert(key) } else { all.remove(&key) };
+        if changed {
+            let group = self.pairs[strand as usize].group;
+            self.say_to(self.opener(group, connection), &Word::Hold { strand, held });
+        }
     }
 
     /// The other end that opens connections of this number to the strands of a group.

@@ -50,6 +50,13 @@ pub fn exists(process: u32) -> bool {
     asked == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
+/// Ends every process of the group that is named after this one. A group that is gone is none.
+pub fn kill_group(process: u32) {
+    let Some(group) = i32::try_from(process).ok().filter(|group| *group > 1) else { return };
+    // SAFETY: touches no memory of this process.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+}
+
 /// Effective user id.
 #[must_use]
 pub fn effective_user() -> u32 {

@@ -2,14 +2,20 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use iodyno_sys::process;
 use serde::{Deserialize, Serialize};
 
 /// A command that takes longer hangs (chosen: a driver may restart its device, which takes some seconds).
 const COMMAND_LIMIT: Duration = Duration::from_secs(20);
-const OUTPUT_BYTES: u64 = 1 << 18;
+const OUTPUT_BYTES: usize = 1 << 18;
+/// chosen: what a command has said is read so long after its end, at most.
+const STREAM_LIMIT: Duration = Duration::from_millis(500);
 /// Where the commands are that configure a network; the shell of an account may not look there.
 const PATH: &str = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
 
@@ -67,6 +73,10 @@ impl Step {
 
 /// What a command writes to stdout. A command that fails is an error with its own last words.
 fn run(words: &[String]) -> Result<String, String> {
+    run_within(words, COMMAND_LIMIT)
+}
+
+fn run_within(words: &[String], limit: Duration) -> Result<String, String> {
     let [program, arguments @ ..] = words else { return Err("an empty command".to_owned()) };
     let mut child = Command::new(program)
         .args(arguments)
@@ -75,31 +85,28 @@ fn run(words: &[String]) -> Result<String, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // With all that it starts, so that all of it can be ended.
+        .process_group(0)
         .spawn()
         .map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => format!("there is no command `{program}` on this host"),
             _ => format!("{program}: {error}"),
         })?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let status = std::thread::scope(|scope| {
-        let said = scope.spawn(|| read(stdout));
-        let complaint = scope.spawn(|| read(stderr));
-        let began = Instant::now();
-        let status = loop {
-            match child.try_wait() {
-                Ok(Some(status)) => break Ok(status),
-                Ok(None) if began.elapsed() < COMMAND_LIMIT => std::thread::sleep(Duration::from_micros(500)),
-                Ok(None) => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    break Err(format!("`{}` took more than 20 s", words.join(" ")));
-                }
-                Err(error) => break Err(format!("{program}: {error}")),
+    let (said, complaint) = (Said::by(child.stdout.take()), Said::by(child.stderr.take()));
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if began.elapsed() < limit => std::thread::sleep(Duration::from_micros(500)),
+            Ok(None) => {
+                process::kill_group(child.id());
+                let _ = child.wait();
+                return Err(format!("`{}` took more than {} s", words.join(" "), limit.as_secs_f64()));
             }
-        };
-        status.map(|status| (status, said.join().unwrap_or_default(), complaint.join().unwrap_or_default()))
-    });
-    let (status, said, complaint) = status?;
+            Err(error) => return Err(format!("{program}: {error}")),
+        }
+    };
+    let (said, complaint) = (said.all(), complaint.all());
     if status.success() {
         return Ok(said);
     }
@@ -107,12 +114,37 @@ fn run(words: &[String]) -> Result<String, String> {
     Err(format!("`{}`: {last}", words.join(" ")))
 }
 
-fn read(stream: Option<impl Read>) -> String {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        let _ = stream.take(OUTPUT_BYTES).read_to_end(&mut bytes);
+/// What a command writes to one of its streams, read while it runs.
+struct Said {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Said {
+    fn by(stream: Option<impl Read + Send + 'static>) -> Said {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let own = Arc::clone(&bytes);
+        let reader = std::thread::spawn(move || {
+            let Some(mut stream) = stream else { return };
+            let mut chunk = [0; 4096];
+            // What it says beyond the limit is read, too: it would wait for a full pipe.
+            while let Ok(count @ 1..) = stream.read(&mut chunk) {
+                let mut bytes = own.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = OUTPUT_BYTES - bytes.len();
+                bytes.extend_from_slice(&chunk[..count.min(room)]);
+            }
+        });
+        Said { bytes, reader }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+
+    /// All of it. The command has ended; something that it has left behind may hold the stream for ever, and is not waited for.
+    fn all(self) -> String {
+        let ended = Instant::now();
+        while !self.reader.is_finished() && ended.elapsed() < STREAM_LIMIT {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
 }
 
 #[cfg(test)]
@@ -126,5 +158,18 @@ mod tests {
         assert!(run(&["ls".into(), "/no/such/place".into()]).unwrap_err().contains("No such file"));
         let step = Step::Write { file: "/no/such/file".into(), text: "1".into() };
         assert!(step.take().unwrap_err().contains("No such file"));
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_is_not_waited_for() {
+        let shell = |script: &str| ["sh".to_owned(), "-c".to_owned(), script.to_owned()];
+        let begun = Instant::now();
+        assert_eq!(run(&shell("sleep 30 & echo done")).unwrap(), "done\n");
+        let failure = run_within(&shell("sleep 30 & sleep 30"), Duration::from_millis(100)).unwrap_err();
+        assert!(failure.contains("took more than 0.1 s"), "{failure}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        // More than a pipe holds, and more than is kept.
+        let long = run(&shell("head -c 1000000 /dev/zero")).unwrap();
+        assert_eq!(long.len(), OUTPUT_BYTES);
     }
 }

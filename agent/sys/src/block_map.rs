@@ -24,16 +24,20 @@ static PLACES: [Place; MOST] =
     [const { Place { start: AtomicUsize::new(0), end: AtomicUsize::new(0), failures: AtomicU64::new(0) } };
         MOST];
 
+/// Length of a page of this host; found out before the handler runs, which may not ask.
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
+
 extern "C" fn mend(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel hands a valid one to a handler of this kind.
     let address = unsafe { (*info).si_addr() } as usize;
     for place in &PLACES {
         if place.start.load(Relaxed) <= address && address < place.end.load(Relaxed) {
-            let page = address & !4095;
+            let length = PAGE.load(Relaxed);
+            let page = address & !(length - 1);
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
             // SAFETY: replaces one page of a mapping of this module, which nobody holds a reference into.
-            let mapped = unsafe { libc::mmap(page as *mut libc::c_void, 4096, access, flags, -1, 0) };
+            let mapped = unsafe { libc::mmap(page as *mut libc::c_void, length, access, flags, -1, 0) };
             if mapped != libc::MAP_FAILED {
                 place.failures.fetch_add(1, Relaxed);
                 return;
@@ -48,6 +52,7 @@ extern "C" fn mend(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_v
 fn install() {
     static DONE: Once = Once::new();
     DONE.call_once(|| {
+        PAGE.store(crate::block_target::page_bytes() as usize, Relaxed);
         // SAFETY: an all-zero sigaction is valid; the handler calls what a handler may call.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();

@@ -264,7 +264,8 @@ impl BlockRing {
 
 impl Drop for BlockRing {
     fn drop(&mut self) {
-        let quiet = self.under_way == 0 || cancel_all(&self.ring);
+        let busy = self.busy.iter().enumerate().filter(|(_, busy)| **busy);
+        let quiet = self.under_way == 0 || cancel_all(&mut self.ring, busy.map(|(slot, _)| slot as u64));
         // SAFETY: none of them is used after this.
         unsafe {
             ManuallyDrop::drop(&mut self.ring);

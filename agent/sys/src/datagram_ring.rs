@@ -432,7 +432,8 @@ impl DatagramRing {
 
 impl Drop for DatagramRing {
     fn drop(&mut self) {
-        let cancelled = cancel_all(&self.ring);
+        // Where requests are to be named, there are no such rings.
+        let cancelled = cancel_all(&mut self.ring, std::iter::empty());
         while self.take().is_some() {}
         // As of a stream's ring: not where the kernel may wait for who reads what was sent without a copy.
         if !self.shape.zero_copy || self.free.len() == self.shape.slots {

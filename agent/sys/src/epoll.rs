@@ -200,7 +200,10 @@ impl Epoll {
                 )
             };
             match events.fill(count) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => self.precise.set(false),
+                // Filters of system calls answer EPERM for those that they do not know; the kernel itself never does here.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                    self.precise.set(false);
+                }
                 outcome => return outcome,
             }
         }

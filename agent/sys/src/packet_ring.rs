@@ -457,8 +457,7 @@ fn word(ring: &Mapping, at: usize) -> &AtomicU32 {
 }
 
 fn page_bytes() -> usize {
-    // SAFETY: takes one number, and the page size is always known.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+    crate::block_target::page_bytes() as usize
 }
 
 /// Length of the kernel's pieces of a ring of frames, and how many frames lie in each.

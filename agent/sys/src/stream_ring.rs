@@ -108,6 +108,8 @@ pub struct StreamRing {
     scratch: ManuallyDrop<ReceiveScratch>,
     /// The kernel reads it when the request is handed over.
     look: Timespec,
+    /// How many sockets there are.
+    places: usize,
     /// Sends without a copy whose bytes the kernel still needs.
     unreleased: usize,
 }
@@ -184,6 +186,7 @@ impl StreamRing {
             source: ManuallyDrop::new(source),
             scratch: ManuallyDrop::new(scratch),
             look: Timespec::new(),
+            places: sockets.len(),
             unreleased: 0,
         })
     }
@@ -317,7 +320,8 @@ impl StreamRing {
 
 impl Drop for StreamRing {
     fn drop(&mut self) {
-        let cancelled = cancel_all(&self.ring);
+        let named = 0..(self.places as u64) << 2;
+        let cancelled = cancel_all(&mut self.ring, named);
         while self.take().is_some() {}
         // So that sockets end with their owners, not some time after the ring. Linux 6.1 waits here until no
         // request needs them; a send without a copy does until its bytes are read, by an end that may wait for this one.

@@ -150,7 +150,8 @@ impl WriteRing {
 
 impl Drop for WriteRing {
     fn drop(&mut self) {
-        let quiet = self.free.len() == self.slots.len() || cancel_all(&self.ring);
+        let named = 0..self.slots.len() as u64;
+        let quiet = self.free.len() == self.slots.len() || cancel_all(&mut self.ring, named);
         // SAFETY: none of them is used after this.
         unsafe {
             ManuallyDrop::drop(&mut self.ring);

@@ -68,12 +68,26 @@ impl Anchor {
     }
 }
 
+/// chosen: by how much the rate over a long span may differ from the one that was measured at first. That one is good to 5 in
+/// a million; while a machine is suspended the counter goes on and the axis does not, and a rate over that is nobody's.
+const RATES_AGREE_PPM: u64 = 100;
+
 /// What is known of the counter of this machine.
 #[derive(Clone, Copy, Debug)]
 struct Calibration {
     first: Anchor,
     rate: u64,
     hz: u64,
+}
+
+impl Calibration {
+    /// The rate of a clock that is made at `anchor`: over the longest span there is, unless the machine slept in it.
+    fn rate_at(&self, anchor: Anchor) -> u64 {
+        let longer = anchor.ns.saturating_sub(self.first.ns) > 2 * CALIBRATION.0;
+        let most = self.rate / 1_000_000 * RATES_AGREE_PPM;
+        let rate = if longer { anchor.rate_since(self.first) } else { None };
+        rate.filter(|rate| rate.abs_diff(self.rate) <= most).unwrap_or(self.rate)
+    }
 }
 
 /// Somebody outside has looked.
@@ -126,6 +140,8 @@ pub struct OperationClock {
 struct Counter {
     anchor: Anchor,
     rate: u64,
+    /// The rate that was measured at first.
+    calibrated: u64,
     next_anchor: u64,
     anchor_ticks: u64,
     last: u64,
@@ -143,12 +159,11 @@ impl OperationClock {
     pub fn new() -> Self {
         let counter = calibration().map(|measured| {
             let anchor = Anchor::read(clock::monotonic);
-            let longer = anchor.ns.saturating_sub(measured.first.ns) > 2 * CALIBRATION.0;
-            let rate = if longer { anchor.rate_since(measured.first) } else { None };
             let anchor_ticks = measured.hz / 1_000 * (ANCHOR_NS / 1_000_000);
             Counter {
                 anchor,
-                rate: rate.unwrap_or(measured.rate),
+                rate: measured.rate_at(anchor),
+                calibrated: measured.rate,
                 next_anchor: anchor.ticks.saturating_add(anchor_ticks),
                 anchor_ticks,
                 last: anchor.ns,
@@ -186,7 +201,8 @@ impl Counter {
         let anchor = Anchor::read(clock::monotonic);
         let assumed = self.on_the_axis(anchor.ticks);
         if assumed.abs_diff(anchor.ns) > JUMP_NS {
-            self.last = anchor.ns;
+            // Whatever was wrong, the span since the last anchor does not tell the rate.
+            (self.last, self.rate) = (anchor.ns, self.calibrated);
         } else if let Some(rate) = anchor.rate_since(self.anchor) {
             self.rate = rate;
         }
@@ -264,6 +280,41 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
+    }
+
+    #[test]
+    fn a_machine_that_slept_has_the_rate_that_it_had() {
+        const SECOND: u64 = 1_000_000_000;
+        let ticks_a_second = 3 * SECOND;
+        let first = Anchor { ticks: 7, ns: 5 };
+        let rate = ((SECOND as u128) << 32) / u128::from(ticks_a_second);
+        let measured = Calibration { first, rate: rate as u64, hz: ticks_a_second };
+        let at = |awake: u64, asleep: u64| {
+            let ticks = first.ticks + (awake + asleep) * ticks_a_second;
+            measured.rate_at(Anchor { ticks, ns: first.ns + awake * SECOND })
+        };
+        assert_eq!(at(60, 3_600), measured.rate);
+        assert!(at(60, 0).abs_diff(measured.rate) <= 1);
+        // A longer span is the better one: the first was off by 5 in a million.
+        let off = Calibration { rate: measured.rate + measured.rate / 200_000, ..measured };
+        let later = Anchor { ticks: first.ticks + 60 * ticks_a_second, ns: first.ns + 60 * SECOND };
+        assert!(off.rate_at(later).abs_diff(measured.rate) <= 1);
+    }
+
+    #[test]
+    fn a_wrong_rate_is_mended_after_a_jump_of_the_axis() {
+        let mut clock = OperationClock::new();
+        let Some(counter) = &mut clock.counter else { return };
+        let right = counter.calibrated;
+        (counter.rate, counter.anchor_ticks) = (right / 60, 10_000_000);
+        // Half a second before the axis: no error in the rate makes that.
+        counter.anchor.ns -= 500_000_000;
+        counter.next_anchor = 0;
+        clock.now();
+        let before = clock::monotonic().0;
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert_eq!(clock.counter.unwrap().rate, right);
+        assert!(clock.now().0.abs_diff(clock::monotonic().0) < 1_000_000 && clock.now().0 > before);
     }
 
     #[test]

@@ -157,7 +157,7 @@ def command(
         folder,
         prove=prove,
         destroy=destroy,
-        remove=remove,
+        remove=in_the_end,
     )
     with progress(experiment, design) as watcher, page_beside(folder) if watched else nullcontext():
         outcome = execute(
@@ -231,7 +231,7 @@ def execute(
             decider=decide.decider(experiment),
             last_block=last_block,
             destroy=destroy,
-            remove=remove,
+            remove_targets=remove_targets,
         )
 
     try:

@@ -26,12 +26,12 @@ def table() -> str:
     for file in sorted((ROOT / "studies").glob("*.yaml")):
         experiment = read_experiment(file, quick=True, environment=HOSTS)
         design = plan(experiment)
-        took_ns = estimate(experiment, design).total_ns
-        if experiment.search:
-            # Of a search, that is one trial a point; it ends at its bound at the latest.
-            took_ns += len(design.points) * experiment.search.time_ns
-        minutes = took_ns / 60e9
+        spec = experiment.search
+        minutes = (
+            len(design.points) * spec.time_ns if spec else estimate(experiment, design).total_ns
+        ) / 60e9
         time = f"{minutes:.0f} min" if minutes >= 1.5 else f"{60 * minutes:.0f} s"
+        time += " at most" if spec else ""
         rows.append(
             f"| [{file.stem}](../studies/{file.name}) | {experiment.question.strip()} | {needs(experiment)} | {time} |\n"
         )
@@ -53,7 +53,13 @@ def needs(experiment: Experiment) -> str:
         found.append("two machines with ssh")
     elif "netns" in accesses:
         firm = any("." in name for name in levels) or set(_SHAPED) & set(asked) or "volume" in asked
-        firm = firm or bool(experiment.knobs) or "path" in asked or clang
+        firm = (
+            firm
+            or bool(experiment.knobs)
+            or "path" in asked
+            or clang
+            or any(name.endswith("_quota") for name in asked)
+        )
         found.append("root" if firm else "root; without it loopback")
     if clang:
         found.append("an agent built with clang")

@@ -1,7 +1,7 @@
 """The accesses by name, and the options that a host of each may be given in an experiment file.
 
 How an access reaches a host is in `iodyno.hosts`; here is only what it can be told. To add an access:
-describe it here (one entry of `ACCESSES`) and give `iodyno/hosts` one file.
+describe it here (one entry of `ACCESSES`), give `iodyno/hosts` one file, and `OPENERS` in `iodyno.session.accesses` a line.
 """
 
 from __future__ import annotations

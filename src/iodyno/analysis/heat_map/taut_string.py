@@ -78,7 +78,7 @@ def peaks(string: Sequence[Piece]) -> list[int]:
 
 
 def dip(x: Sequence[float], share: Sequence[float], *, steps: int = 30) -> float:
-    """The smallest radius at which the string has one mode, by halving (to 2^-steps)."""
+    """The smallest radius, as a share of the events, at which the string has one mode, by halving (to 2^-steps)."""
     low, high = 0.0, 1.0
     if len(peaks(taut_string(x, share, 0.0))) <= 1:
         return 0.0

@@ -48,13 +48,13 @@ class _Job:
 
 
 class _Place(Protocol):
-    """A station with the jobs there. `next_end` is when the next of them is done, if nobody comes."""
+    """A station with the jobs there. `next_end` is when the next of them is done, if nobody comes. Times in s."""
 
     def come(self, now: float, job: _Job, service: float) -> None:
         """A job comes, to be served for `service` s."""
 
     def next_end(self, now: float) -> float | None:
-        """When the next job is done; None: there is none."""
+        """When the next job is done, in s; None: there is none."""
 
     def go(self, now: float) -> _Job:
         """Takes away the job that is done now."""

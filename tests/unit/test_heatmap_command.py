@@ -19,6 +19,7 @@ from iodyno.analysis.histogram import bounds_of
 from iodyno.cli.heatmap import FORMS
 from iodyno.cli.main import run
 from iodyno.core.grid import Grid
+from iodyno.report.heat_map.axis import whole
 
 EVENTS = 4000
 
@@ -102,7 +103,7 @@ def test_each_file_is_written_and_what_was_found_is_said(
     for name, begin in (("a.svg", b"<svg"), ("a.html", b"<!doctype html>"), ("a.png", b"\x89PNG")):
         said = printed(capsys, str(trace), "--value-unit", "us", "-o", str(tmp_path / name))
         assert (tmp_path / name).read_bytes().startswith(begin)
-        assert f"{EVENTS:,} events" in said and "Two modes: 3" in said and "A burst from" in said
+        assert f"{whole(EVENTS)} events" in said and "Two modes: 3" in said and "A burst from" in said
     ET.parse(tmp_path / "a.svg")
 
 
@@ -289,7 +290,7 @@ def test_odd_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_text("1.5 300\n")
     assert "1 event: 1 in cells" in printed(capsys, str(path), "--value-unit", "us")
     path.write_text("1.5 300\n" * 1000)
-    assert "1,000 in cells" in printed(capsys, str(path), "--value-unit", "us")
+    assert "1\u202f000 in cells" in printed(capsys, str(path), "--value-unit", "us")
     path.write_text("9 300\n1 400\nnot a line\n5 -3\n6 nan\n")
     shown = printed(capsys, str(path), "--value-unit", "us")
     assert "5 events: 2 in cells, 3 unreadable" in shown and "unreadable, line 3" in shown

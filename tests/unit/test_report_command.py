@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,17 @@ def test_a_value_has_the_digits_that_its_interval_leaves() -> None:
     far = Estimate(235e3, 230e3, 24e6, 1, "ns", "bootstrap")
     assert with_interval(far) == "240 [0, 24000] us" and between(far) == "240 [0, 24000] us"
     assert with_interval(Estimate(1.0, None, None, 1, "ns", "one trial")) == "1.00 ns"
+
+
+def test_a_section_has_the_name_that_the_contents_and_the_page_of_docs_call_it() -> None:
+    root = Path(__file__).parents[2]
+    templates = root / "src" / "iodyno" / "report" / "templates"
+    page = "".join(path.read_text(encoding="utf-8") for path in sorted(templates.glob("*.html.j2")))
+    named = dict(re.findall(r'<a href="#([\w-]+)">([\w ]+)(?: \(\{\{[^<]*)?</a>', page))
+    headings = dict(
+        re.findall(r'<section id="([\w-]+)"[^>]*>(?:(?!</section>).)*?<h2>([^<{]+)</h2>', page, re.DOTALL)
+    )
+    assert len(named) > 9
+    assert {place: headings.get(place) for place in named} == named
+    docs = (root / "docs" / "report.md").read_text(encoding="utf-8")
+    assert not [name for name in named.values() if not re.search(rf"\| [\w, ]*{name}[\w, ]* \|", docs)]

@@ -111,7 +111,7 @@ _TRACE_ONLY = {
     help="Only events from then on, after the first; @SECONDS: on the trace's clock.",
 )
 @click.option("--to", "end", metavar="SECONDS", help="Only events before then.")
-@click.option("--sub-second", is_flag=True, help="Rows are offsets within the second.")
+@click.option("--sub-second", is_flag=True, help="Rows are offsets within the second, columns whole seconds.")
 @click.option("--strict", is_flag=True, help="End at the first line that cannot be read.")
 @click.option("--truncated", is_flag=True, help="A trace that breaks off is no error.")
 @click.option(

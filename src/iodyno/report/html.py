@@ -152,7 +152,7 @@ def page(
         "beside": _beside(len(picture["panels"])) if picture else 0,
         "figures": {
             section: [f for f in figures if f["section"] == section and f["name"] != said.picture]
-            for section in ("cost", "wall", "effects")
+            for section in ("cost", "load", "effects")
         },
         "cost_model": cost_section(summary.costs) if summary.costs else None,
         "tables": tables,

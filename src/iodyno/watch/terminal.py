@@ -28,9 +28,9 @@ _DECADES = (
     "1 ns",
     "10 ns",
     "100 ns",
-    "1 µs",
-    "10 µs",
-    "100 µs",
+    "1 us",
+    "10 us",
+    "100 us",
     "1 ms",
     "10 ms",
     "100 ms",
@@ -99,7 +99,7 @@ def amount(value: float, unit: str) -> str:
 
 def duration(time_ns: float) -> str:
     """A time in three digits."""
-    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
         if time_ns >= factor:
             return f"{time_ns / factor:.3g} {unit}"
     return f"{time_ns:.3g} ns"

@@ -86,7 +86,10 @@ def quantity_of(kind: Kind, written: str, where: str) -> Fraction:
     try:
         return parse_exact(kind, written.strip())
     except ValueError as problem:
-        raise ExperimentError(str(problem), where=where) from None
+        lacks = kind == "duration" and "a unit is missing" in str(problem)
+        raise ExperimentError(
+            str(problem), where=where, advice=f"{where} {written.strip()}us" if lacks else ""
+        ) from None
 
 
 def whole(found: tuple[Fraction, ...], where: str) -> list[int]:

@@ -38,19 +38,19 @@ class FigureEntry:
 
     name: str
     make: Callable[[CampaignSummary], AnyFigure | None]
-    section: Literal["cost", "wall", "effects"]
+    section: Literal["cost", "load", "effects"]
 
 
 FIGURES = (
-    FigureEntry("finite-buffer", finite_buffer.figure, "wall"),
+    FigureEntry("finite-buffer", finite_buffer.figure, "load"),
     FigureEntry("cost", cost_vs_factor.figure, "cost"),
     FigureEntry("classes", cost_by_class.figure, "cost"),
-    FigureEntry("rate", rate_vs_factor.figure, "wall"),
-    FigureEntry("latency", latency.figure, "wall"),
-    FigureEntry("disk-rate", disk_rate.figure, "wall"),
-    FigureEntry("disk-times", disk_times.figure, "wall"),
-    FigureEntry("fit", fit.figure, "wall"),
-    FigureEntry("decision", decision.figure, "wall"),
+    FigureEntry("rate", rate_vs_factor.figure, "load"),
+    FigureEntry("latency", latency.figure, "load"),
+    FigureEntry("disk-rate", disk_rate.figure, "load"),
+    FigureEntry("disk-times", disk_times.figure, "load"),
+    FigureEntry("fit", fit.figure, "load"),
+    FigureEntry("decision", decision.figure, "load"),
     FigureEntry("half-normal", half_normal.figure, "effects"),
     FigureEntry("effects", effects.figure, "effects"),
     FigureEntry("predicted", predicted.figure, "effects"),

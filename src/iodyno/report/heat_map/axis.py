@@ -3,7 +3,7 @@
 >>> unit_of("ns", 2_000_000), unit_of("bytes", 65536), show(350_000, unit_of("ns", 2_000_000))
 (Unit(factor=1000000.0, name='ms'), Unit(factor=1024.0, name='KiB'), '0.35')
 >>> ticks(0, 2_000_000, Unit(1e3, "us"), "linear", 4), whole(1234567)
-([0.0, 500000.0, 1000000.0, 1500000.0, 2000000.0], '1,234,567')
+([0.0, 500000.0, 1000000.0, 1500000.0, 2000000.0], '1\\u202f234\\u202f567')
 """
 
 from __future__ import annotations
@@ -55,9 +55,13 @@ def with_unit(value: float, base: str, digits: int = 3) -> str:
     return f"{show(value, Unit(1.0, base), digits)} {'' if base == 'count' else base}".rstrip()
 
 
+APART = "\u202f"
+"""Between thousands: a narrow space that does not break (SI brochure, 5.4.4)."""
+
+
 def whole(count: int) -> str:
-    """A count with its thousands apart: `1,234,567`."""
-    return f"{count:,}"
+    """A count with its thousands apart."""
+    return f"{count:,}".replace(",", APART)
 
 
 def ticks(low: float, high: float, unit: Unit, scale: str, most: int = 8) -> list[float]:
@@ -110,3 +114,9 @@ def time_name(begin_ns: int, span_ns: int, name: str = "time") -> str:
     """What the time axis is called; it names the zero where that is not the clock's own."""
     zero = zero_of(begin_ns, span_ns)
     return f"{name} since {zero / 1e9:.12g} s" if zero else name
+
+
+def time_title(begin_ns: int, span_ns: int, unit: str, name: str = "time") -> str:
+    """The title of the time axis, with its unit: `time, s`, or `time in s since 39909.7 s`."""
+    zero = zero_of(begin_ns, span_ns)
+    return f"{name} in {unit} since {zero / 1e9:.12g} s" if zero else f"{name}, {unit}"

@@ -7,6 +7,7 @@ other tick (`spare`): the places are the same.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -193,7 +194,7 @@ def summary(grid: Grid, unit: axis.Unit) -> str:
 
 
 def where_events_are(grid: Grid, unit: axis.Unit) -> str:
-    """Where every event went: `1,000 events: 990 in cells, 10 above 2 ms, none unreadable`."""
+    """Where every event went: `1 000 events: 990 in cells, 10 above 2 ms, none unreadable`."""
     high, low = axis.show(grid.edges[-1], unit), axis.show(grid.edges[0], unit)
     parts = [f"{axis.whole(grid.in_cells())} in cells"]
     if sum(grid.over):
@@ -211,7 +212,8 @@ def where_events_are(grid: Grid, unit: axis.Unit) -> str:
 
 def readable(text: str) -> str:
     """The text on one line, without what no picture can show: control characters, half characters, marks that turn it round."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    signs = (sign if sign.isprintable() or sign == axis.APART else " " for sign in text)
+    return re.sub(" +", " ", "".join(signs)).strip(" ")
 
 
 def wrapped(text: str, letters: int, most: int) -> list[str]:
@@ -317,7 +319,7 @@ def _time_axis(picture: Picture, plot: Cells, grid: Grid, look: Look, rules: lis
         Words(
             plot.x + plot.width,
             bottom + 44,
-            f"{axis.time_name(grid.begin_ns, span, look.time_label)}, {unit.name}",
+            axis.time_title(grid.begin_ns, span, unit.name, look.time_label),
             "axis",
             "end",
             name="time-label",

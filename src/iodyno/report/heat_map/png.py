@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from iodyno.core.errors import ExperimentError
-from iodyno.report.heat_map import colour
+from iodyno.report.heat_map import axis, colour
 from iodyno.report.heat_map.multiples import places
 from iodyno.report.heat_map.picture import Box, Cells, Overlay, Picture, Stroke, Toggle, Words
 
@@ -37,7 +37,8 @@ def png(pictures: Sequence[Picture]) -> bytes:
     size = round(wide * ZOOM), round(high * ZOOM)
     if size[0] * size[1] > PIXELS_MOST:
         raise ExperimentError(
-            f"the picture would be {size[0]:,} x {size[1]:,} pixels, and more than {PIXELS_MOST:,} take too much memory",
+            f"the picture would be {axis.whole(size[0])} x {axis.whole(size[1])} pixels, and more than"
+            f" {axis.whole(PIXELS_MOST)} take too much memory",
             where="-o",
             advice="a smaller --box-size (or none), wider columns (--column), or -o heat.svg",
         )

@@ -11,7 +11,7 @@
     if (parent) parent.append(made);
     return made;
   };
-  const whole = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+  const whole = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, "\u202f");
   const digits = (value, most = 4) => String(Number(value.toPrecision(most)));
   const percent = (part) => (part === 0 ? "0" : part < 0.001 ? "< 0.1" : (100 * part).toFixed(part < 0.0995 ? 2 : 1)) + " %";
   const clamp = (value, low, high) => Math.min(high, Math.max(low, value));

@@ -80,7 +80,7 @@
     const tall = (count, top) => (count ? TALL * (state.log ? (Math.log10(count) + 0.3) / (Math.log10(top) + 0.4) : count / top / 1.03) : 0);
     const total = mine.reduce((a, b) => a + b, 0);
     const label = column === null ? (state.to - state.from < data.columns ? "columns seen" : "all columns") : time(column) + " to " + time(column + 1) + " " + data.time;
-    said.textContent = label + ": " + total.toLocaleString("en") + " events";
+    said.textContent = label + ": " + String(total).replace(/\B(?=(\d{3})+$)/g, "\u202f") + " events";
     make("text", { class: "axis", x: 12, y: 17 }, svg, "events a row" + (state.log ? " (log)" : "") + ", " + label);
     make("rect", { class: "plate", x: LEFT, y: TOP, width: WIDTH, height: TALL }, svg);
     const ticks = [];

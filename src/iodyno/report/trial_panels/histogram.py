@@ -23,7 +23,7 @@ def draw(times: OperationTimes, rows: Rows, number: int, shared: Shared, *, bare
     most = max(counts.values(), default=1)
     decades = max(1, ceil(log10(most) + 0.05))
     y = Span(0.5, 10.0**decades, BOTTOM, TOP, log=True)
-    title = f"{name_of(times)}: operations in a row"
+    title = f"{name_of(times)}: operations per row"
     label = f"histogram of the measured window, {name_of(times)}: {within.count} operations"
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label, quote=True)}" class="fig" '

@@ -122,7 +122,7 @@ def _key(strip: Strip, names: Sequence[str]) -> list[str]:
     parts: list[str] = []
     at = float(RIGHT)
     for number, name in reversed(list(enumerate(names))):
-        width = 6.8 * len(name)
+        width = 6.8 * len(name) + 5  # some letters are wider than the mean
         style = _CLASS_STYLES.get(name, number) if strip.kind == "stack" else number
         parts.append(f'<text class="end" x="{at:.0f}" y="14">{escape(name)}</text>')
         at -= width + 16

@@ -2,7 +2,7 @@
 // A view is { statistic, by, only: [{ dimension, key, low, high }] }; it asks for rates by key.
 
 export const BANDS = 32; // a decade, as facts.py has it
-const UNITS = ["1 ns", "10 ns", "100 ns", "1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s", "1000 s"];
+const UNITS = ["1 ns", "10 ns", "100 ns", "1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s", "1000 s"];
 const MOST_SAMPLES = 60000; // of one trial: half an hour of 30 hosts; older ones are in the store when the trial is over
 const PER_HOST = ["host", "group"];
 
@@ -11,7 +11,7 @@ export const decadeName = decade => `${UNITS[decade] ?? "?"} and more`;
 export const viewKey = view => JSON.stringify([view.statistic, view.by, view.only]);
 
 export function duration(ns) {
-  for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) if (ns >= size) return `${+(ns / size).toPrecision(3)} ${unit}`;
+  for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "us"]]) if (ns >= size) return `${+(ns / size).toPrecision(3)} ${unit}`;
   return `${+ns.toPrecision(3)} ns`;
 }
 

@@ -322,7 +322,7 @@ function draw() {
   if (extent) { map.setAttribute("aria-valuemin", "0"); map.setAttribute("aria-valuemax", String(Math.round(extent[1] - extent[0]))); map.setAttribute("aria-valuenow", String(Math.round(Math.max(0, at[1] - extent[0])))); }
   for (const panel of panels) drawCursor(panel.over, at, view.cursor);
   const trial = trialAt(view.cursor ?? at[1] - 0.01), here = cellAt(view.cursor ?? at[1] - 0.01, shown);
-  $("current").textContent = trial ? `trial ${trial.info.order + 1}: ${trial.info.label}, ${trial.info.status}${here ? `, ${here.window.replace("_", "-")} window` : ""}${trial.info.reason ? `: ${trial.info.reason}` : ""}` : "no trial yet";
+  $("current").textContent = trial ? `trial ${trial.info.order + 1}: ${trial.info.label}, ${trial.info.status}${here ? `; at the cursor its ${here.window.replace("_", "-")} window` : ""}${trial.info.reason ? `: ${trial.info.reason}` : ""}` : "no trial yet";
   $("when").textContent = view.cursor !== null ? `cursor at ${clock(view.cursor)}` : view.end === null && isLive() ? "now" : `up to ${clock(at[1])}`;
   $("play").textContent = view.playing && (view.end !== null || isLive()) ? "Pause" : isLive() ? "Go on" : "Play";
   $("live").hidden = !isLive(); $("live").setAttribute("aria-pressed", String(view.end === null && isLive()));

@@ -7,14 +7,13 @@ The records of the two are made one, interval by interval.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from iodyno.campaign.job import job_of
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.rig import Rig, together
 from iodyno.core.experiment import Windows
 from iodyno.session.clock import ClockFit
 from iodyno.session.session import Message, Session
@@ -96,9 +95,12 @@ async def result(
     if observer is None:
         return await session.result(load_ns, on_record, on_profile, stalls=stalls)
     pairing = Pairing(on_record)
-    found, _ = await asyncio.gather(
-        session.result(load_ns, pairing.inside, on_profile, stalls=stalls),
-        observer.result(load_ns, pairing.outside, stalls=False),
+    # When one fails the other one is not left waiting: it would take the answer to the abort that follows.
+    found, _ = await together(
+        (
+            session.result(load_ns, pairing.inside, on_profile, stalls=stalls),
+            observer.result(load_ns, pairing.outside, stalls=False),
+        )
     )
     pairing.rest()
     return found

@@ -17,8 +17,19 @@ from iodyno.core.errors import AccessError
 from iodyno.core.warnings import Doubt
 
 
+class ByteQueue(Protocol):
+    """What waits to be read by an agent: what is used of asyncio.WriteTransport."""
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that nobody has taken yet."""
+
+
 class ByteWriter(Protocol):
     """Where the lab writes to an agent: what is used of asyncio.StreamWriter."""
+
+    @property
+    def transport(self) -> ByteQueue:
+        """The queue."""
 
     def write(self, data: bytes) -> None:
         """Queues bytes."""

@@ -251,14 +251,37 @@ class Session:
     async def _send(self, message: Mapping[str, Any]) -> None:
         if self._ended:
             raise self._ended
-        # No await between number and write: frames leave in the order of their numbers.
-        self._streams.writer.write(wire.encode(self._sequence, message))
-        self._sequence += 1
+        self._write(message)
         try:
-            await self._streams.writer.drain()
+            await self._taken()
         except ConnectionError:
             # The reading side learns why within moments, and says it better.
             await self._until_ended()
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        # No await between number and write: frames leave in the order of their numbers.
+        self._streams.writer.write(wire.encode(self._sequence, message))
+        self._sequence += 1
+
+    async def _taken(self) -> None:
+        """Waits until the way to the agent has room again: for as long as it takes anything, and no longer."""
+        writer = self._streams.writer
+        left = writer.transport.get_write_buffer_size()
+        while True:
+            try:
+                async with asyncio.timeout(LOST_AFTER_S):
+                    await writer.drain()
+                return
+            except TimeoutError:
+                if self._ended:
+                    raise self._ended from None
+                before, left = left, writer.transport.get_write_buffer_size()
+                if left >= before:
+                    raise self.failure(
+                        "agent_lost",
+                        f"the agent has taken nothing for {LOST_AFTER_S:.0f} s of the {left} bytes sent to it",
+                        "look whether the host is up and the way to it open",
+                    ) from None
 
     async def _expect(
         self, kinds: str | tuple[str, ...], timeout_s: float, shown_s: float | None = None
@@ -386,10 +409,9 @@ class Session:
                 )
                 self._streams.process.kill()
                 return
-            try:
-                await self._send({"type": "heartbeat"})
-            except (IodynoError, TimeoutError):
-                return  # whoever waits for this agent is told
+            # Without waiting until it is taken: an agent that takes nothing is to be noticed by its silence here.
+            with contextlib.suppress(ConnectionError):  # whoever waits for this agent is told
+                self._write({"type": "heartbeat"})
 
 
 def _ended_with(status: int) -> str:

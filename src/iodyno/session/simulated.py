@@ -169,7 +169,14 @@ class _Agent:
         self._status = 0
         self._say("hello", **_hello(host, program))
 
-    # The lab's writer.
+    # The lab's writer, and its queue.
+    @property
+    def transport(self) -> _Agent:
+        return self
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def write(self, data: bytes) -> None:
         if self._over.is_set():
             return

@@ -1,0 +1,96 @@
+"""One agent that does not answer: every wait ends, and nobody waits on for what another one is to hear."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from iodyno.campaign import observed
+from iodyno.core.errors import IodynoError, TrialError
+from iodyno.hosts.access import Access, spawn
+from iodyno.session import session as module
+from iodyno.session.session import Session
+
+_BEATS = """
+import sys, time, json, zlib
+sys.path.insert(0, sys.argv[1])
+from iodyno.session import wire
+for number in range(10_000):
+    sys.stdout.buffer.write(wire.encode(number, {"type": "heartbeat"}))
+    sys.stdout.buffer.flush()
+    time.sleep(0.05)
+"""
+
+
+class _Host:
+    name = "client"
+
+
+async def _prepared(argv: list[str], job_bytes: int) -> tuple[str, IodynoError | None]:
+    streams = await spawn(argv)
+    session = Session(cast(Access, _Host()), streams)
+    session._tasks.append(asyncio.create_task(session._beat()))
+    try:
+        async with asyncio.timeout(30):
+            await session.prepare({"replay": "x" * job_bytes})
+            await session.ready(0.2)
+    except TrialError as error:
+        return error.what, session._ended
+    finally:
+        streams.process.kill()
+        await streams.process.wait()
+        for task in session._tasks:
+            task.cancel()
+        await asyncio.gather(*session._tasks, return_exceptions=True)
+    raise AssertionError("it was ready")
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOST_AFTER_S", 0.6)
+    monkeypatch.setattr(module, "HEARTBEAT_S", 0.1)
+
+
+def test_an_agent_that_reads_nothing_is_given_up_also_with_a_large_job(soon: None) -> None:
+    """300 kB do not fit into the pipe, so that the lab waits in the middle of its own word."""
+    what, ended = asyncio.run(_prepared(["sleep", "60"], 300_000))
+    assert "nothing was heard of the agent" in str(ended) or "has taken nothing" in what
+
+
+def test_an_agent_that_speaks_and_does_not_read_is_given_up(soon: None) -> None:
+    source = next(path for path in sys.path if path.endswith("src"))
+    what, _ = asyncio.run(_prepared([sys.executable, "-c", _BEATS, source], 300_000))
+    assert "has taken nothing for" in what
+
+
+class _Scripted(Session):
+    """A session whose agent says what it is told to."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._messages = asyncio.Queue()
+        self._ended = None
+        self._closing = False
+
+    async def _send(self, message: Mapping[str, Any]) -> None:
+        if message["type"] == "abort":
+            asyncio.get_running_loop().call_later(0.01, self._messages.put_nowait, {"type": "aborted"})
+
+
+def test_an_observer_is_ready_for_the_next_trial_when_a_load_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failed_load() -> bool:
+        monkeypatch.setattr("iodyno.campaign.rig._GRACE_S", 0.05)
+        inside, outside = _Scripted("client"), _Scripted("client")
+        inside._messages.put_nowait(
+            {"type": "error", "code": "transport", "what": "reset", "try": "", "where": ""}
+        )
+        with pytest.raises(TrialError, match="reset"):
+            await observed.result(inside, outside, 10**9, lambda _: None, None)
+        return await outside.abort("the trial failed")
+
+    monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 1.0)
+    assert asyncio.run(failed_load())

@@ -42,6 +42,7 @@ pub fn run(options: &Options) -> ExitCode {
             let untold = trace.untold();
             let account = serde_json::json!({
                 "operations": told, "no_room": untold.no_room, "begun_before": untold.begun_before,
+                "unseen": untold.unseen,
             });
             let _ = writeln!(io::stderr(), "{account}");
             ExitCode::SUCCESS

@@ -41,6 +41,7 @@ struct begun {
 	__u32 process;
 	__u32 user;
 	char name[16];
+	__u32 given_back;  // by the device: what comes next is its second hand-over
 };
 
 // An operation, as `src/blocks/events.rs` reads it: 64-bit words, then 32-bit words, then the name.
@@ -71,10 +72,11 @@ struct {
 	__uint(max_entries, 16 << 20);
 } events SEC(".maps");
 
-// Operations that could not be told: 0 no room in the ring, 1 begun before the trace.
+// Operations that could not be told: 0 no room in the ring, 1 begun before the trace, 2 whose end was not seen, because it came
+// in an interrupt while another's was told on the same CPU: the kernel runs no program inside of itself.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, 3);
 	__type(key, __u32);
 	__type(value, __u64);
 } lost SEC(".maps");
@@ -102,8 +104,13 @@ int queued(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct request *request = (struct request *)ctx->args[0];
 	__u64 key = (__u64)request;
-	struct begun begun = {};
+	struct begun begun = {}, *known;
 
+	known = bpf_map_lookup_elem(&under_way, &key);
+	if (known && known->given_back)
+		return 0;
+	if (known && known->issued_ns)
+		count_lost(2);
 	begun.queued_ns = bpf_ktime_get_ns();
 	describe(&begun, request);
 	bpf_map_update_elem(&under_way, &key, &begun, BPF_ANY);
@@ -120,16 +127,33 @@ int issued(struct bpf_raw_tracepoint_args *ctx)
 
 	if (known && !known->issued_ns) {
 		known->issued_ns = now;
+		known->given_back = 0;
 		// It may have been merged with others since it was queued.
 		known->sector = BPF_CORE_READ(request, __sector);
 		known->bytes = BPF_CORE_READ(request, __data_len);
 		return 0;
 	}
-	// Without a scheduler requests are issued at once; one that is issued again was given back by the device.
-	begun.queued_ns = known ? known->queued_ns : now;
+	// The kernel uses the same requests over and over: this is another operation, whose time is its own.
+	if (known)
+		count_lost(2);
+	// Without a scheduler requests are issued at once.
+	begun.queued_ns = now;
 	begun.issued_ns = now;
 	describe(&begun, request);
 	bpf_map_update_elem(&under_way, &key, &begun, BPF_ANY);
+	return 0;
+}
+
+SEC("raw_tracepoint/block_rq_requeue")
+int given_back(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 key = (__u64)ctx->args[0];
+	struct begun *known = bpf_map_lookup_elem(&under_way, &key);
+
+	if (known && known->issued_ns) {
+		known->issued_ns = 0;
+		known->given_back = 1;
+	}
 	return 0;
 }
 
@@ -147,7 +171,9 @@ int completed(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	begun = bpf_map_lookup_elem(&under_way, &key);
 	if (!begun) {
-		count_lost(1);
+		// One that only waited for a flush of the device has none of its own, and nothing left to carry.
+		if (BPF_CORE_READ(request, __data_len))
+			count_lost(1);
 		return 0;
 	}
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);

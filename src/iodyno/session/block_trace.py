@@ -17,11 +17,14 @@ _ENDS_WITHIN_S = 5.0
 
 @dataclass(frozen=True)
 class Traced:
-    """What a trace held: operations printed, and those that could not be, as the ring was full or they had begun before."""
+    """What a trace held: operations printed, and those that could not be, as the ring was full, they had begun before, or their
+    end came in an interrupt in the middle of the end of another.
+    """
 
     operations: int
     no_room: int
     begun_before: int
+    unseen: int
 
 
 def trace_block(

@@ -9,9 +9,13 @@ use crate::exact::refusal::Refusal;
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block.bpf.o"));
 
-/// Program and tracepoint. Without a scheduler nothing is queued, and the first one never runs.
-const PROGRAMS: [(&str, &str); 3] =
-    [("queued", "block_rq_insert"), ("issued", "block_rq_issue"), ("completed", "block_rq_complete")];
+/// Program and tracepoint. Without a scheduler nothing is queued; the end comes last, as a begin without its end is harmless.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("given_back", "block_rq_requeue"),
+    ("queued", "block_rq_insert"),
+    ("issued", "block_rq_issue"),
+    ("completed", "block_rq_complete"),
+];
 
 /// A trace that runs: programs in the kernel, which are gone when this is dropped.
 pub struct BlockTrace {
@@ -39,7 +43,7 @@ impl BlockTrace {
     #[must_use]
     pub fn untold(&self) -> Untold {
         let sum = |kind| self.lost.get(&kind, 0).map_or(0, |each| each.iter().sum());
-        Untold { no_room: sum(0), begun_before: sum(1) }
+        Untold { no_room: sum(0), begun_before: sum(1), unseen: sum(2) }
     }
 }
 

@@ -56,4 +56,5 @@ def command(
         click.echo(json.dumps(asdict(traced)))
         return
     lost = f", {traced.no_room} more had no room" if traced.no_room else ""
+    lost += f", the end of {traced.unseen} more was not seen" if traced.unseen else ""
     click.echo(f"iodyno: {traced.operations} operations{lost}", err=True)

@@ -1,8 +1,5 @@
 //! Monotone counters read from elsewhere: what a pair of readings says about the interval between them.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-
 /// How wide the source keeps its counter; a narrower one wraps sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
@@ -27,26 +24,6 @@ pub fn growth(before: u64, now: u64, width: Width) -> Option<u64> {
     }
 }
 
-/// Remembers the last reading of a family of counters and gives the growth since.
-#[derive(Debug, Default)]
-pub struct Baseline<K> {
-    last: HashMap<K, u64>,
-}
-
-impl<K: Eq + Hash> Baseline<K> {
-    /// An empty baseline: the first reading of each key gives `None`.
-    #[must_use]
-    pub fn new() -> Self {
-        Baseline { last: HashMap::new() }
-    }
-
-    /// Takes a reading; gives the growth since the last one, or `None` for a first or reset counter.
-    pub fn advance(&mut self, key: K, now: u64, width: Width) -> Option<u64> {
-        let before = self.last.insert(key, now)?;
-        growth(before, now, width)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,13 +33,5 @@ mod tests {
         assert_eq!(growth(10, 15, Width::Bits64), Some(5));
         assert_eq!(growth(u64::from(u32::MAX), 4, Width::Bits32), Some(5));
         assert_eq!(growth(15, 10, Width::Bits64), None);
-    }
-
-    #[test]
-    fn the_first_reading_of_a_counter_has_no_growth() {
-        let mut baseline = Baseline::new();
-        assert_eq!(baseline.advance("a", 7, Width::Bits64), None);
-        assert_eq!(baseline.advance("a", 9, Width::Bits64), Some(2));
-        assert_eq!(baseline.advance("b", 9, Width::Bits64), None);
     }
 }

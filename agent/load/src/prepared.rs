@@ -280,7 +280,7 @@ impl Running {
     }
 
     /// Waits until every worker has ended, by itself, by [`Running::stop`] or [`Cancel::cancel`], or because
-    /// it was given up 2 s after the load was to stop. Closes the sockets.
+    /// it was given up some seconds after the load was to stop (`GRACE`). Closes the sockets.
     #[must_use]
     pub fn join(mut self) -> Finished {
         self.crew.join();

@@ -90,7 +90,7 @@ impl Qdiscs {
     /// Asks for all of them.
     ///
     /// # Errors
-    /// What the kernel said; `EINTR` when they changed meanwhile, so that asking again helps.
+    /// What the kernel said.
     pub fn read(&mut self) -> io::Result<Vec<Qdisc>> {
         self.sequence = self.sequence.wrapping_add(1);
         let request = request(self.sequence);

@@ -42,7 +42,7 @@ impl Count {
 }
 
 /// Everything counted from the start to a moment, over all workers. Each is explained where it is reported
-/// (`agent/cli/src/datagrams.rs`, `server.rs`).
+/// (`agent/cli/src/tallies.rs`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the metrics of these names say it")]
 pub struct DatagramTotals {

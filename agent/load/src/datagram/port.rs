@@ -413,9 +413,14 @@ impl Ring {
             while let Some(happened) = self.ring.take() {
                 match happened {
                     Happened::Sent(_, slot, sent) => {
-                        left -= 1;
+                        let handed = &self.written[from..to];
                         let of_slot = |(known, _): &(u16, u32)| u32::from(*known) == slot;
-                        outcome.add(self.written[from..to].iter().position(of_slot), sent);
+                        // In turn, but where one has waited.
+                        let next = handed.len().saturating_sub(left);
+                        let in_turn = handed.get(next).is_some_and(of_slot);
+                        left = left.saturating_sub(1);
+                        let place = if in_turn { Some(next) } else { handed.iter().position(of_slot) };
+                        outcome.add(place, sent);
                     }
                     // Nothing but the word that the end is known comes back, and that later.
                     Happened::Received(_, came) => self.ring.give_back(came),

@@ -10,11 +10,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use iodyno_core::arrivals::Arrivals;
 use iodyno_core::histogram::{Recorder, Snapshot};
 use iodyno_core::job::{Job, Role};
+use iodyno_core::lock::locked;
 use iodyno_core::schedule::Schedule;
 use iodyno_core::units::Nanos;
 
@@ -231,11 +232,6 @@ impl OpenLoop {
         }
         (due, oldest)
     }
-}
-
-/// A panic of another thread leaves a schedule as good as it was.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Everything that an open loop counted from the start to a moment.

@@ -6,10 +6,11 @@
 //! CPU time of the sender and 209 ns by the kernel's count. Where the observer takes too much, it gives way.
 
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use iodyno_core::lock::locked;
 use iodyno_core::units::Nanos;
 use iodyno_sys::{clock, realtime};
 
@@ -99,11 +100,6 @@ impl Drop for Slice {
             let _ = thread.join();
         }
     }
-}
-
-/// The value; a thread that panicked while it had it leaves it as good as any.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sleeps; `false` when the slice is to end.

@@ -23,8 +23,8 @@ use iodyno_sys::{bpf, file_lock, process};
 
 use super::account::Words;
 use super::observer::Order;
-use super::own_cost::locked;
 use super::refusal::Refusal;
+use iodyno_core::lock::locked;
 
 /// Agents that a set has room for: `MEMBERS` of `bpf/account.h`.
 const MEMBERS: u32 = 64;

@@ -2,12 +2,9 @@
 //! every thread that has it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Locks, also what a thread that panicked has left behind: all of it is simple values.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use iodyno_core::lock::locked;
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What all waits of a program have in common.
 #[derive(Debug, Default)]

@@ -2,10 +2,11 @@
 //! the first error of a flowop.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use iodyno_core::file_program::FileCall;
 use iodyno_core::histogram::{Recorder, Snapshot};
+use iodyno_core::lock::locked;
 
 use iodyno_load::OpenTotals;
 
@@ -110,10 +111,6 @@ pub(super) struct Tally {
     waiting: Vec<Recorder>,
     events: AtomicU64,
     first_error: Mutex<Option<String>>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tally {

@@ -17,10 +17,11 @@ use iodyno_sys::socket::{self, Setting};
 use iodyno_sys::{clock, datagram, errno};
 
 use super::preamble::{self, Kind, Preamble};
-use super::run::{locked, Run, SLICE};
+use super::run::{Run, SLICE};
 use super::sctp;
 use crate::error::LoadError;
 use crate::transport::meeting;
+use iodyno_core::lock::locked;
 
 /// chosen: how long a connection may take to show its preamble: one of thousands of strands on few CPUs may have to wait
 /// for seconds between its connect and its preamble.

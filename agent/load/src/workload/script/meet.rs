@@ -16,10 +16,11 @@ use iodyno_sys::{affinity, clock, errno, limits, priority, sctp, socket, vsock};
 use super::door::Door;
 use super::link::{Ear, Heard, Link, Word};
 use super::preamble::Preamble;
-use super::run::{locked, Doors, Run, SLICE};
+use super::run::{Doors, Run, SLICE};
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
+use iodyno_core::lock::locked;
 
 /// chosen: how long the other end may take to come.
 const TIME_TO_MEET: Nanos = Nanos(10_000_000_000);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use iodyno_core::units::Nanos;
 
-use super::run::locked;
 use super::stall::{Judgement, Stall};
+use iodyno_core::lock::locked;
 
 /// What one other end has said of its strand.
 #[derive(Default)]

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use iodyno_core::account::ScriptAccount;
 use iodyno_core::job::Job;
+use iodyno_core::lock::locked;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::script::{self, Call, Protocol, Script};
 use iodyno_core::units::Nanos;
@@ -31,11 +32,6 @@ pub(super) const LONGEST_SLICE: Nanos = Nanos(250_000_000);
 /// no more, and how few there must be before it may again.
 const MOST_WAITING: usize = 64;
 const FEW_WAITING: usize = 16;
-
-/// Locks, also what a thread that panicked has left behind: all of it is simple values.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// How far a group has come, in transactions done by all strands of an end.
 struct Gathering {

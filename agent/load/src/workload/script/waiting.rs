@@ -7,10 +7,11 @@ use iodyno_core::units::Nanos;
 
 use super::fault::{Fault, Halt};
 use super::link::Word;
-use super::run::{locked, LONGEST_SLICE, SLICE};
+use super::run::{LONGEST_SLICE, SLICE};
 use super::stall::{is_hopeless, Judgement, Stall, Wait, STALL};
 use super::strand::Strand;
 use crate::error::LoadError;
+use iodyno_core::lock::locked;
 
 /// A wait that was told to the other end.
 #[derive(Clone, Debug)]

@@ -14,10 +14,11 @@ use super::{
 use crate::cpu_list;
 use crate::exact::account::{self, Account};
 use crate::exact::observer::Observer;
-use crate::exact::own_cost::{locked, Slice};
+use crate::exact::own_cost::Slice;
 use crate::exact::refusal::Refusal;
 use crate::missing::Missing;
 use crate::sensor::{put, Opened, Roots, SenseError, Sensor, Subject};
+use iodyno_core::lock::locked;
 
 /// Observers that no trial uses at the moment, with the programs that they loaded.
 ///

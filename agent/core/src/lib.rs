@@ -24,7 +24,6 @@ pub mod histogram;
 pub mod interface;
 pub mod job;
 mod job_calls;
-pub mod lock;
 pub mod message;
 pub mod metric;
 pub mod phase;

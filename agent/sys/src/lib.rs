@@ -22,6 +22,7 @@ pub mod errno;
 pub mod file_lock;
 pub mod io_memory;
 pub mod limits;
+pub mod lock;
 pub mod net_namespace;
 pub mod network_device;
 pub mod operation_clock;

@@ -15,9 +15,9 @@ use std::sync::{Mutex, MutexGuard};
 use iodyno_core::arrivals::Arrivals;
 use iodyno_core::histogram::{Recorder, Snapshot};
 use iodyno_core::job::{Job, Role};
-use iodyno_core::lock::locked;
 use iodyno_core::schedule::Schedule;
 use iodyno_core::units::Nanos;
+use iodyno_sys::lock::locked;
 
 use super::counters::MOST_RECORDERS;
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use iodyno_core::lock::locked;
 use iodyno_core::units::Nanos;
+use iodyno_sys::lock::locked;
 use iodyno_sys::{clock, realtime};
 
 use super::account::Account;

@@ -24,7 +24,7 @@ use iodyno_sys::{bpf, file_lock, process};
 use super::account::Words;
 use super::observer::Order;
 use super::refusal::Refusal;
-use iodyno_core::lock::locked;
+use iodyno_sys::lock::locked;
 
 /// Agents that a set has room for: `MEMBERS` of `bpf/account.h`.
 const MEMBERS: u32 = 64;

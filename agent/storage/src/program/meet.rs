@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use iodyno_core::lock::locked;
+use iodyno_sys::lock::locked;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What all waits of a program have in common.

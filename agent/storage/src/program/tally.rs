@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use iodyno_core::file_program::FileCall;
 use iodyno_core::histogram::{Recorder, Snapshot};
-use iodyno_core::lock::locked;
+use iodyno_sys::lock::locked;
 
 use iodyno_load::OpenTotals;
 

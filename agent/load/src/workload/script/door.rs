@@ -21,7 +21,7 @@ use super::run::{Run, SLICE};
 use super::sctp;
 use crate::error::LoadError;
 use crate::transport::meeting;
-use iodyno_core::lock::locked;
+use iodyno_sys::lock::locked;
 
 /// chosen: how long a connection may take to show its preamble: one of thousands of strands on few CPUs may have to wait
 /// for seconds between its connect and its preamble.

@@ -20,7 +20,7 @@ use super::run::{Doors, Run, SLICE};
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
-use iodyno_core::lock::locked;
+use iodyno_sys::lock::locked;
 
 /// chosen: how long the other end may take to come.
 const TIME_TO_MEET: Nanos = Nanos(10_000_000_000);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use iodyno_core::units::Nanos;
 
 use super::stall::{Judgement, Stall};
-use iodyno_core::lock::locked;
+use iodyno_sys::lock::locked;
 
 /// What one other end has said of its strand.
 #[derive(Default)]

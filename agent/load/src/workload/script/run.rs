@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use iodyno_core::account::ScriptAccount;
 use iodyno_core::job::Job;
-use iodyno_core::lock::locked;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::script::{self, Call, Protocol, Script};
 use iodyno_core::units::Nanos;
+use iodyno_sys::lock::locked;
 use iodyno_sys::{clock, errno};
 
 use super::files::{self, Source};

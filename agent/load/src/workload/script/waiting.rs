@@ -11,7 +11,7 @@ use super::run::{LONGEST_SLICE, SLICE};
 use super::stall::{is_hopeless, Judgement, Stall, Wait, STALL};
 use super::strand::Strand;
 use crate::error::LoadError;
-use iodyno_core::lock::locked;
+use iodyno_sys::lock::locked;
 
 /// A wait that was told to the other end.
 #[derive(Clone, Debug)]

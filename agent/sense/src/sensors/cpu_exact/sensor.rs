@@ -18,7 +18,7 @@ use crate::exact::own_cost::Slice;
 use crate::exact::refusal::Refusal;
 use crate::missing::Missing;
 use crate::sensor::{put, Opened, Roots, SenseError, Sensor, Subject};
-use iodyno_core::lock::locked;
+use iodyno_sys::lock::locked;
 
 /// Observers that no trial uses at the moment, with the programs that they loaded.
 ///

@@ -331,7 +331,7 @@ int control(struct bpf_raw_tracepoint_args *ctx)
 			cpu->account.until_ns = now;
 		}
 		barrier();
-		own = &cpu->parts[member];
+		own = &cpu->parts[as_member(member)];
 		if (!own->counted) {
 			own->counted = 1;
 			__sync_fetch_and_add(&cpu->users, 1);
@@ -339,7 +339,7 @@ int control(struct bpf_raw_tracepoint_args *ctx)
 		return DONE;
 	case END:
 		// Also by another agent, for a member that was killed, on CPUs that it may not have used.
-		own = &cpu->parts[member];
+		own = &cpu->parts[as_member(member)];
 		if (own->counted) {
 			own->counted = 0;
 			__sync_fetch_and_add(&cpu->users, -1);

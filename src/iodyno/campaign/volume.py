@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,7 @@ async def open_volume(kind: VolumeKind, experiment: Experiment, hosts: OpenHosts
     volume = await table.make(kind.level, place)
     try:
         if not place.with_files:
-            filled = [asyncio.to_thread(fill, volume.target_of(name), place.size_bytes) for name in clients]
-            await asyncio.gather(*filled)
+            await _fill_all([volume.target_of(name) for name in clients], place.size_bytes)
     except BaseException as error:
         await volume.close()
         if isinstance(error, OSError):
@@ -84,14 +84,29 @@ async def delayed(rig: Rig, settings: Mapping[str, Level]) -> None:
         ) from error
 
 
-def fill(target: Path, size_bytes: int) -> None:
-    """Writes every byte once: what was never written is read without a disk. Raises OSError.
+async def _fill_all(targets: Sequence[Path], size_bytes: int) -> None:
+    """Fills all of them at a time. When it is stopped, nobody writes any more by the time that it ends: a target that is still
+    open could not be taken away.
+    """
+    stop = threading.Event()
+    filling = [asyncio.ensure_future(asyncio.to_thread(fill, target, size_bytes, stop)) for target in targets]
+    try:
+        await asyncio.gather(*map(asyncio.shield, filling))
+    finally:
+        stop.set()
+        await asyncio.wait(filling)
+
+
+def fill(target: Path, size_bytes: int, stop: threading.Event | None = None) -> None:
+    """Writes every byte once, until `stop` is set: what was never written is read without a disk. Raises OSError.
 
     The bytes are drawn, so that what compresses has nothing to save.
     """
     with target.open("r+b", buffering=0) as file:
         left = size_bytes
         while left > 0:
+            if stop and stop.is_set():
+                return
             left -= file.write(os.urandom(min(_CHUNK, left)))
         os.fsync(file.fileno())
 

@@ -9,7 +9,10 @@ import click
 
 from iodyno.cli.host_argument import access_of
 from iodyno.core.errors import AccessError
+from iodyno.hosts import guest, sandbox
 from iodyno.hosts.guard import Guard, GuardLostError
+from iodyno.paths import veth
+from iodyno.paths.volumes import volume
 from iodyno.session.locate import find_agent
 
 
@@ -17,27 +20,41 @@ from iodyno.session.locate import find_agent
 @click.option("--host", default="local", show_default=True, help="local, or ssh:[USER@]HOST[:PORT].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(host: str, as_json: bool) -> None:
-    """Restore what a lab that is gone has left set on a host.
+    """Restore what a lab that is gone has left set on a host, and remove what it has left on this one.
 
     Seldom needed: a guard on the host restores when its lab ends, however it ends; and if the guard is killed too, the
-    next agent that starts there does it. What a lab that still runs has set is left alone.
+    next agent that starts there does it. What a lab that still runs has set is left alone. Volumes and network namespaces
+    are on the lab's own machine, and are removed there; the next lab that makes any does it, too.
 
     \b
     Examples:
       iodyno restore
       iodyno restore --host ssh:root@server --json
     """
+    # First, as it needs no agent: where none starts, this is done at least.
+    removed = _remove() if host == "local" else []
     found = asyncio.run(_restore(host))
     if as_json:
-        click.echo(json.dumps({"host": host, **found}, indent=2))
+        click.echo(json.dumps({"host": host, **found, "removed": removed}, indent=2))
     else:
         click.echo(f"restored on {host}: {', '.join(found['done']) or 'nothing was left'}")
+        if removed:
+            click.echo(f"removed: {', '.join(removed)}")
     if found["failed"]:
         raise AccessError(
             f"cannot be restored: {'; '.join(found['failed'])}",
             where=f"host {host}",
             advice="see what the kernel said, and try again; a restart of the machine forgets it all",
         )
+
+
+def _remove() -> list[str]:
+    """Removes what labs of this machine that are gone have made; names of volumes and network namespaces."""
+    removed = [f"volume {name}" for name in volume.remove_leftovers()]
+    removed += [f"namespace {name}" for name in veth.remove_leftovers()]
+    sandbox.remove_leftovers()
+    guest.remove_leftovers()
+    return removed
 
 
 async def _restore(host: str) -> dict[str, list[str]]:

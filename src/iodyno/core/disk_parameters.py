@@ -60,6 +60,19 @@ def checked_target(written: str) -> str:
     return ", ".join(each)
 
 
+def checked_folder(written: str) -> str:
+    """A folder in which servers find what they serve. Raises ValueError with what is allowed.
+
+    It stands in their configurations, which have no word for every character.
+    """
+    path = written.strip()
+    if not path or not path.isprintable() or len(path) > 4000 or set(path) & set("\"'\\{}#"):
+        raise ValueError(
+            f"found {written!r}, allowed: the path of a folder, without quotes, braces, \\\\ and #"
+        )
+    return path
+
+
 def checked_theta(written: str) -> str:
     """A skew as text. Raises ValueError with what is allowed."""
     if not re.fullmatch(r"\d(\.\d{1,6})?", written.strip()) or not 0 < float(written) < 5:
@@ -99,7 +112,7 @@ PARAMETERS = (
         words=tuple(VOLUMES),
     ),
     Parameter(
-        "volume_folder", "path", "Where the files of volumes are made.", default="/var/tmp", form=checked_target
+        "volume_folder", "path", "Where the files of volumes are made.", default="/var/tmp", form=checked_folder
     ),
     Parameter("working_set", "size", "Working set: bytes of the target that are used.", low=512, high=2**50),
     Parameter("offset", "size", "Where in the target the working set begins.", low=0, high=2**50, default=0),

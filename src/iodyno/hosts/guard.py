@@ -38,6 +38,8 @@ class Seen:
     error: str | None = None
 
 
+_RESTORING_S = 60.0
+"""How long that may take (chosen: the link of a device may need 15 s to come up again)."""
 _JOURNALS_HERE = Path("/run/iodyno/knobs")
 
 
@@ -52,7 +54,17 @@ async def restore_here(program: AgentProgram) -> None:
     restoring = await asyncio.create_subprocess_exec(
         *(program.path, "restore"), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
     )
-    await restoring.wait()
+    try:
+        async with asyncio.timeout(_RESTORING_S):
+            await restoring.wait()
+    except TimeoutError:
+        # What it has not come to is in the journal still.
+        restoring.kill()
+        raise AccessError(
+            f"what a lab left set is not restored within {_RESTORING_S:g} s",
+            where=str(_JOURNALS_HERE),
+            advice="iodyno restore",
+        ) from None
 
 
 class RefusedError(Exception):

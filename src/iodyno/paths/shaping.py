@@ -20,6 +20,7 @@ from typing import Any
 from iodyno.core.errors import AccessError
 from iodyno.core.workload import Level
 from iodyno.paths import delay
+from iodyno.paths.command import answer_of
 from iodyno.paths.veth import NamespacePath, receive_on
 
 NO_PATH = "link_rate, link_queue and link_delay need a path that the lab makes, and there is none"
@@ -181,7 +182,7 @@ async def _run(*words: str, fails: bool = True) -> str:
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
-    said, complaint = await process.communicate()
+    said, complaint = await answer_of(process, words)
     if process.returncode != 0 and fails:
         raise AccessError(
             f"the kernel refused: {complaint.decode(errors='replace').strip() or process.returncode}",

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core.errors import AccessError
+from iodyno.paths.command import answer_of
 
 ADDRESSES = ("198.18.0.1", "198.18.0.2")
 """Inside the namespaces, where nothing else is; of the block kept for benchmarks (RFC 2544, RFC 6890)."""
@@ -291,7 +292,7 @@ async def ip(*arguments: str, said: bytes = b"") -> str:
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
-    answer, complaint = await process.communicate(said)
+    answer, complaint = await answer_of(process, ("ip", *arguments), said)
     if process.returncode != 0:
         raise AccessError(
             f"the kernel refused: {complaint.decode(errors='replace').strip() or process.returncode}",

@@ -35,8 +35,10 @@ async def make(place: Place) -> Volume:
 
 async def _serve(volume: Volume, place: Place, export: Export) -> str:
     async def start_again(delay_ns: int) -> None:
-        for process in volume.processes.pop(SERVER, []):
+        for process in volume.processes.get(SERVER, []):
             await end(process, ask=False)
+        # The role stays, so that a server which does not start again is missed.
+        volume.processes[SERVER] = []
         await _start(volume, place, export, delay_ns)
         # Part of a volume with file systems is below one of them; another client's answer is as good.
         for target in [] if place.with_files else [volume.target_of(name) for name in place.clients]:

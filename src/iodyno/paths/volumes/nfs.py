@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from iodyno.paths.volumes import daemon, server
@@ -16,9 +17,9 @@ NFS_CORE_PARAM {{
   Bind_addr = {address}; NFS_Port = {port}; MNT_Port = {mount_port};
   Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; Protocols = 3,4; mount_path_pseudo = true;
 }}
-NFSV4 {{ Graceless = true; RecoveryRoot = {recovery}; }}
+NFSV4 {{ Graceless = true; RecoveryRoot = "{recovery}"; }}
 EXPORT {{
-  Export_Id = 1; Path = {path}; Pseudo = /disk; Access_Type = RW; Squash = no_root_squash;
+  Export_Id = 1; Path = "{path}"; Pseudo = /disk; Access_Type = RW; Squash = no_root_squash;
   SecType = sys; Transports = TCP; Protocols = 3,4; PrivilegedPort = false; FSAL {{ Name = VFS; }}
 }}
 """
@@ -61,7 +62,19 @@ async def _serve(volume: Volume, place: Place, export: Export) -> str:
         encoding="utf-8",
     )
     export.image.chmod(0o666)
-    serve = f"{_WITH_PORTMAPPER} ganesha.nfsd -F -f '{configuration}' -L '{export.log}' -N NIV_WARN -p '{above}/ganesha.pid'"
+    words = [
+        "ganesha.nfsd",
+        "-F",
+        "-f",
+        configuration,
+        "-L",
+        export.log,
+        "-N",
+        "NIV_WARN",
+        "-p",
+        above / "ganesha.pid",
+    ]
+    serve = f"{_WITH_PORTMAPPER} {shlex.join(map(str, words))}"
     # A process namespace, so that the port mapper ends with the server.
     command = [
         "unshare",

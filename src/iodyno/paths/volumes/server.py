@@ -22,6 +22,7 @@ time.
 """
 _FIRST_NETWORK = 64
 _made = itertools.count()
+_numbers = itertools.count()
 _NETWORKS = 128
 """Volumes of one level at a time are few: those of a lab have numbers in turn."""
 
@@ -79,10 +80,12 @@ async def make(level: str, place: Place, serve: Serve) -> Volume:
                 volume.targets[name] = await file_system.on(volume, target)
         volume.target = next(iter(volume.targets.values()))
     except BaseException:
-        for processes in volume.processes.values():
-            for process in processes:
-                await end(process)
-        note.undo()
+        try:
+            for processes in volume.processes.values():
+                for process in processes:
+                    await end(process)
+        finally:
+            note.undo()
         raise
     volume.made |= {
         "file": str(export.image),
@@ -136,5 +139,5 @@ def add(volume: Volume, *processes: Any) -> None:
 
 
 def unique_number() -> int:
-    """A number that no other lab on this machine has at the moment: from the process and its start."""
-    return (os.getpid() * 7919 + (start_ticks(os.getpid()) or 0)) % 30_000 + 1
+    """A number that nothing else on this machine has at the moment: from the process and its start, another one each time."""
+    return (os.getpid() * 7919 + (start_ticks(os.getpid()) or 0) + next(_numbers)) % 30_000 + 1

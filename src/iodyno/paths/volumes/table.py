@@ -32,4 +32,12 @@ async def make(level: str, place: Place) -> Volume:
         raise AccessError(
             why, where=f"volume {level}", advice="leave the level out, or install what it needs"
         )
-    return await _MAKERS[level][1](place)
+    try:
+        return await _MAKERS[level][1](place)
+    except OSError as error:
+        place_of_error = f": {error.filename}" if error.filename else ""
+        raise AccessError(
+            f"it cannot be made: {error.strerror or error}",
+            where=f"volume {level}{place_of_error}",
+            advice="name a folder that you may write to, with room: volume_folder",
+        ) from error

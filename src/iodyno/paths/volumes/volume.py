@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +20,20 @@ from typing import Any
 
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import SERVER
+from iodyno.paths.command import DEADLINE_S, answer_of, quietly
 from iodyno.paths.veth import start_ticks
 
-NOTES = Path("/run/iodyno/volumes")
+NOTES = (
+    Path("/run/iodyno/volumes")
+    if os.geteuid() == 0
+    else Path(os.environ.get("XDG_RUNTIME_DIR") or Path.home() / ".cache") / "iodyno" / "volumes"
+)
+"""Where nobody but this user writes: what is noted there is removed."""
 READY_S = 15.0
 """How long a server may take until it serves (chosen: ten times what they take on a slow machine)."""
 _LOOK_S = 0.02
 _END_S = 5.0
+_TRIES = 25
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Volume:
 
     `targets`: that of each client, where there are several. `image`: the file that the server reads and writes.
     `slow_down`: starts the server again, so that each read and write takes so many nanoseconds longer; None: it cannot.
-    `delay_ns`: how much longer they take now.
+    `delay_ns`: how much longer they take now; None: a server that was to take another time did not start.
     """
 
     level: str
@@ -63,7 +69,7 @@ class Volume:
     targets: dict[str, Path] = field(default_factory=dict)
     image: Path | None = None
     slow_down: Callable[[int], Awaitable[None]] | None = None
-    delay_ns: int = 0
+    delay_ns: int | None = 0
 
     def target_of(self, client: str) -> Path:
         """What the load of one client reads and writes."""
@@ -87,12 +93,15 @@ class Volume:
             return
         if self.slow_down is None:
             raise AccessError("the server cannot be told to take longer", where=f"volume {self.level}")
+        self.delay_ns = None
         await self.slow_down(delay_ns)
         self.delay_ns = delay_ns
 
     def gone(self) -> str | None:
         """What of it is not there any more; None: all is there."""
         for role, processes in self.processes.items():
+            if not processes:
+                return f"the {role.replace('_', ' ')} of {self.level} has not started again"
             for process in processes:
                 if process.returncode is not None:
                     return f"a process of the {role.replace('_', ' ')} of {self.level} has ended ({process.returncode})"
@@ -100,15 +109,17 @@ class Volume:
         return f"{lost[0]} is gone" if lost else None
 
     async def close(self) -> None:
-        """Takes all of it away. May be called twice."""
-        # What file systems still have to write goes first, while all below them answers.
-        await asyncio.to_thread(self.note.leave_file_systems)
-        # The client goes first, while its server still answers.
-        for role in sorted(self.processes):
-            for process in reversed(self.processes[role]):
-                # A server holds nothing that outlives it, and some do not end while there is a target.
-                await end(process, ask=role != SERVER)
-        self.note.undo()
+        """Takes all of it away, also when it is stopped in the middle. May be called twice."""
+        try:
+            # What file systems still have to write goes first, while all below them answers.
+            await asyncio.to_thread(self.note.leave_file_systems)
+            # The client goes first, while its server still answers.
+            for role in sorted(self.processes):
+                for process in reversed(self.processes[role]):
+                    # A server holds nothing that outlives it, and some do not end while there is a target.
+                    await end(process, ask=role != SERVER)
+        finally:
+            self.note.undo()
 
 
 class Note:
@@ -127,43 +138,77 @@ class Note:
     def add(self, kind: str, name: object) -> None:
         """Notes that something is made. Kinds: folder, file_system, mount, loop, zram, link, namespace, process."""
         self._made.setdefault(kind, []).append(str(name))
-        NOTES.mkdir(parents=True, exist_ok=True)
-        partial = self._file.with_suffix(".partial")
-        partial.write_text(json.dumps(self._made), encoding="utf-8")
-        partial.replace(self._file)
+        _write_note(self._file, self._made)
 
     def leave_file_systems(self) -> None:
         """Unmounts the file systems on the volume, and lets go of the devices under them."""
         for kind, command in (("file_system", ("umount",)), ("loop", ("losetup", "-d"))):
             for name in self._made.get(kind, []) if self._made.get("file_system") else []:
-                _quietly(*command, name)
+                quietly(*command, name)
 
     def undo(self) -> None:
-        """Takes away what is noted, and the note."""
-        undo(self._made)
-        self._file.unlink(missing_ok=True)
+        """Takes away what is noted, and the note; what does not go stays noted, for the next lab."""
+        self._made = undo(self._made)
+        _settle(self._file, self._made)
 
 
-def undo(made: Mapping[str, Sequence[str]]) -> None:
-    """Takes away what was made, whatever of it is still there. Synchronous: it also runs while the lab is being stopped."""
+def _write_note(file: Path, made: Mapping[str, Sequence[str]]) -> None:
+    NOTES.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(made), encoding="utf-8")
+    partial.replace(file)
+
+
+def _settle(file: Path, left: Mapping[str, Sequence[str]]) -> None:
+    """Keeps a note of what is left, or none."""
+    if left:
+        with contextlib.suppress(OSError):
+            _write_note(file, left)
+    else:
+        file.unlink(missing_ok=True)
+
+
+def undo(made: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Takes away what was made, whatever of it is still there; gives what did not go, as a device that is in use.
+
+    Synchronous: it also runs while the lab is being stopped.
+    """
     for process in made.get("process", []):
         pid, _, started = process.partition(":")
         if started and start_ticks(int(pid)) == int(started):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
     for mount in (*made.get("file_system", []), *made.get("mount", [])):
-        _quietly("umount", "-l", mount)
+        quietly("umount", "-l", mount)
     for device in made.get("loop", []):
-        _quietly("losetup", "-d", device)
+        quietly("losetup", "-d", device)
     for number in made.get("zram", []):
         _remove_zram(number)
     for link in made.get("link", []):
         namespace, _, device = link.rpartition(":")
-        _quietly("ip", *(("-n", namespace) if namespace else ()), "link", "delete", device)
+        quietly("ip", *(("-n", namespace) if namespace else ()), "link", "delete", device)
     for namespace in made.get("namespace", []):
-        _quietly("ip", "netns", "delete", namespace)
+        quietly("ip", "netns", "delete", namespace)
     for folder in made.get("folder", []):
         shutil.rmtree(folder, ignore_errors=True)
+    found = {kind: [name for name in names if _there(kind, name)] for kind, names in made.items()}
+    return {kind: names for kind, names in found.items() if names}
+
+
+def _there(kind: str, name: str) -> bool:
+    """Whether something that was made is there still. A device between namespaces goes with either of them."""
+    match kind:
+        case "folder":
+            return Path(name).exists()
+        case "file_system" | "mount":
+            return os.path.ismount(name)
+        case "loop":
+            return Path(f"/sys/block/{Path(name).name}/loop/backing_file").exists()
+        case "zram":
+            return Path(f"/sys/block/zram{name}").exists()
+        case "namespace":
+            return Path(f"/run/netns/{name}").exists()
+    return False
 
 
 def remove_leftovers() -> list[str]:
@@ -174,9 +219,10 @@ def remove_leftovers() -> list[str]:
         started = rest.partition("-")[0]
         if not pid.isdigit() or not started.isdigit() or start_ticks(int(pid)) == int(started):
             continue
+        left: Mapping[str, Sequence[str]] = {}
         with contextlib.suppress(OSError, ValueError):
-            undo(json.loads(note.read_text(encoding="utf-8")))
-        note.unlink(missing_ok=True)
+            left = undo(json.loads(note.read_text(encoding="utf-8")))
+        _settle(note, left)
         removed.append(note.stem)
     return removed
 
@@ -232,8 +278,8 @@ async def end(process: asyncio.subprocess.Process, *, ask: bool = True) -> None:
         await process.wait()
 
 
-async def said_by(*command: str, namespace: str | None = None) -> str:
-    """What a command says. Raises AccessError when it fails."""
+async def said_by(*command: str, namespace: str | None = None, deadline_s: float = DEADLINE_S) -> str:
+    """What a command says. Raises AccessError when it fails, or takes longer."""
     words = ["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []
     process = await asyncio.create_subprocess_exec(
         *words,
@@ -243,7 +289,7 @@ async def said_by(*command: str, namespace: str | None = None) -> str:
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
-    answer, complaint = await process.communicate()
+    answer, complaint = await answer_of(process, command, deadline_s=deadline_s)
     if process.returncode != 0:
         reason = complaint.decode(errors="replace").strip() or f"it ended with {process.returncode}"
         raise AccessError(f"`{' '.join(command)}`: {reason}")
@@ -295,11 +341,12 @@ def _family(pid: int) -> list[int]:
 
 
 def _remove_zram(number: str) -> None:
-    with contextlib.suppress(OSError):
-        Path(f"/sys/block/zram{number}/reset").write_text("1", encoding="ascii")
-    with contextlib.suppress(OSError):
-        Path("/sys/class/zram-control/hot_remove").write_text(number, encoding="ascii")
-
-
-def _quietly(*command: str) -> None:
-    subprocess.run(command, capture_output=True, check=False, start_new_session=True)
+    """It may be busy for a moment: udev looks into a device whose writer has closed it."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(OSError):
+            Path(f"/sys/block/zram{number}/reset").write_text("1", encoding="ascii")
+        with contextlib.suppress(OSError):
+            Path("/sys/class/zram-control/hot_remove").write_text(number, encoding="ascii")
+        if not _there("zram", number):
+            return
+        time.sleep(_LOOK_S)

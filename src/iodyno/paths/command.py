@@ -1,0 +1,65 @@
+"""What a short command of the system says: every wait for one ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+from collections.abc import Sequence
+
+from iodyno.core.errors import AccessError
+
+DEADLINE_S = 30.0
+"""After which a command of the network or of block devices is given up. They take milliseconds; a kernel that holds one of its
+locks, or a file system over a server that is gone, answers never (chosen: longer than any machine is busy)."""
+_KILLED_S = 1.0
+
+
+async def answer_of(
+    process: asyncio.subprocess.Process,
+    words: Sequence[str],
+    said: bytes | None = None,
+    deadline_s: float = DEADLINE_S,
+) -> tuple[bytes, bytes]:
+    """What a process that was just started with pipes says, on stdout and stderr, told `said`; it is killed when it takes longer.
+
+    Raises AccessError then.
+    """
+    try:
+        async with asyncio.timeout(deadline_s):
+            return await process.communicate(said)
+    except TimeoutError:
+        raise AccessError(
+            f"no answer within {deadline_s:g} s; it was given up",
+            where=f"`{' '.join(words[:9])}`",
+            advice="look at the system log of this machine for what hangs",
+        ) from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            # Not for long: what hangs in the kernel does not even end when it is killed.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _KILLED_S)
+
+
+def quietly(*words: str, deadline_s: float = DEADLINE_S) -> bool:
+    """Runs a command, whatever it says; whether it ended in time. Synchronous: it also runs while the lab is being stopped."""
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return True
+    try:
+        process.wait(deadline_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_KILLED_S)
+        return False
+    return True

@@ -24,6 +24,7 @@ from iodyno.analysis.histogram import bounds_of, merge
 from iodyno.analysis.operation_times import Column, OperationTimes, rows_for
 from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial_views import Line, Strip, TrialStudy, study_trials
+from iodyno.report.figures.cost_by_class import ORDER
 from iodyno.report.heat_map import colour
 from iodyno.report.heat_map.pixels import grey_png
 from iodyno.report.trial_panels import heat, strips
@@ -283,3 +284,12 @@ def test_operations_a_second_stand_below_a_map_with_lines() -> None:
     # Half as many, none, the most.
     assert [level for level, _ in levels] == pytest.approx([0.5, 0.0, 1.0], abs=0.02)
     assert ">100 /s<" in drawn
+
+
+def test_classes_lie_on_each_other_in_the_order_of_the_figure_of_cost() -> None:
+    line = Line("client", (0.5, 1.0), (0.2, 0.3), ("measured", "measured"))
+    kinds = ("usr", "sys", "irq", "softirq", "other")
+    strip = Strip("busy CPUs of client", "CPU", tuple(line for _ in kinds), "stack", names=kinds)
+    drawn = strips.draw(strip, Frame(1.0, (0.0, 1.0)))
+    spoken = re.findall(r"\b(usr|sys|irq|softirq|other) [\d.]+ to", drawn)
+    assert spoken == list(ORDER)

@@ -15,7 +15,7 @@
     if (value === null || value === undefined || !isFinite(value)) return "–";
     return value === 0 ? "0" : String(Number(value.toPrecision(3)));
   };
-  const whole = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  const whole = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, " ");
 
   const save = (name, blob) => {
     const link = element("a", { download: name, href: URL.createObjectURL(blob) });

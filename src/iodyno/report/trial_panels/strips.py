@@ -32,6 +32,8 @@ def draw(strip: Strip, frame: Frame) -> str:
     named = [
         (name, _joined(line)) for name, line in zip(strip.labels, strip.lines, strict=True) if line.values
     ]
+    if strip.kind == "stack":
+        named.sort(key=lambda pair: _CLASS_STYLES.get(pair[0], len(ORDER)))
     y = _axis(strip, [line for _, line in named], scale)
     spoken = "; ".join(
         f"{name} {digits(min(line.values) / scale.factor)} to {digits(max(line.values) / scale.factor)}"
@@ -122,7 +124,7 @@ def _key(strip: Strip, names: Sequence[str]) -> list[str]:
     parts: list[str] = []
     at = float(RIGHT)
     for number, name in reversed(list(enumerate(names))):
-        width = 6.8 * len(name) + 5  # some letters are wider than the mean
+        width = 5.6 * len(name) + 9  # the widest of three letters, and no gap after seven
         style = _CLASS_STYLES.get(name, number) if strip.kind == "stack" else number
         parts.append(f'<text class="end" x="{at:.0f}" y="14">{escape(name)}</text>')
         at -= width + 16

@@ -118,6 +118,15 @@ def test_plackett_burman_of_twelve_runs_biases_by_a_third() -> None:
     assert {round(size, 6) for _, _, size in found.partial} == {0.333333}
 
 
+@pytest.mark.parametrize(("factors", "runs"), [(23, 24), (24, 32), (27, 32), (33, 40), (43, 48), (47, 48)])
+def test_plackett_burman_has_a_design_for_each_number_of_factors(factors: int, runs: int) -> None:
+    """Of 28, 36 and 44 runs there is none here: the next size takes their place."""
+    design = designs.plan(experiment(numbers(factors), kind="plackett_burman", replicates=1))
+    columns = coded(design)
+    assert columns.shape == (runs, factors)
+    assert np.array_equal(columns.T @ columns, runs * np.eye(factors))
+
+
 def test_slow_factors_are_told_between_whole_plots() -> None:
     """2 x 2^2 in 4 replicates, one of the factors slow: 8 plots of 4. Its variance is that of two means of 4 plots:
     4 (s_plot^2 / 8 + s^2 / 32), with 8 - 1 - 3 - 1 degrees of freedom; the others' is 4 s^2 / 32 (Goos and Jones, chapter 10).

@@ -20,10 +20,6 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt, WarningCode
 
 LEVEL = 0.95
-RESAMPLES = 1000
-"""Bootstrap resamples (chosen: the bounds of a 95 % percentile interval are stable to some percent of its
-width).
-"""
 _INTERVALS_LEAST = 4
 
 
@@ -36,13 +32,12 @@ def estimate(
     unit: str,
     *,
     where: str = "",
-    seed: int = 0,
     possible: tuple[float | None, float | None] = (None, None),
 ) -> Estimate:
     """The outcome over the trials of a point.
 
-    Two trials or more: mean and t interval. One: batch means, or the bootstrap for a quantile. None: no
-    estimate, and why. `seed` fixes the bootstrap. What the trials have in common is added in quadrature, as an
+    Two trials or more: mean and t interval. One: batch means, or for a quantile the share above it in each batch. None: no
+    estimate, and why. What the trials have in common is added in quadrature, as an
     expanded uncertainty with coverage factor 1.96 (JCGM 100:2008, 6.2). Of the interval, what lies outside of `possible` is cut
     off, and the method says so: it holds a true value from there as often as before.
     """
@@ -54,7 +49,7 @@ def estimate(
     notes = "; ".join(sorted({m.note for m in known if m.note}))
     assumptions = tuple(dict.fromkeys(a for m in known for a in m.assumptions))
     if len(known) == 1:
-        low, high, method, more = _of_one_trial(known[0], seed)
+        low, high, method, more = _of_one_trial(known[0])
     else:
         low, high = t_interval(values)
         method, more = f"t interval over {len(values)} trials", ("trials vary independently and normally",)
@@ -128,33 +123,48 @@ def batch_means(values: Sequence[float]) -> tuple[float, float]:
     return float(chance.t.ppf((1 + LEVEL) / 2, n - 1)) * spread, r
 
 
-def bootstrap(batches: Sequence[Histogram], q: float, seed: int) -> tuple[float, float] | None:
-    """Percentile interval of the q-quantile, resampling whole intervals with replacement (Efron 1979)."""
-    if len(batches) < _INTERVALS_LEAST:
+def of_quantile(batches: Sequence[Histogram], q: float) -> tuple[float, float] | None:
+    """Interval of the q-quantile of all values of `batches`, in the unit of the histograms; None with too few batches.
+
+    It holds every bucket that a t test at the quantile does not refuse: of each batch, the values above less the 1 - q of its
+    values that should lie there, are n independent numbers whose mean is nothing at the true quantile (the interval
+    of a ratio, inverted as Woodruff 1952 does it). Resampling so few batches gives intervals that are too narrow: those of ten held
+    a 99th percentile in 89 of 100, these in 95.
+    """
+    n = len(batches)
+    if n < _INTERVALS_LEAST:
         return None
     buckets = sorted({bucket for histogram in batches for bucket in histogram.buckets})
     column = {bucket: position for position, bucket in enumerate(buckets)}
-    cells = np.zeros((len(batches), len(buckets)))
+    cells = np.zeros((n, len(buckets)))
     for row, histogram in enumerate(batches):
         for bucket, count in zip(histogram.buckets, histogram.counts, strict=True):
             cells[row, column[bucket]] = count
-    drawn = np.random.default_rng(seed).multinomial(
-        len(batches), [1 / len(batches)] * len(batches), size=RESAMPLES
-    )
-    below = np.cumsum(drawn @ cells, axis=1)
-    place = np.argmax(below >= q * below[:, -1:], axis=1)
-    middles = np.array([(low + high - 1) / 2 for low, high in map(bounds_of, buckets)])
-    low, high = np.quantile(middles[place], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    above = cells.sum(axis=1, keepdims=True) - np.cumsum(cells, axis=1)
+    wanted = (1 - q) * cells.sum(axis=1, keepdims=True)
+    t = float(chance.t.ppf((1 + LEVEL) / 2, n - 1))
+    # Too low is a bucket above which lies too much, too high one of which not enough lies in and above it.
+    too_low = _surely_positive(above - wanted, t)
+    too_high = _surely_positive(wanted - above - cells, t)
+    left = np.flatnonzero(~(too_low | too_high))
+    low, high = (sum(bounds_of(buckets[place])) - 1 for place in (left[0], left[-1]))
+    return low / 2, high / 2
 
 
-def _of_one_trial(one: Measured, seed: int) -> tuple[float | None, float | None, str, tuple[str, ...]]:
+def _surely_positive(excess: np.ndarray, t: float) -> np.ndarray:
+    """By column, whether the mean is above nothing by more than `t` of its standard errors."""
+    n = len(excess)
+    means = excess.mean(axis=0)
+    return np.asarray(means > t * excess.std(axis=0, ddof=1) / math.sqrt(n))
+
+
+def _of_one_trial(one: Measured) -> tuple[float | None, float | None, str, tuple[str, ...]]:
     assert one.value is not None
     if one.quantile is not None:
-        found = bootstrap(one.batches, one.quantile, seed)
+        found = of_quantile(one.batches, one.quantile)
         if found is None:
             return None, None, f"one trial of {len(one.batches)} intervals: too few for an interval", ()
-        text = f"bootstrap over {len(one.batches)} intervals of one trial, {RESAMPLES} resamples"
+        text = f"t interval of the share above it over {len(one.batches)} intervals of one trial"
         return *found, text, ("intervals vary independently",)
     n = len(one.intervals)
     if n < _INTERVALS_LEAST:

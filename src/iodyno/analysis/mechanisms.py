@@ -61,7 +61,7 @@ class MechanismChange:
         return leaves_out_one(self.ratio)
 
 
-def mechanisms(trials: Sequence[Trial], hosts: Iterable[str], *, seed: int = 0) -> list[Mechanism]:
+def mechanisms(trials: Sequence[Trial], hosts: Iterable[str]) -> list[Mechanism]:
     """Every mechanism on every host that it belongs to, over the trials of a point."""
     found = []
     for kind in MECHANISMS:
@@ -70,9 +70,7 @@ def mechanisms(trials: Sequence[Trial], hosts: Iterable[str], *, seed: int = 0) 
             roles = {trial.hosts[host].role for trial in mine}
             if not kind.role or kind.role in roles:
                 values = [kind.measure(trial, host) for trial in mine]
-                found.append(
-                    Mechanism(kind, host, estimate(values, kind.unit, seed=seed, possible=NOT_NEGATIVE))
-                )
+                found.append(Mechanism(kind, host, estimate(values, kind.unit, possible=NOT_NEGATIVE)))
     return found
 
 

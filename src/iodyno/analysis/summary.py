@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -330,13 +329,11 @@ def _points(
         labels = labels_of(dataset, at)
         where = ", ".join(f"{name} {text}" for name, text in labels.items())
         mine = [trial for trial in finished if trial.point == point]
-        seed = zlib.crc32(f"{dataset.header.get('seed')}/{point}".encode())
         outcomes = {
             name: estimate(
                 [measured[trial.name][name] for trial in mine if name in measured[trial.name]],
                 unit_of(name),
                 where=where,
-                seed=seed,
                 possible=OUTCOMES[name.rpartition(".")[2]].possible,
             )
             for name in names

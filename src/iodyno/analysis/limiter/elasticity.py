@@ -51,7 +51,8 @@ def judge(limiter: str, pairs: Sequence[Pair]) -> Proof:
     """What the pairs say of the limiter.
 
     A resource with slack makes itself felt when there is less of it, but not when there is more. So what counts is more
-    of it, where that could be had; and only if that raised the rate, less of it counts with it. Where there could not be
+    of it, where that could be had; and only if that raised the rate, surely and by enough, less of it counts with it: where
+    the raise may have been chance, the rate would be said to follow what it only falls with. Where there could not be
     more, the change is small, and what idles counts as resource too, so that one with slack is not felt.
     """
     by_direction = {
@@ -60,7 +61,8 @@ def judge(limiter: str, pairs: Sequence[Pair]) -> Proof:
         if (found := elasticity([pair for pair in pairs if pair.perturbation.direction == direction]))
     }
     relaxed = by_direction.get("relax")
-    counts = relaxed if relaxed and relaxed.estimate <= LEAST else elasticity(pairs)
+    raised = relaxed is None or (relaxed.estimate > LEAST and (relaxed.low is None or relaxed.low > 0))
+    counts = elasticity(pairs) if raised else relaxed
     if counts is None or counts.low is None or counts.high is None:
         return Proof(
             limiter, "undecided", "too few of the trials of the proof finished", counts, by_direction

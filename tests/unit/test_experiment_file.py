@@ -55,6 +55,20 @@ def test_the_source_s_study_is_read_as_it_was_run() -> None:
     assert experiment.text == (ROOT / "studies" / "tcp-transmit.yaml").read_text()
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_study_of_two_storage_protocols_has_the_levels_of_its_source(quick: bool) -> None:
+    """Reads at 0 % and 100 %, so that the point that the source's headline is of lies in the range; 32 points, 640 runs."""
+    experiment = read_experiment(ROOT / "studies" / "protocol-cost.yaml", quick=quick)
+    assert {factor.name: factor.levels for factor in experiment.factors} == {
+        "volume": ("loop", "nfs"),
+        "read": (0, 10**6),
+        "random": (0, 10**6),
+        "block": (4096, 8192),
+        "rate": (1000, 4000),
+    }
+    assert (experiment.design.kind, experiment.design.replicates) == ("full_factorial", 1 if quick else 20)
+
+
 @pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_study_and_the_starter_are_right(study: Path, quick: bool) -> None:

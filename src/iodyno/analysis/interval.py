@@ -128,8 +128,8 @@ def of_quantile(batches: Sequence[Histogram], q: float) -> tuple[float, float] |
 
     It holds every bucket that a t test at the quantile does not refuse: of each batch, the values above less the 1 - q of its
     values that should lie there, are n independent numbers whose mean is nothing at the true quantile (the interval
-    of a ratio, inverted as Woodruff 1952 does it). Resampling so few batches gives intervals that are too narrow: those of ten held
-    a 99th percentile in 89 of 100, these in 95.
+    of a ratio, inverted as Woodruff 1952 does it). Resampling so few batches gives intervals that are too narrow: those of
+    ten held a 99th percentile in 89 of 100, these in 95.
     """
     n = len(batches)
     if n < _INTERVALS_LEAST:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from iodyno.analysis.cost_model.consequences import Consequence, consequences
-from iodyno.analysis.cost_model.derived import Cores, Derived
+from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
+from iodyno.analysis.cost_model.model import CostModel
 from iodyno.analysis.cost_model.study import CostStudy
 from iodyno.core.outcome import Estimate
 from iodyno.report.estimate_json import estimate_values
@@ -289,6 +290,59 @@ def derived_table(found: Sequence[Derived], cores: Cores | None = None) -> Table
     return Table("What follows, with 95 % intervals", columns, tuple(rows))
 
 
+def factored_line(model: CostModel, load: str, terms: Sequence[FactoredTerm]) -> str:
+    """What one more of the load costs, to be pasted: `cpu per iops = A * (1 + b*read + c*protocol[nfs])`."""
+    first, *others = terms
+    inside = "1"
+    for one in others:
+        ratio = one.over_first.estimate if one.over_first else None
+        inside += f" {'-' if (ratio or 0.0) < 0 else '+'} {abs(ratio or 0.0):.6g} * {one.product}"
+    lead = f"{first.coefficient.estimate:.6g}"
+    return f"{model.outcome} per {load} = {lead}" + (f" * ({inside})" if others else "")
+
+
+def factored_table(model: CostModel, load: str, terms: Sequence[FactoredTerm]) -> Table:
+    """The same with intervals. Words are -1 and +1, and numbers in the units of their levels."""
+    columns = (
+        Column("term"),
+        Column("coefficient", hint=f"{model.unit} per {load}"),
+        Column("interval", hint="95 %"),
+        Column("over the first"),
+        Column("interval", hint="95 %, delta method"),
+    )
+    rows = []
+    for one in terms:
+        over = one.over_first
+        rows.append(
+            (
+                Cell(one.product or "1"),
+                Cell(f"{one.coefficient.estimate:.6g}"),
+                Cell(_ends(one.coefficient)),
+                Cell("" if over is None else f"{over.estimate:.6g}"),
+                Cell("" if over is None else _ends(over)),
+            )
+        )
+    return Table(f"What one more of {load} costs ({model.unit} per {load})", columns, tuple(rows))
+
+
+def _ends(found: Estimate) -> str:
+    return "–" if found.low is None or found.high is None else f"{found.low:.4g} to {found.high:.4g}"
+
+
+def published_json(
+    model: CostModel, terms: Sequence[FactoredTerm], derived: Sequence[Derived], cores: Cores | None
+) -> dict[str, Any]:
+    """A published model and what follows from it."""
+    return {
+        "outcome": model.outcome,
+        "unit": model.unit,
+        "method": model.method,
+        "factored": [_factored(one) for one in terms],
+        "derived": [_derived(one) for one in derived],
+        "cores": _cores(cores) if cores else None,
+    }
+
+
 def cores_sentence(cores: Cores) -> str:
     """How many cores to buy, at which utilisation; with the ends of the interval where they differ."""
     span = f" ({cores.least} to {cores.most} over the interval)" if cores.least != cores.most else ""
@@ -300,7 +354,10 @@ def cores_sentence(cores: Cores) -> str:
 
 
 def study_json(
-    study: CostStudy, derived: Sequence[Derived] = (), cores: Cores | None = None
+    study: CostStudy,
+    derived: Sequence[Derived] = (),
+    cores: Cores | None = None,
+    terms: Sequence[FactoredTerm] = (),
 ) -> dict[str, Any]:
     """The model as values that JSON knows."""
     variation = study.variation
@@ -320,6 +377,7 @@ def study_json(
                 {"product": one.product, **estimate_values(one.coefficient)} for one in study.equation.terms
             ],
         },
+        "factored": [_factored(one) for one in terms],
         "coefficients": [
             {
                 "name": one.name,
@@ -373,15 +431,7 @@ def study_json(
         },
         "consequences": [consequence_json(one) for one in consequences(study)],
         "derived": [_derived(one) for one in derived],
-        "cores": cores
-        and {
-            "load_per_s": cores.load_per_s,
-            "target_utilisation_ratio": cores.target_utilisation,
-            "busy": _derived(cores.busy),
-            "needed": cores.needed,
-            "least": cores.least,
-            "most": cores.most,
-        },
+        "cores": _cores(cores) if cores else None,
         "warnings": [
             {"code": d.code, "text": d.text, "where": d.where}
             for d in (
@@ -402,6 +452,22 @@ def derived_scale(found: Estimate) -> Scale:
                 return Scale(factor, unit + found.unit[1:])
         return Scale(1e-9, "ns" + found.unit[1:])
     return Scale(1.0, {"1": "", "1/s": "/s"}.get(found.unit, found.unit))
+
+
+def _factored(one: FactoredTerm) -> dict[str, Any]:
+    over = estimate_values(one.over_first) if one.over_first else None
+    return {"product": one.product, **estimate_values(one.coefficient), "over_first": over}
+
+
+def _cores(cores: Cores) -> dict[str, Any]:
+    return {
+        "load_per_s": cores.load_per_s,
+        "target_utilisation_ratio": cores.target_utilisation,
+        "busy": _derived(cores.busy),
+        "needed": cores.needed,
+        "least": cores.least,
+        "most": cores.most,
+    }
 
 
 def _derived(one: Derived) -> dict[str, Any]:

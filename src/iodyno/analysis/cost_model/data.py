@@ -128,7 +128,7 @@ def read_csv(path: Path | str, outcome: str | None = None, unit: str = "") -> Co
         )
     if len(lines) > ROWS_MOST:
         raise ExperimentError(f"found {len(lines)} lines, allowed: {ROWS_MOST}", where=str(path))
-    heads = [_head(name) for name in lines[0][1]]
+    heads = [head_of(name) for name in lines[0][1]]
     names = [name for name, _ in heads]
     twice = [name for name, count in Counter(names).items() if count > 1 or not name]
     if twice:
@@ -156,7 +156,7 @@ def read_csv(path: Path | str, outcome: str | None = None, unit: str = "") -> Co
         if name == chosen or name in special:
             continue
         cells = [(f"{path}:{number}", row[place]) for number, row in body]
-        factor, levels = _factor(name, given, cells)
+        factor, levels = factor_of(name, given, cells)
         if len(factor.levels) > 1:
             factors.append(factor)
             columns[name] = levels
@@ -181,7 +181,7 @@ def _delimiter(text: str) -> str:
     return max(",;\t", key=first.count)
 
 
-def _head(written: str) -> tuple[str, str]:
+def head_of(written: str) -> tuple[str, str]:
     """A column's name and its unit, of `read [%]` or `time (us)`."""
     match = re.fullmatch(r"(.+?)\s*[\[(]\s*([^\])]+?)\s*[\])]", written)
     return (match[1], match[2]) if match else (written, "")
@@ -208,8 +208,10 @@ def _value(cell: str, where: str, name: str) -> float | None:
     return found
 
 
-def _factor(name: str, given: str, cells: Sequence[tuple[str, str]]) -> tuple[FactorScale, list[Natural]]:
-    """A column as a factor, with the level of every line."""
+def factor_of(name: str, given: str, cells: Sequence[tuple[str, str]]) -> tuple[FactorScale, list[Natural]]:
+    """A column as a factor, with the level of every line: `cells` are where each stands, and what stands there; `given` is the
+    unit that its head has. Raises ExperimentError with the line.
+    """
     for where, cell in cells:
         if cell in _EMPTY:
             raise ExperimentError(

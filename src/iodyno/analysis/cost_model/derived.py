@@ -8,13 +8,13 @@ denominator may be nothing has no bounded interval (Fieller 1954) and is refused
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from iodyno.analysis.cost_model.coding import NumericCoding, Setting, WordCoding
-from iodyno.analysis.cost_model.model import NO_SPREAD, CostModel, range_doubts, slope_row
+from iodyno.analysis.cost_model.model import NO_SPREAD, CostModel, equation_per, range_doubts, slope_row
 from iodyno.analysis.cost_model.terms import Matrix, Vector
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import Estimate
@@ -262,6 +262,39 @@ def predicted(
     """The mean outcome at a point or mix of levels, in the outcome's own unit."""
     place = _place(model, at, None, beyond_range)
     return _derived(model, model.outcome, place, _Product(1.0, (place.row,), (1,)), model.unit, seed)
+
+
+@dataclass(frozen=True)
+class FactoredTerm:
+    """A term of what one more unit of the load costs: its variables joined by `*`, its coefficient in natural units, and that
+    over the first one's (None of the first itself).
+    """
+
+    product: str
+    coefficient: Estimate
+    over_first: Estimate | None
+
+
+def factored(model: CostModel, load: str, only: Sequence[str] | None = None) -> tuple[FactoredTerm, ...]:
+    """The derivative of the outcome by `load` as A (1 + b x + c y ...): A first, then b, c, ..., each with an interval by the
+    delta method. `only`: the factors that it keeps; the others stand at the middle of their ranges.
+
+    Raises ExperimentError where the outcome is no straight line in the load, or A is not told from nothing.
+    """
+    equation = equation_per(model, load, only)
+    rows = dict(zip(equation.monomials, equation.map, strict=True))
+    first = rows.get(())
+    if first is None:
+        raise ExperimentError(f"{load} by itself is no term of the model", where=load)
+    place = _Place(first, "", {}, ())
+    _not_nothing(model, place)
+    found = []
+    for monomial, row in rows.items():
+        product = " * ".join(name if power == 1 else f"{name}**{power}" for name, power in monomial)
+        over = _derived(model, product, place, _Product(1.0, (row, first), (1, -1)), "1", SEED).estimate
+        found.append(FactoredTerm(product, model.linear(row, model.unit), over if monomial else None))
+    found.sort(key=lambda one: one.over_first is not None)
+    return tuple(found)
 
 
 def ends_of(model: CostModel, factor: str) -> tuple[str, str]:

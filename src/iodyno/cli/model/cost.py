@@ -16,7 +16,7 @@ from iodyno.core.errors import ExperimentError
 
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.data import CostData
-    from iodyno.analysis.cost_model.derived import Cores, Derived
+    from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
     from iodyno.analysis.cost_model.fit import Errors, Method
     from iodyno.analysis.cost_model.model import CostModel
 
@@ -32,6 +32,7 @@ class Asked:
     load_per_s: float | None
     target_utilisation: float | None
     beyond_range: bool
+    keep: tuple[str, ...] | None
 
 
 @click.command(name="cost")
@@ -69,6 +70,19 @@ class Asked:
 @click.option("--load", metavar="RATE", help="Operations per second to be carried, such as 70000/s.")
 @click.option("--target-utilisation", metavar="SHARE", help="How busy a core may be, such as 70%.")
 @click.option("--unit", help="Unit of the outcome of --csv: 'ns/operation', cores, '% of 8 cores'.")
+@click.option("--published", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="A published table of coefficients (term,coefficient,low,high) in the place of trials.")  # fmt: skip
+@click.option(
+    "--standard-error", type=float, metavar="NUMBER", help="Of each coefficient of --published, in --unit."
+)
+@click.option(
+    "--residual-df", type=int, metavar="N", help="Degrees of freedom of that error: trials less terms."
+)
+@click.option(
+    "--keep",
+    metavar="FACTORS",
+    help="Factors that the factored equation of --per keeps, joined by commas (default: all).",
+)
 @click.option("--beyond-range", is_flag=True, help="Predict outside of the levels measured, with a warning.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -86,6 +100,10 @@ def command(
     load: str | None,
     target_utilisation: str | None,
     unit: str | None,
+    published: Path | None,
+    standard_error: float | None,
+    residual_df: int | None,
+    keep: str | None,
     beyond_range: bool,
     as_json: bool,
 ) -> None:
@@ -100,14 +118,24 @@ def command(
       iodyno model cost campaigns/NAME
       iodyno model cost campaigns/NAME --at 'size=4KiB' --ratio protocol
       iodyno model cost campaigns/NAME --at 'protocol=udp' --cores --load 70000/s --target-utilisation 70%
+      iodyno model cost --published table.csv --unit '% of 8 cores' --standard-error 0.018 --residual-df 624 --per iops
       iodyno model cost --csv trials.csv --formula 'cpu ~ (read + protocol + iops)**2' --per iops --unit '% of 8 cores'
     """
     # Imported here: numpy and scipy are slow, and `--help` needs neither.
     from iodyno.analysis.cost_model.fit import fit
     from iodyno.analysis.cost_model.study import study
 
-    asked = Asked(_levels(at), ratios, per, cores, _rate(load), _share(target_utilisation), beyond_range)
+    kept = tuple(filter(None, (name.strip() for name in keep.split(",")))) if keep else None
+    asked = Asked(
+        _levels(at), ratios, per, cores, _rate(load), _share(target_utilisation), beyond_range, kept
+    )
     _check(asked)
+    if published is not None:
+        trials: dict[str, object] = {"CAMPAIGN": campaign, "--csv": own, "--formula": formula}
+        _published(published, trials, outcome, unit, standard_error, residual_df, asked, as_json)
+        return
+    if standard_error is not None or residual_df is not None:
+        raise ExperimentError("it is for --published", where="--standard-error, --residual-df")
     data = _data(campaign, own, outcome, formula, unit)
     found = fit(data, formula, method=method, errors=errors, quantile=quantile)
     made = study(found, per)
@@ -116,10 +144,95 @@ def command(
         from iodyno.report.cost_model import study_json
 
         click.echo(
-            json.dumps(study_json(made, derived, needed), indent=2, ensure_ascii=False, allow_nan=False)
+            json.dumps(
+                study_json(made, derived, needed, _factored(found.model, asked)),
+                indent=2,
+                ensure_ascii=False,
+                allow_nan=False,
+            )
         )
         return
-    show_study(made, derived, needed)
+    show_study(made, derived, needed, found.model, asked)
+
+
+def _published(
+    file: Path,
+    trials: dict[str, object],
+    outcome: str | None,
+    unit: str | None,
+    standard_error: float | None,
+    residual_df: int | None,
+    asked: Asked,
+    as_json: bool,
+) -> None:
+    """What follows from coefficients that somebody else has published."""
+    from iodyno.analysis.cost_model.published import read_published
+    from iodyno.report.cost_model import cores_sentence, derived_table, published_json
+    from iodyno.report.terminal import show_table
+
+    for where, given in trials.items():
+        if given is not None:
+            raise ExperimentError(
+                "there are no trials beside --published", where=where, advice="leave it out"
+            )
+    if standard_error is None or residual_df is None or unit is None:
+        missing = (
+            "--unit" if unit is None else "--standard-error" if standard_error is None else "--residual-df"
+        )
+        raise ExperimentError(
+            "a published table needs its unit, and how sure its coefficients are",
+            where=missing,
+            advice="--unit '% of 8 cores' --standard-error 0.018 --residual-df 624",
+        )
+    model = read_published(
+        file, outcome=outcome or "cost", unit=unit, standard_error=standard_error, residual_df=residual_df
+    )
+    derived, needed = _derive(model, asked)
+    terms = _factored(model, asked)
+    if as_json:
+        told = published_json(model, terms, derived, needed)
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    _show_factored(model, asked, terms)
+    if derived or needed:
+        show_table(derived_table(derived, needed), sys.stdout)
+    if needed:
+        click.echo(cores_sentence(needed) + "\n")
+    click.echo(f"{model.method[:1].upper()}{model.method[1:]}. Intervals are 95 %.")
+    for one in (*derived, *((needed.busy,) if needed else ())):
+        for doubt in one.doubts:
+            click.echo(f"warning: {doubt.text}")
+
+
+def _factored(model: CostModel, asked: Asked) -> tuple[FactoredTerm, ...]:
+    """The equation of what one of the load costs, where one is named."""
+    from iodyno.analysis.cost_model.derived import factored
+
+    if asked.per is None:
+        if asked.keep:
+            raise ExperimentError("it is of the equation of --per", where="--keep", advice="--per FACTOR")
+        return ()
+    names = [factor.name for factor in (coding.factor for coding in model.formula.codings.values())]
+    for name in asked.keep or ():
+        if name not in names:
+            raise ExperimentError(f"found {name!r}, allowed: {', '.join(names)}", where="--keep")
+    try:
+        return factored(model, asked.per, asked.keep)
+    except ExperimentError:
+        # Not every model can be written so; who names what to keep asks for it, and is told why not.
+        if asked.keep:
+            raise
+        return ()
+
+
+def _show_factored(model: CostModel, asked: Asked, terms: tuple[FactoredTerm, ...]) -> None:
+    from iodyno.report.cost_model import factored_line, factored_table
+    from iodyno.report.terminal import show_table
+
+    if terms and asked.per:
+        click.echo(factored_line(model, asked.per, terms))
+        click.echo()
+        show_table(factored_table(model, asked.per, terms), sys.stdout)
 
 
 def _check(asked: Asked) -> None:
@@ -227,7 +340,13 @@ def _derive(model: CostModel, asked: Asked) -> tuple[list[Derived], Cores | None
     return found, needed
 
 
-def show_study(made: Any, derived: list[Derived], cores: Cores | None) -> None:
+def show_study(
+    made: Any,
+    derived: list[Derived],
+    cores: Cores | None,
+    model: CostModel | None = None,
+    asked: Asked | None = None,
+) -> None:
     """Prints a model, what follows from it, and its checks."""
     from iodyno.report.cost_model import (
         check_lines,
@@ -248,6 +367,8 @@ def show_study(made: Any, derived: list[Derived], cores: Cores | None) -> None:
     effects = effects_table(made)
     if effects:
         show_table(effects, sys.stdout)
+    if model is not None and asked is not None:
+        _show_factored(model, asked, _factored(model, asked))
     if derived or cores:
         show_table(derived_table(derived, cores), sys.stdout)
     if cores:

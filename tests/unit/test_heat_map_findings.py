@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import scipy.stats
 from hypothesis import given, settings
@@ -80,6 +81,26 @@ def test_planted_modes_are_found_where_they_are(edges: tuple[float, ...]) -> Non
         assert mode.share == pytest.approx(share, abs=0.02)
         assert mode.low < value < mode.high
     assert "Two modes" in sentences(grid, examine(grid))[0]
+
+
+@pytest.mark.parametrize("events", [3_000, 10_000, 100_000])
+@pytest.mark.parametrize("reaches", [7, 12])
+def test_exponential_times_have_one_mode_on_plain_rows_too(events: int, reaches: int) -> None:
+    """Most of them lie in the first row, which begins at 0: squeezed onto a logarithmic axis, it looked like a mode by itself."""
+    source = np.random.default_rng(20081217)
+    edges = np.linspace(0, reaches * 1e5, 51)
+    for _ in range(20):
+        counts, _ = np.histogram(source.exponential(1e5, events), edges)
+        found = find_modes([int(count) for count in counts], [float(edge) for edge in edges])
+        assert len(found.found) == 1, (found.p, found.found)
+
+
+def test_a_mode_in_the_first_plain_row_is_found_beside_another() -> None:
+    source = np.random.default_rng(1)
+    values = np.concatenate([source.normal(4e3, 5e2, 4_000), source.normal(3e5, 3e4, 6_000)])
+    counts, edges = np.histogram(values, np.linspace(0, 5e5, 51))
+    found = find_modes([int(count) for count in counts], [float(edge) for edge in edges])
+    assert len(found.found) == 2 and found.p is not None and found.p < 0.01
 
 
 def test_four_modes() -> None:

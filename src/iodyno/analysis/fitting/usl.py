@@ -137,14 +137,14 @@ def scale(
     notes = list(_superlinear(ordered))
     coherent = significant(found, other)
     most = float(found.loads[-1])
-    # Without coherency that can be told, the curve that is claimed is Amdahl's.
-    claimed = found if coherent else other
     if not coherent:
+        # What is not told from nothing is not nothing: Amdahl's law in the place of this one would put the wall elsewhere, with
+        # an interval that does not hold it.
         notes.append(
-            f"kappa cannot be told from 0 (F test, {100 * (1 - LEVEL):.0f} %): the curve that is shown is Amdahl's law,"
-            " which has no peak"
+            f"kappa cannot be told from 0 (F test, {100 * (1 - LEVEL):.0f} %): no peak is claimed; sigma and the wall have"
+            " intervals that hold what either would make of them"
         )
-    knees = knees_of(claimed, share, coherent, extrapolate)
+    knees = knees_of(found, share, coherent, extrapolate)
     for load in at:
         if not load > 0:
             raise ExperimentError(
@@ -159,20 +159,16 @@ def scale(
         )
     if found.lack_of_fit:
         notes.append("loads lie further from the curve than their trials vary: its shape is not quite theirs")
-    notes += _systematic(claimed)
+    notes += _systematic(found)
     parameters = {name: found.parameter(name) for name in ("lambda", "sigma", "kappa")}
-    if not coherent:
-        parameters = {name: other.parameter(name) for name in ("lambda", "sigma")} | {
-            "kappa": parameters["kappa"]
-        }
     return Scaling(
-        claimed,
+        found,
         parameters,
         knees,
         tuple(compare((found, other, *queue))),
-        predicted(claimed, claimed.loads, measured=True),
-        predicted(claimed, grid),
-        predicted(claimed, np.array(at, dtype=float)) if at else (),
+        predicted(found, found.loads, measured=True),
+        predicted(found, grid),
+        predicted(found, np.array(at, dtype=float)) if at else (),
         tuple(notes),
     )
 
@@ -231,10 +227,14 @@ def significant(found: Fit, without: Fit) -> bool:
 
 
 def knees_of(found: Fit, share: float, coherent: bool, extrapolate: bool) -> dict[str, Estimate]:
-    """Each knee of a law by its name, where a point lies beyond it: `crossing`, `power`, `marginal`, `peak`, `peak_rate`."""
-    sigma, kappa = found.theta[1], found.theta[2] if coherent else 0.0
+    """Each knee of a law by its name, where a point lies beyond it: `crossing`, `power`, `marginal`, `peak`, `peak_rate`.
+
+    `coherent`: whether kappa is told from 0; without it there is no peak to claim, and the others are the whole law's.
+    """
+    of_law = len(found.theta) > 2
+    sigma, kappa = found.theta[1], found.theta[2] if of_law else 0.0
     sigmas = found.resamples[:, 1]
-    kappas = found.resamples[:, 2] if coherent else np.zeros_like(sigmas)
+    kappas = found.resamples[:, 2] if of_law else np.zeros_like(sigmas)
     lambdas = found.resamples[:, 0]
     most = float(found.loads[-1])
 

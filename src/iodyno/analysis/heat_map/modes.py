@@ -95,7 +95,7 @@ def find_modes(counts: Sequence[int], edges: Sequence[float], *, log: bool = Tru
             f"{total} events are too few, at least {LEAST_EVENTS} are needed",
         )
     knots, share = _knots(counts, edges, rows)
-    x = _axis(knots) if log else list(knots)
+    x = _axis(knots, share) if log else list(knots)
     radius = max(_critical(ALPHA) / math.sqrt(total), LEAST_SHARE)
     string = taut_string(x, share, radius)
     tops = peaks(string)
@@ -233,11 +233,20 @@ def step_of_values(counts: Sequence[int], edges: Sequence[float]) -> float | Non
     return None
 
 
-def _axis(knots: Sequence[float]) -> list[float]:
+def _axis(knots: Sequence[float], share: Sequence[float]) -> list[float]:
+    """The knots on a logarithmic axis. Rows that begin at 0 have no first place there: the row is given as much room as makes
+    it no denser than the one above it. How its events lie in it is not known; squeezed together, they would be a mode that
+    nobody has seen, as of exponential times, of which most lie in the first plain row.
+    """
     if knots[0] < 0:
         return list(knots)
-    first = knots[0] if knots[0] > 0 else knots[1] / 2
-    return [math.log(first), *(math.log(knot) for knot in knots[1:])]
+    if knots[0] > 0:
+        return [math.log(knot) for knot in knots]
+    x = [math.log(knot) for knot in knots[1:]]
+    first = x[0] - math.log(2)
+    if len(x) > 1 and share[2] > share[1]:
+        first = min(first, x[0] - (share[1] - share[0]) * (x[1] - x[0]) / (share[2] - share[1]))
+    return [first, *x]
 
 
 def _middle(first: int, last: int, x: Sequence[float]) -> int:

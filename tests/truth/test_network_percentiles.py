@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from iodyno.analysis.queueing.networks.simulated import percentiles
 from iodyno.analysis.queueing.networks.solve import solve
+from iodyno.analysis.queueing.simulation import percentile_of
 from iodyno.core.errors import ExperimentError
 from iodyno.core.network import ClosedClass, Demand, Discipline, Network, OpenClass, Station
 
@@ -25,6 +27,30 @@ def test_one_queue_has_the_percentiles_of_mm1() -> None:
     (found,) = percentiles(network, (50, 99), jobs=60_000)
     for percent, quantile in found.quantiles_s.items():
         assert within(quantile, -math.log(1 - percent / 100) / 0.3)
+
+
+def test_far_percentiles_are_held_as_often_as_is_said() -> None:
+    """The mean of batches' own percentiles was 24 % below the 99th one here, and 44 % below the 99.9th, and never held them."""
+    network = Network((Station("q"),), (OpenClass("jobs", 0.8),), {"jobs": {"q": Demand(1.0)}})
+    held = {99.0: 0, 99.9: 0}
+    ratios = []
+    for seed in range(12):
+        (found,) = percentiles(network, tuple(held), seed=seed)
+        for percent, quantile in found.quantiles_s.items():
+            truth = -math.log(1 - percent / 100) / 0.2
+            held[percent] += quantile.low <= truth <= quantile.high
+            ratios.append(quantile.value / truth)
+    assert min(held.values()) >= 9, held
+    assert sum(ratios) / len(ratios) == pytest.approx(1, abs=0.05)
+
+
+def test_a_percentile_without_values_beyond_it_is_refused() -> None:
+    times = np.random.default_rng(1).exponential(1.0, 16_000)
+    assert percentile_of(times, 99).value == pytest.approx(-math.log(0.01), rel=0.1)
+    with pytest.raises(
+        ExperimentError, match=r"16000 simulated values are too few for the percentile 99.9: 160000 are"
+    ):
+        percentile_of(times, 99.9)
 
 
 def test_a_tandem_is_a_sum_of_independent_times() -> None:

@@ -185,7 +185,7 @@ def percentiles_text(simulated: Sequence[Percentiles]) -> str:
         [c.name, str(c.jobs), cell(c.response_time_s), *map(cell, c.quantiles_s.values())] for c in simulated
     ]
     return (
-        f"Response time by simulation, 95 % intervals by batch means\n{table(heads, rows)}\n"
+        f"Response time by simulation, 95 % intervals by batches\n{table(heads, rows)}\n"
         "note: jobs pass the stations in the order of the model, with exponential service times"
     )
 

@@ -8,6 +8,7 @@ batch means.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -18,12 +19,19 @@ from typing import Protocol
 
 import numpy as np
 
-from iodyno.analysis.queueing.simulation import BATCHES, WARM_UP_RATIO, Interval, batch_means
+from iodyno.analysis.queueing.simulation import (
+    BATCHES,
+    WARM_UP_RATIO,
+    Interval,
+    batch_means,
+    percentile_of,
+    values_for,
+)
 from iodyno.core.errors import ExperimentError
 from iodyno.core.network import ClosedClass, Demand, Network, OpenClass, Station, checked
 
-JOBS_LEAST = 20_000
-"""Jobs of the class that completes least (chosen: some six above the 99th percentile in each batch)."""
+JOBS_LEAST = 100_000
+"""Jobs of the class that completes least (chosen: at a utilisation of 80 % the median is within some percent)."""
 STEPS_MOST = 3_000_000
 """Visits simulated at most (chosen: some ten seconds)."""
 
@@ -81,7 +89,8 @@ def percentiles(
                 advice="give it a rate, or leave it out",
             )
     run = _Run(network, seed)
-    every = run.until(round(jobs / (1 - WARM_UP_RATIO)))
+    jobs = max([jobs, *(values_for(percent) for percent in wanted)])
+    every = run.until(math.ceil(jobs / (1 - WARM_UP_RATIO)) + 1)
     return tuple(
         _summary(entry.name, times, wanted) for entry, times in zip(network.classes, every, strict=True)
     )
@@ -97,13 +106,12 @@ def _summary(name: str, times: Sequence[float], wanted: Sequence[float]) -> Perc
             advice="simulate a model without the class that is so much more frequent",
         )
     batches = counted[: length * BATCHES].reshape(BATCHES, length)
-    quantiles = np.quantile(batches, [percent / 100 for percent in wanted], axis=1)
-    return Percentiles(
-        name,
-        int(counted.size),
-        batch_means(batches.mean(axis=1)),
-        {percent: batch_means(row) for percent, row in zip(wanted, quantiles, strict=True)},
-    )
+    try:
+        quantiles = {percent: percentile_of(counted, percent) for percent in wanted}
+    except ExperimentError as error:
+        error.where = f"classes.{name}, percentiles"
+        raise
+    return Percentiles(name, int(counted.size), batch_means(batches.mean(axis=1)), quantiles)
 
 
 class _Run:

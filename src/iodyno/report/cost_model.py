@@ -77,7 +77,10 @@ def sentences(study: CostStudy) -> Iterator[str]:
         (one for one in terms if one.p is not None and one.p < 0.05), key=lambda one: -(one.share or 0.0)
     )
     what = outcome_words(study)
-    explained = f"The model explains {100 * study.variation.r_squared:.1f} % of the variation of {what}"
+    variation = study.variation
+    within = variation.within_blocks
+    share, of = (variation.r_squared, "") if within is None else (within, " within blocks")
+    explained = f"The model explains {100 * share:.1f} % of the variation of {what}{of}"
     if not strong:
         yield f"{explained}; no factor has an effect that stands out of the spread of the trials."
         return
@@ -389,6 +392,7 @@ def study_json(
         ],
         "variation": {
             "r_squared": variation.r_squared,
+            "within_blocks_ratio": variation.within_blocks,
             "r_squared_adjusted": variation.r_squared_adjusted,
             "f": variation.f,
             "p": variation.p,

@@ -185,17 +185,37 @@ def _drift(fit: Fit) -> Check:
 
     slope = stats.spearmanr(np.arange(count), residuals)
     r, p_slope = float(slope.statistic), float(slope.pvalue)
-    centred = residuals - residuals.mean()
-    power = float(centred @ centred)
-    neighbour = float(centred[1:] @ centred[:-1]) / power if power else 0.0
-    # Of independent values, r1 is about normal with mean -1/n and variance 1/n (Bartlett 1946).
-    p_neighbour = float(2 * chance.norm.sf(abs(neighbour + 1 / count) * math.sqrt(count)))
+    neighbour, p_neighbour = _neighbours(fit, residuals)
     p = min(1.0, 2 * min(p_slope, p_neighbour))
     found = f"rank correlation with time {r:+.2f}, of neighbours {neighbour:+.2f}, p = {p:.2g}"
     if p >= DOUBT_AT:
         return Check(name, found, p)
     text = f"residuals follow the order in time ({found}): the machine drifted; run in blocks, which the model then takes out"
     return Check(name, found, p, _doubt(fit, WarningCode.MODEL_RESIDUALS, text))
+
+
+def _neighbours(fit: Fit, residuals: Vector) -> tuple[float, float]:
+    """The correlation of residuals with the next one in time, and the chance of one so far above what the fit itself makes of
+    independent errors: in small blocks, whose means are taken out, neighbours lean away from each other.
+
+    With M = I - QQ' and A, which joins neighbours, r = e'Ae / e'e has the mean tr(MA) / d and the variance
+    2 (tr(MAMA) - tr(MA)^2 / d) / (d (d + 2)), d being the degrees of freedom (Durbin and Watson 1950; Henshaw 1966).
+    """
+    order = np.argsort(np.array(fit.data.order), kind="stable")
+    q, _ = np.linalg.qr(fit.prepared.matrix[order])
+    joined = np.zeros_like(q)
+    joined[1:] += q[:-1] / 2
+    joined[:-1] += q[1:] / 2
+    inner = q.T @ joined
+    count, d = len(residuals), fit.prepared.residual_df
+    of_one = -float(np.trace(inner))
+    of_two = (count - 1) / 2 - 2 * float(np.sum(joined**2)) + float(np.sum(inner * inner.T))
+    mean, variance = of_one / d, 2 * (of_two - of_one**2 / d) / (d * (d + 2))
+    power = float(residuals @ residuals)
+    if not power or variance <= 0:
+        return 0.0, 1.0
+    found = float(residuals[1:] @ residuals[:-1]) / power
+    return found, float(chance.norm.sf((found - mean) / math.sqrt(variance)))
 
 
 def _plots(fit: Fit) -> tuple[Check, ...]:

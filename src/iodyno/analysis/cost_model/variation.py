@@ -36,7 +36,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Variation:
-    """Sources in order: terms, blocks, error, total. `orthogonal`: whether the shares of the terms add up."""
+    """Sources in order: terms, blocks, error, total. `orthogonal`: whether the shares of the terms add up. F and p are of the
+    terms. `within_blocks`: what they explain of the variation that blocks leave; None without blocks.
+    """
 
     sources: tuple[Source, ...]
     r_squared: float
@@ -44,6 +46,7 @@ class Variation:
     f: float | None
     p: float | None
     orthogonal: bool
+    within_blocks: float | None = None
     lack_of_fit: tuple[Source, Source] | None = None
 
 
@@ -79,7 +82,10 @@ def variation_of(fit: Fit) -> Variation:
     sources.append(Source(RESIDUAL, df, rest, rest / total))
     sources.append(Source(TOTAL, len(values) - 1, total, 1.0))
     first = 1 if prepared.formula.intercept else 0
-    f, p = _wald(fit, list(range(first, prepared.matrix.shape[1])))
+    # What blocks take out is explained by the time, and by none of the factors.
+    f, p = _wald(fit, list(range(first, prepared.terms)))
+    of_blocks = next((one.sum_of_squares for one in sources if one.name == BLOCKS), 0.0)
+    within = total - of_blocks
     return Variation(
         tuple(sources),
         1 - rest / total,
@@ -87,7 +93,8 @@ def variation_of(fit: Fit) -> Variation:
         f,
         p,
         prepared.formula.intercept and math.isclose(explained + rest, total, rel_tol=1e-6),
-        _lack_of_fit(fit, float(fit.weights @ fit.residuals**2)) if fit.squares else None,
+        within_blocks=max(0.0, 1 - rest / within) if prepared.blocks and within > 0 else None,
+        lack_of_fit=_lack_of_fit(fit, float(fit.weights @ fit.residuals**2)) if fit.squares else None,
     )
 
 

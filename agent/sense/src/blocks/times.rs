@@ -529,6 +529,12 @@ mod tests {
             programs.taken.insert(number, kind, 0).unwrap();
         }
         programs.other_processes.insert(7, PerCpuValues::try_from(vec![[1; 5]; cpus()]).unwrap(), 0).unwrap();
+        // No process has such an id, so that what others write meanwhile is not taken for it.
+        let earlier = 1 << 30;
+        let mut places = NOBODY;
+        places[0] = [1, 512, 0, 0, u64::from(earlier) + 1];
+        programs.processes.set(0, PerCpuValues::try_from(vec![places; cpus()]).unwrap(), 0).unwrap();
+        assert!(programs.processes().unwrap().iter().any(|process| process.id == earlier));
         programs.attach().unwrap();
         let path = std::env::temp_dir().join(format!("iodyno-series-{}", std::process::id()));
         std::fs::write(&path, [7; 8192]).unwrap();
@@ -539,11 +545,9 @@ mod tests {
         assert_eq!(left_out.no_room, 0, "{series:?}");
         assert!(series.keys().all(|key| key.device.0 != 0xfff), "{:?}", series.keys());
         assert!(series.values().all(|one| one.operations > 0), "{:?}", series.keys());
-        assert!(programs.processes().unwrap().iter().all(|process| process.id != 0xffff_ffff));
+        let ids: Vec<u32> = programs.processes().unwrap().iter().map(|process| process.id).collect();
+        assert!(!ids.contains(&earlier) && !ids.contains(&u32::MAX), "{ids:?}");
         assert!(programs.other_processes.get(&7, 0).is_err());
-        programs.attach().unwrap();
-        programs.detach();
-        assert!(programs.processes().unwrap().is_empty());
     }
 
     fn cpus() -> usize {

@@ -1,11 +1,12 @@
 //! One switch that ends whatever a job is doing.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use iodyno_core::units::Nanos;
 use iodyno_sys::clock;
+use iodyno_sys::lock::locked;
 
 /// Shared by whoever may end a job and whoever carries it out. Once cancelled, it stays cancelled.
 #[derive(Clone, Debug, Default)]
@@ -34,13 +35,13 @@ impl Cancel {
     /// Has those who wait look again. Does not allocate.
     pub(crate) fn ring(&self) {
         // Taking the lock orders this after a waiter's look and before its sleep, or before its look.
-        drop(self.0.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(locked(&self.0.lock));
         self.0.rung.notify_all();
     }
 
     /// Waits until `done`, cancelled, or `CLOCK_MONOTONIC` shows `until`; `None` waits for ever.
     pub(crate) fn wait(&self, until: Option<Nanos>, done: impl Fn() -> bool) {
-        let mut guard = self.0.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = locked(&self.0.lock);
         while !done() && !self.is_cancelled() {
             let left = until.map_or(Nanos::SECOND, |until| until.minus(clock::monotonic()));
             if left.0 == 0 {

@@ -3,12 +3,13 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use iodyno_core::account::ScriptAccount;
 use iodyno_core::job::{Job, SocketOptionsObtained};
 use iodyno_core::units::Nanos;
+use iodyno_sys::lock::locked;
 
 use crate::cancel::Cancel;
 use crate::driver;
@@ -72,7 +73,7 @@ impl Crew {
             Ok(supervisor) => {
                 let crew = Crew { shared, supervisor: Some(supervisor) };
                 crew.shared.cancel.wait(None, || crew.shared.all_parked());
-                let trouble = crew.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let trouble = locked(&crew.shared.trouble).take();
                 match trouble {
                     _ if crew.shared.cancel.is_cancelled() => Err(LoadError::cancelled()),
                     Some(error) => Err(error),

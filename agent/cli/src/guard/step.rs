@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use iodyno_sys::lock::locked;
 use iodyno_sys::process;
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +130,7 @@ impl Said {
             let mut chunk = [0; 4096];
             // What it says beyond the limit is read, too: it would wait for a full pipe.
             while let Ok(count @ 1..) = stream.read(&mut chunk) {
-                let mut bytes = own.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut bytes = locked(&own);
                 let room = OUTPUT_BYTES - bytes.len();
                 bytes.extend_from_slice(&chunk[..count.min(room)]);
             }
@@ -143,7 +144,7 @@ impl Said {
         while !self.reader.is_finished() && ended.elapsed() < STREAM_LIMIT {
             std::thread::sleep(Duration::from_micros(200));
         }
-        String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        String::from_utf8_lossy(&locked(&self.bytes)).into_owned()
     }
 }
 

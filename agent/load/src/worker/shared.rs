@@ -3,11 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use iodyno_core::job::{Direction as Flow, Driver, Interface, Job, Role, Transport, Workload};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::{ReceiveScratch, SendSource};
+use iodyno_sys::lock::locked;
 use iodyno_sys::socket::{self, Direction};
 use iodyno_sys::{affinity, realtime};
 
@@ -230,7 +231,7 @@ impl Shared {
 
     /// A worker cannot get ready.
     pub(crate) fn report(&self, error: LoadError) {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        locked(&self.trouble).get_or_insert(error);
         self.arrive();
     }
 

@@ -4,10 +4,11 @@
 //! A job that asks for none of this is driven without it, so that the plain load loop does not even look.
 
 use std::hint::black_box;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use iodyno_core::job::Job;
 use iodyno_sys::epoll::Interest;
+use iodyno_sys::lock::locked;
 
 use super::{Activity, Step};
 use crate::transport::Link;
@@ -91,7 +92,7 @@ impl<A: Activity> Activity for Application<'_, A> {
         let step = match self.lock {
             Some(lock) => {
                 let asked = worker.now;
-                let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                let held = locked(lock);
                 worker.tick();
                 cell.add_lock_wait(worker.now - asked);
                 let step = self.activity.step(link, worker, cell);

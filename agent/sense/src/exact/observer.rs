@@ -390,10 +390,10 @@ impl Observer {
 mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::process::{Child, Command, Stdio};
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::sync::{Mutex, MutexGuard};
     use std::time::Duration;
 
-    use iodyno_sys::{affinity, process};
+    use iodyno_sys::{affinity, lock::locked, process};
 
     use super::*;
 
@@ -441,7 +441,7 @@ mod tests {
             std::io::stderr().write_all(b"SKIPPED: only root can share programs in the kernel\n").unwrap();
             return None;
         }
-        Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(locked(&TURN))
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod units;
 mod worker;
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,6 +23,7 @@ use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, LoadError, OpenLoop, OpenTotals};
+use iodyno_sys::lock::locked;
 use iodyno_sys::{affinity, clock, realtime};
 
 use crate::classes::ClassTotals;
@@ -197,7 +198,7 @@ fn start(shared: Arc<Shared>, streams: Vec<BlockStream>, cancel: &Cancel) -> Res
         }
         thread::sleep(Duration::from_micros(200));
     }
-    let trouble = crew.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let trouble = locked(&crew.shared.trouble).take();
     trouble.map_or(Ok(crew), Err)
 }
 
@@ -395,7 +396,7 @@ fn account(shared: &Shared) -> DiskAccount {
     let given_up: u64 = shared.marks.iter().map(|mark| mark.given_up.load(Relaxed)).sum();
     DiskAccount {
         interface: shared.disk.interface,
-        degraded: shared.degraded.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        degraded: locked(&shared.degraded).clone(),
         targets,
         short_operations: shared.shorts.load(Relaxed),
         would_block: shared.would_block.load(Relaxed),

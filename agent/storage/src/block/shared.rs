@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst,
 };
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use iodyno_core::block_check::{UnitCheck, Wrong};
 use iodyno_core::block_pattern::{Extent, Place};
@@ -13,6 +13,7 @@ use iodyno_core::job::Job;
 use iodyno_core::units::Nanos;
 use iodyno_load::{LoadError, OpenLoop};
 use iodyno_sys::clock;
+use iodyno_sys::lock::locked;
 
 use super::counters::{Class, Counters};
 use super::units::Units;
@@ -170,7 +171,7 @@ impl Shared {
 
     /// A worker cannot get ready.
     pub(crate) fn report(&self, error: LoadError) {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        locked(&self.trouble).get_or_insert(error);
         self.parked.fetch_add(1, SeqCst);
     }
 
@@ -213,7 +214,7 @@ impl Shared {
 
     /// Tells what is done without, once.
     pub(crate) fn degrade(&self, told: Vec<Degraded>) {
-        let mut degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut degraded = locked(&self.degraded);
         for one in told {
             if !degraded.contains(&one) {
                 degraded.push(one);

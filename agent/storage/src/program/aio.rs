@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use iodyno_sys::buffer::SendSource;
+use iodyno_sys::lock::locked;
 use iodyno_sys::stream_ring;
 use iodyno_sys::write_ring::WriteRing;
 
@@ -119,7 +120,7 @@ impl Threads {
         let mut begun = 0;
         while begun < length {
             let piece = (length - begun).min(self.longest);
-            let mut queue = self.desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = locked(&self.desk.queue);
             while queue.waiting.len() >= MOST_QUEUED {
                 queue = self.desk.done.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
@@ -136,7 +137,7 @@ impl Threads {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let mut queue = self.desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = locked(&self.desk.queue);
         while queue.unfinished > 0 {
             queue = self.desk.done.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
@@ -147,7 +148,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         {
-            let mut queue = self.desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = locked(&self.desk.queue);
             queue.closed = true;
             // The program is over: what was not begun stays so.
             queue.waiting.clear();
@@ -158,13 +159,13 @@ impl Drop for Threads {
 }
 
 fn work(desk: &Desk, source: &SendSource) {
-    let mut queue = desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut queue = locked(&desk.queue);
     loop {
         if let Some(write) = queue.waiting.pop_front() {
             drop(queue);
             let outcome = write.file.write_all_at(&source.bytes()[..write.length], write.offset);
             drop(write);
-            queue = desk.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            queue = locked(&desk.queue);
             queue.unfinished = queue.unfinished.saturating_sub(1);
             if let Err(error) = outcome {
                 queue.failure.get_or_insert(error);

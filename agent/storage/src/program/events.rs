@@ -3,9 +3,10 @@
 //! come waits for its instant.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use iodyno_core::file_variable::ValueStream;
+use iodyno_sys::lock::locked;
 
 /// chosen: how long a rate that is drawn holds: as long as Filebench's generator keeps one.
 const HELD_NS: u64 = 1_000_000_000;
@@ -92,7 +93,7 @@ impl Events {
                 u64::try_from(u128::from(last) * SECOND_NS / u128::from((*per_s).max(1))).unwrap_or(u64::MAX)
             }
             Events::Varied(varied) => {
-                let mut varied = varied.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut varied = locked(&varied.0);
                 // chosen: beyond this many at a time no thread ever comes back.
                 varied.take(count.min(1_000_000))
             }

@@ -19,6 +19,7 @@ use iodyno_load::{Cancel, LoadError};
 use iodyno_sys::buffer::SendSource;
 use iodyno_sys::clock;
 use iodyno_sys::directory::{Directory, Kind, Opening};
+use iodyno_sys::lock::locked;
 
 use super::fileset::{name_of, LiveFileset};
 use super::place::{Marker, Place, FORM};
@@ -353,7 +354,7 @@ fn make_files(
                     repaired.fetch_add(u64::from(changed), Relaxed);
                 }
                 Err(error) => {
-                    trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    locked(&trouble).get_or_insert(error);
                     next.store(total, Relaxed);
                     return;
                 }

@@ -27,7 +27,7 @@ mod tree;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -38,6 +38,7 @@ use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::{Cancel, LoadError};
+use iodyno_sys::lock::locked;
 use iodyno_sys::{affinity, clock, limits};
 
 use crate::GRACE;
@@ -228,7 +229,7 @@ impl Crew {
     }
 
     fn note(&self, text: String) {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).insert(text);
+        locked(&self.notes).insert(text);
     }
 }
 
@@ -257,7 +258,7 @@ fn work(shared: &Shared, number: usize, notes: &Mutex<BTreeSet<String>>) {
         }
     };
     if let Some(refused) = strand.settle() {
-        notes.lock().unwrap_or_else(PoisonError::into_inner).insert(refused);
+        locked(notes).insert(refused);
     }
     shared.park();
     while !shared.is_armed() && !shared.is_over() {
@@ -481,8 +482,7 @@ fn account(crew: &Crew, stopped_ns: Option<Nanos>) -> FileAccount {
         }
     };
     let placed = shared.program.placed();
-    let mut notes: Vec<String> =
-        crew.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+    let mut notes: Vec<String> = locked(&crew.notes).iter().cloned().collect();
     if shared.program.processes.iter().map(|process| process.instances).sum::<u32>() > 1 {
         notes.push("processes are groups of threads of one process".to_owned());
     }

@@ -1,12 +1,13 @@
 //! What the threads of a program, their supervisor and their owner have in common.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock};
 
 use iodyno_core::file_account::FileEnd;
 use iodyno_core::file_program::{FileProgram, Quit};
 use iodyno_core::units::Nanos;
 use iodyno_load::{Cancel, LoadError};
+use iodyno_sys::lock::locked;
 
 use super::compiled::Compiled;
 use super::events::Events;
@@ -105,13 +106,13 @@ impl Shared {
 
     /// Has those who wait look again.
     fn ring(&self) {
-        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(locked(&self.lock));
         self.bell.notify_all();
     }
 
     /// Waits until `done`, or so long at most.
     pub(super) fn wait(&self, longest: std::time::Duration, done: impl Fn() -> bool) {
-        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = locked(&self.lock);
         if !done() {
             drop(self.bell.wait_timeout(guard, longest));
         }

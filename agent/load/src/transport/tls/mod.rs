@@ -13,12 +13,13 @@ mod tests;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use iodyno_core::job::{Job, Role};
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::ReceiveScratch;
+use iodyno_sys::lock::locked;
 use iodyno_sys::socket::{self, Direction};
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::{clock, errno};
@@ -46,11 +47,11 @@ pub(crate) struct Session {
 
 impl Session {
     fn sealer(&self) -> MutexGuard<'_, Sealer> {
-        self.sealer.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.sealer)
     }
 
     fn opener(&self) -> MutexGuard<'_, Opener> {
-        self.opener.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.opener)
     }
 
     /// Hands bytes over; gives how many are in records that the kernel took whole.

@@ -5,8 +5,9 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use iodyno_sys::lock::locked;
 use iodyno_sys::{errno, socket};
 use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305};
 use rustls::{ConnectionTrafficSecrets, Error};
@@ -176,7 +177,7 @@ impl Sealer {
     #[cold]
     fn change_keys(&mut self) -> io::Result<()> {
         self.seal(&UPDATE, HANDSHAKE, 0)?;
-        let secrets = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).next(true);
+        let secrets = locked(&self.keeper).next(true);
         let limit = self.keys.limit;
         self.keys = secrets.and_then(Keys::new).map_err(|_| broken())?;
         self.keys.limit = limit;
@@ -290,7 +291,7 @@ impl Opener {
     /// Messages of the handshake that come after it, in `from..to` of the buffer.
     #[cold]
     fn hear(&mut self, mut from: usize, to: usize) -> io::Result<()> {
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keeper = locked(&self.keeper);
         while from < to {
             let message = &self.buffer[from..to];
             let Some(&[kind, a, b, c]) = message.first_chunk() else { return Err(broken()) };

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use iodyno_core::units::Nanos;
+use iodyno_sys::lock::locked;
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::{clock, errno, socket};
 
@@ -133,7 +134,7 @@ impl Link {
 
     /// Says a word. Waits for room for `patience` at most: an end that does not read its link for so long is gone.
     pub(super) fn say(&self, word: &Word, patience: Nanos) -> io::Result<()> {
-        let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let sending = locked(&self.sending);
         self.send(&sending, word, 0, patience)
     }
 

@@ -1,12 +1,13 @@
 //! What a script did, counted: histograms by the threads together, everything else by each strand for itself and
 //! added up when it leaves a transaction.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use iodyno_core::account::{GroupAccount, OperationAccount, TransactionAccount};
 use iodyno_core::histogram::{Histogram, Recorder, Snapshot};
 use iodyno_core::script::{Script, Transaction};
 use iodyno_core::units::{Bytes, Nanos};
+use iodyno_sys::lock::locked;
 
 /// chosen: strands share histograms beyond this many (37 KB each); few threads run at a time.
 const MOST_SHARDS: usize = 8;
@@ -152,7 +153,7 @@ impl Tally {
 
     /// Adds what a strand counted.
     pub(super) fn add(&self, group: usize, transaction: usize, passage: &Passage) {
-        let mut sums = self.groups[group][transaction].sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = locked(&self.groups[group][transaction].sums);
         if passage.begin > 0 && (sums.begin == 0 || passage.begin < sums.begin) {
             sums.begin = passage.begin;
         }
@@ -168,9 +169,7 @@ impl Tally {
     /// Whether every strand came to the end of every transaction.
     pub(super) fn is_complete(&self, script: &Script) -> bool {
         script.groups.iter().zip(&self.groups).all(|(group, tallies)| {
-            tallies.iter().all(|tally| {
-                tally.sums.lock().unwrap_or_else(PoisonError::into_inner).strands_done == group.strands
-            })
+            tallies.iter().all(|tally| locked(&tally.sums).strands_done == group.strands)
         })
     }
 
@@ -206,7 +205,7 @@ impl TransactionTally {
     }
 
     fn account(&self, transaction: &Transaction) -> TransactionAccount {
-        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let sums = locked(&self.sums);
         let instant = |ns: u64| (ns > 0).then_some(Nanos(ns));
         let operations = transaction.operations.iter().zip(&sums.passage.operations).enumerate();
         let operations = operations.map(|(index, (operation, counts))| {

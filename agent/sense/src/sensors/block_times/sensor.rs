@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use iodyno_core::metric::{Times, Value};
+use iodyno_sys::lock::locked;
 
 use super::{
     BYTES, COMPLETION, ERRORS, LEFT_OUT, OBSERVER, OPERATIONS, PROCESS_BYTES, PROCESS_OPERATIONS, SLOW,
@@ -81,7 +82,7 @@ impl Sensor for NothingToRead {
 }
 
 fn spare() -> MutexGuard<'static, Vec<BlockTimes>> {
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+    locked(&SPARE)
 }
 
 impl BlockTimesSensor {

@@ -1,5 +1,6 @@
 //! Traffic of each network device, and the speed of its link.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use iodyno_core::counter::Width;
@@ -38,7 +39,7 @@ const SPEED: Metric = gauge(
     "bits_per_s",
     "/sys/class/net/*/speed",
     "dev=eth0",
-    "Speed of the link, of devices that are hardware (or a hypervisor's) and say it.",
+    "Speed of the link, of devices that are hardware (or a hypervisor's) and say it, when the trial began.",
 );
 
 const METRICS: [Metric; 9] = {
@@ -61,13 +62,15 @@ struct NetDevices {
     dev: Source,
     /// `/sys/class/net`.
     links: PathBuf,
+    /// By device. Asked for once a trial: a look into `/sys` costs as much as the whole file, in the middle of a load.
+    speeds: HashMap<String, Option<u64>>,
     growths: Growths<(&'static str, String)>,
 }
 
 fn open(roots: &Roots, _: &Subject) -> Opened {
     let dev = Source::open(roots.proc.join("self/net/dev"))?;
     let links = roots.sys.join("class/net");
-    Ok(Box::new(NetDevices { dev, links, growths: Growths::default() }))
+    Ok(Box::new(NetDevices { dev, links, speeds: HashMap::new(), growths: Growths::default() }))
 }
 
 impl Sensor for NetDevices {
@@ -91,7 +94,10 @@ impl Sensor for NetDevices {
                 };
                 self.growths.put(out, metric, &label, now, Width::Bits64);
             }
-            if let Some(speed) = speed_bits_per_s(&self.links, device) {
+            if !self.speeds.contains_key(device) {
+                self.speeds.insert(device.to_owned(), speed_bits_per_s(&self.links, device));
+            }
+            if let Some(speed) = self.speeds[device] {
                 put(out, &SPEED, label, speed);
             }
         }

@@ -43,12 +43,12 @@ impl Sensor for Reclaim {
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
         let mut missing = Missing::default();
         let text = self.vmstat.text()?;
-        // The kernel counts stalls for each zone of memory apart (`allocstall_normal`, ...).
+        let found = Found::in_file(&text);
         let counters = [
-            (&STALLS, sum(&text, |key| key.starts_with("allocstall")), 1),
-            (&SCANNED, sum(&text, |key| key == "pgscan_direct"), self.page_bytes),
-            (&SWAPPED, sum(&text, |key| key == "pswpin" || key == "pswpout"), self.page_bytes),
-            (&OOM_KILLS, sum(&text, |key| key == "oom_kill"), 1),
+            (&STALLS, found.stalls, 1),
+            (&SCANNED, found.scanned, self.page_bytes),
+            (&SWAPPED, found.swapped, self.page_bytes),
+            (&OOM_KILLS, found.oom_kills, 1),
         ];
         if counters.iter().all(|(_, now, _)| now.is_none()) {
             drop(text);
@@ -66,15 +66,32 @@ impl Sensor for Reclaim {
     }
 }
 
-/// Sum of the lines `key number` with such a key; `None`: there is none.
-fn sum(text: &str, wanted: impl Fn(&str) -> bool) -> Option<u64> {
-    let numbers = text.lines().filter_map(|line| {
-        let (key, number) = line.split_once(' ')?;
-        if wanted(key) {
-            number.trim().parse::<u64>().ok()
-        } else {
-            None
+/// What the file says of it; `None`: nothing. Some counters are the sum of several lines.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    stalls: Option<u64>,
+    scanned: Option<u64>,
+    swapped: Option<u64>,
+    oom_kills: Option<u64>,
+}
+
+impl Found {
+    /// Reads lines `key number`, each once: there are 200, read in the middle of a load.
+    fn in_file(text: &str) -> Found {
+        let mut found = Found::default();
+        for (key, number) in text.lines().filter_map(|line| line.split_once(' ')) {
+            let sum = match key {
+                "pgscan_direct" => &mut found.scanned,
+                "pswpin" | "pswpout" => &mut found.swapped,
+                "oom_kill" => &mut found.oom_kills,
+                // The kernel counts stalls for each zone of memory apart (`allocstall_normal`, ...).
+                _ if key.starts_with("allocstall") => &mut found.stalls,
+                _ => continue,
+            };
+            if let Ok(number) = number.trim().parse() {
+                *sum = Some(sum.unwrap_or(0_u64).saturating_add(number));
+            }
         }
-    });
-    numbers.fold(None, |sum, number| Some(sum.unwrap_or(0_u64).saturating_add(number)))
+        found
+    }
 }

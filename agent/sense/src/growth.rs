@@ -84,6 +84,24 @@ impl<K: Eq + Hash> Growths<K> {
     }
 }
 
+/// Counters that have a name of their own.
+impl Growths<String> {
+    /// Like [`Growths::since_last`], without a copy of a name that is known already.
+    pub fn since_last_named(&mut self, name: &str, now: u64, width: Width, metric: &str) -> Option<u64> {
+        match self.last.get_mut(name) {
+            Some(last) => {
+                let (_, before) = std::mem::replace(last, (self.reading, now));
+                let grown = growth(before, now, width);
+                if grown.is_none() {
+                    self.unknown.add(format!("{metric} of {name} went backwards: growth not known"));
+                }
+                grown
+            }
+            None => self.since_last(name.to_owned(), now, width, metric, name),
+        }
+    }
+}
+
 /// Counters of a sensor that each have a label.
 impl Growths<(&'static str, String)> {
     /// Puts the growth of a counter down, where it is known. `label` is the owner, or empty for the machine.

@@ -55,7 +55,7 @@ class _Quiet:
     def on_trial_start(self, planned: object, attempt: int) -> None:
         self._favour()
 
-    def on_record(self, host: str, record: object) -> None:
+    def on_progress(self, host: str, progress: object) -> None:
         corpus.favour_groups()
 
     def on_trial_end(self, planned: object, manifest: Mapping[str, Any]) -> None:

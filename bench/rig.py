@@ -16,6 +16,7 @@ from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.experiment import Experiment, HostSpec, Windows, WorkloadSpec
 from iodyno.core.workload import Level
 from iodyno.session.locate import find_agent
+from iodyno.session.sent import SentRecord
 
 DEVICE = "veth0"
 
@@ -62,11 +63,11 @@ async def trial(
         interval_ns=int(interval_s * 1e9),
     )
     account = Account()
-    records: dict[str, list[dict[str, Any]]] = {"client": [], "server": []}
+    sent: dict[str, list[SentRecord]] = {"client": [], "server": []}
     begun = asyncio.Event()
 
-    def on_record(host: str, record: dict[str, Any]) -> None:
-        records[host].append(record)
+    def on_record(host: str, record: SentRecord) -> None:
+        sent[host].append(record)
         begun.set()
 
     complete: dict[str, Level] = {"transport": "tcp", "driver": "threads", "nagle": True, **settings}
@@ -77,4 +78,5 @@ async def trial(
     waiting.cancel()
     metered = await asyncio.to_thread(measure, pair.server, pair.device, measured_s * 0.8)
     await running
+    records = {host: [record.taken_apart() for record in found] for host, found in sent.items()}
     return Trial(account, metered, records)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import Any
 
 from bench.ratio import paired
 from bench.rig import open_rig
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.experiment import Windows
 from iodyno.core.workload import Level
+from iodyno.session.sent import SentRecord
 
 LEAST = {"recvfrom": 1.0, "recvmmsg": 1.0, "io_uring": 1.0, "packet_v2": 1.2, "packet_v3": 1.3, "xdp": 2.0}
 """Figures to reach, of the plain server's (prototype: 1.46, 1.67 and 2.4)."""
@@ -31,10 +31,11 @@ class Served:
     span_ns: int = 0
     busy_ns: int = 0
 
-    def take(self, host: str, record: dict[str, Any]) -> None:
+    def take(self, host: str, sent: SentRecord) -> None:
         """Counts a record."""
-        if host != "server" or record["window"] != "measured":
+        if host != "server" or sent.progress["window"] != "measured":
             return
+        record = sent.taken_apart()
         self.answered += record["load"]["operations"]
         self.span_ns += record["end_ns"] - record["begin_ns"]
         exact = (reading for reading in record["sensors"] if reading["sensor"] == "cpu_exact")

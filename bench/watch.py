@@ -70,7 +70,7 @@ def _tell_and_look(feed: Feed, page: Any, watcher: int, seconds: int) -> list[di
         time.sleep(max(0.0, due - time.monotonic()))
         # Agents on one network end an interval within a few milliseconds of each other.
         for host in range(HOSTS):
-            feed.record("00000-1", f"host{host:02d}", _PLACE, _record(index, host))
+            feed.record("00000-1", f"host{host:02d}", _PLACE, json.dumps(_record(index, host)).encode())
         told = time.monotonic()
         # Drawn: the picture holds the interval, of all hosts.
         while page.evaluate(_DRAWN) < (index + 1) * HOSTS:
@@ -123,7 +123,7 @@ def _record(index: int, host: int) -> dict[str, Any]:
 
 def _feed_cpu_s(records: int = 2000) -> float:
     """CPU time of a record in the lab: handing it to the feed and writing it."""
-    record = _record(0, 0)
+    record = json.dumps(_record(0, 0)).encode()
     with tempfile.TemporaryDirectory() as place:
         feed = Feed(Path(place))
         feed.begin_trial("00000-1", order=0, attempt=1, point="p01", levels={}, proof=False)

@@ -76,7 +76,7 @@ def tell_trial(
         pace(interval_ns / SECOND)
         for host in hosts:
             told = line(host, index, interval_ns=interval_ns)
-            feed.record(name, told["host"], told["place"], told["record"])
+            feed.record(name, told["host"], told["place"], json.dumps(told["record"]).encode())
     if end:
         feed.end_trial(name, status="finished", reason=None)
     return name

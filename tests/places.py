@@ -31,6 +31,7 @@ from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
+from iodyno.session.sent import SentRecord
 
 MS = 1_000_000
 SOON_S = 9.0
@@ -80,7 +81,7 @@ class Notes:
     def on_trial_start(self, planned: object, attempt: int) -> None:
         pass
 
-    def on_record(self, host: str, record: object) -> None:
+    def on_progress(self, host: str, progress: object) -> None:
         self.records += 1
 
     def on_trial_end(self, planned: object, manifest: Mapping[str, Any]) -> None:
@@ -110,8 +111,8 @@ class Meanwhile(Notes):
     def on_trial_start(self, planned: object, attempt: int) -> None:
         self._trials += 1
 
-    def on_record(self, host: str, record: object) -> None:
-        super().on_record(host, record)
+    def on_progress(self, host: str, progress: object) -> None:
+        super().on_progress(host, progress)
         if self._trials == 1:
             self._trials += 1
             self._do()
@@ -124,8 +125,8 @@ class Stopped(Notes):
         super().__init__()
         self._at_record = at_record
 
-    def on_record(self, host: str, record: object) -> None:
-        super().on_record(host, record)
+    def on_progress(self, host: str, progress: object) -> None:
+        super().on_progress(host, progress)
         if self.records == self._at_record:
             task = asyncio.current_task()
             assert task is not None
@@ -167,15 +168,22 @@ async def carried_out(
     on_record: Callable[[str, Any], None],
     account: Account | None = None,
 ) -> None:
-    """One trial. As in a campaign, one whose start a busy machine armed too late is tried again, armed further ahead."""
+    """One trial, whose records are taken apart as they come.
+
+    As in a campaign, one whose start a busy machine armed too late is tried again, armed further ahead.
+    """
+
+    def take(host: str, record: SentRecord) -> None:
+        on_record(host, record.taken_apart())
+
     for _ in range(3):
         try:
-            return await carry_out(rig, "t", settings, windows, account or Account(), on_record)
+            return await carry_out(rig, "t", settings, windows, account or Account(), take)
         except TrialError as error:
             if error.code != "late":
                 raise
             await rig.recover(error)
-    return await carry_out(rig, "t", settings, windows, account or Account(), on_record)
+    return await carry_out(rig, "t", settings, windows, account or Account(), take)
 
 
 def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -177,9 +177,9 @@ def test_a_client_that_is_killed_fails_the_trial_or_is_an_event(tmp_path: Path, 
 
         killed = 0
 
-        def on_record(self, host: str, record: Any) -> None:
-            super().on_record(host, record)
-            if record["window"] == "measured" and record["index"] == 3 and not self.killed:
+        def on_progress(self, host: str, progress: Any) -> None:
+            super().on_progress(host, progress)
+            if progress["window"] == "measured" and progress["index"] == 3 and not self.killed:
                 self.killed = processes_of(program.path)[-1]
                 os.kill(self.killed, signal.SIGKILL)
 
@@ -265,9 +265,9 @@ def test_a_device_that_is_detached_under_a_load_is_one_error_or_counted(tmp_path
     class Detacher(Notes):
         done = False
 
-        def on_record(self, host: str, record: Any) -> None:
-            super().on_record(host, record)
-            if record["window"] == "measured" and not self.done:
+        def on_progress(self, host: str, progress: Any) -> None:
+            super().on_progress(host, progress)
+            if progress["window"] == "measured" and not self.done:
                 self.done = True
                 subprocess.run(["losetup", "--detach", str(device)], check=True)
 
@@ -295,9 +295,9 @@ def test_an_operation_that_fails_is_one_error_with_its_place(tmp_path: Path) -> 
     class Breaker(Notes):
         """Reads begin to fail when the load has run for some records."""
 
-        def on_record(self, host: str, record: Any) -> None:
-            super().on_record(host, record)
-            if record["window"] == "measured" and record["index"] >= 3:
+        def on_progress(self, host: str, progress: Any) -> None:
+            super().on_progress(host, progress)
+            if progress["window"] == "measured" and progress["index"] >= 3:
                 trigger.touch()
 
     with filtered_device(tmp_path, *words) as device:

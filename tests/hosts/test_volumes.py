@@ -377,9 +377,9 @@ def test_a_server_that_is_killed_under_a_load_is_one_clear_error(tmp_path: Path,
     class Killer(Notes):
         killed = False
 
-        def on_record(self, host: str, record: Any) -> None:
-            super().on_record(host, record)
-            if record["window"] == "measured" and not self.killed:
+        def on_progress(self, host: str, progress: Any) -> None:
+            super().on_progress(host, progress)
+            if progress["window"] == "measured" and not self.killed:
                 for note in NOTES.glob(f"{os.getpid()}-*.json"):
                     server = json.loads(note.read_text())["process"][0]
                     os.kill(int(server.partition(":")[0]), signal.SIGKILL)

@@ -82,7 +82,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def told(feed: Feed, index: int, *hosts: str) -> None:
     for host in hosts or ("client", "server"):
         said = line(host, index, interval_ns=200_000_000)
-        feed.record("00000-1", host, said["place"], said["record"])
+        feed.record("00000-1", host, said["place"], json.dumps(said["record"]).encode())
 
 
 def when(page: Page, expression: str) -> None:

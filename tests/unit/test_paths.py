@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from iodyno.core.path import CARRIED_BY_OTHERS, OWN_KERNEL, PATHS
 from iodyno.hosts import guest, sandbox
 from iodyno.paths import veth
 from iodyno.session import path_levels
+from iodyno.session.sent import SentRecord
 
 
 def record(index: int, *sensors: str, **load: Any) -> dict[str, Any]:
@@ -44,16 +46,19 @@ def test_a_record_has_the_load_from_inside_and_the_machine_from_outside() -> Non
 
 
 def test_records_are_paired_by_their_index_in_whatever_order_they_come() -> None:
-    handed: list[dict[str, Any]] = []
+    def sent(index: int) -> SentRecord:
+        return SentRecord({"index": index}, json.dumps(record(index)).encode())
+
+    handed: list[SentRecord] = []
     pairing = Pairing(handed.append)
-    pairing.outside(record(0))
-    pairing.inside(record(0))
-    pairing.inside(record(1))
-    assert [found["index"] for found in handed] == [0]
-    pairing.outside(record(1))
-    pairing.inside(record(2))
+    pairing.outside(sent(0))
+    pairing.inside(sent(0))
+    pairing.inside(sent(1))
+    assert [found.taken_apart() for found in handed] == [record(0)]
+    pairing.outside(sent(1))
+    pairing.inside(sent(2))
     pairing.rest()
-    assert [found["index"] for found in handed] == [0, 1, 2], "what has no counterpart is not lost"
+    assert [found.progress["index"] for found in handed] == [0, 1, 2], "what has no counterpart is not lost"
 
 
 def test_points_of_a_level_that_cannot_be_had_are_skipped_and_no_others(

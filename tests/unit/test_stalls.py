@@ -10,25 +10,30 @@ import pytest
 from iodyno.core.errors import TrialError
 from iodyno.hosts.access import Access, AgentStreams
 from iodyno.session import wire
+from iodyno.session.sent import SentRecord
 from iodyno.session.session import Session
 from iodyno.session.simulated import SimulatedAccess
 
 INTERVAL_NS = 250_000_000
 
 
-async def taken(moved: list[int], window: str = "measured") -> list[dict[str, Any]]:
+async def taken(moved: list[int], window: str = "measured") -> list[SentRecord]:
     """What a lab takes of an agent that moves so many bytes in each interval."""
     reader = asyncio.StreamReader()
     # Nothing is sent to this agent, and nobody asks for its process.
     session = Session(
         cast(Access, SimulatedAccess("client")), AgentStreams(reader, cast(Any, None), cast(Any, None))
     )
+    messages: list[dict[str, Any]] = []
     for index, count in enumerate(moved):
-        begin = index * INTERVAL_NS
-        record = {"type": "record", "window": window, "load": {"bytes": count}}
-        reader.feed_data(wire.encode(index, {**record, "begin_ns": begin, "end_ns": begin + INTERVAL_NS}))
-    reader.feed_data(wire.encode(len(moved), {"type": "result", "records": len(moved)}))
-    found: list[dict[str, Any]] = []
+        times = {"begin_ns": index * INTERVAL_NS, "end_ns": (index + 1) * INTERVAL_NS}
+        messages += [
+            {"type": "progress", "window": window, "bytes": count, **times},
+            {"type": "record", "index": index},
+        ]
+    for number, message in enumerate([*messages, {"type": "result", "records": len(moved)}]):
+        reader.feed_data(wire.encode(number, message))
+    found: list[SentRecord] = []
     try:
         await session.result(0, found.append)
     finally:

@@ -18,6 +18,7 @@ from iodyno import load
 from iodyno.core.errors import StoreError
 from iodyno.store.manifest import check_parts, read_json, read_manifest
 from iodyno.store.reader import read_campaign
+from iodyno.store.tape import Tape
 from iodyno.store.writer import TrialWriter, remove_partials, write_json_atomically
 
 
@@ -59,6 +60,42 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
         assert row("histograms") == [(*place, "write", "ll7", 3, 600, [100, 200], [1, 2])]
         assert row("series") == [(*place, "cpu_times", "cpu.idle_ns", "cpu=0", 30, 20, 7)]
         assert row("sensors") == [(*place, "cpu_times", 30, 20, 5, None)]
+
+
+@pytest.mark.parametrize("memory_bytes", [1 << 20, 3000, 0])
+def test_records_held_until_the_end_are_stored_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory_bytes: int
+) -> None:
+    monkeypatch.setattr("iodyno.store.writer.Tape", lambda folder: Tape(folder, memory_bytes))
+    held, added = TrialWriter(tmp_path, "held"), TrialWriter(tmp_path, "added")
+    for index in range(20):
+        host = ("client", "bystander.server")[index % 2]
+        held.hold(host, "write", json.dumps(record(index)).encode())
+        added.add_record(host, "write", record(index))
+    for writer in (held, added):
+        writer.seal({"status": "finished"})
+    for part in ("records", "series", "histograms", "sensors"):
+        tables = [pq.read_table(tmp_path / name / f"{part}.parquet") for name in ("held", "added")]
+        assert tables[0].equals(tables[1]) and tables[0].num_rows == 20
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["added", "held"]
+
+
+def test_a_disk_that_has_no_room_for_held_records_is_said_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iodyno.store.writer.Tape", lambda folder: Tape(folder, 0))
+    writer = TrialWriter(tmp_path, "00000-1")
+    payload = json.dumps(record()).encode()
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # What a write beyond it gives is an error here, as of a disk that is full: Python ignores the signal.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3 * len(payload), most[1]))
+    try:
+        with pytest.raises(StoreError, match="cannot be written") as raised:
+            for _ in range(5):
+                writer.hold("client", "write", payload)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+    assert "free space" in raised.value.advice and not list(tmp_path.iterdir())
 
 
 def test_long_trials_are_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,8 +181,8 @@ def test_a_feed_of_another_version_is_counted_and_followed(tmp_path: Path) -> No
     for kind in ("stage", "time_left", "done", "doubt", "look", "from the future"):
         feed.event(kind)
     tell_trial(feed, 0, intervals=2, pace=lambda _: None, end=False)
-    feed.record("00000-1", "client", {}, line("client", 2)["record"])
-    feed.record("00000-1", "client", {"role": "send", "operation": "write", "cpus": [0]}, {"sensors": []})
+    feed.record("00000-1", "client", {}, json.dumps(line("client", 2)["record"]).encode())
+    feed.record("00000-1", "client", {"role": "send", "operation": "write", "cpus": [0]}, b'{"sensors":[]}')
     until(lambda: (board.refresh(), len(board.samples) == 4 and board.progress.lost >= 6)[1])
     feed.close("finished")
 

@@ -215,7 +215,9 @@ def test_pages_that_come_back_lose_nothing(tmp_path: Path) -> None:
         first.close()
         told = line("client", 2)
         for index in (2, 3):
-            feed.record("00000-1", "client", told["place"], line("client", index)["record"])
+            feed.record(
+                "00000-1", "client", told["place"], json.dumps(line("client", index)["record"]).encode()
+            )
         wait_for(board, 6)
         again = Stream(address, last=str(got[-1][1]))
         for stream in (again, second):

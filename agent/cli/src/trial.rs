@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::{Job, Role};
-use iodyno_core::message::{ErrorCode, JobResult, LoadCounts, Message, Ready, Record};
+use iodyno_core::message::{ErrorCode, JobResult, LoadCounts, Message, Progress, Ready, Record};
 use iodyno_core::metric::Reading;
 use iodyno_core::phase::Window;
 use iodyno_core::units::{Bytes, Nanos};
@@ -226,7 +226,9 @@ fn observe(
             true => panel.read(),
             false => panel.read_between(job.windows.interval_ns),
         };
-        outgoing.send(Message::Record(Box::new(record(job, index, *window, &before, &now, readings))));
+        let record = record(job, index, *window, &before, &now, readings);
+        outgoing.send(Message::Progress(Progress::from(&record)));
+        outgoing.send(Message::Record(Box::new(record)));
         sent += 1;
         if measured_over {
             outgoing.send(Message::Drain { trial: job.trial.clone(), at_ns: now.at_ns });

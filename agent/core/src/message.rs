@@ -31,7 +31,7 @@ use crate::profile::Profile;
 use crate::units::{Bytes, Nanos};
 
 /// Version of the wire; both ends must have the same. History: `schema/VERSIONS.md`.
-pub const WIRE_VERSION: u32 = 3;
+pub const WIRE_VERSION: u32 = 4;
 
 /// From the lab to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -96,6 +96,9 @@ pub enum Message {
         /// Whether the starting threads run under `SCHED_FIFO`.
         realtime: bool,
     },
+    /// What a lab that looks on needs of the record that follows at once, so that it may take that one apart when no load
+    /// runs beside it.
+    Progress(Progress),
     /// One interval.
     Record(Box<Record>),
     /// The measured window is over; the load goes on for the drain window and then stops.
@@ -289,6 +292,37 @@ pub struct Record {
     pub classes: Vec<ClassCounts>,
     /// What the sensors said.
     pub sensors: Vec<Reading>,
+}
+
+/// The load of one interval in a few numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// The record's.
+    pub index: u32,
+    /// The record's.
+    pub window: Window,
+    /// The record's.
+    pub begin_ns: Nanos,
+    /// The record's.
+    pub end_ns: Nanos,
+    /// The record's.
+    pub bytes: Bytes,
+    /// The record's.
+    pub operations: u64,
+}
+
+impl From<&Record> for Progress {
+    fn from(record: &Record) -> Progress {
+        Progress {
+            index: record.index,
+            window: record.window,
+            begin_ns: record.begin_ns,
+            end_ns: record.end_ns,
+            bytes: record.load.bytes,
+            operations: record.load.operations,
+        }
+    }
 }
 
 /// Totals of a job.

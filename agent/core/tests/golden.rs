@@ -22,8 +22,8 @@ use iodyno_core::job::{
     Workload,
 };
 use iodyno_core::message::{
-    Capability, ClockFacts, Command, ErrorCode, Hello, HostFacts, JobResult, LoadCounts, Message, Ready,
-    Record, WireError, WIRE_VERSION,
+    Capability, ClockFacts, Command, ErrorCode, Hello, HostFacts, JobResult, LoadCounts, Message, Progress,
+    Ready, Record, WireError, WIRE_VERSION,
 };
 use iodyno_core::metric::{Reading, Value};
 use iodyno_core::phase::{Window, Windows};
@@ -350,6 +350,7 @@ fn messages() -> Vec<Message> {
             }),
         }),
         Message::Armed { trial: trial(), slack_ns: Nanos(90_000_000), realtime: true },
+        Message::Progress(Progress::from(&record())),
         Message::Record(Box::new(record())),
         Message::Record(Box::new(disk_record())),
         Message::Drain { trial: trial(), at_ns: Nanos(16_000_000_000) },

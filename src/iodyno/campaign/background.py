@@ -14,6 +14,7 @@ from iodyno.campaign.sealed import sealed
 from iodyno.campaign.trial import OPERATIONS, Account, measure_idle
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
+from iodyno.session.sent import SentRecord
 from iodyno.store.schema import BACKGROUND
 from iodyno.store.writer import TrialWriter
 
@@ -40,7 +41,8 @@ async def _measure(rig: Rig, folder: Path, when: str) -> dict[str, float | None]
     shutil.rmtree(folder / BACKGROUND / when, ignore_errors=True)
     writer = TrialWriter(folder / BACKGROUND, when)
 
-    def keep(host: str, record: Mapping[str, Any]) -> None:
+    def keep(host: str, sent: SentRecord) -> None:
+        record = sent.taken_apart()
         writer.add_record(host, OPERATIONS["idle"], record)
         busy[host] = _busy_ratio(record, rig.cpus[host])
 

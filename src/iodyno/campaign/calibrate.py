@@ -10,7 +10,8 @@ from typing import Any
 
 from iodyno.campaign.rig import Rig, together
 from iodyno.session.clock import ClockFit
-from iodyno.session.session import Message, Session
+from iodyno.session.sent import SentRecord
+from iodyno.session.session import Session
 
 DRIVERS = ("threads", "epoll")
 _SPAN_NS = 50_000_000
@@ -78,10 +79,10 @@ async def _loop_cost(
     }
     times = {"count": 0, "sum_ns": 0}
 
-    def keep(record: Message) -> None:
-        if record["window"] == "measured":
+    def keep(record: SentRecord) -> None:
+        if record.progress["window"] == "measured":
             for key in times:
-                times[key] += record["load"]["service_time"][key]
+                times[key] += record.taken_apart()["load"]["service_time"][key]
 
     await session.prepare(job)
     await session.ready(_TIMEOUT_S)

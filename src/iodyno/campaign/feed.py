@@ -39,9 +39,9 @@ KINDS = ("begin", "stage", "time_left", "trial", "more", "done", "doubt", "look"
 SENSORS = frozenset(
     {"cpu_exact", "cpu_times", "disks", "net_devices", "tcp_info", "softnet", "context_switches", "qdisc"}
 )
-"""Sensors whose readings are fed (chosen: what is looked at while a trial runs; everything is in the store after it)."""
-MOST_PART_BYTES = 64 << 20
-"""Most bytes of one part (chosen: an hour of two hosts). Who comes later sees the beginning when the trial is stored."""
+"""Sensors whose readings are looked at while a trial runs; everything is in the store after it."""
+MOST_PART_BYTES = 256 << 20
+"""Most bytes of one part (chosen: ten minutes of two hosts). Who comes later sees the beginning when the trial is stored."""
 _MOST_WAITING = 4096
 """Most lines that may wait for the disk (chosen: a minute of 30 hosts with two records a second)."""
 _CLOSING_S = 2.0
@@ -53,7 +53,9 @@ class Feed:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FEED
-        self._lines: queue.Queue[tuple[str, str, Mapping[str, Any]] | None] = queue.Queue(_MOST_WAITING)
+        self._lines: queue.Queue[tuple[str, str, Mapping[str, Any], bytes] | None] = queue.Queue(
+            _MOST_WAITING
+        )
         self._files: dict[str, BinaryIO] = {}
         self._trial, self._part, self._part_bytes = "", 0, 0
         self._lock: BinaryIO | None = None
@@ -71,9 +73,12 @@ class Feed:
         """A trial begins; its records follow."""
         self._put("open", name, {"kind": "trial", "at_ns": time.time_ns(), "trial": name, **content})
 
-    def record(self, trial: str, host: str, place: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        """A record of the trial, as it came from the host; `place`: the host's `role`, `operation` and `cpus`."""
-        self._put("record", trial, {"at_ns": time.time_ns(), "host": host, **place, "record": record})
+    def record(self, trial: str, host: str, place: Mapping[str, Any], record: bytes) -> None:
+        """A record of the trial, as it came from the host; `place`: the host's `role`, `operation` and `cpus`.
+
+        It is not looked into: that is for those who follow, who may have a machine of their own.
+        """
+        self._put("record", trial, {"at_ns": time.time_ns(), "host": host, **place}, record)
 
     def end_trial(self, name: str, **content: Any) -> None:
         """The trial is stored: its lines are not needed any more."""
@@ -86,9 +91,9 @@ class Feed:
             self._lines.put(None, timeout=_CLOSING_S)
         self._thread.join(_CLOSING_S)
 
-    def _put(self, what: str, name: str, line: Mapping[str, Any]) -> None:
+    def _put(self, what: str, name: str, line: Mapping[str, Any], record: bytes = b"") -> None:
         try:
-            self._lines.put_nowait((what, name, line))
+            self._lines.put_nowait((what, name, line, record))
         except queue.Full:
             self._lose("the disk is slower than the records come")
 
@@ -137,10 +142,10 @@ class Feed:
             self._files[name] = (self._folder / name).open("ab", buffering=0)
         return self._files[name]
 
-    def _write(self, what: str, name: str, line: Mapping[str, Any]) -> None:
+    def _write(self, what: str, name: str, line: Mapping[str, Any], record: bytes) -> None:
         self._take_lock()
         if what == "record":
-            self._append_record(name, {**line, "record": shortened(line["record"])})
+            self._append_record(name, line, record)
             return
         if what == "open":
             self._begin_part(name, 0)  # before the event, so that a follower finds it
@@ -148,8 +153,9 @@ class Feed:
         if what == "close":
             self._remove_part()
 
-    def _append_record(self, name: str, line: Mapping[str, Any]) -> None:
-        data = _encoded(line)
+    def _append_record(self, name: str, line: Mapping[str, Any], record: bytes) -> None:
+        # JSON of the wire has no line breaks.
+        data = b'%b,"record":%b}\n' % (_encoded(line).removesuffix(b"}\n"), record)
         if name != self._trial:
             raise ValueError(f"a record of {name}, which has not begun")
         if self._part_bytes + len(data) > MOST_PART_BYTES and self._part_bytes:
@@ -195,9 +201,9 @@ class Told:
         )
         self._watcher.on_trial_start(planned, attempt)
 
-    def on_record(self, host: str, record: Mapping[str, Any]) -> None:
-        """A record; the feed has it from the runner, with those of a bystander."""
-        self._watcher.on_record(host, record)
+    def on_progress(self, host: str, progress: Mapping[str, Any]) -> None:
+        """An interval; the feed has its record from the runner, with those of a bystander."""
+        self._watcher.on_progress(host, progress)
 
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
         """A trial is stored."""
@@ -255,7 +261,7 @@ def _encoded(line: Mapping[str, Any]) -> bytes:
 
 
 def shortened(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with the readings of `SENSORS` only, without what a wire needs."""
+    """The record with the readings of `SENSORS` only, without what a wire needs: what those who follow look at."""
     kept = [reading for reading in record["sensors"] if reading["sensor"] in SENSORS]
     whole = {key: record[key] for key in ("index", "window", "begin_ns", "end_ns", "load")}
     return {**whole, **({"classes": record["classes"]} if record.get("classes") else {}), "sensors": kept}

@@ -7,6 +7,7 @@ The records of the two are made one, interval by interval.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from iodyno.campaign.job import job_of
 from iodyno.campaign.rig import Rig, together
 from iodyno.core.experiment import Windows
 from iodyno.session.clock import ClockFit
+from iodyno.session.sent import SentRecord
 from iodyno.session.session import Message, Session
 
 OUTSIDE = frozenset(
@@ -33,19 +35,19 @@ _READY_TIMEOUT_S = 20.0
 class Pairing:
     """Records of a host from inside and from outside, until both of an interval have come."""
 
-    hand_on: Callable[[Message], None]
-    _inside: dict[int, Message] = field(default_factory=dict)
-    _outside: dict[int, Message] = field(default_factory=dict)
+    hand_on: Callable[[SentRecord], None]
+    _inside: dict[int, SentRecord] = field(default_factory=dict)
+    _outside: dict[int, SentRecord] = field(default_factory=dict)
 
-    def inside(self, record: Message) -> None:
+    def inside(self, record: SentRecord) -> None:
         """Takes what the load did."""
-        self._inside[record["index"]] = record
-        self._match(record["index"])
+        self._inside[record.progress["index"]] = record
+        self._match(record.progress["index"])
 
-    def outside(self, record: Message) -> None:
+    def outside(self, record: SentRecord) -> None:
         """Takes what the machine did meanwhile."""
-        self._outside[record["index"]] = record
-        self._match(record["index"])
+        self._outside[record.progress["index"]] = record
+        self._match(record.progress["index"])
 
     def rest(self) -> None:
         """Hands on what has no counterpart, as it is."""
@@ -55,7 +57,10 @@ class Pairing:
 
     def _match(self, index: int) -> None:
         if index in self._inside and index in self._outside:
-            self.hand_on(joined(self._inside.pop(index), self._outside.pop(index)))
+            inside, outside = self._inside.pop(index), self._outside.pop(index)
+            # Taken apart beside the load: such a host is one that others disturb in any case, and who looks on sees it whole.
+            both = joined(inside.taken_apart(), outside.taken_apart())
+            self.hand_on(SentRecord(inside.progress, json.dumps(both, separators=(",", ":")).encode()))
 
 
 def joined(inside: Mapping[str, Any], outside: Mapping[str, Any]) -> Message:
@@ -86,7 +91,7 @@ async def result(
     session: Session,
     observer: Session | None,
     load_ns: int,
-    on_record: Callable[[Message], None],
+    on_record: Callable[[SentRecord], None],
     on_profile: Any,
     *,
     stalls: bool = True,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from iodyno.campaign import meeting, preflight_disk, preflight_files
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
@@ -22,6 +21,7 @@ from iodyno.core.experiment import Windows
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.paths import shaping
+from iodyno.session.sent import SentRecord
 
 _SPARE_DESCRIPTORS = 64
 _SPARE_THREADS = 32
@@ -209,9 +209,9 @@ async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
     began_ns = time.monotonic_ns()
     moved = 0
 
-    def count(host: str, record: Mapping[str, Any]) -> None:
+    def count(host: str, record: SentRecord) -> None:
         nonlocal moved
-        moved += record["load"]["bytes"] if host == rig.experiment.workload.receiver else 0
+        moved += record.progress["bytes"] if host == rig.experiment.workload.receiver else 0
 
     sender, receiver = _loaded(rig)[:2]
     # What makes the application slow on purpose would only make the test slow; the path is part of it.

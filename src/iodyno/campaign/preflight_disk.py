@@ -6,7 +6,6 @@ import copy
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from iodyno.campaign.disk_job import PPM, block_of
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
@@ -16,6 +15,7 @@ from iodyno.core.disk_parameters import kind_of
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.workload import Level
+from iodyno.session.sent import SentRecord
 
 _SPARE_THREADS = 32
 _SPARE_BYTES = 64 << 20
@@ -118,9 +118,9 @@ async def data(rig: Rig, settings: Settings) -> Line:
     began_ns = time.monotonic_ns()
     moved = 0
 
-    def count(host: str, record: Mapping[str, Any]) -> None:
+    def count(host: str, record: SentRecord) -> None:
         nonlocal moved
-        moved += record["load"]["bytes"]
+        moved += record.progress["bytes"]
 
     tested = _distinct(settings)
     for point in tested:

@@ -33,6 +33,7 @@ from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
+from iodyno.session.sent import SentRecord
 from iodyno.store.schema import BACKGROUND, CAMPAIGN, DAMAGED, TRIALS
 from iodyno.store.writer import TrialWriter, remove_partials
 
@@ -49,8 +50,8 @@ class Watcher(Protocol):
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
         """A trial begins."""
 
-    def on_record(self, host: str, record: Mapping[str, Any]) -> None:
-        """A host has sent the record of an interval."""
+    def on_progress(self, host: str, progress: Mapping[str, Any]) -> None:
+        """A host has gone through an interval, of which this is the wire's `progress` message."""
 
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
         """A trial has finished or failed."""
@@ -411,15 +412,15 @@ class _Campaign:
         began_ns, started = time.monotonic_ns(), datetime.now(UTC)
         writer = TrialWriter(self._folder / TRIALS, name)
 
-        def keep(host: str, record: Mapping[str, Any]) -> None:
+        def keep(host: str, record: SentRecord) -> None:
             role = account.role(host)
-            writer.add_record(host, OPERATIONS[role], record)
+            writer.hold(host, OPERATIONS[role], record.payload)
             if self.feed:
                 cpus = account.hosts[host]["cpus"] if host in account.hosts else []
                 place = {"role": role, "operation": OPERATIONS[role], "cpus": cpus}
-                self.feed.record(name, host, place, record)
+                self.feed.record(name, host, place, record.payload)
             if host in account.hosts:
-                watcher.on_record(host, record)
+                watcher.on_progress(host, record.progress)
 
         try:
             try:

@@ -19,6 +19,7 @@ from iodyno.core.outcome import BYSTANDER
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.session.clock import ClockFit
+from iodyno.session.sent import SentRecord
 from iodyno.session.session import Message, Session
 
 OPERATIONS = {"send": "write", "receive": "read", "alone": "io", "idle": "none"}
@@ -72,7 +73,7 @@ async def carry_out(
     settings: Mapping[str, Level],
     windows: Windows,
     account: Account,
-    on_record: Callable[[str, Message], None],
+    on_record: Callable[[str, SentRecord], None],
     on_profile: Callable[[str, Message], None] = lambda host, profile: None,
 ) -> None:
     """Executes the trial `name` on the sender and the receiver of the experiment. Raises TrialError."""
@@ -110,7 +111,7 @@ class _Flow:
     rig: Rig
     account: Account
     settings: Mapping[str, Level]
-    on_record: Callable[[str, Message], None]
+    on_record: Callable[[str, SentRecord], None]
     on_profile: Callable[[str, Message], None]
 
     @property
@@ -124,7 +125,7 @@ def _flow(
     settings: Mapping[str, Level],
     windows: Windows,
     account: Account,
-    on_record: Callable[[str, Message], None],
+    on_record: Callable[[str, SentRecord], None],
     on_profile: Callable[[str, Message], None],
 ) -> _Flow:
     """The flow of the rig's workload, with a job for each of its hosts in the account."""
@@ -138,7 +139,7 @@ def _flow(
 
 
 def _beside(
-    rig: Rig, name: str, windows: Windows, account: Account, on_record: Callable[[str, Message], None]
+    rig: Rig, name: str, windows: Windows, account: Account, on_record: Callable[[str, SentRecord], None]
 ) -> _Flow:
     """The flow of the bystander; its records come under the names of its hosts after `BESIDE`."""
     if rig.observers:
@@ -236,7 +237,7 @@ def beside(account: Account) -> dict[str, Any] | None:
 
 
 async def measure_idle(
-    rig: Rig, name: str, windows: Windows, account: Account, on_record: Callable[[str, Message], None]
+    rig: Rig, name: str, windows: Windows, account: Account, on_record: Callable[[str, SentRecord], None]
 ) -> None:
     """Reads the sensors of every host for the measured window, with no load on. Raises TrialError."""
     for host in rig.sessions:

@@ -54,15 +54,15 @@ class PlainWatcher(Watcher):
         self._rate = ""
         self._moved = {}
 
-    def on_record(self, host: str, record: Mapping[str, Any]) -> None:
+    def on_progress(self, host: str, progress: Mapping[str, Any]) -> None:
         """Keeps the goodput of the measured window so far: what a script does at its very end says nothing of all of it."""
-        length_ns = record["end_ns"] - record["begin_ns"]
-        if record["window"] != "measured" or length_ns <= 0:
+        length_ns = progress["end_ns"] - progress["begin_ns"]
+        if progress["window"] != "measured" or length_ns <= 0:
             return
         if host in self._experiment.workload.hosts:
-            self._rate = f"{self._per_s(host, record['load']['operations'], length_ns):.0f} IO/s"
+            self._rate = f"{self._per_s(host, progress['operations'], length_ns):.0f} IO/s"
         elif host in self._experiment.workload.receivers:
-            self._rate = _bits(8 * self._per_s(host, record["load"]["bytes"], length_ns))
+            self._rate = _bits(8 * self._per_s(host, progress["bytes"], length_ns))
 
     def _per_s(self, host: str, amount: int, length_ns: int) -> float:
         """What the hosts have moved a second, all together, with this interval of one of them."""
@@ -162,11 +162,11 @@ class LiveWatcher(PlainWatcher):
         self._now = f"trial {self.place(planned)}{again}: {self.levels(planned)}"
         self._draw()
 
-    def on_record(self, host: str, record: Mapping[str, Any]) -> None:
+    def on_progress(self, host: str, progress: Mapping[str, Any]) -> None:
         """Shows goodput and time left."""
-        super().on_record(host, record)
+        super().on_progress(host, progress)
         if host == self._experiment.workload.ends[-1]:
-            length_ns = record["end_ns"] - record["begin_ns"]
+            length_ns = progress["end_ns"] - progress["begin_ns"]
             self._left_ns = max(0, self._left_ns - length_ns)
             self._draw()
 

@@ -14,6 +14,7 @@ from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.hosts.access import Access, AgentProgram, AgentStreams
 from iodyno.session import clock, wire
 from iodyno.session.clock import ClockFit, Probe
+from iodyno.session.sent import SentRecord
 
 Message = dict[str, Any]
 
@@ -30,6 +31,9 @@ _REST_S = 15.0
 _STALL_S = 2.0
 """No byte in records that are together this long, while the load goes on. Chosen: a lost packet and a lost repetition of it
 (0.2 and 0.4 s, Linux), or a host that others use, make shorter pauses, after which a load goes on."""
+_RECORD = b'{"type":"record",'
+"""How the payload of a record begins: the agent writes the type first. Any other way of writing it would be understood too,
+only later."""
 _STALL_AT_END_S = 0.4
 """No byte in the last two records or more, together this long: nothing shows that the load would have gone on. Twice Linux'
 least retransmission time-out."""
@@ -121,12 +125,12 @@ class Session:
     async def result(
         self,
         load_ns: int,
-        on_record: Callable[[Message], None],
+        on_record: Callable[[SentRecord], None],
         on_profile: Callable[[Message], None] | None = None,
         *,
         stalls: bool = True,
     ) -> Message:
-        """Takes records as they come until the result, and checks that none is missing.
+        """Takes records as they come until the result, and checks that none is missing. It does not take them apart.
 
         `load_ns` is how long the job takes from now on. With `stalls`, a load that moves no bytes fails.
         """
@@ -135,9 +139,10 @@ class Session:
         records = 0
         measured_bytes = 0
         still: list[Message] = []
+        progress: Message | None = None
         while True:
             message = await self._expect(
-                ("record", "drain", "profile", "result"),
+                ("progress", "record", "drain", "profile", "result"),
                 end - asyncio.get_running_loop().time(),
                 shown_s=deadline_s,
             )
@@ -145,15 +150,20 @@ class Session:
                 break
             if message["type"] == "profile" and on_profile:
                 on_profile(message)
+            if message["type"] == "progress":
+                progress = message
             if message["type"] != "record":
                 continue
+            if progress is None:
+                raise self._misunderstood("record", "progress")
             records += 1
-            on_record(message)
-            if stalls and message["window"] == "measured":
-                moved = message["load"]["bytes"]
+            on_record(SentRecord(progress, message["payload"]))
+            if stalls and progress["window"] == "measured":
+                moved = progress["bytes"]
                 measured_bytes += moved
-                still = [] if moved else [*still, message]
+                still = [] if moved else [*still, progress]
                 self._check_moving(still, _STALL_S)
+            progress = None
         if records != message["records"]:
             raise self.failure(
                 "records_lost",
@@ -301,12 +311,15 @@ class Session:
         if message["type"] == "error":
             raise self.failure(message["code"], message["what"], message["try"], message["where"])
         if message["type"] not in allowed:
-            raise self.failure(
-                "protocol",
-                f"said {message['type']} where {' or '.join(allowed)} was due",
-                "report this: lab and agent misunderstand each other",
-            )
+            raise self._misunderstood(message["type"], " or ".join(allowed))
         return message
+
+    def _misunderstood(self, said: str, due: str) -> TrialError:
+        return self.failure(
+            "protocol",
+            f"said {said} where {due} was due",
+            "report this: lab and agent misunderstand each other",
+        )
 
     def _late(self, what: str, timeout_s: float) -> TrialError:
         return self.failure(
@@ -343,7 +356,7 @@ class Session:
             while data := await self._streams.reader.read(1 << 16):
                 self._heard_ns = time.monotonic_ns()
                 for payload in self._decoder.feed(data):
-                    self._take(json.loads(payload), self._heard_ns)
+                    self._take(_message(payload), self._heard_ns)
             self._decoder.finish()
         except (wire.FrameError, ValueError) as error:
             self._end(
@@ -412,6 +425,14 @@ class Session:
             # Without waiting until it is taken: an agent that takes nothing is to be noticed by its silence here.
             with contextlib.suppress(ConnectionError):  # whoever waits for this agent is told
                 self._write({"type": "heartbeat"})
+
+
+def _message(payload: bytes) -> Message:
+    """A message; of a record the type and the payload, which is left as it came."""
+    if payload.startswith(_RECORD):
+        return {"type": "record", "payload": payload}
+    found: Message = json.loads(payload)
+    return found | {"payload": payload} if found.get("type") == "record" else found
 
 
 def _ended_with(status: int) -> str:

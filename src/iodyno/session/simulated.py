@@ -255,6 +255,10 @@ class _Agent:
         trial = _Trial(self._host.truth, job, self._host.name, start_ns, self._host.reached.cpus)
         records = list(trial.records())
         for number, record in enumerate(records):
+            load = {key: record["load"][key] for key in ("bytes", "operations")}
+            self._say(
+                "progress", **{key: record[key] for key in ("index", "window", "begin_ns", "end_ns")}, **load
+            )
             self._say("record", **record)
             following = records[number + 1]["window"] if number + 1 < len(records) else ""
             if record["window"] == "measured" != following:

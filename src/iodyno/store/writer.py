@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from iodyno.core.errors import StoreError
 from iodyno.store.arrays import table
 from iodyno.store.schema import HISTOGRAM_LAYOUT, MANIFEST, PARTIAL, PARTS, SCHEMA_VERSION, part_file
+from iodyno.store.tape import Tape
 
 _ROWS_HELD = 16_384
 """Rows of a part held in memory before they are written (chosen: some MB; a long trial stays that small)."""
@@ -49,7 +50,7 @@ _MORE_HISTOGRAMS = ("response_time", "lateness", "waiting", "batch")
 class TrialWriter:
     """Collects the records of one trial in `parent/.partial-<name>` and seals them as `parent/<name>`.
 
-    A thread of its own writes what comes, a piece at a time: agents hear of the lab meanwhile, also when the disk is slow.
+    A thread of its own writes what is added, a piece at a time: agents hear of the lab meanwhile, also when the disk is slow.
     Raises StoreError, and removes the partial folder, when the disk cannot take it.
     """
 
@@ -61,6 +62,7 @@ class TrialWriter:
         self._files: dict[str, pq.ParquetWriter] = {}
         self._hand = ThreadPoolExecutor(1, "store")
         self._waiting: deque[Future[None]] = deque()
+        self._tape = Tape(self._partial)
         with self._writing():
             parent.mkdir(parents=True, exist_ok=True)
             if self._partial.exists():
@@ -71,6 +73,13 @@ class TrialWriter:
                 self._files[part] = pq.ParquetWriter(
                     self._partial / part_file(part), schema, compression="zstd", store_schema=False
                 )
+
+    def hold(self, host: str, operation: str, payload: bytes) -> None:
+        """Takes a `record` message of the wire as it came, as JSON. It is added when the trial is sealed: until then its load may
+        need the CPU.
+        """
+        with self._writing():
+            self._tape.add(host, operation, payload)
 
     def add_record(self, host: str, operation: str, record: Mapping[str, Any]) -> None:
         """Adds a `record` message of the wire, as parsed from JSON.
@@ -127,9 +136,11 @@ class TrialWriter:
     def seal(self, manifest: Mapping[str, Any]) -> Path:
         """Finishes the trial and returns its folder. Adds `parts` and `schema_version` to the manifest.
 
-        It waits for the disk; may be called in another thread than the records came in.
+        It adds what is held and waits for the disk; may be called in another thread than the records came in.
         """
         with self._writing():
+            for host, operation, payload in self._tape.play():
+                self.add_record(host, operation, json.loads(payload))
             parts = {}
             for part in self._files:
                 self._hand_over(part)
@@ -155,6 +166,7 @@ class TrialWriter:
         """Drops everything collected. May be called at any time, also twice."""
         self._hand.shutdown(cancel_futures=True)
         self._waiting.clear()
+        self._tape.close()
         files, self._files = self._files, {}
         for file in files.values():
             try:

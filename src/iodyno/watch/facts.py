@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of
+from iodyno.campaign.feed import shortened
 
 BANDS_PER_DECADE = 32
 """Latency bands a decade of nanoseconds (chosen: 7.5 % wide, less than a pixel of the heat map)."""
@@ -164,7 +165,8 @@ class Cutter:
 
     def cut(self, trial: str, line: Mapping[str, Any]) -> Sample:
         """The sample of one line of a feed: `host`, `role`, `operation`, `cpus` and `record`. Raises KeyError for another."""
-        record, host = line["record"], line["host"]
+        record, host = shortened(line["record"]), line["host"]
+        line = {**line, "record": record}
         origin_ns = self._origins.setdefault((trial, host), record["begin_ns"])
         times = _times(line["operation"], record)
         facts = _facts(line, times)

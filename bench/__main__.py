@@ -34,6 +34,7 @@ from bench import (
     storage,
     storage_gaps,
     storage_metadata,
+    tails,
     watch,
 )
 
@@ -50,6 +51,7 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "sensors": instrument.run,
     "each_sensor": own_cost.each_sensor,
     "first_record": own_cost.first_record,
+    "tails": tails.run,
     "profile": profile.naming,
     "servers": servers.run,
     "limiter": limiter.run,

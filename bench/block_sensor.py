@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.ratio import paired
+from bench.rig import Quiet
 from iodyno import designs
 from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.storage import block_times, classes
@@ -29,13 +30,6 @@ from iodyno.session.locate import find_agent
 TARGET_NS = 300
 """CPU time of an operation in the programs, at most, without what the kernel takes to measure it."""
 _OTHERS = ("cpu_exact", "disks", "process", "threads")
-
-
-class _Quiet:
-    """A watcher that says nothing."""
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *words: None
 
 
 def _asked(target: Path) -> Experiment:
@@ -57,7 +51,7 @@ def _asked(target: Path) -> Experiment:
 
 async def _trial(asked: Experiment, into: Path) -> Trial:
     folder = new_folder(into, asked.name)
-    await run_campaign(asked, designs.plan(asked), folder, resume=False, watcher=_Quiet())
+    await run_campaign(asked, designs.plan(asked), folder, resume=False, watcher=Quiet())
     return next(trial for trial in read_dataset(folder).trials if trial.finished)
 
 

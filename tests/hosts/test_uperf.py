@@ -16,7 +16,8 @@ import one_guest
 import pytest
 from places import HUNG_S, Notes, run
 
-from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.dataset import Dataset, read_dataset
+from iodyno.analysis.limiter.verdict import of_trial
 from iodyno.analysis.script import FoundScript, scripts_of
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Limits
@@ -41,15 +42,23 @@ def scaled_down(text: str) -> str:
 
 def carried_out(text: str, into: Path, **variables: str) -> tuple[FoundScript | None, dict[str, Any]]:
     """What the profile did in one short trial between two namespaces, and the trial's manifest."""
+    dataset, manifest = measured(text, into, ("cpu_times",), **variables)
+    found = scripts_of(dataset)
+    return (found[0] if found else None), manifest
+
+
+def measured(
+    text: str, into: Path, sensors: tuple[str, ...] | None, **variables: str
+) -> tuple[Dataset, dict[str, Any]]:
+    """One short trial of the profile between two namespaces, with these sensors (None: all), and its manifest."""
     profile = parse_profile(text)
     levels = values_of(profile, {"h": "x"}, variables)
     keys = {**experiment_keys(profile, levels), "profile": False}
     experiment = parse_experiment(experiment_text(keys), environment={})
     limits = Limits(retries=0, background_ns=100_000_000, background_ratio=1.0)
     notes = Notes()
-    outcome = asyncio.run(run(replace(experiment, limits=limits, sensors=("cpu_times",)), into, notes=notes))
-    found = scripts_of(read_dataset(outcome.folder))
-    return (found[0] if found else None), notes.manifests[-1]
+    outcome = asyncio.run(run(replace(experiment, limits=limits, sensors=sensors), into, notes=notes))
+    return read_dataset(outcome.folder), notes.manifests[-1]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.stem)
@@ -217,6 +226,48 @@ def test_what_arrived_is_told_from_what_was_sent(tmp_path: Path) -> None:
         assert operation.lost > 0
         # Of those waited for: also where the other end was behind and never came to send them.
         assert operation.loss_ratio is not None and 0 < operation.loss_ratio <= 1
+
+
+PAIR = '<flowop type="write" options="size=64"/><flowop type="read" options="size=64"/>'
+
+
+@pytest.mark.parametrize(
+    ("flowops", "times", "limiter"),
+    [(PAIR, 'duration="1s" rate="100"', "offered_load"), (PAIR, 'duration="1s"', "concurrency")],
+)
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_what_limits_a_profile_is_named(
+    flowops: str, times: str, limiter: str, protocol: str, tmp_path: Path
+) -> None:
+    dataset, manifest = measured(loop(flowops, times, protocol), tmp_path, None)
+    assert manifest["status"] == "finished", manifest["reason"]
+    (trial,) = dataset.trials
+    found = of_trial(trial)
+    # Two strands that exchange all the time may fill a CPU of a busy machine, too.
+    assert limiter in [suspect.name for suspect in found.ranked], found
+    assert found.name == limiter or limiter == "concurrency", found
+
+
+def test_the_kernel_counts_what_connections_of_a_profile_carry(tmp_path: Path) -> None:
+    """Of those that stay open; those that come and go are said."""
+    text = loop('<flowop type="write" options="size=8k"/>', 'duration="1s"')
+    (trial,) = measured(text, tmp_path / "stays", ("tcp_info",))[0].trials
+    (sender, receiver) = (trial.hosts[name] for name in ("client", "server"))
+    assert max(reading.values["tcp.flows", ""] for reading in sender.measured_readings("tcp_info")) == 2
+    sent = sum(record.bytes for record in sender.measured)
+    # What was written last is on its way when the connections are closed.
+    assert sender.growth("tcp_info", "tcp.acked_bytes") == pytest.approx(sent, rel=0.05)
+    assert receiver.growth("tcp_info", "tcp.received_bytes") == pytest.approx(sent, rel=0.05)
+    again = (
+        '<flowop type="connect" options="remotehost=$h protocol=tcp"/><flowop type="write" options="size=8k"/>'
+        '<flowop type="read" options="size=64"/><flowop type="disconnect"/>'
+    )
+    text = f'<profile name="p"><group nthreads="2"><transaction duration="500ms">{again}</transaction></group></profile>'
+    (trial,) = measured(text, tmp_path / "goes", ("tcp_info",))[0].trials
+    for host in trial.hosts.values():
+        readings = host.measured_readings("tcp_info")
+        assert all(reading.values.get(("tcp.flows", ""), 0) <= 2 for reading in readings)
+        assert any("came and went" in (reading.missing or "") for reading in readings), readings
 
 
 def test_cpu_time_is_not_zero(tmp_path: Path) -> None:

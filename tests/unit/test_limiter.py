@@ -377,3 +377,64 @@ def test_elasticity_is_the_slope_of_the_logarithms() -> None:
     assert found is not None and found.estimate == pytest.approx(1.0) and found.n == 2
     half = elasticity([Pair(change, 100.0, 100.0 * math.sqrt(0.8))] * 3)
     assert half is not None and half.estimate == pytest.approx(0.5)
+
+
+def of_script(transactions: list[dict[str, Any]], account: list[dict[str, Any]], **flow: float) -> Trial:
+    """A trial of a script of one group, of which the sender tells this."""
+    made = trial(flow=flow)
+    sender = made.hosts["client"]
+    sender.manifest["job"] = {"script": {"groups": [{"transactions": transactions}]}}
+    sender.manifest["result"] = {"script": {"groups": [{"transactions": account}]}}
+    return made
+
+
+def accounted(iterations: int, missed: int = 0, strands: int = 2, **calls: float) -> dict[str, Any]:
+    """A transaction of 2.5 s; `calls`: share of the strands' time in each."""
+    span_ns = 2_500_000_000
+    operations = [
+        {"call": call, "operations": 2 * iterations, "samples": iterations, "bytes": 128 * iterations,
+         "time": {"sum_ns": int(share * strands * span_ns / 2)}}
+        for call, share in calls.items()
+    ]  # fmt: skip
+    return {
+        "begin_ns": 0, "end_ns": span_ns, "strands_done": strands, "iterations": iterations, "missed_iterations": missed,
+        "operations": operations,
+    }  # fmt: skip
+
+
+CONNECT = {"rate": None, "operations": [{"call": "connect"}]}
+PACED = {"rate": {"iterations": 100, "period_ns": 10**9}, "operations": [{"call": "write"}]}
+FREE = {"rate": None, "operations": [{"call": "write"}, {"call": "read"}]}
+OPENED = {**accounted(2), "end_ns": 100_000}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "limiter"),
+    [
+        ([CONNECT, PACED], [OPENED, accounted(500, write=0.1)], "offered_load"),
+        ([CONNECT, PACED], [OPENED, accounted(480, 20, write=0.1)], None),
+        # Late for its rate: it made all its iterations, in more time than they were to take.
+        ([CONNECT, PACED], [OPENED, accounted(400, write=0.1)], None),
+        ([CONNECT, PACED, FREE], [OPENED, accounted(500, write=0.1), accounted(9, write=0.5)], None),
+        ([CONNECT, FREE], [OPENED, accounted(9, write=0.1, read=0.8)], "concurrency"),
+        ([CONNECT, FREE], [OPENED, accounted(9, write=0.8, read=0.1)], None),
+        ([CONNECT, FREE], [OPENED, accounted(9, write=0.9)], None),
+    ],
+)
+def test_a_script_tells_its_rate_and_its_exchanges(
+    asked: list[dict[str, Any]], told: list[dict[str, Any]], limiter: str | None
+) -> None:
+    named = [
+        suspect.name for suspect in verdict.of_trial(of_script(asked, told)).ranked if suspect.held == 1.0
+    ]
+    assert [name for name in named if name in ("offered_load", "concurrency")] == (
+        [limiter] if limiter else []
+    )
+
+
+def test_without_tcp_a_full_cpu_of_the_sender_is_named() -> None:
+    made = trial(sender={"app": 0.9, "softirq": 0.1, "run": 1.0})
+    for name in ("client", "server"):
+        made.hosts[name].manifest["job"] = {"transport": "udp"}
+        made.hosts[name].readings.pop("tcp_info", None)
+    assert verdict.of_trial(made).name == "client.cpu"

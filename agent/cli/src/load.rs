@@ -1,5 +1,7 @@
 //! The load of a job, whatever makes it: connections, or files and devices.
 
+use std::sync::Arc;
+
 use iodyno_core::account::ScriptAccount;
 use iodyno_core::disk::DiskAccount;
 use iodyno_core::file_account::FileAccount;
@@ -8,6 +10,7 @@ use iodyno_core::units::Nanos;
 use iodyno_load::{Finished as NetworkFinished, LoadError, Totals};
 use iodyno_storage::classes::ClassTotals;
 use iodyno_storage::{block, program};
+use iodyno_sys::open_sockets::OpenSockets;
 
 /// A load that is ready to begin.
 pub enum Prepared {
@@ -110,6 +113,14 @@ impl Prepared {
         match self {
             Prepared::Network(prepared) => prepared.sockets(),
             Prepared::Disk(_) | Prepared::Files(_) => Vec::new(),
+        }
+    }
+
+    /// Sockets that come and go while the load is on.
+    pub fn opened(&self) -> Arc<OpenSockets> {
+        match self {
+            Prepared::Network(prepared) => prepared.opened(),
+            Prepared::Disk(_) | Prepared::Files(_) => Arc::default(),
         }
     }
 

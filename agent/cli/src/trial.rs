@@ -51,6 +51,7 @@ pub fn carry_out(
         .map_or((Vec::new(), Vec::new()), |prepared| (prepared.sockets(), prepared.thread_ids()));
     let subject = Subject {
         sockets,
+        opened: prepared.as_ref().map(Prepared::opened).unwrap_or_default(),
         thread_ids,
         cpus: job.cpus.clone(),
         warm_up: job.windows.warm_up_ns,

@@ -10,6 +10,7 @@ use iodyno_core::account::ScriptAccount;
 use iodyno_core::job::{Job, SocketOptionsObtained};
 use iodyno_core::units::Nanos;
 use iodyno_sys::lock::locked;
+use iodyno_sys::open_sockets::OpenSockets;
 
 use crate::cancel::Cancel;
 use crate::driver;
@@ -221,6 +222,12 @@ impl Prepared {
     #[must_use]
     pub fn sockets(&self) -> Vec<RawFd> {
         self.crew.shared.sockets.iter().map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// Sockets that come and go while the load is on: those of a script.
+    #[must_use]
+    pub fn opened(&self) -> Arc<OpenSockets> {
+        self.crew.shared.script.as_ref().map(|script| Arc::clone(&script.run.opened)).unwrap_or_default()
     }
 
     /// Kernel thread ids of the workers.

@@ -3,9 +3,11 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use iodyno_core::metric::{Kind, Metric, Times, Value};
 use iodyno_core::units::Nanos;
+use iodyno_sys::open_sockets::OpenSockets;
 
 /// Reads one source of counters.
 pub trait Sensor: Send {
@@ -40,10 +42,12 @@ impl Default for Roots {
 }
 
 /// What a trial hands to its sensors; any part may be empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Subject {
     /// Sockets of the flows. They must stay open as long as the panel is read.
     pub sockets: Vec<RawFd>,
+    /// Sockets of flows that come and go while the load is on.
+    pub opened: Arc<OpenSockets>,
     /// Kernel thread ids of the workers, in the order of their numbers.
     pub thread_ids: Vec<i32>,
     /// CPUs that the trial's cost is counted on; empty: every CPU online.

@@ -25,6 +25,7 @@ pub mod limits;
 pub mod lock;
 pub mod net_namespace;
 pub mod network_device;
+pub mod open_sockets;
 pub mod operation_clock;
 pub mod packet_ring;
 pub mod perf_event;

@@ -15,8 +15,8 @@ from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.histogram import Histogram, merge
 
-_SENDS = ("write", "send", "sendto", "sendfile", "sendfilev")
-_TAKES = ("read", "recv", "recvfrom")
+SENDS = ("write", "send", "sendto", "sendfile", "sendfilev")
+TAKES = ("read", "recv", "recvfrom")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class FoundOperation:
         """The share of what the reading end waited for that was lost; None where nothing was lost."""
         if not self.lost or self.theirs is None:
             return None
-        came = self.theirs.operations if self.mine.call in _SENDS else self.mine.operations
+        came = self.theirs.operations if self.mine.call in SENDS else self.mine.operations
         return self.lost / (self.lost + came)
 
 
@@ -163,13 +163,13 @@ def _group(mine: Sequence[_Json], theirs: _OfHosts) -> FoundGroup:
         for number in range(len(mine[0]["transactions"]))
     )
     every = [*mine, *(group for groups in theirs.values() for group in groups)]
-    taken = sum(_moved(group, _TAKES) for group in every)
+    taken = sum(_moved(group, TAKES) for group in every)
     moving_ns = sum(_moving_ns(*ends) for ends in zip(mine, *theirs.values(), strict=True))
     return FoundGroup(
         mine[0]["name"],
         mine[0]["strands"],
         transactions,
-        sum(_moved(group, _SENDS) for group in every),
+        sum(_moved(group, SENDS) for group in every),
         taken,
         moving_ns,
         taken * 8e9 / moving_ns if moving_ns else None,
@@ -229,7 +229,7 @@ def _end(accounts: Sequence[_Json], span_ns: int) -> EndOfOperation:
         operations,
         moved,
         _per_second(operations, span_ns),
-        _per_second(moved * 8, span_ns) if first["call"] in (*_SENDS, *_TAKES) else None,
+        _per_second(moved * 8, span_ns) if first["call"] in (*SENDS, *TAKES) else None,
         _times([a["time"] for a in accounts], max(greatest, default=None)),
         _optional([a.get("sample_time") for a in accounts]),
         sum(a["failures"] for a in accounts),

@@ -4,12 +4,19 @@
 //! times. Every flow is asked at every reading: one answer carries the counters, which must cover all flows,
 //! and the gauges alike, so that sampling flows would save nothing. A flow costs about a microsecond; the
 //! reading's `cost_ns` says what all of them did. A flow that its worker is just using is waited for.
+//!
+//! Of flows that come and go, those that are open are asked, and those of them that are closed before the next reading say
+//! what they had counted until then. One that is new has grown from nothing; what came and went between two readings is
+//! missing.
 
+use std::collections::HashMap;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 use iodyno_core::counter::{growth, Width};
 use iodyno_core::metric::{Metric, Value};
+use iodyno_sys::open_sockets::OpenSockets;
 use iodyno_sys::tcp_info::{self, TcpInfo};
 
 use crate::missing::Missing;
@@ -171,25 +178,28 @@ fn from_microseconds(us: u64) -> u64 {
     us.saturating_mul(1_000)
 }
 
-/// One flow, and where its counters stood at the last reading.
-struct Flow {
-    socket: RawFd,
-    last: [Option<u64>; COUNTERS.len()],
-}
+/// Where the counters of a flow stood at the last reading.
+type Last = [Option<u64>; COUNTERS.len()];
+const NEVER: Last = [None; COUNTERS.len()];
+const NEW: Last = [Some(0); COUNTERS.len()];
 
 struct Flows {
-    flows: Vec<Flow>,
+    flows: Vec<(RawFd, Last)>,
+    /// Flows that come and go.
+    opened: Arc<OpenSockets>,
+    /// Of those that were open at the last reading; none: there was no reading.
+    before: Option<HashMap<u64, Last>>,
     ask: fn(RawFd) -> io::Result<TcpInfo>,
 }
 
 fn open(_: &Roots, subject: &Subject) -> Opened {
-    Ok(Box::new(Flows::new(&subject.sockets, tcp_info::read)))
+    Ok(Box::new(Flows::new(&subject.sockets, Arc::clone(&subject.opened), tcp_info::read)))
 }
 
 impl Flows {
-    fn new(sockets: &[RawFd], ask: fn(RawFd) -> io::Result<TcpInfo>) -> Self {
-        let flows = sockets.iter().map(|&socket| Flow { socket, last: [None; COUNTERS.len()] }).collect();
-        Flows { flows, ask }
+    fn new(sockets: &[RawFd], opened: Arc<OpenSockets>, ask: fn(RawFd) -> io::Result<TcpInfo>) -> Self {
+        let flows = sockets.iter().map(|&socket| (socket, NEVER)).collect();
+        Flows { flows, opened, before: None, ask }
     }
 }
 
@@ -231,11 +241,35 @@ impl Spread {
 }
 
 impl Tally {
-    fn add(&mut self, flow: &mut Flow, info: &TcpInfo) {
+    fn ask(&mut self, ask: fn(RawFd) -> io::Result<TcpInfo>, socket: RawFd, last: &mut Last) {
+        match ask(socket) {
+            Ok(info) => self.add(last, &info),
+            Err(error) => {
+                *last = NEVER;
+                self.failed += 1;
+                self.failure = Some(error);
+            }
+        }
+    }
+
+    fn add(&mut self, last: &mut Last, info: &TcpInfo) {
         self.flows += 1;
+        self.grow(last, info);
+        for (spread, (_, field)) in self.spreads.iter_mut().zip(&GAUGES) {
+            if let Some(value) = field(info) {
+                spread.add(value);
+            }
+        }
+        if let Some(limited) = info.app_limited() {
+            self.app_limited = Some(self.app_limited.unwrap_or(0) + u64::from(limited));
+        }
+    }
+
+    /// What the counters of a flow have grown by.
+    fn grow(&mut self, last: &mut Last, info: &TcpInfo) {
         for (index, (_, width, field)) in COUNTERS.iter().enumerate() {
             let now = field(info);
-            let before = std::mem::replace(&mut flow.last[index], now);
+            let before = std::mem::replace(&mut last[index], now);
             let (Some(before), Some(now)) = (before, now) else {
                 if now.is_none() {
                     self.short_answer = Some(info.length().0);
@@ -246,14 +280,6 @@ impl Tally {
                 Some(grown) => self.grown[index] = Some(self.grown[index].unwrap_or(0).saturating_add(grown)),
                 None => self.backwards += 1,
             }
-        }
-        for (spread, (_, field)) in self.spreads.iter_mut().zip(&GAUGES) {
-            if let Some(value) = field(info) {
-                spread.add(value);
-            }
-        }
-        if let Some(limited) = info.app_limited() {
-            self.app_limited = Some(self.app_limited.unwrap_or(0) + u64::from(limited));
         }
     }
 
@@ -276,8 +302,11 @@ impl Tally {
         }
     }
 
-    fn missing(&self, flows: usize) -> Option<String> {
+    fn missing(&self, flows: usize, lost: u64) -> Option<String> {
         let mut missing = Missing::default();
+        if lost != 0 {
+            missing.add(format!("{lost} flows came and went since the last reading and were not asked"));
+        }
         if let Some(failure) = &self.failure {
             missing.add(format!("{} of {flows} flows could not be read: {failure}", self.failed));
         }
@@ -293,22 +322,36 @@ impl Tally {
 
 impl Sensor for Flows {
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
-        if self.flows.is_empty() {
-            return Ok(Some("this trial has no TCP sockets".to_owned()));
+        let found = self.opened.ask();
+        let (before, at_first) = match self.before.take() {
+            Some(before) => (before, NEW),
+            None => (HashMap::new(), NEVER),
+        };
+        let came_and_went = !found.closed.is_empty() || found.lost != 0;
+        if self.flows.is_empty() && found.open.is_empty() && !came_and_went {
+            self.before = Some(HashMap::new());
+            let why = match found.ever {
+                0 => "this trial has no TCP sockets",
+                _ => "no TCP connection was open",
+            };
+            return Ok(Some(why.to_owned()));
         }
         let mut tally = Tally::default();
-        for flow in &mut self.flows {
-            match (self.ask)(flow.socket) {
-                Ok(info) => tally.add(flow, &info),
-                Err(error) => {
-                    flow.last = [None; COUNTERS.len()];
-                    tally.failed += 1;
-                    tally.failure = Some(error);
-                }
-            }
+        for (socket, last) in &mut self.flows {
+            tally.ask(self.ask, *socket, last);
         }
+        for (number, said) in &found.closed {
+            tally.grow(&mut before.get(number).copied().unwrap_or(at_first), said);
+        }
+        let mut now = HashMap::with_capacity(found.open.len());
+        for (number, socket) in &found.open {
+            let mut last = before.get(number).copied().unwrap_or(at_first);
+            tally.ask(self.ask, socket.as_raw_fd(), &mut last);
+            now.insert(*number, last);
+        }
+        self.before = Some(now);
         tally.put(out);
-        Ok(tally.missing(self.flows.len()))
+        Ok(tally.missing(self.flows.len() + found.open.len(), found.lost))
     }
 }
 
@@ -337,7 +380,7 @@ mod tests {
 
     #[test]
     fn growths_are_summed_over_flows_and_gauges_are_spread() {
-        let mut sensor = Flows::new(&[1, 2, 4, -1], simulated);
+        let mut sensor = Flows::new(&[1, 2, 4, -1], Arc::default(), simulated);
         sensor.read(&mut Vec::new()).unwrap();
         let mut out = Vec::new();
         let missing = sensor.read(&mut out).unwrap().unwrap();
@@ -358,9 +401,51 @@ mod tests {
     }
 
     #[test]
+    fn flows_that_come_and_go_are_asked_while_they_are_open() {
+        /// A flow's counter of bytes grows by a thousand each time that one is asked.
+        fn growing(_: RawFd) -> io::Result<TcpInfo> {
+            static ASKED: AtomicU32 = AtomicU32::new(0);
+            let mut bytes = [0_u8; 280];
+            let acked = 1_000 * u64::from(ASKED.fetch_add(1, Ordering::Relaxed) + 1);
+            bytes[120..128].copy_from_slice(&acked.to_ne_bytes());
+            Ok(TcpInfo::from_bytes(&bytes))
+        }
+        let opened = Arc::new(OpenSockets::default());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = || {
+            let connected = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            opened.know(connected.into())
+        };
+        let mut sensor = Flows::new(&[], Arc::clone(&opened), growing);
+        let mut read = || {
+            let mut out = Vec::new();
+            let missing = sensor.read(&mut out).unwrap();
+            let value = |metric: &str| out.iter().find(|value| value.0 == metric).map(|value| value.2);
+            (value("tcp.flows"), value("tcp.acked_bytes"), missing)
+        };
+        let first = socket();
+        assert_eq!(read(), (Some(1), None, None), "what it did before is not the trial's");
+        let second = socket();
+        let (flows, acked, missing) = read();
+        assert_eq!((flows, missing), (Some(2), None));
+        // In which order they are asked is not said: one has grown by 1000 or 2000, the other by 3000 or 2000.
+        assert_eq!(acked, Some(4_000), "one has grown, the other is new");
+        drop((first, second));
+        let (flows, acked, missing) = read();
+        // What they said last is the kernel's own count, which is below what was made up before.
+        assert_eq!((flows, acked), (Some(0), None));
+        assert!(missing.unwrap().contains("went backwards"));
+        assert_eq!(read(), (None, None, Some("no TCP connection was open".to_owned())));
+        let third = socket();
+        assert_eq!(read(), (Some(1), Some(4_000), None));
+        drop(third);
+        assert_eq!(read().0, Some(0));
+    }
+
+    #[test]
     fn a_trial_without_sockets_says_so() {
         let mut out = Vec::new();
-        let missing = Flows::new(&[], simulated).read(&mut out).unwrap();
+        let missing = Flows::new(&[], Arc::default(), simulated).read(&mut out).unwrap();
         assert_eq!((missing.unwrap().as_str(), out.len()), ("this trial has no TCP sockets", 0));
     }
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iodyno.analysis.limiter import signals
+from iodyno.analysis.limiter import script_signals, signals
 from iodyno.analysis.limiter.signals import SignalOf
 
 WINDOWS_LEAST = 0.8
@@ -61,7 +61,10 @@ def _below(name: str, signal: SignalOf, threshold: float, cite: str) -> Criterio
 _FULL = _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.10, _MEASURED)
 _AWAKE = _below("asleep_ratio", signals.asleep, 0.30, _MEASURED)
 _NOTHING_WAITS = _below(
-    "unsent_messages", signals.unsent_messages, 1.0, "tcp(7): what waits to be sent is not what stops it"
+    "unsent_messages",
+    script_signals.unsent_messages,
+    1.0,
+    "tcp(7): what waits to be sent is not what stops it",
 )
 _OTHERS = 0.20
 _A_FIFTH = "chosen: a fifth of the CPU"
@@ -130,7 +133,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "lock",
         (
-            _below("off_one_at_a_time", signals.off_exclusion, 0.20, _MEASURED),
+            _below("off_one_at_a_time", script_signals.off_exclusion, 0.20, _MEASURED),
             _above("pausing_ratio", signals.pausing, 0.30, _MEASURED),
             _NOTHING_WAITS,
             _below(
@@ -230,7 +233,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "concurrency",
-        (_above("waiting_ratio", signals.waits_for_answers, 0.80, "Denning and Buzen 1978: X R = N"),),
+        (_above("waiting_ratio", script_signals.waits_for_answers, 0.80, "Denning and Buzen 1978: X R = N"),),
         ends=("send",),
     ),
     Rule(
@@ -238,7 +241,7 @@ RULES: tuple[Rule, ...] = (
         (
             _above(
                 "achieved_over_offered",
-                signals.offered_reached,
+                script_signals.offered_reached,
                 0.98,
                 "chosen: 2 % for the ends of the window",
             ),

@@ -22,6 +22,7 @@ _FRAME_OVERHEAD_BYTES = 66
 _LONG = 0.1
 """Operations that last longer than this share of the window straddle its ends too often (chosen: an error of a tenth)."""
 ALL_WORKERS = "worker=all"
+_TCP = {"tcp", "tls"}
 
 
 @dataclass(frozen=True)
@@ -367,16 +368,35 @@ def _flows(view: View, above: str, below: str) -> Signal:
     return _grown(view.sender, "tcp_info", lambda r: _ratio(_total(r, above, ("",)), _total(r, below, ("",))))
 
 
-def unsent_messages(view: View) -> Signal:
-    """Bytes that the application wrote and the kernel has not sent yet, mean over the flows, in messages."""
-    size = int(view.trial.settings.get("size", 1))
+def unsent_messages(view: View, size: float) -> Signal:
+    """Bytes that the application wrote and the kernel has not sent yet, mean over the flows, in messages of `size` bytes."""
+    if _transports(view) <= {"udp"}:
+        return _nothing(view)  # a datagram goes whole to the device's queue
     return _grown(
         view.sender, "tcp_info", lambda r: _per(_gauge(r, "tcp.notsent_bytes"), size), unit="message"
     )
 
 
+def _transports(view: View) -> set[str]:
+    """Transports of the load: one, or those of a script's connections."""
+    job = view.sender.manifest.get("job") or {}
+    if not (script := job.get("script")):
+        return {str(job.get("transport", "tcp"))}
+    calls = (
+        call for group in script["groups"] for one in group["transactions"] for call in one["operations"]
+    )
+    return {call.get("protocol", "tcp") for call in calls if call["call"] in ("connect", "accept")}
+
+
+def _nothing(view: View) -> Signal:
+    """There can be none of it, whatever happens."""
+    return Signal({record.index: 0.0 for record in view.sender.measured}, "1", "experiment")
+
+
 def rwnd_limited(view: View) -> Signal:
-    """Share of the flows' busy time in which the receive window was full."""
+    """Share of the flows' busy time in which the receive window was full; none is where there are no windows."""
+    if not _transports(view) & _TCP:
+        return _nothing(view)
     return _flows(view, "tcp.rwnd_limited_ns", "tcp.busy_ns")
 
 
@@ -420,7 +440,8 @@ def cwnd_used(view: View) -> Signal:
         )
         acked = _total(reading, "tcp.acked_bytes", ("",))
         if rtt and cwnd and mss and acked is not None:
-            values[index] = acked / record.span_ns * rtt / (cwnd * mss * view.connections)
+            flows = _total(reading, "tcp.flows") or view.connections
+            values[index] = acked / record.span_ns * rtt / (cwnd * mss * flows)
     return (
         Signal(values, "1", "tcp_info") if values else absent("tcp_info", view.sender.why_missing("tcp_info"))
     )
@@ -428,6 +449,8 @@ def cwnd_used(view: View) -> Signal:
 
 def send_buffer_used(view: View) -> Signal:
     """Congestion window over the send buffer that was asked for: above 1, the buffer is the smaller of the two."""
+    if (view.sender.manifest.get("job") or {}).get("script"):
+        return absent("experiment", "each connection of a script has buffers of its own")
     asked = ((view.sender.manifest.get("job") or {}).get("socket") or {}).get("send_buffer_bytes")
     obtained = ((view.sender.manifest.get("ready") or {}).get("socket") or {}).get("send_buffer_bytes")
     if asked is None or not obtained:

@@ -10,6 +10,7 @@ use iodyno_core::script::{Call, FlowOp, Protocol, Size};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::ReceiveScratch;
 use iodyno_sys::endpoint::{self, Endpoint};
+use iodyno_sys::open_sockets::OpenSocket;
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::vsock::THIS_MACHINE;
 use iodyno_sys::{datagram, errno, socket};
@@ -33,7 +34,7 @@ const GREETING: Nanos = Nanos(50_000_000);
 
 /// A connection of a strand.
 pub(super) struct Flow {
-    socket: OwnedFd,
+    socket: OpenSocket,
     /// Of a connection over TLS.
     session: Option<Session>,
     protocol: Protocol,
@@ -561,6 +562,10 @@ impl<'a> Strand<'a> {
             let place = u64::from(self.number) << 32 | u64::from(operation.connection) << 1;
             let mut place = SplitMix(token ^ place ^ u64::from(by_opener));
             Sizes(SplitMix(place.bits().wrapping_add(serial)))
+        };
+        let socket = match operation.protocol {
+            Protocol::Tcp | Protocol::Tls => self.run.opened.know(socket),
+            _ => OpenSocket::apart(socket),
         };
         let flow = Flow {
             socket,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use iodyno_core::account::ScriptAccount;
@@ -13,6 +13,7 @@ use iodyno_core::message::ErrorCode;
 use iodyno_core::script::{self, Call, Protocol, Script};
 use iodyno_core::units::Nanos;
 use iodyno_sys::lock::locked;
+use iodyno_sys::open_sockets::OpenSockets;
 use iodyno_sys::{clock, errno};
 
 use super::files::{self, Source};
@@ -93,6 +94,8 @@ pub(crate) struct Run {
     /// Whether the threads that look after the link and the doors are to end.
     pub(super) closing: AtomicBool,
     pub(super) foreign: AtomicU64,
+    /// Connections over TCP that are open.
+    pub opened: Arc<OpenSockets>,
 }
 
 impl Run {
@@ -147,6 +150,7 @@ impl Run {
             finished: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             foreign: AtomicU64::new(0),
+            opened: Arc::default(),
         })
     }
 

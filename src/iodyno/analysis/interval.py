@@ -158,17 +158,26 @@ def _surely_positive(excess: np.ndarray, t: float) -> np.ndarray:
     return np.asarray(means > t * excess.std(axis=0, ddof=1) / math.sqrt(n))
 
 
+def _none_of(parts: int) -> str:
+    """Why one trial of so many parts gives no interval.
+
+    >>> _none_of(0), _none_of(3)
+    ('no interval: one value of one trial', 'no interval: one trial of 3 intervals')
+    """
+    return f"no interval: one trial of {parts} intervals" if parts else "no interval: one value of one trial"
+
+
 def _of_one_trial(one: Measured) -> tuple[float | None, float | None, str, tuple[str, ...]]:
     assert one.value is not None
     if one.quantile is not None:
         found = of_quantile(one.batches, one.quantile)
         if found is None:
-            return None, None, f"one trial of {len(one.batches)} intervals: too few for an interval", ()
+            return None, None, _none_of(len(one.batches)), ()
         text = f"t interval of the share above it over {len(one.batches)} intervals of one trial"
         return *found, text, ("intervals vary independently",)
     n = len(one.intervals)
     if n < _INTERVALS_LEAST:
-        return None, None, f"one trial of {n} intervals: too few for an interval", ()
+        return None, None, _none_of(n), ()
     half, r = batch_means(one.intervals)
     method = f"batch means over {n} intervals of one trial, lag-1 autocorrelation {r:.2f}"
     return one.value - half, one.value + half, method, ("the series is first-order autoregressive",)

@@ -236,7 +236,7 @@ def _methods(methods: Mapping[str, str]) -> list[str]:
     for outcome, method in methods.items():
         host, _, _ = outcome.rpartition(".")
         interval, *notes = method.split("; ")
-        lines[f"intervals: 95 %, {interval}"] = None
+        lines[interval if interval.startswith("no interval") else f"intervals: 95 %, {interval}"] = None
         lines |= dict.fromkeys(f"{host}: {note}" if host else note for note in notes)
     return sorted(lines, key=lambda line: not line.startswith("intervals"))
 

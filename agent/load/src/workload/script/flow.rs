@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use iodyno_core::random::SplitMix;
-use iodyno_core::script::{Call, FlowOp, Protocol, Size};
+use iodyno_core::script::{Call, FlowOp, Protocol};
 use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::ReceiveScratch;
 use iodyno_sys::endpoint::{self, Endpoint};
@@ -21,6 +21,7 @@ use super::files::Source;
 use super::preamble::{self, Kind, Preamble};
 use super::run::SLICE;
 use super::sctp;
+use super::sizes::Sizes;
 use super::stall::Wait;
 use super::strand::Strand;
 use crate::error::LoadError;
@@ -50,23 +51,6 @@ pub(super) struct Flow {
     /// The transaction in which nothing came any more although the other end had made all of it: what is missing there
     /// is lost, and not waited for one by one.
     pub ran_dry: Option<usize>,
-}
-
-/// Sizes of messages in one direction of a connection; both ends draw the same.
-struct Sizes(SplitMix);
-
-impl Sizes {
-    #[inline]
-    fn next(&mut self, size: Option<Size>) -> u64 {
-        match size {
-            None => 0,
-            Some(Size::Fixed { bytes }) => bytes.0,
-            Some(Size::Uniform { least_bytes, greatest_bytes }) => {
-                // The remainder favours small values by less than 2^-34, as sizes are below 2^30.
-                least_bytes.0 + self.0.bits() % (greatest_bytes.0 - least_bytes.0 + 1)
-            }
-        }
-    }
 }
 
 impl Flow {

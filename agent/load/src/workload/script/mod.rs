@@ -23,6 +23,7 @@ mod pair;
 mod preamble;
 pub(crate) mod run;
 mod sctp;
+mod sizes;
 mod stall;
 mod strand;
 mod tally;

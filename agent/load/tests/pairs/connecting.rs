@@ -26,9 +26,10 @@ fn every_operation_has_a_connection_of_its_own() {
             let (sent, received) = (sent.totals, received.totals);
             assert!(sent.operations > 0, "{case}");
             assert_eq!(sent.operations, received.operations, "{case}");
-            assert_eq!(sent.bytes, 700 * sent.operations, "{case}");
-            assert_eq!(sent.rare.opened, sent.operations, "{case}: {:?}", sent.rare);
-            assert_eq!(received.rare.opened, sent.operations, "{case}");
+            let cut = sent.rare.opened - sent.operations;
+            assert!(cut <= 6, "{case}: of each flow one, at the stop: {:?}", sent.rare);
+            assert!((700 * sent.operations..=700 * sent.rare.opened).contains(&sent.bytes), "{case}");
+            assert!((sent.operations..=sent.rare.opened).contains(&received.rare.opened), "{case}");
             assert_eq!(sent.rare.refused + sent.rare.failed + received.rare.failed, 0, "{case}");
             assert_eq!(sent.connections_lost + received.connections_lost, 0, "{case}");
         }
@@ -56,7 +57,10 @@ fn the_same_over_unix_sockets_and_tls_with_and_without_sessions_taken_up_again()
                     "{case}: {:?} {:?}",
                     sent.rare, received.rare
                 );
-                assert_eq!(sent.bytes, received.bytes, "{case}");
+                // Requests that nobody answered any more: of each flow one at most, asked before the stop.
+                let cut = sent.bytes - received.bytes;
+                assert!(cut <= 4 * bytes, "{case}: {cut}");
+                assert!(sent.rare.opened - sent.operations <= 4, "{case}: {:?}", sent.rare);
                 assert_eq!(sent.rare.failed + received.rare.failed, 0, "{case}");
             }
         }

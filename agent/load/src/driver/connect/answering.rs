@@ -169,7 +169,8 @@ impl Answering {
     }
 }
 
-/// Whether the end that answers may stop, given that it has nothing in hand.
+/// Whether the end that answers may stop, given that it has nothing in hand and that a look found nobody who waits: on a
+/// CPU that others take, it may see only now what was asked in time.
 fn is_over(worker: &Worker<'_>) -> bool {
     worker.now >= worker.due().saturating_add(LINGER.0)
 }
@@ -195,11 +196,16 @@ pub(super) fn alone(shared: &Shared, number: usize) {
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
     let Some(listener) = shared.listener.as_ref().map(AsFd::as_fd) else { return };
     let inherits = inherits(shared);
-    while worker.due() > 0 && !is_over(&worker) {
+    while worker.due() > 0 && !is_past(&worker) {
         // Its calls give up after [`LOOK`], and so do those of what it accepts.
         let accepted = socket::accept_blocking(listener);
         worker.tick();
-        let Ok(socket) = accepted else { continue };
+        let Ok(socket) = accepted else {
+            if is_over(&worker) {
+                break;
+            }
+            continue;
+        };
         if !inherits && suit(socket.as_fd(), shared, true).is_err() {
             continue;
         }
@@ -235,12 +241,14 @@ pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
     };
     let Some(mut worker) = Worker::await_start(shared, number) else { return Ok(()) };
     let mut looked = worker.now;
-    while worker.due() > 0 && !(is_over(&worker) && round.is_empty()) && !is_past(&worker) {
+    let mut quiet = false;
+    while worker.due() > 0 && !(quiet && is_over(&worker) && round.is_empty()) && !is_past(&worker) {
         // It fails for a broken instance only.
         if round.epoll.wait_for(&mut events, Some(LOOK)).is_err() {
             break;
         }
         worker.tick();
+        quiet = events.count() == 0;
         for at in 0..events.count() {
             match events.key(at) {
                 LISTENER => round.admit(&mut worker),

@@ -156,6 +156,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "lock": (
         "client.lock",
+        {
+            "sender": {"app": 0.1, "run": 0.02, "in_call": 0.25},
+            "flow": {"unsent": 0},
+            "connections": 4,
+            "sending": {"job": {"serialised": True}},
+        },
+    ),
+    "pauses so long that one operation is under way by chance": (
+        "client.application",
         {"sender": {"app": 0.1, "run": 0.02, "in_call": 0.25}, "flow": {"unsent": 0}, "connections": 4},
     ),
     "receive window": ("receive_window", {"flow": {"rwnd": 0.57}}),

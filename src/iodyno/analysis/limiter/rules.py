@@ -133,7 +133,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "lock",
         (
-            _below("off_one_at_a_time", script_signals.off_exclusion, 0.20, _MEASURED),
+            _below("off_one_at_a_time", signals.off_exclusion, 0.20, _MEASURED),
             _above("pausing_ratio", signals.pausing, 0.30, _MEASURED),
             _NOTHING_WAITS,
             _below(

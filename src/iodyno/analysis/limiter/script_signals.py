@@ -68,13 +68,6 @@ def unsent_messages(view: View) -> Signal:
     return signals.unsent_messages(view, max(1.0, sum(call["bytes"] for call in calls) / count))
 
 
-def off_exclusion(view: View) -> Signal:
-    """How far the operations under way on average are from one; a script has no lock."""
-    if _asked(view):
-        return absent("experiment", "strands of a script share no lock")
-    return signals.off_exclusion(view)
-
-
 def _asked(view: View) -> _Json:
     found: _Json = (view.sender.manifest.get("job") or {}).get("script") or {}
     return found

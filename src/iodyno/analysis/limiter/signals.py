@@ -567,7 +567,11 @@ def lock_wait(view: View) -> Signal:
 
 
 def off_exclusion(view: View) -> Signal:
-    """How far the operations under way on average are from one (Little's law): 0 where workers exclude each other."""
+    """How far the operations under way on average are from one (Little's law): 0 where workers exclude each other. Of workers
+    that share no lock, it is by chance where one is under way.
+    """
+    if not (view.sender.manifest.get("job") or {}).get("serialised"):
+        return absent("experiment", "the workers share no lock")
     if view.workers < 2:
         return absent("experiment", "one worker has nobody to exclude")
     calling = in_call(view)

@@ -24,8 +24,10 @@ from typing import Literal
 
 from iodyno.core.design import Design, Point
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec, Limits, Windows, WorkloadSpec
-from iodyno.core.workload import Level
+from iodyno.core.script.parameters import kinds_of
+from iodyno.core.workload import SCRIPT, Level
 from iodyno.designs import order, runs
+from iodyno.formats.uperf import parse_profile
 
 Half = Literal["calibration", "test"]
 MS = 1_000_000
@@ -41,7 +43,8 @@ class Plant:
     """A limiter that is planted: the settings that plant it, and the strengths of each half.
 
     `accepted`: verdicts that are right. `storage`: whether it is of a load on a disk, of one host. `spinners`: processes that
-    spin on the CPUs of that host meanwhile. `name`: where another plant of the same label has the same workload.
+    spin on the CPUs of that host meanwhile. `name`: where another plant of the same label has the same workload. `script`:
+    flowops of the workload `script`, and what its transaction has beside its duration.
     """
 
     label: str
@@ -53,6 +56,7 @@ class Plant:
     storage: bool = False
     spinners: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
+    script: tuple[str, str] = ("", "")
 
     def strengths(self, half: Half) -> Sequence[Mapping[str, Level]]:
         """Settings of each strength."""
@@ -68,6 +72,33 @@ def _plant(
 ) -> Plant:
     accepted = more.pop("accepted", frozenset({label}))
     return Plant(label, accepted, settings, calibration, test, **more)  # type: ignore[arg-type]
+
+
+_BULK = ('<flowop type="write" options="size=$size"/>', "")
+_EXCHANGE = (
+    '<flowop type="write" options="size=$size"/><flowop type="read" options="size=$size"/>',
+    "",
+)
+_PACED = (
+    '<flowop type="write" options="size=$size"/><flowop type="think" options="idle duration=$rest"/>',
+    "",
+)
+_HELD = (_EXCHANGE[0], 'rate="$each"')
+_SCRIPT = """<profile name="planted"><group nthreads="$strands">
+<transaction><flowop type="connect" options="remotehost=server protocol=tcp wndsz=$buffer"/></transaction>
+<transaction duration="1.2s" EXTRA>FLOWOPS</transaction>
+<transaction><flowop type="disconnect"/></transaction></group></profile>"""
+_SCRIPT_WINDOWS = Windows(warm_up_ns=0, measured_ns=60_000 * MS, drain_ns=0, interval_ns=100 * MS)
+"""The trial ends when its script does."""
+_WIDE: Mapping[str, Level] = {"strands": 1, "size": 65536, "buffer": 4 << 20}
+
+
+def _scripted(
+    label: str, flowops: tuple[str, str], calibration: object, test: object, **more: object
+) -> Plant:
+    """A plant whose load is a profile, with its variables as strengths."""
+    settings = {**_WIDE, **more.pop("settings", {})}  # type: ignore[dict-item]
+    return _plant(label, settings, calibration, test, workload="script", script=flowops, **more)
 
 
 PLANTS: tuple[Plant, ...] = (
@@ -271,6 +302,41 @@ PLANTS: tuple[Plant, ...] = (
         workload="disk",
         storage=True,
     ),
+    _scripted(
+        "healthy",
+        _BULK,
+        [{"strands": 1}, {"strands": 4, "size": 16384}],
+        [{"strands": 2}, {"strands": 8, "size": 32768}, {"strands": 1, "size": 131072}],
+        accepted=HEALTHY,
+    ),
+    _scripted(
+        "client.cpu",
+        _BULK,
+        _levels("size", 512, 1024),
+        _levels("size", 256, 768),
+        settings={"strands": 8},
+        accepted=frozenset({"client.cpu", "client.thread"}),
+    ),
+    _scripted(
+        "receive_window", _BULK, _levels("buffer", 8 << 10, 16 << 10), _levels("buffer", 6 << 10, 12 << 10)
+    ),
+    _scripted(
+        "link_rate",
+        _BULK,
+        [{"link_rate": 100_000_000}, {"link_rate": 800_000_000, "strands": 4}],
+        [{"link_rate": 50_000_000}, {"link_rate": 400_000_000, "strands": 2}],
+    ),
+    _scripted("client.application", _PACED, _levels("rest", MS, 4 * MS), _levels("rest", 2 * MS, 3 * MS)),
+    _scripted(
+        "concurrency",
+        _EXCHANGE,
+        _levels("link_delay", 2 * MS, 10 * MS),
+        _levels("link_delay", MS, 5 * MS, 20 * MS),
+        settings={"size": 64},
+    ),
+    _scripted(
+        "offered_load", _HELD, _levels("each", 100, 1000), _levels("each", 50, 400), settings={"size": 64}
+    ),
 )
 """Every plant."""
 _OF_STORAGE: Mapping[str, Level] = {
@@ -285,21 +351,31 @@ def experiment(plant: Plant) -> Experiment:
     """The experiment of a plant, without its points."""
     hosts = {name: HostSpec(name, "netns") for name in ("client", "server")}
     workload = WorkloadSpec(plant.workload, "client", "server", plant.settings)
+    if plant.workload == SCRIPT.name:
+        flowops, extra = plant.script
+        text = _SCRIPT.replace("FLOWOPS", flowops).replace("EXTRA", extra)
+        script = parse_profile(text).script
+        workload = replace(workload, script=script, variables=kinds_of(script.variables()))
     if plant.storage:
         hosts = {"client": HostSpec("client", "local")}
         settings = {**_OF_STORAGE, **plant.settings}
         workload = WorkloadSpec(plant.workload, "client", "client", settings, hosts=("client",))
     return Experiment(
-        name=f"corpus-{plant.name or plant.label.replace('.', '-')}{'-storage' if plant.storage else ''}",
+        name=_name(plant),
         question=f"Is {plant.label} found?",
         hosts=hosts,
         workload=workload,
         factors=(),
-        windows=WINDOWS,
+        windows=_SCRIPT_WINDOWS if plant.workload == SCRIPT.name else WINDOWS,
         limits=Limits(retries=1, background_ns=100 * MS, background_ratio=1.0),
         profile_hz=0,
         text=f"name: corpus-{plant.label}\n",
     )
+
+
+def _name(plant: Plant) -> str:
+    of = {True: "-storage", False: "-script" if plant.workload == SCRIPT.name else ""}[plant.storage]
+    return f"corpus-{plant.name or plant.label.replace('.', '-')}{of}"
 
 
 def design(plant: Plant, halves: Sequence[Half], replicates: int, seed: int) -> Design:

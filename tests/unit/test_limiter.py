@@ -172,6 +172,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "send buffer as the sender feels it": ("send_buffer", {"sender": {"run": 0.4}, "sending": BUFFERS}),
     "congestion window": ("congestion_window", {"sender": {"run": 0.1}, "flow": {"cwnd": 72.0}}),
     "loss": ("loss", {"flow": {"retransmitted": 0.01}}),
+    "loss of a full link": (
+        "link_rate",
+        {"flow": {"Mbit_s": 930.0, "retransmitted": 0.01}, "path": SHAPED},
+    ),
     "link": ("link_rate", {"flow": {"Mbit_s": 930.0}, "path": SHAPED}),
     "queue": ("queue", {"flow": {"Mbit_s": 300.0}, "path": SHAPED}),
     "requests one at a time": ("concurrency", {"sending": {"job": {"workload": "request_response"}}}),

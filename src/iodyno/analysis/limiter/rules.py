@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iodyno.analysis.limiter import script_signals, signals
+from iodyno.analysis.limiter import path_signals, script_signals, signals
 from iodyno.analysis.limiter.signals import SignalOf
 
 WINDOWS_LEAST = 0.8
@@ -173,12 +173,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "queue",
         (
-            _above("queue_drops_per_segment", signals.queue_drops, 0.001, _MEASURED),
-            _below("link_used_ratio", signals.link_used, 0.85, _MEASURED),
+            _above("queue_drops_per_segment", path_signals.queue_drops, 0.001, _MEASURED),
+            _below("link_used_ratio", path_signals.link_used, 0.85, _MEASURED),
         ),
         ends=("send",),
     ),
-    Rule("link_rate", (_above("link_used_ratio", signals.link_used, 0.85, _MEASURED),), ends=("send",)),
+    Rule("link_rate", (_above("link_used_ratio", path_signals.link_used, 0.85, _MEASURED),), ends=("send",)),
     Rule(
         "loss",
         (
@@ -194,6 +194,8 @@ RULES: tuple[Rule, ...] = (
                 0.2,
                 "chosen: one stall, of the path or of a machine whose timers then fire early, is in one interval of five",
             ),
+            # A sender that fills a link loses what its queue does not hold: that is how it knows that it is full.
+            _below("link_filled_ratio", path_signals.link_filled, 0.85, _MEASURED),
         ),
         ends=("send",),
     ),

@@ -10,15 +10,12 @@ from dataclasses import dataclass, field
 
 from iodyno.analysis import arrivals
 from iodyno.analysis.dataset import HostData, Reading, Trial
-from iodyno.analysis.flows import data_device
 from iodyno.analysis.histogram import merge
 from iodyno.analysis.observer import looked_ns
 
 _TICK_NS = 10_000_000
 _TICKS_LEAST = 100
 """A window of fewer ticks of /proc/stat knows a share to no better than 1 %; then the whole measured window counts."""
-_FRAME_OVERHEAD_BYTES = 66
-"""Ethernet 14, IPv4 20, TCP 20 and its time-stamp option 12: what a segment carries beside its payload."""
 _LONG = 0.1
 """Operations that last longer than this share of the window straddle its ends too often (chosen: an error of a tenth)."""
 ALL_WORKERS = "worker=all"
@@ -81,7 +78,7 @@ class View:
 SignalOf = Callable[[View], Signal]
 
 
-def _grown(
+def grown(
     host: HostData, sensor: str, compute: Callable[[Reading], float | None], *, unit: str = "1"
 ) -> Signal:
     """The signal that `compute` makes of every reading of the sensor in the measured window, for the records that it
@@ -95,14 +92,14 @@ def _grown(
     return Signal(values, unit, sensor) if values else absent(sensor, host.why_missing(sensor))
 
 
-def _whole(host: HostData, value: float | None, sensor: str, why: str = "", *, unit: str = "1") -> Signal:
+def of_window(host: HostData, value: float | None, sensor: str, why: str = "", *, unit: str = "1") -> Signal:
     """A value of the whole measured window, for every record of it."""
     if value is None:
         return absent(sensor, why or host.why_missing(sensor))
     return Signal({record.index: value for record in host.measured}, unit, sensor)
 
 
-def _total(reading: Reading, metric: str, labels: Iterable[str] | None = None) -> float | None:
+def total(reading: Reading, metric: str, labels: Iterable[str] | None = None) -> float | None:
     """Sum of a metric over its labels; None when it has none."""
     wanted = None if labels is None else set(labels)
     found = [
@@ -155,7 +152,7 @@ def _cpu_share(
             known = [part / reading.span_ns for part in spent if part is not None]
             return pick(known) if known else None
 
-        return _grown(host, "cpu_exact", of_exact)
+        return grown(host, "cpu_exact", of_exact)
 
     def of_ticks(readings: Sequence[Reading]) -> float | None:
         shares = []
@@ -169,8 +166,8 @@ def _cpu_share(
 
     readings = host.measured_readings("cpu_times")
     if readings and min(r.span_ns for r in readings) < _TICKS_LEAST * _TICK_NS:
-        return _whole(host, of_ticks(readings), "cpu_times")
-    return _grown(host, "cpu_times", lambda reading: of_ticks([reading]))
+        return of_window(host, of_ticks(readings), "cpu_times")
+    return grown(host, "cpu_times", lambda reading: of_ticks([reading]))
 
 
 def cpu_idle_least(view: View) -> Signal:
@@ -212,7 +209,7 @@ def steal_most(view: View) -> Signal:
         known = [reading.values[key] / reading.span_ns for key in keys if key in reading.values]
         return max(known) if known else None
 
-    return _grown(host, "cpu_times", of)
+    return grown(host, "cpu_times", of)
 
 
 def others_cpu(view: View) -> Signal:
@@ -229,7 +226,9 @@ def others_cpu(view: View) -> Signal:
     own = host.growth("process", "process.cpu_ns")
     if not busy or own is None or not host.measured_ns or not host.cpus:
         return absent("cpu_times", host.why_missing("cpu_times" if not busy else "process"))
-    return _whole(host, max(0.0, sum(busy) - own) / (host.measured_ns * len(host.cpus)), "cpu_times, process")
+    return of_window(
+        host, max(0.0, sum(busy) - own) / (host.measured_ns * len(host.cpus)), "cpu_times, process"
+    )
 
 
 def load_cpu_most(view: View) -> Signal:
@@ -246,7 +245,7 @@ def load_cpu_most(view: View) -> Signal:
 
 def agent_cpu(view: View) -> Signal:
     """CPUs' worth of time that the agent takes; 1 is one CPU."""
-    return _grown(view.host, "process", lambda r: _per(_total(r, "process.cpu_ns"), r.span_ns), unit="CPU")
+    return grown(view.host, "process", lambda r: over(total(r, "process.cpu_ns"), r.span_ns), unit="CPU")
 
 
 def own_code(view: View) -> Signal:
@@ -255,12 +254,12 @@ def own_code(view: View) -> Signal:
     if _has_exact(view) and any(
         name == "exact.app_user_ns" for r in host.measured_readings("cpu_exact") for name, _ in r.values
     ):
-        return _grown(
-            host, "cpu_exact", lambda r: _ratio(_total(r, "exact.app_user_ns"), _total(r, "exact.app_ns"))
+        return grown(
+            host, "cpu_exact", lambda r: _ratio(total(r, "exact.app_user_ns"), total(r, "exact.app_ns"))
         )
     user, system = host.growth("process", "process.user_ns"), host.growth("process", "process.system_ns")
     both = (user or 0) + (system or 0)
-    return _whole(host, user / both if user is not None and both else None, "process")
+    return of_window(host, user / both if user is not None and both else None, "process")
 
 
 def observer(view: View) -> Signal:
@@ -273,7 +272,7 @@ def observer(view: View) -> Signal:
         found = [readings[record.index] for readings in host.readings.values() if record.index in readings]
         spent = float(sum(reading.cost_ns for reading in found))
         if reading := host.readings.get("cpu_exact", {}).get(record.index):
-            spent += _total(reading, "exact.observer_ns") or 0.0
+            spent += total(reading, "exact.observer_ns") or 0.0
         values[record.index] = spent / looked_ns(record.span_ns, found)
     return Signal(values, "CPU", "every sensor") if values else absent("every sensor", "no record")
 
@@ -284,24 +283,22 @@ def observer(view: View) -> Signal:
 def _threads(view: View, metric: str) -> Signal:
     """Mean over the workers of a time from the scheduler, over the interval."""
     workers = view.workers
-    return _grown(
-        view.host, "threads", lambda r: _per(_total(r, metric, (ALL_WORKERS,)), r.span_ns * workers)
-    )
+    return grown(view.host, "threads", lambda r: over(total(r, metric, (ALL_WORKERS,)), r.span_ns * workers))
 
 
 def thread_busiest(view: View) -> Signal:
     """Share of the interval in which the busiest worker was on a CPU."""
-    return _grown(view.host, "threads", lambda r: _per(_total(r, "thread.busiest_run_ns"), r.span_ns))
+    return grown(view.host, "threads", lambda r: over(total(r, "thread.busiest_run_ns"), r.span_ns))
 
 
 def run_delay(view: View) -> Signal:
     """Of the time in which the workers were ready to run, the share in which they waited for a CPU."""
 
     def of(reading: Reading) -> float | None:
-        wait, run = (_total(reading, f"thread.{what}_ns", (ALL_WORKERS,)) for what in ("wait", "run"))
+        wait, run = (total(reading, f"thread.{what}_ns", (ALL_WORKERS,)) for what in ("wait", "run"))
         return None if wait is None or run is None else _ratio(wait, wait + run)
 
-    return _grown(view.host, "threads", of)
+    return grown(view.host, "threads", of)
 
 
 def asleep(view: View) -> Signal:
@@ -328,7 +325,7 @@ def in_call(view: View) -> Signal:
         return absent(
             "records", f"operations of {host.name} are long against the window: those at its ends count wrong"
         )
-    return _whole(host, times.sum_ns / host.measured_ns / view.connections, "records")
+    return of_window(host, times.sum_ns / host.measured_ns / view.connections, "records")
 
 
 def pausing(view: View) -> Signal:
@@ -365,16 +362,14 @@ def blocked(view: View) -> Signal:
 
 
 def _flows(view: View, above: str, below: str) -> Signal:
-    return _grown(view.sender, "tcp_info", lambda r: _ratio(_total(r, above, ("",)), _total(r, below, ("",))))
+    return grown(view.sender, "tcp_info", lambda r: _ratio(total(r, above, ("",)), total(r, below, ("",))))
 
 
 def unsent_messages(view: View, size: float) -> Signal:
     """Bytes that the application wrote and the kernel has not sent yet, mean over the flows, in messages of `size` bytes."""
     if _transports(view) <= {"udp"}:
-        return _nothing(view)  # a datagram goes whole to the device's queue
-    return _grown(
-        view.sender, "tcp_info", lambda r: _per(_gauge(r, "tcp.notsent_bytes"), size), unit="message"
-    )
+        return nothing(view)  # a datagram goes whole to the device's queue
+    return grown(view.sender, "tcp_info", lambda r: over(gauge(r, "tcp.notsent_bytes"), size), unit="message")
 
 
 def _transports(view: View) -> set[str]:
@@ -388,7 +383,7 @@ def _transports(view: View) -> set[str]:
     return {call.get("protocol", "tcp") for call in calls if call["call"] in ("connect", "accept")}
 
 
-def _nothing(view: View) -> Signal:
+def nothing(view: View) -> Signal:
     """There can be none of it, whatever happens."""
     return Signal({record.index: 0.0 for record in view.sender.measured}, "1", "experiment")
 
@@ -396,7 +391,7 @@ def _nothing(view: View) -> Signal:
 def rwnd_limited(view: View) -> Signal:
     """Share of the flows' busy time in which the receive window was full; none is where there are no windows."""
     if not _transports(view) & _TCP:
-        return _nothing(view)
+        return nothing(view)
     return _flows(view, "tcp.rwnd_limited_ns", "tcp.busy_ns")
 
 
@@ -409,22 +404,23 @@ def retransmitted(view: View) -> Signal:
     """Retransmitted share of the data segments, over the whole measured window."""
     again = view.sender.growth("tcp_info", "tcp.retransmitted_segments")
     sent = view.sender.growth("tcp_info", "tcp.data_segments_out")
-    return _whole(view.sender, again / sent if again is not None and sent else None, "tcp_info")
+    return of_window(view.sender, again / sent if again is not None and sent else None, "tcp_info")
 
 
 def retransmitting(view: View) -> Signal:
     """Share of the intervals of the measured window in which segments were sent again."""
-    grown = [
-        _total(reading, "tcp.retransmitted_segments")
+    segments_again = [
+        total(reading, "tcp.retransmitted_segments")
         for record in view.sender.measured
         if (reading := view.sender.readings.get("tcp_info", {}).get(record.index))
     ]
-    known = [segments > 0 for segments in grown if segments is not None]
-    return _whole(view.sender, sum(known) / len(known) if known else None, "tcp_info")
+    known = [segments > 0 for segments in segments_again if segments is not None]
+    return of_window(view.sender, sum(known) / len(known) if known else None, "tcp_info")
 
 
-def _gauge(reading: Reading, metric: str) -> float | None:
-    return _total(reading, metric, ("of=mean",))
+def gauge(reading: Reading, metric: str) -> float | None:
+    """What a metric was, as the mean of the flows."""
+    return total(reading, metric, ("of=mean",))
 
 
 def cwnd_used(view: View) -> Signal:
@@ -436,11 +432,11 @@ def cwnd_used(view: View) -> Signal:
         if reading is None or record.span_ns <= 0:
             continue
         rtt, cwnd, mss = (
-            _gauge(reading, f"tcp.{name}") for name in ("rtt_ns", "cwnd_segments", "snd_mss_bytes")
+            gauge(reading, f"tcp.{name}") for name in ("rtt_ns", "cwnd_segments", "snd_mss_bytes")
         )
-        acked = _total(reading, "tcp.acked_bytes", ("",))
+        acked = total(reading, "tcp.acked_bytes", ("",))
         if rtt and cwnd and mss and acked is not None:
-            flows = _total(reading, "tcp.flows") or view.connections
+            flows = total(reading, "tcp.flows") or view.connections
             values[index] = acked / record.span_ns * rtt / (cwnd * mss * flows)
     return (
         Signal(values, "1", "tcp_info") if values else absent("tcp_info", view.sender.why_missing("tcp_info"))
@@ -459,64 +455,10 @@ def send_buffer_used(view: View) -> Signal:
         )
 
     def of(reading: Reading) -> float | None:
-        cwnd, mss = _gauge(reading, "tcp.cwnd_segments"), _gauge(reading, "tcp.snd_mss_bytes")
+        cwnd, mss = gauge(reading, "tcp.cwnd_segments"), gauge(reading, "tcp.snd_mss_bytes")
         return cwnd * mss / obtained if cwnd and mss else None
 
-    return _grown(view.sender, "tcp_info", of)
-
-
-# The path
-
-
-def _wire_bits_per_s(reading: Reading) -> float | None:
-    """Bits on the wire of what arrived: payload that was acknowledged, in full segments. What is sent again was lost
-    before, where a queue of the sender's dropped it, and took no time on the wire.
-    """
-    arrived, mss = _total(reading, "tcp.acked_bytes", ("",)), _gauge(reading, "tcp.snd_mss_bytes")
-    if arrived is None or not mss:
-        return None
-    return arrived * (1 + _FRAME_OVERHEAD_BYTES / mss) * 8e9 / reading.span_ns
-
-
-def link_rate(view: View) -> float | None:
-    """Rate in bit/s of the slowest known part of the path: the shaper, else the device that carries the data."""
-    shaped = (view.trial.manifest.get("path") or {}).get("link_rate") or {}
-    if shaped.get("obtained"):
-        return float(shaped["obtained"])
-    device = data_device(view.sender)
-    speeds = [
-        value
-        for reading in view.sender.measured_readings("net_devices")
-        for (metric, label), value in reading.values.items()
-        if metric == "net.speed_bits_per_s" and label == device
-    ]
-    return float(min(speeds)) if speeds else None
-
-
-def link_used(view: View) -> Signal:
-    """Bits on the wire over the rate of the link."""
-    rate = link_rate(view)
-    if not rate:
-        return absent("net_devices", "the path has no known rate")
-    return _grown(view.sender, "tcp_info", lambda r: _per(_wire_bits_per_s(r), rate))
-
-
-def queue_drops(view: View) -> Signal:
-    """Packets that queues on the sender's side dropped, over the data segments sent, in the whole window.
-
-    Of the sender's own devices; without that sensor, of the shaper, which counts the whole trial.
-    """
-    host = view.sender
-    sent = host.growth("tcp_info", "tcp.data_segments_out")
-    labels = host.labels("qdisc", "qdisc.drops")
-    if labels and sent:
-        return _whole(
-            host, sum(host.growth("qdisc", "qdisc.drops", label) or 0 for label in labels) / sent, "qdisc"
-        )
-    shaper = (view.trial.manifest.get("path") or {}).get("shaper") or {}
-    if shaper.get("drops") is not None and shaper.get("packets"):
-        return _whole(host, shaper["drops"] / (shaper["packets"] + shaper["drops"]), "tc -s")
-    return absent("qdisc", host.why_missing("qdisc"))
+    return grown(view.sender, "tcp_info", of)
 
 
 # The host
@@ -529,7 +471,7 @@ def throttled(view: View) -> Signal:
     stopped = host.growth("cgroup_cpu", "cgroup.throttled_periods")
     if periods is None or stopped is None:
         return absent("cgroup_cpu", host.why_missing("cgroup_cpu"))
-    return _whole(host, stopped / periods if periods else 0.0, "cgroup_cpu")
+    return of_window(host, stopped / periods if periods else 0.0, "cgroup_cpu")
 
 
 def quota_used(view: View) -> Signal:
@@ -538,13 +480,13 @@ def quota_used(view: View) -> Signal:
     cpus = _ratio(quota.get("quota_ns"), quota.get("period_ns"))
     if cpus is None:
         return absent("experiment", "the job has no CPU quota")
-    return _grown(view.host, "process", lambda r: _per(_total(r, "process.cpu_ns"), r.span_ns * cpus))
+    return grown(view.host, "process", lambda r: over(total(r, "process.cpu_ns"), r.span_ns * cpus))
 
 
 def _pressure(resource: str) -> SignalOf:
     def of(view: View) -> Signal:
         metric = f"pressure.{resource}_some_ns"
-        return _grown(view.host, "pressure", lambda r: _per(_total(r, metric), r.span_ns))
+        return grown(view.host, "pressure", lambda r: over(total(r, metric), r.span_ns))
 
     return of
 
@@ -561,9 +503,7 @@ def io_pressure(view: View) -> Signal:
 
 def lock_wait(view: View) -> Signal:
     """Time that tasks of the agent waited for kernel locks, in CPUs' worth of time."""
-    return _grown(
-        view.host, "cpu_exact", lambda r: _per(_total(r, "lock.contended_ns"), r.span_ns), unit="CPU"
-    )
+    return grown(view.host, "cpu_exact", lambda r: over(total(r, "lock.contended_ns"), r.span_ns), unit="CPU")
 
 
 def off_exclusion(view: View) -> Signal:
@@ -583,8 +523,8 @@ def offered_reached(view: View) -> Signal:
     """Arrivals that were begun over those that were due, where the loop is open."""
     if not arrivals.is_open(view.trial):
         return absent("experiment", "the load is closed: no rate is offered")
-    return _grown(
-        view.sender, "arrivals", lambda r: _ratio(_total(r, "arrivals.begun"), _total(r, "arrivals.due"))
+    return grown(
+        view.sender, "arrivals", lambda r: _ratio(total(r, "arrivals.begun"), total(r, "arrivals.due"))
     )
 
 
@@ -595,7 +535,8 @@ def waits_for_answers(view: View) -> Signal:
     return in_call(view)
 
 
-def _per(value: float | None, span: float) -> float | None:
+def over(value: float | None, span: float) -> float | None:
+    """A quotient; None where there is no value, or nothing to divide by."""
     return None if value is None or not span else value / span
 
 

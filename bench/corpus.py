@@ -317,8 +317,13 @@ PLANTS: tuple[Plant, ...] = (
         settings={"strands": 8},
         accepted=frozenset({"client.cpu", "client.thread"}),
     ),
+    # One size for the buffers of both ends: it is either, or both.
     _scripted(
-        "receive_window", _BULK, _levels("buffer", 8 << 10, 16 << 10), _levels("buffer", 6 << 10, 12 << 10)
+        "receive_window",
+        _BULK,
+        _levels("buffer", 8 << 10, 16 << 10),
+        _levels("buffer", 6 << 10, 12 << 10),
+        accepted=frozenset({"receive_window", "send_buffer"}),
     ),
     _scripted(
         "link_rate",

@@ -206,6 +206,17 @@ def test_a_signal_must_hold_in_four_of_five_intervals() -> None:
         assert verdict.of_trial(made).name == expected
 
 
+def test_of_two_small_buffers_the_one_that_is_full_most_of_the_time_is_named() -> None:
+    """Intervals fall to either side of the window's threshold: that is no reason to know neither."""
+    for window_full, expected in ((4, "send_buffer"), (8, "receive_window")):
+        made = trial(sender={"run": 0.4}, flow={"rwnd": 0.15}, sending=BUFFERS)
+        for index in range(window_full):
+            made.hosts["client"].readings["tcp_info"][index].values["tcp.rwnd_limited_ns", ""] = int(
+                0.25 * SPAN
+            )
+        assert verdict.of_trial(made).name == expected
+
+
 def test_segments_sent_again_in_one_stall_do_not_limit_the_rest() -> None:
     for intervals, expected in ((1, "receive_window"), (3, "loss")):
         made = trial(flow={"rwnd": 0.9, "retransmitted": 0.0})
@@ -392,12 +403,14 @@ def test_elasticity_is_the_slope_of_the_logarithms() -> None:
     assert half is not None and half.estimate == pytest.approx(0.5)
 
 
-def of_script(transactions: list[dict[str, Any]], account: list[dict[str, Any]], **flow: float) -> Trial:
+def of_script(
+    transactions: list[dict[str, Any]], account: list[dict[str, Any]], sender: Shares | None = None
+) -> Trial:
     """A trial of a script of one group, of which the sender tells this."""
-    made = trial(flow=flow)
-    sender = made.hosts["client"]
-    sender.manifest["job"] = {"script": {"groups": [{"transactions": transactions}]}}
-    sender.manifest["result"] = {"script": {"groups": [{"transactions": account}]}}
+    made = trial(sender=sender)
+    client = made.hosts["client"]
+    client.manifest["job"] = {"script": {"groups": [{"transactions": transactions}]}}
+    client.manifest["result"] = {"script": {"groups": [{"transactions": account}]}}
     return made
 
 
@@ -419,6 +432,24 @@ CONNECT = {"rate": None, "operations": [{"call": "connect"}]}
 PACED = {"rate": {"iterations": 100, "period_ns": 10**9}, "operations": [{"call": "write"}]}
 FREE = {"rate": None, "operations": [{"call": "write"}, {"call": "read"}]}
 OPENED = {**accounted(2), "end_ns": 100_000}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limiter"), [((8192, 8192), "send_buffer"), ((8192, None), UNKNOWN), ((8 << 20,), UNKNOWN)]
+)
+def test_a_send_buffer_that_all_connections_of_a_script_ask_for_is_named(
+    sizes: tuple[int | None, ...], limiter: str
+) -> None:
+    connects = [
+        {"rate": None, "operations": [{"call": "connect", "socket": {"send_buffer_bytes": size}}]}
+        for size in sizes
+    ]
+    made = of_script(
+        [*connects, FREE],
+        [*(OPENED for _ in sizes), accounted(1000, write=0.2, read=0.1)],
+        sender={"run": 0.4},
+    )
+    assert verdict.of_trial(made).name == limiter
 
 
 @pytest.mark.parametrize(

@@ -215,11 +215,16 @@ RULES: tuple[Rule, ...] = (
             _above("blocked_ratio", signals.blocked, 0.20, _MEASURED),
             _above(
                 "window_over_send_buffer",
-                signals.send_buffer_used,
+                script_signals.send_buffer_used,
                 1.0,
                 "RFC 4898, the smaller of the two windows",
             ),
-            _WINDOW_OPEN,
+            _below(
+                "rwnd_limited_ratio",
+                signals.rwnd_limited,
+                0.50,
+                "chosen: mostly, the window is not what it is",
+            ),
         ),
         ends=("send",),
     ),

@@ -68,6 +68,24 @@ def unsent_messages(view: View) -> Signal:
     return signals.unsent_messages(view, max(1.0, sum(call["bytes"] for call in calls) / count))
 
 
+def send_buffer_used(view: View) -> Signal:
+    """Congestion window over the send buffer that was asked for; of a script, where all its connections ask for the same."""
+    if not _asked(view):
+        return signals.send_buffer_used(view)
+    asked = {
+        (operation.get("socket") or {}).get("send_buffer_bytes")
+        for group in _asked(view)["groups"]
+        for transaction in group["transactions"]
+        for operation in transaction["operations"]
+        if operation["call"] == "connect"
+    }
+    if len(asked) != 1:
+        return absent("experiment", "connections of the script have send buffers of several sizes")
+    # The kernel makes it twice as large (socket(7)), or less than that where net.core.wmem_max says so.
+    size = asked.pop()
+    return signals.window_over(view, 2 * size if size else None)
+
+
 def _asked(view: View) -> _Json:
     found: _Json = (view.sender.manifest.get("job") or {}).get("script") or {}
     return found

@@ -445,18 +445,21 @@ def cwnd_used(view: View) -> Signal:
 
 def send_buffer_used(view: View) -> Signal:
     """Congestion window over the send buffer that was asked for: above 1, the buffer is the smaller of the two."""
-    if (view.sender.manifest.get("job") or {}).get("script"):
-        return absent("experiment", "each connection of a script has buffers of its own")
     asked = ((view.sender.manifest.get("job") or {}).get("socket") or {}).get("send_buffer_bytes")
     obtained = ((view.sender.manifest.get("ready") or {}).get("socket") or {}).get("send_buffer_bytes")
-    if asked is None or not obtained:
+    return window_over(view, obtained if asked else None)
+
+
+def window_over(view: View, buffer_bytes: int | None) -> Signal:
+    """Congestion window over a send buffer of that many bytes; None: of a size that nobody asked for."""
+    if not buffer_bytes:
         return absent(
             "socket options", "the kernel sizes the send buffer by itself, as large as the window needs"
         )
 
     def of(reading: Reading) -> float | None:
         cwnd, mss = gauge(reading, "tcp.cwnd_segments"), gauge(reading, "tcp.snd_mss_bytes")
-        return cwnd * mss / obtained if cwnd and mss else None
+        return cwnd * mss / buffer_bytes if cwnd and mss else None
 
     return grown(view.sender, "tcp_info", of)
 

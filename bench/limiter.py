@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -98,6 +99,13 @@ def told(named: Sequence[Named]) -> list[dict[str, object]]:
     return rows(named)
 
 
+async def _favour_all() -> None:
+    while True:
+        for pid in corpus.children():
+            corpus.favour(pid)
+        await asyncio.sleep(0.05)
+
+
 async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], replicates: int) -> list[Named]:
     """Runs a plant and gives the verdicts on its trials. Those that failed are left out, and said."""
     asked = corpus.experiment(plant)
@@ -110,7 +118,12 @@ async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], repli
     ]
     with corpus.spinning(spins), corpus.on_devices(plant) as planted:
         design = corpus.design(planted, halves, replicates, seed=1)
-        await run_campaign(asked, design, folder, resume=False, watcher=_Quiet())
+        # From their first moment on: beside what spins, an agent would not come to say hello in time.
+        favouring = asyncio.create_task(_favour_all())
+        try:
+            await run_campaign(asked, design, folder, resume=False, watcher=_Quiet())
+        finally:
+            favouring.cancel()
     return look(plant, folder)
 
 

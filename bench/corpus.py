@@ -379,8 +379,8 @@ def experiment(plant: Plant) -> Experiment:
 
 
 def _name(plant: Plant) -> str:
-    of = {True: "-storage", False: "-script" if plant.workload == SCRIPT.name else ""}[plant.storage]
-    return f"corpus-{plant.name or plant.label.replace('.', '-')}{of}"
+    kind = "-storage" if plant.storage else "-script" if plant.workload == SCRIPT.name else ""
+    return f"corpus-{plant.name or plant.label.replace('.', '-')}{kind}"
 
 
 def design(plant: Plant, halves: Sequence[Half], replicates: int, seed: int) -> Design:

@@ -17,6 +17,7 @@ from typing import Any
 
 from bench import corpus
 from bench.corpus import PLANTS, Half, Plant
+from bench.rig import Quiet
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.limiter.signals import Signal
 from iodyno.analysis.limiter.verdict import of_signals, of_trial, signals_of
@@ -47,32 +48,13 @@ class Named:
         return self.verdict.name in self.plant.accepted
 
 
-class _Quiet:
-    """A watcher that says nothing, and puts agents before the machine's other users."""
-
-    def on_stage(self, text: str) -> None:
-        self._favour()
-
-    def on_trial_start(self, planned: object, attempt: int) -> None:
-        self._favour()
-
-    def on_progress(self, host: str, progress: object) -> None:
-        corpus.favour_groups()
+class _Failures(Quiet):
+    """A watcher that tells of failures only."""
 
     def on_trial_end(self, planned: object, manifest: Mapping[str, Any]) -> None:
+        """Says what a trial that failed failed of."""
         if manifest["reason"]:
             print(f"  {manifest['levels']}: {manifest['reason']['what']}", file=sys.stderr)
-
-    def on_doubt(self, doubt: object) -> None:
-        pass
-
-    def on_time_left(self, time_left_ns: int) -> None:
-        pass
-
-    @staticmethod
-    def _favour() -> None:
-        for pid in corpus.children():
-            corpus.favour(pid)
 
 
 async def run(pairs: int) -> list[dict[str, object]]:
@@ -99,10 +81,14 @@ def told(named: Sequence[Named]) -> list[dict[str, object]]:
     return rows(named)
 
 
-async def _favour_all() -> None:
+async def _favour() -> None:
+    """Puts agents before the machine's other users, from their first moment on: beside what spins they would else not come to
+    say hello in time.
+    """
     while True:
         for pid in corpus.children():
             corpus.favour(pid)
+        corpus.favour_groups()
         await asyncio.sleep(0.05)
 
 
@@ -118,10 +104,9 @@ async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], repli
     ]
     with corpus.spinning(spins), corpus.on_devices(plant) as planted:
         design = corpus.design(planted, halves, replicates, seed=1)
-        # From their first moment on: beside what spins, an agent would not come to say hello in time.
-        favouring = asyncio.create_task(_favour_all())
+        favouring = asyncio.create_task(_favour())
         try:
-            await run_campaign(asked, design, folder, resume=False, watcher=_Quiet())
+            await run_campaign(asked, design, folder, resume=False, watcher=_Failures())
         finally:
             favouring.cancel()
     return look(plant, folder)

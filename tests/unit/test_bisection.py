@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iodyno.core.search import Tried, parse_goal
+from iodyno.core.search import Found, SearchSpec, Tried, parse_goal
 from iodyno.designs.bisection import CONFIRMATIONS, Standing, standing
+from iodyno.report.search import sentence
 
 
 def search(
@@ -74,3 +75,12 @@ def test_the_lower_end_is_confirmed_by_trials_in_a_row() -> None:
 def test_a_wrong_goal_is_refused_with_what_is_allowed(written: object) -> None:
     with pytest.raises(ValueError, match=r"allowed|unit"):
         parse_goal(written)
+
+
+def test_a_search_whose_first_trial_told_nothing_has_no_estimate() -> None:
+    spec = SearchSpec(parse_goal("p99 <= 1ms"))
+    nothing = Found("p1", {}, 22_360.0, 89.0, 5.6e6, None, 0, "failed", "the trial has no such outcome")
+    assert sentence(spec, nothing) == (
+        "The largest rate with p99 <= 1ms is not known: the trial has no such outcome."
+    )
+    assert not nothing.known

@@ -220,6 +220,33 @@ def test_tcp_refuses_a_wrong_option_by_its_name(words: list[str], said: str, tmp
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rr --connect --outstanding 4", "--outstanding: does not go with connect request response"),
+        ("rr --transport udp --request 10B", "--request: found 10, allowed: 24 to 65507 bytes over udp"),
+        ("rr --sizes uniform(64,900) --request 100", "found --sizes and --request, allowed: one of the two"),
+        ("rr --batch 8", "found --batch, allowed: with calls that take several messages"),
+        ("rr --transport udp --block-packets 16", "found --block-packets, allowed: with"),
+        ("tcp --transport unix --link-delay 20ms", "--link-delay: data by unix does not go by the path"),
+        ("search --goal loss=0", "--goal: nothing is lost over tcp"),
+        (
+            "search --goal p99<=1ms --arrivals closed",
+            "--arrivals: with arrivals: closed nothing comes at a rate",
+        ),
+        ("search --goal p99<=0ms", "found 'p99<=0ms', allowed: a time above 0"),
+    ],
+)
+def test_what_could_never_be_measured_is_refused_by_the_option_that_asks_for_it(
+    words: str, said: str, tmp_path: Path
+) -> None:
+    shown = iodyno(*words.split(), cwd=tmp_path)
+    assert shown.returncode == 2
+    assert said in shown.stderr
+    assert "iodyno rr:" not in shown.stderr, "nobody wrote a file with lines"
+    assert not list(tmp_path.iterdir())
+
+
 def test_tcp_asks_for_what_its_options_say() -> None:
     levels = {"connections": "4", "size": "64KiB", "driver": "epoll", "nagle": False, "window": "256k"}
     mapping = tcp.experiment_of(levels, seconds=5, to="ssh:me@there:2222", repeat=3, profile=False)

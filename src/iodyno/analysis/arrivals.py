@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iodyno.analysis.histogram import Histogram, bucket_of, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.script_time import worked
 from iodyno.core.warnings import Doubt, WarningCode
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def operations(trial: Trial) -> Measured:
     sender = trial.end("send")
     if sender is None:
         return missing("the trial has no sender")
-    return total_ratio([(record.operations, record.span_ns) for record in sender.measured], scale=1e9)
+    done = worked(trial, sender, transfers=False)
+    return total_ratio([(record.operations, span_ns) for record, span_ns in done], scale=1e9)
 
 
 def messages_per_call(trial: Trial) -> Measured:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.script_time import worked
 
 
 def goodput(trial: Trial) -> Measured:
@@ -16,7 +17,8 @@ def goodput(trial: Trial) -> Measured:
     receiver = trial.end("receive")
     if receiver is None:
         return missing("the trial has no receiver")
-    return total_ratio([(record.bytes, record.span_ns) for record in receiver.measured], scale=8e9)
+    carried = worked(trial, receiver, transfers=True)
+    return total_ratio([(record.bytes, span_ns) for record, span_ns in carried], scale=8e9)
 
 
 def messages(trial: Trial) -> Measured:

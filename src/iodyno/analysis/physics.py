@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, observer
+from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, observer, script
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import CPU_EXACT, CPU_TIMES, STATES, Accounting
 from iodyno.analysis.dataset import HostData, Trial
@@ -57,7 +57,13 @@ _BUFFER_MAX = 6 << 20
 def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting: Accounting) -> list[Doubt]:
     """Every doubt that the trial's own numbers raise. `hello`: what each agent said of its host."""
     found = [*_bytes(trial), *_little(trial, hello), *_receive_side(trial, hello)]
-    found += [*arrivals.check(trial), *blocks.check(trial), *calls.check(trial), *datagrams.check(trial)]
+    found += [
+        *arrivals.check(trial),
+        *script.check(trial),
+        *blocks.check(trial),
+        *calls.check(trial),
+        *datagrams.check(trial),
+    ]
     for host in trial.hosts.values():
         found += [
             *(_exact_split if accounting.tier == "bpf" else _split)(host, trial),

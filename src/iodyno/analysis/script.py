@@ -1,19 +1,22 @@
 """What a script did: group by group, transaction by transaction, flowop by flowop, at both ends.
 
 Rates are counts over the time in which the things counted were done: from the first to the last operation of a
-transaction, not from the start of a command to its end. Several trials of a point are added up: counts, times and
+transaction, not from the start of a command to its end; where iterations begin at a rate, from the first to the last of
+these begins, which are one fewer than iterations. Several trials of a point are added up: counts, times and
 histograms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iodyno.analysis.arrivals import CENSORED_LEAST
 from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.histogram import Histogram, merge
+from iodyno.core.warnings import Doubt, WarningCode
 
 SENDS = ("write", "send", "sendto", "sendfile", "sendfilev")
 TAKES = ("read", "recv", "recvfrom")
@@ -73,7 +76,9 @@ class FoundOperation:
 
 @dataclass(frozen=True)
 class FoundTransaction:
-    """A transaction. `response` and `lateness`: where it has a rate, from when its iterations were to begin."""
+    """A transaction. `response` and `lateness`: where it has a rate, from when its iterations were to begin. `span_ns`: the time
+    that its rates are over.
+    """
 
     number: int
     iterations: int
@@ -159,6 +164,7 @@ def _group(mine: Sequence[_Json], theirs: _OfHosts) -> FoundGroup:
             number + 1,
             [group["transactions"][number] for group in mine],
             {host: [group["transactions"][number] for group in groups] for host, groups in theirs.items()},
+            sum(group["strands"] for group in mine),
         )
         for number in range(len(mine[0]["transactions"]))
     )
@@ -187,18 +193,29 @@ def _moving_ns(*ends: _Json) -> int:
     )
 
 
-def _transaction(number: int, mine: Sequence[_Json], theirs: _OfHosts) -> FoundTransaction:
+def _transaction(number: int, mine: Sequence[_Json], theirs: _OfHosts, strands: int) -> FoundTransaction:
+    """`strands`: of all the accounts `mine`."""
     span_ns = sum(_span_ns([one]) for one in mine)
     their_ns = {host: sum(_span_ns([one]) for one in ends) for host, ends in theirs.items()}
     hosts = [_host_of(theirs, position) for position in range(len(mine[0]["operations"]))]
     iterations = sum(one["iterations"] for one in mine)
+    service = _times([one["service_time"] for one in mine])
+    response = _optional([one.get("response_time") for one in mine])
+    if response is not None and iterations > strands:
+        # Of each strand there is one time between begins fewer than iterations, and the last iteration lies behind them.
+        longer = iterations / (iterations - strands)
+        behind_ns = round((service.mean_ns or 0.0) * len(mine))
+        span_ns, their_ns = (
+            round((span_ns - behind_ns) * longer),
+            {host: round((ns - behind_ns) * longer) for host, ns in their_ns.items()},
+        )
     return FoundTransaction(
         number,
         iterations,
         span_ns,
         _per_second(iterations, span_ns),
-        _times([one["service_time"] for one in mine]),
-        _optional([one.get("response_time") for one in mine]),
+        service,
+        response,
         _optional([one.get("lateness") for one in mine]),
         sum(one["missed_iterations"] for one in mine),
         tuple(
@@ -210,6 +227,22 @@ def _transaction(number: int, mine: Sequence[_Json], theirs: _OfHosts) -> FoundT
             for position, host in enumerate(hosts)
         ),
     )
+
+
+def check(trial: Trial) -> Iterator[Doubt]:
+    """Doubts about the rates that a script asks for."""
+    for host in _ends(trial, "send"):
+        for group in (_account(host) or {}).get("groups", ()):
+            for number, one in enumerate(group["transactions"], 1):
+                missed = int(one["missed_iterations"])
+                due = missed + int(one["iterations"])
+                if missed > CENSORED_LEAST * due:
+                    text = (
+                        f"{group['name']}, transaction {number}: {missed} of {due} iterations that were due had not begun when"
+                        " its time was over: a strand did not come to them before. More was asked than was done, and response"
+                        " times are lower bounds"
+                    )
+                    yield Doubt(WarningCode.RESPONSE_CENSORED, text, trial.name)
 
 
 def _host_of(theirs: _OfHosts, position: int) -> str:

@@ -175,17 +175,12 @@ def _calls(role: str, settings: Mapping[str, Level]) -> dict[str, Any]:
         "transport": transport,
         "driver": way.driver,
         "interface": way.interface,
-        "batch": settings.get("batch", 1) if _takes_several(way, transport) else 1,
+        "batch": settings.get("batch", 1) if way.takes_several(str(transport)) else 1,
         "ring": ring or None,
         # A program in the kernel waits for nothing.
         **({"spins": True} if settings.get("spins") and way.driver != "reflector" else {}),
         **(_tls(settings) if transport == "tls" else {}),
     }
-
-
-def _takes_several(way: Submission, transport: Level) -> bool:
-    """Whether a call of this end moves `batch` messages."""
-    return way.interface in ("batch", "segments") or (way.driver == "io_uring" and transport == "udp")
 
 
 def _tls(settings: Mapping[str, Level]) -> dict[str, Any]:

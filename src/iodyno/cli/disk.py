@@ -18,7 +18,6 @@ from iodyno.cli.right_now import level
 from iodyno.core import quantity
 from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 from iodyno.core.workload import DISK
-from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.hosts.access import Access
 from iodyno.hosts.target import TargetKeeper
 from iodyno.session.locate import find_agent
@@ -144,7 +143,7 @@ def command(
         to=to,
         profile=profile,
     )
-    experiment = parse_experiment(experiment_text(keys), file="iodyno disk", environment={})
+    experiment = right_now.experiment_of(keys)
     named = [_absolute(path) if to is None else path for path in destroy]
     folder = right_now.measure(experiment, into, destroy=named, remove_targets=remove_target)
     right_now.show(folder, as_json=as_json)

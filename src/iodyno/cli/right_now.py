@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,6 +22,9 @@ from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Workload
 from iodyno.session.locate import find_agent
 from iodyno.store.schema import EXPERIMENT
+
+if TYPE_CHECKING:
+    from iodyno.formats.mistakes import Mistake
 
 WARM_UP = "500ms"
 """Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
@@ -117,8 +120,41 @@ def hosts_of(to: str | None) -> dict[str, dict[str, str]]:
         return {"client": {"access": "netns"}, "server": {"access": "netns"}}
     access, _, target = to.partition(":")
     if access != "ssh" or not target:
-        raise ExperimentError(f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice=f"--to ssh:{to}")
+        raise ExperimentError(f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice="--to ssh:me@server")
     return {"client": {"access": "local"}, "server": {"access": "ssh", "to": target}}
+
+
+def experiment_of(keys: Mapping[str, Any]) -> Experiment:
+    """The experiment with these keys, which the options of the running command ask for.
+
+    Raises ExperimentError, which names options where a file has keys, and no line: nobody wrote one.
+    """
+    # Imported here: slow, and not needed for `--help`.
+    from iodyno.formats.experiment_file import experiment_text, parse_experiment
+    from iodyno.formats.mistakes import MistakesError
+
+    context = click.get_current_context()
+    try:
+        return parse_experiment(experiment_text(keys), file=context.command_path, environment={})
+    except MistakesError as error:
+        options = {p.name or "": p.opts[0] for p in context.command.params if isinstance(p, click.Option)}
+        kind = keys["workload"]["kind"]
+        said = [_of_option(mistake, options, kind) for mistake in error.mistakes]
+        if len(said) == 1:
+            where, what = said[0]
+        else:
+            where = context.command_path
+            what = f"{len(said)} mistakes" + "".join(f"\n  {option}: {text}" for option, text in said)
+        raise ExperimentError(what, where=where, advice=f"{context.command_path} --help") from None
+
+
+def _of_option(mistake: Mistake, options: Mapping[str, str], kind: str) -> tuple[str, str]:
+    """Which option a mistake is of, and what it is; that of a key that no option stands for is told by its key."""
+    key = mistake.path.rpartition(".")[2].partition("[")[0]
+    option = options.get(key, mistake.path)
+    if mistake.text.startswith("unknown key") and key in options:
+        return option, f"does not go with {kind.replace('_', ' ')}, allowed: leave it out"
+    return option, mistake.text
 
 
 def measure(experiment: Experiment, into: Path, **more: Any) -> Path:

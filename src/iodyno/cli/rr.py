@@ -11,8 +11,8 @@ import click
 from iodyno.cli import right_now
 from iodyno.cli.right_now import level
 from iodyno.core.outcome import OUTCOMES
+from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, REQUEST_RESPONSE
-from iodyno.formats.experiment_file import experiment_text, parse_experiment
 
 _OUTCOMES = (
     "operations_per_s",
@@ -30,6 +30,10 @@ _OUTCOMES = (
 _OPEN_FLOWS = 64
 """Flows of an open loop where none are asked for. chosen: with one, an arrival waits whenever a request is under way,
 which caps the rate at that of a closed loop; 64 carry 20 000 requests a second with answers of up to 3 ms (Little)."""
+_OF_BLOCKS = 3
+"""Version of the packet rings whose frames lie in blocks."""
+_REQUEST = "64"
+"""Bytes of a request where none are asked for."""
 _OPEN_ONLY = {
     "offered_operations_per_s",
     "missed_arrivals_ratio",
@@ -41,7 +45,7 @@ _OPEN_ONLY = {
 @click.command(name="rr")
 @level(REQUEST_RESPONSE, "--transport", "transport", "tcp")
 @level(REQUEST_RESPONSE, "--flows", "connections")
-@level(REQUEST_RESPONSE, "--request", "size", "64")
+@level(REQUEST_RESPONSE, "--request", "size")
 @level(REQUEST_RESPONSE, "--response", "answer", "64")
 @right_now.seconds
 @level(REQUEST_RESPONSE, "--outstanding", "outstanding")
@@ -84,8 +88,8 @@ def command(
 
     Each flow sends a request and waits for the whole answer, then sends the next (a closed loop). With --rate, requests are
     due at their own times whether or not answers have come (an open loop), and the response time counts from when a
-    request was due. Without --flows there is 1 flow, and 64 with --rate. Prints rate, times and cost with their 95 %
-    intervals, and names what limits the rate.
+    request was due. Without --flows there is 1 flow, and 64 with --rate; without --request, requests have 64 bytes.
+    Prints rate, times and cost with their 95 % intervals, and names what limits the rate.
 
     \b
     Examples:
@@ -97,12 +101,16 @@ def command(
       iodyno rr --connect --flows 4 --to ssh:me@server
     """
     written = {name: value for name, value in levels.items() if value is not None}
+    if "sizes" in written and "size" in written:
+        raise click.UsageError("found --sizes and --request, allowed: one of the two")
+    if (idle := without_effect(written)) is not None:
+        raise click.UsageError(idle)
     if multiplexed:
         written["multiplexed"] = True
     keys = experiment_of(
         written, connect=connect, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile
     )
-    experiment = parse_experiment(experiment_text(keys), file="iodyno rr", environment={})
+    experiment = right_now.experiment_of(keys)
     right_now.show(right_now.measure(experiment, into), as_json=as_json)
 
 
@@ -117,9 +125,10 @@ def experiment_of(
     profile: bool = True,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
-    levels = {"connections": str(_OPEN_FLOWS if "rate" in levels else 1), **levels}
+    size = {} if "sizes" in levels else {"size": _REQUEST}
+    levels = {"connections": str(_OPEN_FLOWS if "rate" in levels else 1), **size, **levels}
     workload = CONNECT_REQUEST_RESPONSE if connect else REQUEST_RESPONSE
-    factors = {name: [levels[name]] for name in ("connections", "size")}
+    factors = {name: [levels[name]] for name in ("connections", "sizes" if "sizes" in levels else "size")}
     settings = {name: value for name, value in levels.items() if name not in factors}
     return {
         "name": "rr",
@@ -146,3 +155,20 @@ def outcomes_of(levels: Mapping[str, Any]) -> list[str]:
     idle = {"loss_ratio"} if levels.get("transport") != "udp" else set()
     idle |= {"connection_fairness"} if levels.get("connections", "1") == "1" else set()
     return [name for name in names if name not in idle]
+
+
+def without_effect(levels: Mapping[str, str]) -> str | None:
+    """What is wrong where an option could change nothing: neither end makes its calls in the way that it is for.
+
+    >>> without_effect({"batch": "8", "transport": "tcp", "driver": "epoll"})
+    'found --batch, allowed: with calls that take several messages, such as --transport udp --server recvmmsg'
+    >>> without_effect({"batch": "8", "transport": "udp", "server": "recvmmsg"})
+    """
+    both = Submission("", levels.get("driver", "threads"))
+    ends = [CLIENTS.get(levels.get("client", ""), both), SERVERS.get(levels.get("server", ""), both)]
+    if "batch" in levels and not any(end.takes_several(levels["transport"]) for end in ends):
+        return "found --batch, allowed: with calls that take several messages, such as --transport udp --server recvmmsg"
+    blocks = [f"--{name.replace('_', '-')}" for name in ("block_packets", "block_timeout") if name in levels]
+    if blocks and not any(end.ring == _OF_BLOCKS for end in ends):
+        return f"found {blocks[0]}, allowed: with --transport udp --server packet_v3, whose ring has blocks"
+    return None

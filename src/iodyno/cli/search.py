@@ -13,9 +13,9 @@ from iodyno.cli import right_now
 from iodyno.cli.right_now import level
 from iodyno.cli.rr import outcomes_of
 from iodyno.cli.share import PRECISION
+from iodyno.core.errors import TrialError
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import REQUEST_RESPONSE
-from iodyno.formats.experiment_file import experiment_text, parse_experiment
 
 
 def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
@@ -86,7 +86,7 @@ def command(
         "time": f"{round(within * 1000)}ms",
     }
     keys = experiment_of(written, search=search, seconds=seconds, to=to, profile=profile)
-    experiment = parse_experiment(experiment_text(keys), file="iodyno search", environment={})
+    experiment = right_now.experiment_of(keys)
     _show(right_now.measure(experiment, into), as_json=as_json)
 
 
@@ -127,13 +127,20 @@ def _show(folder: Path, *, as_json: bool) -> None:
     from iodyno.report.search import search_json, search_sentences
 
     summary = analyse(read_dataset(folder))
+    (found,) = summary.found or (None,)
     if as_json:
         tried = [
             {"levels": dict(p.levels), "trials": p.finished}
             for p in sorted(summary.points, key=lambda p: p.id)
         ]
         click.echo(json.dumps({"campaign": str(folder), **search_json(summary), "tried": tried}, indent=2))
-        return
-    for sentence in search_sentences(summary):
-        click.echo(sentence)
-    click.echo(str(folder))
+    else:
+        for sentence in search_sentences(summary):
+            click.echo(sentence)
+        click.echo(str(folder))
+    if found is None or found.ended == "failed" or not found.known:
+        raise TrialError(
+            f"the search has no answer: {(found and found.warning) or 'no trial told anything'}",
+            where=str(folder),
+            advice="see why its trials failed: iodyno report shows each",
+        )

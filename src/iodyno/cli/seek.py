@@ -87,7 +87,8 @@ class GoalSeeker:
             value = later_ratio(trial, goal.most) if quantile else OF_TRIAL[goal.outcome](trial)
             most = goal.over if goal.over is not None else goal.most
             if value.value is None:
-                return _History(tuple(tried), spent_ns, f"{goal.outcome} is missing: {value.note}")
+                why = value.note or "the trial has no such outcome"
+                return _History(tuple(tried), spent_ns, f"{goal.outcome} is missing: {why}")
             doubts = [doubt.text for doubt in generator_doubts(trial)]
             met = value.value <= most and not doubts
             tried.append(Tried(level, met, doubts[0] if doubts else ""))

@@ -11,12 +11,14 @@ import click
 from iodyno.cli import right_now
 from iodyno.cli.right_now import level
 from iodyno.core.workload import STREAM
-from iodyno.formats.experiment_file import experiment_text, parse_experiment
+
+_SIZES = {None: "64KiB", "udp": "1400B"}
+"""Size of a message where none is asked for, by transport; a datagram of 1400 bytes is whole at the usual MTU of 1500."""
 
 
 @click.command(name="tcp")
 @level(STREAM, "--connections", "connections", "1")
-@level(STREAM, "--size", "size", "64KiB")
+@level(STREAM, "--size", "size")
 @right_now.seconds
 @level(STREAM, "--window", "window")
 @level(STREAM, "--send-buffer", "send_buffer")
@@ -49,10 +51,10 @@ def command(
     """Measure rate and cost of TCP right now, without a file.
 
     Sends from this machine to the host that --to names; without --to, between two network namespaces of this
-    machine (as root) or over loopback (otherwise). Prints rate and cost with their 95 % intervals: over the
-    trials with --repeat, else over the intervals of the one trial. Names what limits the rate; with --prove it
-    changes that a little in extra trials, and says by how much the rate follows. What was measured stays in a campaign's
-    folder, with the experiment file that runs it again.
+    machine (as root) or over loopback (otherwise). Without --size, messages have 64 KiB, over UDP 1400 bytes. Prints
+    rate and cost with their 95 % intervals: over the trials with --repeat, else over the intervals of the one trial.
+    Names what limits the rate; with --prove it changes that a little in extra trials, and says by how much the rate
+    follows. What was measured stays in a campaign's folder, with the experiment file that runs it again.
 
     \b
     Examples:
@@ -68,8 +70,7 @@ def command(
         raise click.UsageError("found --window and a buffer, allowed: --window alone, or the two buffers")
     written["nagle"] = nagle
     keys = experiment_of(written, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile)
-    asked = experiment_text(keys)
-    folder = right_now.measure(parse_experiment(asked, file="iodyno tcp", environment={}), into)
+    folder = right_now.measure(right_now.experiment_of(keys), into)
     right_now.show(folder, as_json=as_json)
 
 
@@ -83,6 +84,7 @@ def experiment_of(
     profile: bool = True,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
+    levels = {"size": _SIZES.get(levels.get("transport"), _SIZES[None]), **levels}
     factors = {name: [levels[name]] for name in ("connections", "size")}
     settings = {name: value for name, value in levels.items() if name not in factors}
     return {

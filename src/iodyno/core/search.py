@@ -72,7 +72,8 @@ class Found:
 
     `low` and `high` bound the 95 % interval of the largest level that meets the goal; `estimate` is its median.
     `confirmed`: the greatest level that met it at every one of the last trials there; None: there is none.
-    `ended`: why no more was tried: `precise`, `time`, `edge` (it lies outside of what was searched), or empty.
+    `ended`: why no more was tried: `precise`, `time`, `edge` (it lies outside of what was searched), `failed` (a trial told
+    nothing; `warning` says why), or empty.
     """
 
     point: str
@@ -84,6 +85,11 @@ class Found:
     trials: int
     ended: str
     warning: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether any trial told something; if not, the interval is all that was to be searched."""
+        return self.trials > 0
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,8 @@ def parse_goal(written: object) -> Goal:
         raise ValueError(f"found {written!r}, allowed: {allowed}")
     if kind == "duration":
         most = float(quantity.parse("duration", match["bound"]))
+        if not most:
+            raise ValueError(f"found {written!r}, allowed: a time above 0, such as 1ms")
     else:
         share = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)\s*(%?)", match["bound"])
         if share is None:

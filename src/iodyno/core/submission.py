@@ -24,6 +24,10 @@ class Submission:
     transport: str | None = None
     ring: int | None = None
 
+    def takes_several(self, transport: str) -> bool:
+        """Whether a call moves `batch` messages, over the transport of the load."""
+        return self.interface in ("batch", "segments") or (self.driver == "io_uring" and transport == "udp")
+
 
 SERVERS: Mapping[str, Submission] = {
     "recvfrom": Submission("recvfrom and sendto, poll when there is nothing.", "threads"),

@@ -21,13 +21,20 @@ from iodyno.core.knob import ALL
 from iodyno.core.outcome import BYSTANDER
 from iodyno.core.script.parameters import RESERVED, kinds_of, mixed, workload_of
 from iodyno.core.script.values import Script
-from iodyno.core.search import SearchSpec
 from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
-from iodyno.formats import alone_section, design_section, host_groups, knob_sections, yaml_document
+from iodyno.formats import (
+    alone_section,
+    combinations,
+    design_section,
+    host_groups,
+    knob_sections,
+    yaml_document,
+)
 from iodyno.formats import experiment_model as model
 from iodyno.formats.explain_section import explained
 from iodyno.formats.mistakes import Mistake, Path, dotted, found, unknown, unknown_key
 from iodyno.formats.outcome_names import mistake_of
+from iodyno.formats.search_section import searched
 from iodyno.formats.uperf import script_of
 
 MAX_TRIALS = 99_999
@@ -72,11 +79,12 @@ class Reading:
         if workload is not None:
             self.check_variables(workload, factors)
             alone_section.check(self, workload, factors)
+            combinations.check(self, workload, factors)
         design = self.section(design_section.DesignSection, self.plain.get("design"), ("design",))
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))
         outcomes = self.outcomes(workload)
-        search = self.search(workload, factors)
+        search = searched(self, workload, factors)
         until = self.until(top, workload, factors)
         explain = explained(self, described, factors)
         if windows is not None:
@@ -337,33 +345,6 @@ class Reading:
                 self.note(("outcomes", index), text)
         self.no_duplicates(named, ("outcomes",), str)
         return tuple(names.values())
-
-    def search(self, workload: WorkloadSpec | None, factors: Mapping[str, Factor]) -> SearchSpec | None:
-        """The search, when the file asks for one."""
-        if "search" not in self.plain:
-            return None
-        path: Path = ("search",)
-        section = self.section(model.SearchSection, self.plain.get("search"), path)
-        if section is None or workload is None:
-            return None
-        if section.low >= section.high:
-            self.note((*path, "low"), f"found {section.low} to {section.high}, allowed: a low below the high")
-        if not 0.001 <= section.precision <= 0.5:
-            self.note((*path, "precision"), f"found {section.precision:g}, allowed: 0.1 % to 50 %")
-        parameters = {p.name: p for p in workload.workload.parameters}
-        if section.parameter not in parameters:
-            text = (
-                f"is no parameter of the workload {workload.kind}: {unknown(section.parameter, parameters)}"
-            )
-            self.note((*path, "parameter"), text)
-        set_by = {name: f"the factor {f.name}" for f in factors.values() for name in (f.name, *f.together)}
-        set_by |= dict.fromkeys(workload.settings, "the workload")
-        if section.parameter in set_by:
-            text = f"{section.parameter} is set by {set_by[section.parameter]} too, allowed: one of the two"
-            self.note((*path, "parameter") if self.has((*path, "parameter")) else path, text)
-        return SearchSpec(
-            section.goal, section.parameter, section.low, section.high, section.precision, section.time
-        )
 
     def until(
         self, top: Any, workload: WorkloadSpec | None, factors: Mapping[str, Factor]

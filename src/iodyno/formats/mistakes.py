@@ -44,15 +44,23 @@ class Mistake:
         return f"{self.path}: {self.text}" if self.path else self.text
 
 
-def error(file: str, mistakes: Iterable[Mistake], advice: str = "") -> ExperimentError:
+class MistakesError(ExperimentError):
+    """What is wrong with a file, mistake by mistake, in the order of its lines."""
+
+    def __init__(self, what: str, mistakes: Sequence[Mistake], *, where: str, advice: str) -> None:
+        super().__init__(what, where=where, advice=advice)
+        self.mistakes = tuple(mistakes)
+
+
+def error(file: str, mistakes: Iterable[Mistake], advice: str = "") -> MistakesError:
     """One error that lists every mistake as `file:line: key.path: what`."""
     ordered = sorted(set(mistakes))
     if len(ordered) == 1:
-        return ExperimentError(str(ordered[0]), where=f"{file}:{ordered[0].line}", advice=advice)
+        return MistakesError(str(ordered[0]), ordered, where=f"{file}:{ordered[0].line}", advice=advice)
     lines = "".join(f"\n  {file}:{mistake.line}: {mistake}" for mistake in ordered[:_LISTED])
     if len(ordered) > _LISTED:
         lines += f"\n  {file}: and {len(ordered) - _LISTED} more"
-    return ExperimentError(f"{len(ordered)} mistakes{lines}", where=file, advice=advice)
+    return MistakesError(f"{len(ordered)} mistakes{lines}", ordered, where=file, advice=advice)
 
 
 def dotted(path: Sequence[str | int]) -> str:

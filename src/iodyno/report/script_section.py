@@ -130,8 +130,8 @@ def _sentences(script: FoundScript) -> Iterator[str]:
                 yield (
                     f"{place}: {quantity(transaction.rate_per_s, '1/s')} iterations; response time from when they were"
                     f" to begin: p50 {quantity(transaction.response.p50_ns, 'ns')},"
-                    f" p99 {quantity(transaction.response.p99_ns, 'ns')}; begun late by"
-                    f" {quantity(transaction.lateness.p50_ns, 'ns')} (p50), {transaction.missed} missed."
+                    f" p99 {quantity(transaction.response.p99_ns, 'ns')}; half of them began more than"
+                    f" {quantity(transaction.lateness.p50_ns, 'ns')} after that, {transaction.missed} not at all."
                 )
             for found in transaction.operations:
                 for host, end in ((script.sender, found.mine), (found.host, found.theirs)):

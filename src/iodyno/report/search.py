@@ -42,6 +42,9 @@ def sentence(spec: SearchSpec, found: Found, where: str = "") -> str:
     'The largest rate with p99 <= 1ms is 20300/s [19900, 20800] (95 %, 21 trials); 3 trials in a row met it at 19950/s.'
     """
     at = f" at {where}" if where else ""
+    if not found.known:
+        why = found.warning or "it was interrupted before the first trial told anything"
+        return f"The largest {spec.factor} with {spec.goal.text}{at} is not known: {why}."
     tail = f" {found.warning[:1].upper()}{found.warning[1:]}." if found.warning else ""
     if found.ended == "edge":
         side, level = ("above", spec.high) if found.estimate > spec.high / 2 else ("below", spec.low)
@@ -83,8 +86,13 @@ def search_json(summary: CampaignSummary) -> dict[str, Any]:
         "goal": summary.search.goal.text,
         "parameter": summary.search.factor,
         "method": "probabilistic bisection; interval: 95 % of the probability, over walls of every sharpness",
-        "found": [asdict(found) for found in summary.found],
+        "found": [_as_json(found) for found in summary.found],
     }
+
+
+def _as_json(found: Found) -> dict[str, Any]:
+    unknown = {} if found.known else dict.fromkeys(("estimate", "low", "high"))
+    return asdict(found) | unknown
 
 
 def _four(value: float) -> str:

@@ -1,0 +1,150 @@
+"""Rates of a script are over the time in which it worked: neither what is closed after it nor a missing gap is in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iodyno.analysis import arrivals, goodput, script
+from iodyno.analysis.dataset import Dataset, HostData, Record, Trial
+from iodyno.core.warnings import WarningCode
+
+MS = 1_000_000
+START_NS = 5_000 * MS
+"""Of the first record, on the clock of the host."""
+NO_TIMES = {"count": 0, "sum_ns": 0, "buckets": [], "counts": []}
+
+
+def operation(call: str, count: int, moved: int, begin_ms: float, end_ms: float) -> dict[str, Any]:
+    return {
+        "call": call,
+        "label": call,
+        "operations": count,
+        "bytes": moved,
+        "begin_ns": START_NS + int(begin_ms * MS),
+        "end_ns": START_NS + int(end_ms * MS),
+        "time": NO_TIMES,
+        "failures": 0,
+        "timeouts": 0,
+        "lost": 0,
+        "late": 0,
+    }
+
+
+def transaction(operations: list[dict[str, Any]], iterations: int, **more: Any) -> dict[str, Any]:
+    return {
+        "begin_ns": operations[0]["begin_ns"],
+        "end_ns": max(one["end_ns"] for one in operations),
+        "iterations": iterations,
+        "missed_iterations": 0,
+        "service_time": NO_TIMES,
+        "operations": operations,
+        **more,
+    }
+
+
+def host(
+    name: str,
+    role: str,
+    transactions: list[dict[str, Any]],
+    records: list[tuple[int, int, int]],
+    strands: int = 1,
+) -> HostData:
+    """`records`: length in ms, bytes and operations of each."""
+    account = {"groups": [{"name": "group 1", "strands": strands, "transactions": transactions}]}
+    found = HostData(name, role, (0,), {"job": {}, "result": {"script": account}})
+    at_ns = START_NS
+    for index, (length_ms, moved, operations) in enumerate(records):
+        after_ns = at_ns + length_ms * MS
+        found.records.append(Record(index, "measured", at_ns, after_ns, moved, operations, 1, 0))
+        at_ns = after_ns
+    return found
+
+
+def trial(client: HostData, server: HostData) -> Trial:
+    return Trial(
+        "00000-1",
+        0,
+        1,
+        0,
+        0,
+        "p01",
+        {},
+        {},
+        "finished",
+        None,
+        "",
+        {},
+        hosts={"client": client, "server": server},
+    )
+
+
+def test_goodput_is_over_the_time_from_the_first_to_the_last_transfer() -> None:
+    """10 ms to connect, 1 MB in the 100 ms after that, then 40 ms until all is closed."""
+    sent = [
+        transaction([operation("connect", 1, 0, 0, 10)], 1),
+        transaction([operation("write", 100, 1_000_000, 10, 110)], 100),
+    ]
+    got = [
+        transaction([operation("accept", 1, 0, 0, 10)], 1),
+        transaction([operation("read", 100, 1_000_000, 10, 110)], 100),
+    ]
+    made = trial(
+        host("client", "send", sent, [(100, 900_000, 91), (50, 100_000, 10)]),
+        host("server", "receive", got, [(100, 900_000, 91), (50, 100_000, 10)]),
+    )
+    carried = goodput.goodput(made)
+    assert carried.value == pytest.approx(8 * 1_000_000 / 0.1)
+    assert carried.intervals == pytest.approx((8 * 900_000 / 0.09, 8 * 100_000 / 0.01))
+    # Connecting is an operation, too.
+    assert arrivals.operations(made).value == pytest.approx(101 / 0.11)
+
+
+def test_without_a_script_the_whole_windows_count() -> None:
+    plain = [
+        HostData(name, role, (0,), {}, [Record(0, "measured", 0, 100 * MS, 1000, 10, 1, 0)])
+        for name, role in (("client", "send"), ("server", "receive"))
+    ]
+    assert goodput.goodput(trial(*plain)).value == pytest.approx(8 * 1000 / 0.1)
+
+
+@pytest.mark.parametrize(("strands", "iterations", "asked"), [(1, 5, 5.0), (1, 101, 100.0), (2, 10, 10.0)])
+def test_a_rate_that_is_held_is_shown_as_asked(strands: int, iterations: int, asked: float) -> None:
+    """Five iterations at 5/s take four gaps of 0.2 s: from the first begin to the last end, 0.8 s and the last one's time."""
+    gap_ms = 1000 * strands / asked
+    each_ms = 10.0
+    end_ms = (iterations / strands - 1) * gap_ms + each_ms
+    times = {
+        "count": iterations, "sum_ns": int(iterations * each_ms * MS), "buckets": [0], "counts": [iterations],
+    }  # fmt: skip
+    paced = {"service_time": times, "response_time": times, "lateness": times}
+    sent = [transaction([operation("write", iterations, 64 * iterations, 0, end_ms)], iterations, **paced)]
+    got = [transaction([operation("read", iterations, 64 * iterations, 0, end_ms)], iterations)]
+    records = [(int(end_ms) + 20, 64 * iterations, iterations)]
+    made = trial(
+        host("client", "send", sent, records, strands), host("server", "receive", got, records, strands)
+    )
+    (found,) = script.scripts_of(dataset(made))
+    (shown,) = found.groups[0].transactions
+    assert shown.rate_per_s == pytest.approx(asked)
+    assert shown.operations[0].mine.rate_per_s == pytest.approx(asked)
+    assert shown.operations[0].theirs is not None
+    assert shown.operations[0].theirs.bits_per_s == pytest.approx(asked * 64 * 8)
+
+
+def dataset(made: Trial) -> Dataset:
+    return Dataset(Path(), {"points": [], "factors": []}, "", [made], {})
+
+
+def test_a_rate_that_is_out_of_reach_is_said() -> None:
+    sent = [transaction([operation("write", 20, 1280, 0, 1000)], 20, missed_iterations=480)]
+    got = [transaction([operation("read", 20, 1280, 0, 1000)], 20)]
+    records = [(1000, 1280, 20)]
+    made = trial(host("client", "send", sent, records), host("server", "receive", got, records))
+    (doubt,) = script.check(made)
+    assert doubt.code is WarningCode.RESPONSE_CENSORED
+    assert "480 of 500 iterations that were due had not begun" in doubt.text
+    sent[0]["missed_iterations"] = 0
+    assert not list(script.check(made))

@@ -17,7 +17,7 @@ class Parameter:
     """One thing that a workload can be told."""
 
     name: str
-    kind: Literal["size", "duration", "count", "rate", "share", "switch", "word", "text", "path"]
+    kind: Literal["size", "duration", "count", "rate", "bit_rate", "share", "switch", "word", "text", "path"]
     help: str
     low: int = 1
     high: int = 2**62
@@ -73,7 +73,7 @@ class Parameter:
         """The level as people write it."""
         if isinstance(level, bool):
             return "on" if level else "off"
-        if isinstance(level, int) and self.kind in ("size", "duration", "count", "rate", "share"):
+        if isinstance(level, int) and self.kind in ("size", "duration", "count", "rate", "bit_rate", "share"):
             return quantity.show(self.kind, level)
         return str(level)
 

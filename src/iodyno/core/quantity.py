@@ -2,13 +2,16 @@
 
 A size is in bytes. `k`, `M`, `G`, `T` (alone, or as `KiB`, `MiB`, ...) are powers of 1024, as the load tools
 have it; `kB`, `MB`, `GB`, `TB` are powers of 1000, as the standard has it. A duration needs its unit and
-becomes nanoseconds. A rate is per second, alone or with `/s`, `k/s`, `M/s`. A share, `70%` or `0.7`, becomes
+becomes nanoseconds. A rate is per second, alone or with `/s`, `k/s`, `M/s`; that of a link is in bit/s, `50Mbit/s` or `50M`, in powers of
+1000. A share, `70%` or `0.7`, becomes
 parts per million.
 
 >>> parse("size", "64KiB"), parse("size", "256k"), parse("size", "1MB"), parse("duration", "1.5s")
 (65536, 262144, 1000000, 1500000000)
 >>> parse("rate", "20k/s"), show("rate", 20000)
 (20000, '20000/s')
+>>> parse("bit_rate", "50M"), show("bit_rate", 50_000_000), show("bit_rate", 1_234_567)
+(50000000, '50Mbit/s', '1234567bit/s')
 >>> parse("share", "70%"), parse("share", 0.25), show("share", 333_300)
 (700000, 250000, '33.33%')
 >>> show("size", 65536), show("duration", 250_000_000), show("count", 6000)
@@ -21,7 +24,7 @@ import re
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["size", "duration", "count", "rate", "share"]
+Kind = Literal["size", "duration", "count", "rate", "bit_rate", "share"]
 
 _WRITTEN = re.compile(
     r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?)\s*([A-Za-zµ%]*(?:/s)?)\s*", re.IGNORECASE
@@ -47,19 +50,32 @@ _DURATION_UNITS = {
     "h": 3600 * 10**9,
 }
 _RATE_UNITS = {"/s": 1, "": 1, "k/s": 10**3, "M/s": 10**6}
+_BIT_RATE_UNITS = {"": 1, "bit/s": 1} | {
+    f"{letter}{unit}": factor
+    for letter, factor in (("k", 10**3), ("M", 10**6), ("G", 10**9))
+    for unit in ("bit/s", "bit", "")
+}
 _SHARE_UNITS = {"%": 10**4, "": 10**6}
 _UNITS: dict[Kind, dict[str, int]] = {
     "size": _SIZE_UNITS,
     "duration": _DURATION_UNITS,
     "count": {"": 1},
     "rate": _RATE_UNITS,
+    "bit_rate": _BIT_RATE_UNITS,
     "share": _SHARE_UNITS,
 }
+_SHOWN: dict[Kind, tuple[str, ...]] = {
+    "size": ("TiB", "GiB", "MiB", "KiB", "B"),
+    "duration": ("s", "ms", "us", "ns"),
+    "bit_rate": ("Gbit/s", "Mbit/s", "kbit/s", "bit/s"),
+}
+"""Units that a quantity is shown in: the first that makes a whole number of it."""
 _EXAMPLES: dict[Kind, str] = {
     "size": "a size such as 64KiB, 256k, 1MB or 4096",
     "duration": "a duration with its unit, such as 10s, 500ms or 2min",
     "count": "a whole number",
     "rate": "a rate per second such as 20000/s or 20k/s",
+    "bit_rate": "bits per second such as 50Mbit/s, 100M or 12000000",
     "share": "a share such as 70% or 0.7",
 }
 
@@ -109,8 +125,7 @@ def show(kind: Kind, value: int) -> str:
         return f"{value / 10**4:.10g}%"
     if kind == "count" or value == 0:
         return str(value) + ("s" if kind == "duration" else "")
-    names = ("TiB", "GiB", "MiB", "KiB", "B") if kind == "size" else ("s", "ms", "us", "ns")
-    for name in names:
+    for name in _SHOWN[kind]:
         if value % _UNITS[kind][name] == 0:
             return f"{value // _UNITS[kind][name]}{name}"
     raise AssertionError("every whole number is a multiple of the base unit")
@@ -130,5 +145,6 @@ def _base_unit(kind: Kind) -> str:
         "duration": " of nanoseconds",
         "count": "",
         "rate": " per second",
+        "bit_rate": " of bits per second",
         "share": " of parts per million",
     }[kind]

@@ -161,8 +161,8 @@ _LIMITS = (
     ),
     Parameter(
         "link_rate",
-        "count",
-        "Rate of the path in bit/s, by a token bucket (every `path` but loopback).",
+        "bit_rate",
+        "Rate of the path in bit/s (50Mbit/s, 1G), by a token bucket (every `path` but loopback).",
         low=10_000,
     ),
     Parameter("link_queue", "size", "Bytes that the shaped path queues.", low=1024, high=2**30),

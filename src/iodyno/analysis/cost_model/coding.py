@@ -17,7 +17,7 @@ from typing import Literal
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 
-Kind = Literal["size", "duration", "count", "rate", "number", "word"]
+Kind = Literal["size", "duration", "count", "rate", "bit_rate", "number", "word"]
 Scale = Literal["linear", "log2"]
 Natural = float | str
 """A level in its base unit (bytes, nanoseconds, per second, per cent, ...), or a word."""
@@ -58,14 +58,14 @@ class FactorScale:
         """The level as people write it."""
         if isinstance(level, str):
             return level
-        if self.kind in ("size", "duration", "rate") and float(level).is_integer():
+        if self.kind in ("size", "duration", "rate", "bit_rate") and float(level).is_integer():
             return quantity.show(_quantity_kind(self.kind), int(level))
         return f"{level:.6g}{self.shown_unit}"
 
     @property
     def shown_unit(self) -> str:
         """The unit behind a number."""
-        unit = {"size": "B", "duration": "ns", "rate": "/s"}.get(self.kind, self.unit)
+        unit = {"size": "B", "duration": "ns", "rate": "/s", "bit_rate": "bit/s"}.get(self.kind, self.unit)
         return unit if unit in ("%", "") else f" {unit}"
 
     def parse(self, written: str) -> Natural:
@@ -77,7 +77,7 @@ class FactorScale:
             if written not in self.levels:
                 raise self._refused(written, "one of " + ", ".join(map(str, self.levels)))
             return written
-        if self.kind in ("size", "duration", "rate", "count"):
+        if self.kind in ("size", "duration", "rate", "bit_rate", "count"):
             try:
                 return float(quantity.parse(_quantity_kind(self.kind), written))
             except ValueError as problem:
@@ -304,6 +304,7 @@ def _quantity_kind(kind: Kind) -> quantity.Kind:
     found: dict[Kind, quantity.Kind] = {
         "size": "size",
         "duration": "duration",
+        "bit_rate": "bit_rate",
         "rate": "rate",
         "count": "count",
     }

@@ -220,7 +220,13 @@ def _scale(summary: CampaignSummary, factor: FactorLevels) -> FactorScale:
     parameter = parameter_of(workload_of_stored(summary.workload), factor.name)
     kind: Kind = "word"
     if factor.numeric:
-        kinds: Mapping[str, Kind] = {"size": "size", "duration": "duration", "rate": "rate", "count": "count"}
+        kinds: Mapping[str, Kind] = {
+            "size": "size",
+            "duration": "duration",
+            "rate": "rate",
+            "bit_rate": "bit_rate",
+            "count": "count",
+        }
         kind = kinds.get(parameter.kind, "number") if parameter else "number"
     if kind == "word":
         return FactorScale(factor.name, kind, summary.factor_labels[factor.name])

@@ -101,6 +101,9 @@ def _scripted(
     return _plant(label, settings, calibration, test, workload="script", script=flowops, **more)
 
 
+_DATAGRAMS: Mapping[str, Level] = {"transport": "udp", "size": 1400}
+"""Datagrams that the path takes whole."""
+
 PLANTS: tuple[Plant, ...] = (
     _plant(
         "healthy",
@@ -188,6 +191,51 @@ PLANTS: tuple[Plant, ...] = (
             {"connections": 1, "link_rate": 600_000_000, "link_queue": 16_000, "link_delay": 6 * MS},
             {"connections": 3, "link_rate": 800_000_000, "link_queue": 10_000, "link_delay": 8 * MS},
         ],
+    ),
+    # Datagrams are lost where the link is full, and their sender does not learn of it: in a closed loop its CPU is full, in an
+    # open one all that was due is begun in time.
+    _plant(
+        "link_rate",
+        _DATAGRAMS,
+        [
+            {"link_rate": 100_000_000},
+            {"link_rate": 30_000_000, "connections": 2},
+            {"link_rate": 60_000_000, "link_delay": 2 * MS},
+        ],
+        [
+            {"link_rate": 50_000_000},
+            {"link_rate": 150_000_000, "connections": 4},
+            {"link_rate": 40_000_000, "link_delay": MS},
+        ],
+        name="link-rate-udp",
+    ),
+    _plant(
+        "link_rate",
+        {**_DATAGRAMS, "arrivals": "constant"},
+        [
+            {"link_rate": 100_000_000, "rate": 15_000},
+            {"link_rate": 30_000_000, "rate": 4_000, "connections": 2},
+        ],
+        [
+            {"link_rate": 50_000_000, "rate": 20_000},
+            {"link_rate": 60_000_000, "rate": 6_000, "arrivals": "poisson"},
+            {"link_rate": 20_000_000, "rate": 2_500},
+        ],
+        name="link-rate-udp-paced",
+    ),
+    _plant(
+        "offered_load",
+        {**_DATAGRAMS, "arrivals": "constant"},
+        [{"link_rate": 100_000_000, "rate": 5_000}, {"link_rate": 30_000_000, "rate": 1_000}],
+        [{"link_rate": 50_000_000, "rate": 3_000}, {"link_rate": 60_000_000, "rate": 4_000}],
+        name="offered-load-udp",
+    ),
+    _plant(
+        "loss",
+        _DATAGRAMS,
+        _levels("receive_buffer", 4 << 10, 8 << 10),
+        _levels("receive_buffer", 3 << 10, 6 << 10),
+        name="loss-udp",
     ),
     _plant("client.application", {}, _levels("think", MS, 200_000), _levels("think", 3 * MS, 400_000)),
     _plant(

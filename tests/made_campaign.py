@@ -75,6 +75,7 @@ class Truth:
     calls: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
     samples: int = 4000
     calls_between: float = 0.0
+    profile_missing: str | None = None
     times_spread: float = 0.0
 
 
@@ -324,7 +325,7 @@ def _profile(
         "lost": 0,
         "cost_ns": 1_000_000,
         "symbolise_ns": 400_000_000,
-        "missing": None,
+        "missing": truth.profile_missing,
     }
 
 

@@ -203,12 +203,22 @@ def test_what_the_agent_finds_wrong_is_one_clear_error(tmp_path: Path) -> None:
     hosts = {"client": {"access": "local"}}
     with pytest.raises(PreflightError, match="fewer than the 8388608 of the working set"):
         asyncio.run(run(asked(hosts, {"block": ["4KiB"]}, target=str(tmp_path / "short")), tmp_path))
-    uneven = asked(hosts, {"block": [1000]}, target=str(tmp_path / "work.dat"), direct="on")
-    with pytest.raises(PreflightError, match="no whole sectors of 512"):
-        asyncio.run(run(uneven, tmp_path))
-    deep = asked(hosts, {"depth": [8]}, target=str(tmp_path / "work.dat"), interface="pread")
-    with pytest.raises(PreflightError, match="depth 8 with interface pread"):
-        asyncio.run(run(deep, tmp_path))
+
+
+def test_what_no_host_can_have_is_refused_before_a_file_is_laid_out(tmp_path: Path) -> None:
+    wrong = {
+        "--block": ("--block", "1000", "--direct"),
+        "--arrivals": ("--arrivals", "poisson"),
+        "--pattern": ("--pattern", "zipf"),
+        "--depth": ("--depth", "8", "--interface", "pread"),
+    }
+    for option, words in wrong.items():
+        shown = iodyno("disk", "--target", "work.dat", "--size", "1MiB", *words, cwd=tmp_path)
+        assert (shown.returncode, f"error: {option}: found" in shown.stderr) == (2, True), shown.stderr
+    (tmp_path / "j.fio").write_text("[j]\nioengine=libaio\nnowait=1\nsize=1m\nruntime=1\n")
+    shown = iodyno("run", "j.fio", cwd=tmp_path)
+    assert (shown.returncode, "j.fio:3: [j] nowait" in shown.stderr) == (2, True), shown.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["j.fio"]
 
 
 def test_a_host_that_refuses_io_uring_is_one_error_and_the_way_out(tmp_path: Path) -> None:
@@ -406,7 +416,7 @@ def test_filesets_larger_than_the_disk_are_refused_once_and_before_any_trial(tmp
 
 
 @pytest.mark.root
-def test_a_file_system_that_fills_during_the_load_is_counted_and_costs_no_other_trial(tmp_path: Path) -> None:
+def test_a_file_system_that_fills_during_the_load_fails_its_trial_and_costs_no_other(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     (tmp_path / "fills.f").write_text(FILLS)
@@ -427,12 +437,44 @@ profile: off
         shown = iodyno("run", "fills.yaml", "--json", cwd=tmp_path)
     finally:
         subprocess.run(["umount", str(small)], check=True)
-    assert shown.returncode == 0, shown.stderr
-    trials = read_dataset(tmp_path / json.loads(shown.stdout)["campaign"]).trials
-    told = {
-        int(trial.levels["io"]): [d.text for d in trial.doubts if d.code is WarningCode.DISK_ERRORS]
-        for trial in trials
-    }
-    assert all(trial.finished for trial in trials)
-    assert told[4096] == []
-    assert ["No space left on device" in text and "append" in text for text in told[16 << 20]] == [True]
+    # Every append of the second trial fails: nothing is claimed of it.
+    assert shown.returncode == 5, shown.stderr
+    assert "flowop_failed: the flowop append (appendfile) failed" in shown.stderr
+    assert "No space left on device" in shown.stderr and "the file system is full" in shown.stderr
+    (campaign,) = (tmp_path / "campaigns").iterdir()
+    trials = read_dataset(campaign).trials
+    finished = {int(trial.levels["io"]): trial.finished for trial in trials}
+    assert finished[4096] and not finished.get(16 << 20, False)
+    doubts = [d for trial in trials if trial.finished for d in trial.doubts]
+    assert not [d for d in doubts if d.code is WarningCode.DISK_ERRORS]
+
+
+def test_blocks_with_checks_are_kept_and_wrong_ones_stay_wrong(tmp_path: Path) -> None:
+    def load(*words: str) -> subprocess.CompletedProcess[str]:
+        named = ("disk", "--target", "v.dat", "--size", "2MiB", "--seconds", "0.2")
+        return iodyno(*named, *words, cwd=tmp_path)
+
+    written = load("--verify", "write", "--read", "0%")
+    assert written.returncode == 0, written.stderr
+    assert "writing 2 MiB of blocks with checks" in written.stderr
+    held = (tmp_path / "v.dat").read_bytes()
+    checked = load("--verify", "read")
+    assert checked.returncode == 0, checked.stderr
+    assert "kept and not written again" in checked.stderr and "writing 2 MiB" not in checked.stderr
+    assert (tmp_path / "v.dat").read_bytes() == held
+    with (tmp_path / "v.dat").open("r+b") as file:
+        file.seek(100 * 4096)
+        file.write(bytes(50 * 4096))
+    held = (tmp_path / "v.dat").read_bytes()
+    before = set((tmp_path / "campaigns").iterdir())
+    wrong = load("--verify", "read")
+    assert wrong.returncode == 5, wrong.stderr
+    assert "wrong_data: wrong data at offset" in wrong.stderr and "--resume" not in wrong.stderr
+    (campaign,) = set((tmp_path / "campaigns").iterdir()) - before
+    assert len(list((campaign / "trials").iterdir())) == 1
+    again = iodyno("run", str(campaign / "experiment.yaml"), "--resume", str(campaign), cwd=tmp_path)
+    assert again.returncode == 5 and "wrong_data" in again.stderr
+    assert (tmp_path / "v.dat").read_bytes() == held
+    # A load without checks takes them away, and those that come are written first, with a word.
+    assert load("--read", "0%").returncode == 0
+    assert "writing 2 MiB of blocks with checks" in load("--verify", "read").stderr

@@ -86,6 +86,17 @@ def test_a_planted_limiter_is_named(limiter: str, planted: dict[str, list[Trial]
     assert any(name.rpartition(".")[2] in OF_OTHERS for name in ranked), ranked
 
 
+def test_of_datagrams_a_full_link_is_named_and_no_offered_load_of_which_most_is_lost(tmp_path: Path) -> None:
+    """In a closed loop, whose sender never waits, and in an open one, which begins all that is due."""
+    udp: dict[str, Level] = {"transport": "udp", "size": 1400, "link_rate": 50_000_000}
+    points = {"closed": udp, "paced": {**udp, "rate": 20_000, "arrivals": "constant"}}
+    for levels, (trial,) in zip(points.values(), measured(tmp_path, points).values(), strict=True):
+        found = of_trial(trial)
+        assert found.name == "link_rate", (levels, found.ranked)
+        assert not [text for text in found.unseen if "os error" in text]
+        assert not [suspect for suspect in found.ranked if suspect.name == "offered_load" and suspect.held]
+
+
 def test_a_shaped_path_is_what_was_asked_for_and_is_gone_afterwards(tmp_path: Path) -> None:
     rate, delay_ns = 20_000_000, 10 * MS
     levels = {"link_rate": rate, "link_queue": 30_000, "link_delay": delay_ns}

@@ -48,12 +48,14 @@ def carried_out(text: str, into: Path, **variables: str) -> tuple[FoundScript | 
 
 
 def measured(
-    text: str, into: Path, sensors: tuple[str, ...] | None, **variables: str
+    text: str, into: Path, sensors: tuple[str, ...] | None, link_delay: str = "", **variables: str
 ) -> tuple[Dataset, dict[str, Any]]:
     """One short trial of the profile between two namespaces, with these sensors (None: all), and its manifest."""
     profile = parse_profile(text)
     levels = values_of(profile, {"h": "x"}, variables)
     keys = {**experiment_keys(profile, levels), "profile": False}
+    if link_delay:
+        keys["workload"]["link_delay"] = link_delay
     experiment = parse_experiment(experiment_text(keys), environment={})
     limits = Limits(retries=0, background_ns=100_000_000, background_ratio=1.0)
     notes = Notes()
@@ -228,6 +230,30 @@ def test_what_arrived_is_told_from_what_was_sent(tmp_path: Path) -> None:
         assert operation.loss_ratio is not None and 0 < operation.loss_ratio <= 1
 
 
+def test_a_long_way_is_no_loss_and_a_short_timeout_is_kept(tmp_path: Path) -> None:
+    """Over UDP an answer that takes longer than one is awaited on a short way is neither lost nor the next request's."""
+    dataset, manifest = measured(
+        loop(PAIR, 'iterations="5"', "udp"), tmp_path / "long", (), link_delay="60ms"
+    )
+    assert manifest["status"] == "finished", manifest["reason"]
+    (found,) = scripts_of(dataset)
+    read = found.groups[0].transactions[1].operations[1]
+    assert (read.mine.operations, read.lost, read.mine.failures) == (10, 0, 0)
+    # No answer is faster than the way there and back, but for the width of a bucket.
+    assert read.mine.times.p50_ns is not None and read.mine.times.p50_ns > 119e6
+    short = PAIR.replace('type="read" options="', 'type="read" options="timeout=2ms canfail ')
+    dataset, manifest = measured(
+        loop(short, 'iterations="5"', "udp"), tmp_path / "short", (), link_delay="30ms"
+    )
+    assert manifest["status"] == "finished", manifest["reason"]
+    (found,) = scripts_of(dataset)
+    read = found.groups[0].transactions[1].operations[1]
+    # Five times 2 ms are over before the first answer comes.
+    assert read.theirs is not None and read.theirs.operations == 10
+    assert read.mine.operations + read.lost == 10
+    assert read.lost >= 6
+
+
 PAIR = '<flowop type="write" options="size=64"/><flowop type="read" options="size=64"/>'
 
 
@@ -292,6 +318,38 @@ def test_a_failure_is_no_success(tmp_path: Path) -> None:
     refused = iodyno("run", "p.xml", cwd=tmp_path, h="x")
     assert refused.returncode != 0 or "sctp" not in refused.stderr
     assert "Traceback" not in refused.stderr + unopened.stderr
+
+
+def test_what_the_limit_ends_is_not_tried_again_and_names_it(tmp_path: Path) -> None:
+    (tmp_path / "p.xml").write_text(
+        loop('<flowop type="write" options="size=64"/>', 'iterations="100000000000"')
+    )
+    ended = iodyno("run", "p.xml", "--limit", "300ms", cwd=tmp_path, h="x")
+    assert ended.returncode == 5, ended.stderr
+    assert "script_cut: the script was not over after 300ms" in ended.stderr
+    assert "--limit" in ended.stderr.splitlines()[-1] and "--resume" not in ended.stderr
+    assert len(list(tmp_path.glob("campaigns/*/trials/*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("opens", "flowop", "said"),
+    [
+        ("cc=nosuch", '<flowop type="write" options="size=64"/>', "host server: asked for nosuch, it has "),
+        ("", '<flowop type="sendfile" options="dir=absent"/>', "sendfile takes its files from absent"),
+    ],
+)
+def test_what_a_host_lacks_is_said_before_the_first_trial(
+    opens: str, flowop: str, said: str, tmp_path: Path
+) -> None:
+    text = loop(flowop, 'iterations="1"').replace("protocol=tcp", f"protocol=tcp {opens}")
+    (tmp_path / "p.xml").write_text(text)
+    refused = iodyno("run", "p.xml", cwd=tmp_path, h="x")
+    assert refused.returncode == 4, refused.stderr
+    assert said in refused.stderr and "measuring the background" not in refused.stderr
+    # What may fail is counted.
+    if opens:
+        (tmp_path / "p.xml").write_text(text.replace("cc=nosuch", "cc=nosuch canfail"))
+        assert "preflight" not in iodyno("run", "p.xml", cwd=tmp_path, h="x").stderr
 
 
 def test_what_is_not_carried_of_sctp_is_refused_with_the_reason(tmp_path: Path) -> None:

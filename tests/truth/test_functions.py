@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from made_calls import SOFTIRQ, cost, receiver, sender
 from made_campaign import Call, Truth, changed, make_campaign
+from made_classes import ExactTruth
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.function_change import FunctionChange, ProfileChange, profile_change
 from iodyno.analysis.functions import FunctionCost, PointProfile, Profiles, read_profiles
 from iodyno.analysis.stacks import read_stacks
+from iodyno.analysis.summary import analyse
 
 LARGE, SMALL = sender(), sender(calls=60.0, ack=70.0)
 
@@ -178,6 +181,67 @@ def test_intervals_hold_and_few_functions_are_called_changed_by_chance(tmp_path:
     assert compared > 300
     assert differing / compared < 0.07
     assert certain / compared < 0.005
+
+
+def test_what_the_interval_of_a_difference_says_that_of_the_ratio_says_too(tmp_path: Path) -> None:
+    """Of functions with hundreds of samples and with a few, changed and unchanged: never one without the other."""
+    points = [
+        ({"connections": number, "size": 65536}, truth(LARGE if number % 2 else SMALL, samples, 0.2))
+        for number, samples in ((1, 1500), (2, 1500), (3, 40), (4, 40), (5, 300))
+    ]
+    found = read_profiles(read_dataset(make_campaign(tmp_path / "c", points, seed=11)))
+    profiles = [found.found[f"p{number:02d}", "client"] for number in range(1, 6)]
+    verdicts = set()
+    for first in profiles:
+        for second in profiles:
+            for one in profile_change(first, second).functions:
+                assert one.difference.low is not None and one.difference.high is not None
+                differs = not one.difference.low <= 0 <= one.difference.high
+                assert (one.verdict != "unchanged") == differs, one
+                above = one.ratio.low is not None and one.ratio.low > 1
+                below = one.ratio.high is not None and one.ratio.high < 1
+                assert (above or below) == differs, one
+                verdicts.add(one.verdict)
+    assert verdicts == {"rises", "falls", "unchanged"}
+
+
+USER_ONLY = "only user code of the agent's own threads is sampled: run with CAP_PERFMON, or set kernel.perf_event_paranoid to 0"
+
+
+@pytest.mark.parametrize(("exact", "share"), [(None, 0.1), (ExactTruth(hz=0.0), 0.08)])
+def test_samples_of_user_code_alone_cost_no_more_than_user_time(
+    tmp_path: Path, exact: ExactTruth | None, share: float
+) -> None:
+    """Of /proc/stat a tenth is user time, of exact classes 0.08: the sum over all functions is that of the class `usr`."""
+    step = Call(("iodyno-agent:step",), 15.0, mode="user")
+    calls = (*(call for call in LARGE if call.mode == "user"), step)
+    made = changed(
+        truth(calls),
+        cost_ns_per_kib={"client": 400.0, "server": 300.0},
+        profile_missing=USER_ONLY,
+        exact=exact,
+    )
+    dataset = read_dataset(make_campaign(tmp_path / "c", [({"connections": 32, "size": 65536}, made)]))
+    profile = read_profiles(dataset).found["p01", "client"]
+    assert profile.reach == "user" and profile.lacks == (USER_ONLY,)
+    assert profile.cost.estimate == pytest.approx(share * 400, rel=0.05)
+    assert named(profile)["step"].exclusive_ns_per_kib.estimate == pytest.approx(0.75 * share * 400, rel=0.1)
+    usr = analyse(dataset).points[0].outcomes["client.cpu_usr_ns_per_kib"]
+    assert profile.cost.estimate == pytest.approx(usr.estimate, rel=0.02)
+    assert [doubt.text for doubt in profile.doubts] == [f"client: {USER_ONLY}"]
+
+
+def test_trials_of_which_less_was_sampled_than_of_others_do_not_count(tmp_path: Path) -> None:
+    point = {"connections": 32, "size": 65536}
+    folder = make_campaign(tmp_path / "c", [(point, truth(LARGE))])
+    manifest = folder / "trials" / "00001-1" / "manifest.json"
+    written = json.loads(manifest.read_text())
+    written["hosts"]["client"]["profile"]["missing"] = USER_ONLY
+    manifest.write_text(json.dumps(written))
+    profile = read_profiles(read_dataset(folder)).found["p01", "client"]
+    assert profile.reach == "all" and len(profile.rows) == 2
+    assert any("1 of 3 trials have no profile: only user code" in doubt.text for doubt in profile.doubts)
+    assert profile.cost.estimate == pytest.approx(cost(LARGE), rel=0.08)
 
 
 def test_why_a_profile_is_missing_is_said(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from iodyno.campaign.runner import CampaignOutcome
 from iodyno.cli import disk, rr, search, tcp
 from iodyno.cli import main as front
 from iodyno.cli.lazy import CommandEntry
+from iodyno.cli.right_now import _methods
 from iodyno.core.errors import Interrupted, PreflightError
 from iodyno.core.workload import WORKLOADS
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
@@ -476,3 +477,16 @@ def test_a_ladder_of_which_trials_failed_says_so(
     shown = capsys.readouterr()
     assert shown.out == "the ladder\n"
     assert "1 of 4 trials failed" in shown.err and "--resume" in shown.err
+
+
+def test_how_intervals_were_made_is_said_with_the_outcomes_where_there_are_several_ways() -> None:
+    way = "t interval over 3 trials"
+    alike = {"goodput_bits_per_s": way, "client.cpu_ns_per_kib": f"{way}; tier bpf"}
+    assert _methods(alike) == [f"intervals: 95 %, {way}", "client: tier bpf"]
+    apart = {**alike, "p99_ns": "order statistics", "server.cpu_ns_per_kib": "no interval: one trial"}
+    assert _methods(apart) == [
+        f"intervals of goodput_bits_per_s, client.cpu_ns_per_kib: 95 %, {way}",
+        "intervals of p99_ns: 95 %, order statistics",
+        "no interval: one trial (server.cpu_ns_per_kib)",
+        "client: tier bpf",
+    ]

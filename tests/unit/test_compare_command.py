@@ -101,6 +101,50 @@ def test_outcomes_of_two_points_and_of_two_campaigns(
     assert "do_syscall_64" in capsys.readouterr().out
 
 
+def test_of_two_campaigns_it_is_said_what_was_set_differently(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    truth = points()[0][1]
+    variants = [{"name": "variant", "levels": ["paced", "free"], "together": {"think": [1_000_000, 0]}}]
+    other = make_campaign(
+        tmp_path / "d",
+        [({"variant": name, "think": think}, truth) for name, think in (("paced", 1_000_000), ("free", 0))],
+        factors=variants,
+    )
+    assert run(["compare", str(campaign), str(other), "--points", "p04", "p01", "--functions"]) == 0
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if line.startswith("set differently: ")]
+    assert "connections 32 in A and 1 in B" in line and "size 1KiB in A and 64KiB in B" in line
+    assert "window 32KiB in A and not set in B" in line and "variant not set in A and paced in B" in line
+    assert "On client, between the two, the CPU time" in out and "from  " not in out and "to  " not in out
+    assert run(["compare", str(campaign), str(other), "--points", "p04", "p01", "--json"]) == 0
+    apart = json.loads(capsys.readouterr().out)["set_differently"]
+    assert {"name": "variant", "first": None, "second": "paced"} in apart
+    # Within one campaign the names of the points say it.
+    assert run(["compare", str(campaign), *TWO]) == 0
+    assert "set differently" not in capsys.readouterr().out
+
+
+def test_of_two_kinds_of_work_that_they_are_two_is_said_and_empty_tables_are_left_out(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = make_campaign(tmp_path / "d", points(), factors=FACTORS)
+    header = json.loads((other / "campaign.json").read_text())
+    header["experiment"]["workload"]["kind"] = "request_response"
+    (other / "campaign.json").write_text(json.dumps(header))
+    assert run(["compare", str(campaign), str(other), "--points", "p01", "p01"]) == 0
+    assert "the workloads differ: stream in A and request_response in B" in capsys.readouterr().out
+    assert run(["compare", str(campaign), str(other)]) == 0
+    assert "warning: the workloads differ: stream in A and request_response in B" in capsys.readouterr().out
+    for trial in (other / "trials").iterdir():
+        for host in (written := json.loads((trial / "manifest.json").read_text()))["hosts"].values():
+            host["role"] = "idle"
+        (trial / "manifest.json").write_text(json.dumps(written))
+    assert run(["compare", str(campaign), str(other), "--points", "p01", "p01"]) == 0
+    out = capsys.readouterr().out
+    assert not out.rstrip().endswith("verdict"), "a heading without a row"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said", "advice"),
     [

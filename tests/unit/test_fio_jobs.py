@@ -105,6 +105,12 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("bssplit=4k/10:64k/50:32k/", {"block": "mix(4KiB: 1000, 64KiB: 5000, 32KiB: 4000)"}),
         ("bsrange=4k-16k", {"block": "uniform(4KiB, 16KiB)"}),
         ("bs=(2k*4)", {"block": "8KiB"}),
+        # A direction whose value is left empty has the default, as in fio.
+        ("bs=,8k", {"block": "4KiB"}),
+        ("bs=8k,\nrw=randwrite", {"block": "4KiB"}),
+        ("bs=4k,8k\nrw=randrw\nrwmixread=0", {"block": "8KiB"}),
+        ("bssplit=4k/100,8k/50:16k/50\nrw=randwrite", {"block": "mix(8KiB: 5000, 16KiB: 5000)", "align": "8KiB"}),
+        ("rw=write:4k\nbs=4k,8k", {"pattern": "strided", "stride": "12KiB"}),
         ("ioengine=io_uring\niodepth=32\nfixedbufs\nregisterfiles\nsqthread_poll",
          {"interface": "io_uring", "depth": 32, "registered": "on", "sqpoll": "on"}),
         ("ioengine=pvsync2\nhipri", {"interface": "preadv2", "hipri": "on"}),
@@ -117,14 +123,41 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("fsync=8", {"sync": "fsync", "sync_every": 8}),
         ("rate_iops=4000\nrate_process=poisson", {"rate": "4000/s", "arrivals": "poisson"}),
         ("rate=8m\nbs=8k", {"rate": "1024/s", "arrivals": "constant"}),
-        ("rw=randrw\nrate_iops=600,400", {"rate": "1000/s"}),
+        ("rw=randrw\nrate_iops=600,400", {"rate": "1000/s", "read": "60%"}),
+        # Bytes are those of the block of the direction that there is.
+        ("rw=write\nbs=8k,64k\nrate=6400k", {"rate": "100/s", "block": "64KiB", "read": "0%"}),
+        ("rw=write\nbs=64k,4k\nrate=4m", {"rate": "1024/s"}),
+        ("bs=4000\nrate=4m\nkb_base=1000", {"rate": "1000/s"}),
+        ("rate_iops=1k\nkb_base=1000", {"rate": "1000/s"}),
+        ("bs=192k\nrate=1m\nnumjobs=3", {"rate": "16/s"}),
+        ("bsrange=8k-8k\nrate=1m", {"rate": "128/s", "block": "8KiB"}),
+        ("bssplit=,16k/100\nbs=8k\nrate=1m", {"rate": "128/s", "block": "8KiB"}),
+        # Each direction has a rate of its own, which the mix does not change.
+        ("rw=rw\nrate=2m,1m", {"rate": "768/s", "read": "66.6667%"}),
+        ("rw=randrw\nrwmixread=70\nrate_iops=1000", {"rate": "2000/s", "read": "50%"}),
+        ("rw=rw\nrwmixread=0\nrate=1m", {"rate": "256/s", "read": "0%"}),
+        ("rw=randrw\nrwmixread=100\nrate_iops=300", {"rate": "300/s", "read": "100%"}),
+        ("rw=randrw\nrate_iops=10,20,30", {"rate": "30/s", "read": "33.3333%"}),
+        ("rate_iops=,500", {"rate": None}),
+        ("rate_iops=500,", {"rate": "500/s"}),
+        ("rate_iops=500\nrate=0", {"rate": "500/s"}),
         ("rate_iops=100\nnumjobs=4", {"rate": "400/s", "workers": 4, "sequence": "each"}),
         ("numjobs=4\noffset_increment=1m", {"workers": 4, "sequence": "split", "working_set": "4MiB"}),
         ("offset=1m", {"offset": "1MiB"}),
         ("verify=crc32c", {"verify": "read"}),
         ("zero_buffers", {"content": "zero"}),
         ("buffer_compress_percentage=40", {"content": "compressible(40%)"}),
+        ("verify=crc32c\nrw=write\ndo_verify=0", {"verify": "write"}),
         ("kb_base=1000\nbs=4kib", {"block": "4KiB"}),
+        ("kb_base=1000\nbsrange=4k-64k", {"block": "uniform(4000B, 64000B)", "align": "4000B"}),
+        ("kb_base=1000\nbssplit=4k/50:8k/50", {"block": "mix(4000B: 5000, 8000B: 5000)", "align": "4000B"}),
+        ("kb_base=1000\nrw=read:4k\nbs=8k", {"stride": "12000B"}),
+        # The last one of two that set the same thing.
+        ("direct=1\nbuffered=1", {"direct": "off"}),
+        ("buffered=1\ndirect=1", {"direct": "on"}),
+        ("direct=0\nbuffered=0", {"direct": "on"}),
+        ("rw=randrw\nrwmixread=70\nrwmixwrite=80", {"read": "20%"}),
+        ("rw=randrw\nrwmixwrite=80\nrwmixread=70", {"read": "70%"}),
         ("thinktime=500\nthinktime_blocks=4", {"think": "500us", "think_every": 4}),
     ],
 )  # fmt: skip
@@ -150,6 +183,42 @@ def test_what_is_without_effect_is_named() -> None:
         "there is no runtime",
     ):
         assert words in said
+
+
+def test_the_options_of_a_job_come_after_the_global_ones() -> None:
+    text = (
+        "[global]\ndirect=0\nrwmixread=70\nsize=1m\nfilename=/x\nrw=randrw\n[j]\nbuffered=0\nrwmixwrite=80\n"
+    )
+    settings = jobs(text)[0].settings
+    assert (settings["direct"], settings["read"]) == ("on", "20%")
+
+
+def test_what_global_said_was_read_with_the_kb_base_of_that_time() -> None:
+    text = "[global]\nbs=4k\nfilename=/x\n[j]\nkb_base=1000\nsize=1m\n"
+    settings = jobs(text)[0].settings
+    assert (settings["block"], settings["working_set"]) == ("4KiB", "1000000B")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("rw=rw\nrate=2m,1m", "rate=2m,1m: 512 reads and 256 writes per second, drawn from one rate, 66.6667% of it reads in"
+         " place of the 50% of the mix, as in fio"),
+        ("rw=randrw\nrate_iops=500", "500 reads and 500 writes per second, drawn from one rate, 50% of it reads"),
+        ("rate_iops=,500", "rate_iops=,500 limits writes, of which this job has none: it goes as fast as it can"),
+        ("bs=48k\nrate=10m", "rate=10m: 213.33 operations per second are rounded to 213"),
+        ("bssplit=4k/50:64k/50\nrate_iops=100", "fio holds as many bytes per second as so many of the least size have"),
+        ("rw=write\nverify=crc32c", "NOT read back at the end, as fio would do"),
+        ("rw=randrw\nverify=md5", "NOT read back at the end, as fio would do"),
+    ],
+)  # fmt: skip
+def test_what_is_another_thing_here_is_said(lines: str, words: str) -> None:
+    assert words in notes(lines)
+
+
+def test_no_note_takes_bytes_for_operations_or_speaks_of_reading_back_what_is_only_read() -> None:
+    assert "1048576" not in notes("rate=1m\nnumjobs=2") and "2097152" not in notes("rw=rw\nrate=1m")
+    assert "read back" not in notes("verify=crc32c") + notes("rw=write\nverify=crc32c\ndo_verify=0")
 
 
 def test_a_target_directory_stands_for_those_of_the_file() -> None:
@@ -191,6 +260,38 @@ def test_jobs_at_the_same_time_are_clients_with_settings_of_their_own() -> None:
     assert "rate" not in reads
     assert "fairness" not in read.outcomes
     assert "log-writer.iops" in read.outcomes
+
+
+def test_each_of_the_jobs_at_the_same_time_has_its_own_cpus() -> None:
+    text = "[global]\nsize=1m\nrw=read\n[a]\ncpus_allowed=0\n[b]\ncpus_allowed=1-2\n[c]\n"
+    keys, said = experiment_keys(parse_sections(text, file="j.fio"), file="j.fio")
+    assert {name: host.get("cpus") for name, host in keys["hosts"].items()} == {
+        "a": [0],
+        "b": [1, 2],
+        "c": None,
+    }
+    assert any("divide the CPUs that no other job names" in each for each in said)
+    hosts = parse_experiment(experiment_text(keys)).hosts
+    assert [host.cpus for host in hosts.values()] == [(0,), (1, 2), ()]
+
+
+def test_jobs_after_each_other_on_other_cpus_are_campaigns_of_their_own() -> None:
+    text = "[global]\nsize=1m\nrw=read\n[a]\ncpus_allowed=0\n[b]\nstonewall\nbs=8k\ncpus_allowed=1\n"
+    assert steps(parse_sections(text, file="j.fio")) == (("a",), ("b",))
+    assert (
+        "j.fio:9: [a] runs on CPUs 0 and [b] on CPUs 1 (cpus_allowed), which cannot be one experiment"
+        in mistake(text)
+    )
+    alike = text.replace("cpus_allowed=1", "cpus_allowed=0")
+    keys, _ = experiment_keys(parse_sections(alike, file="j.fio"), file="j.fio")
+    assert keys["hosts"]["client"]["cpus"] == [0]
+
+
+def test_drawn_sizes_and_one_size_may_be_levels_of_one_factor() -> None:
+    text = "[global]\nsize=1m\nfilename=/srv/x\n[a]\nbssplit=8k/50:16k/50\n[b]\nstonewall\nbs=4k\n"
+    keys, _ = experiment_keys(parse_sections(text, file="j.fio"), file="j.fio")
+    (factor,) = parse_experiment(experiment_text(keys)).factors
+    assert list(factor.together["align"]) == [8192, 4096]
 
 
 def test_jobs_that_do_the_same_to_whole_files_are_one_program() -> None:
@@ -271,6 +372,31 @@ def test_engines_of_whole_files_become_file_programs(engine: str) -> None:
         (
             "[global]\nsize=1m\n[a]\nfilename=/x\n[b]\nfilename=/y\n[c]\nstonewall\nfilename=/z\n",
             "j.fio:5: the jobs [a] and [b] run at the same time, and [c] after others",
+        ),
+        ("[j]\nfilename=/x\nsize=1m\nbs=64k\nrate=50k\n", "j.fio:5: [j] rate: found '50k', which is 0.78 operations per second"),
+        ("[j]\nfilename=/x\nsize=1m\nrate_iops=0.5\n", "j.fio:4: [j] rate_iops: found '0.5', allowed: a whole number"),
+        ("[j]\nfilename=/x\nsize=1m\nrate_iops=1.5k\n", "rate_iops: found '1.5k', allowed: a whole number"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=randrw\nrate=10m,,5m\n", "which limits reads and not writes"),
+        ("[j]\nfilename=/x\nsize=1m\nrate_iops=100\nrate=1m\n", "j.fio:5: [j] rate: found rate and rate_iops"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=randrw\nrate_iops=,500\n", "j.fio:5: [j] rate_iops: found ',500', which limits writes and not reads"),  # noqa: E501
+        ("[j]\nfilename=/x\nsize=1m\nrw=randrw\nrate=1m,0\n", "which limits reads and not writes"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=randrw\nbs=8k,\n", "other sizes for reads than for writes"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=read:4k\nbssplit=4k/50:8k/50\n", "with drawn sizes, which is not carried"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=write\nverify=crc32c\ndo_verify=1\n", "j.fio:6: [j] do_verify: found 1, which reads everything back"),  # noqa: E501
+        ("[j]\nfilename=/x\nsize=1m\nverify=crc32c\nverify_only\n", "it reads what an earlier run has written"),
+        ("[j]\nfilename=/x\nsize=1m\nkb_base=10q\n", "j.fio:4: [j] kb_base: found '10q', allowed: 1000, 1024"),
+        ("[j]\nfilename=/x\nsize=1m\ncpus_allowed=2-1\n", "the lower one first"),
+        # What does not go together, before any file is laid out.
+        ("[j]\nfilename=/x\nsize=1m\nioengine=libaio\nnowait=1\n", "j.fio:5: [j] nowait: is of the engines pvsync2, io_uring"),
+        ("[j]\nfilename=/x\nsize=1m\nfixedbufs\n", "j.fio:4: [j] fixedbufs: is of the engines io_uring"),
+        ("[j]\nfilename=/x\nsize=1m\nbs=1000\ndirect=1\n", "j.fio:4: [j] bs: found 1000B with direct: on, allowed: multiples"),
+        ("[j]\nfilename=/x\nsize=1m\noffset=1000\nbuffered=0\n", "j.fio:4: [j] offset: found 1000B with direct: on"),
+        ("[j]\nfilename=/x\nsize=1k\n", "j.fio:3: [j] size: found a block of 4KiB in a working set of 1KiB"),
+        ("[j]\nfilename=/x\nsize=8k\nnumjobs=4\nbs=4k\noffset_increment=2k\n", "allowed: as many bytes as size"),
+        ("[j]\nfilename=/x\nsize=1m\nioengine=libaio\niodepth=99999\n", "j.fio:5: [j] iodepth: found 99999, allowed: 1 to 32768"),
+        (
+            "[global]\nioengine=mmap\nsize=1m\nfilename=/x\n[a]\n[b]\nstonewall\nbuffered=0\n",
+            "j.fio:8: [b] buffered: found on with interface mmap, which is the page cache; allowed: off (it is `direct` here)",
         ),
         ("[a]\nioengine=filestat\n[b]\nioengine=filecreate\n", "[a] and [b] do not do the same to whole files"),
         ("[a]\nfilename=/x\nsize=1m\nrate_iops=5\n[b]\nstonewall\nfilename=/x\nsize=1m\n", "[a] has rate and [b] has none"),

@@ -202,6 +202,8 @@ def _profiles(event: str, *functions: FunctionChange) -> ProfileChange:
         host="client",
         cost=Estimate(500.0, 450.0, 550.0, 3, "ns", "made"),
         sampling=SimpleNamespace(event=event),
+        reach="all",
+        lacks=(),
     )
     dearer = Estimate(1500.0, 1400.0, 1600.0, 3, "ns", "made")
     other = SimpleNamespace(**{**vars(point), "labels": {"size": "1KiB"}, "cost": dearer})

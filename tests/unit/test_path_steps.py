@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -53,7 +54,12 @@ def counted(name: str, first: float, second: float, host: str = "client") -> Mec
 
 def change(*functions: FunctionChange, by: float = 1000.0) -> ProfileChange:
     point = SimpleNamespace(
-        labels={"size": "64KiB"}, host="client", cost=near(500.0), sampling=SimpleNamespace(event="cycles")
+        labels={"size": "64KiB"},
+        host="client",
+        cost=near(500.0),
+        sampling=SimpleNamespace(event="cycles"),
+        reach="all",
+        lacks=(),
     )
     other = SimpleNamespace(**{**vars(point), "labels": {"size": "1KiB"}, "cost": near(500.0 + by)})
     return ProfileChange(
@@ -140,6 +146,47 @@ def test_the_sentence_says_more_or_dearer_and_does_not_say_it_twice() -> None:
     (behind,) = [text for text in texts if text.startswith("With it")]
     assert "segments per acknowledgement go from 2.00 to 20.0" in behind
     assert "bytes per write" not in behind and "bytes per segment" not in behind
+
+
+def test_what_cannot_be_told_apart_is_not_called_the_same() -> None:
+    wide = function("tcp_sendmsg", (350.0, 4000.0))
+    ends = (
+        Estimate(350.0, 20.0, 680.0, 3, "ns/KiB", "made"),
+        Estimate(4000.0, 2300.0, 5700.0, 3, "ns/KiB", "made"),
+    )
+    (steps,) = [
+        sentence.text
+        for sentence in why(
+            change(replace(wide, inclusive=ends)), [counted("bytes_per_write", 65536, 1024)], ["size"]
+        )
+        if sentence.text.startswith("Step by step")
+    ]
+    assert "of which it cannot be told whether one takes longer or shorter in tcp_sendmsg" in steps
+    assert "(22.4 us and 4.00 us, × 0.18 [" in steps and "as long as before" not in steps
+    # Nor of a number of steps.
+    vague = Estimate(1024.0, 500.0, 4000.0, 3, "B", "made")
+    unsure = MechanismChange(
+        KINDS["bytes_per_write"], "client", near(1100.0, "B"), vague, ratio_estimate(near(1100.0, "B"), vague)
+    )
+    (steps,) = [
+        sentence.text
+        for sentence in why(change(function("tcp_sendmsg", (50.0, 850.0))), [unsure], ["size"])
+        if sentence.text.startswith("Step by step")
+    ]
+    assert "a number of writes that cannot be told from that before (× 1.07 [" in steps
+
+
+def test_what_only_one_of_two_points_has_is_no_end_of_a_change() -> None:
+    first, second = (
+        {"size": "64KiB", "connections": "32", "window": "256KiB"},
+        {"variant": "paced", "think": "1ms"},
+    )
+    assert (
+        between_places(first, second, ["size", "connections", "variant"], ["window", "think"])
+        == "between the two"
+    )
+    said = between_places(first, {**second, "size": "1KiB"}, ["size", "variant"], ["window"])
+    assert said == "from 64KiB messages to 1KiB messages"
 
 
 def test_what_is_set_together_is_named_where_it_differs() -> None:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from made_campaign import Truth, make_campaign
+from made_campaign import Layout, Truth, make_campaign
 
 from iodyno.cli.main import run
 from iodyno.core.outcome import Estimate
@@ -56,6 +56,59 @@ def test_csv_has_a_row_per_point_and_outcome(campaign: Path, capsys: pytest.Capt
     assert [row["connections"] for row in costs] == ["1", "4"]
     assert float(costs[0]["low"]) < 400 < float(costs[0]["high"])
     assert (campaign / "other.html").is_file()
+
+
+def test_one_answer_at_a_time(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(campaign), "--json", "--csv"]) == 2
+    out, err = capsys.readouterr()
+    assert not out and "found --json and --csv, allowed: one of them" in err
+
+
+@pytest.mark.parametrize(
+    ("file", "harm", "said"),
+    [
+        ("records.parquet", "cut", "does not hold what its manifest says"),
+        ("manifest.json", "cut", "is not JSON"),
+        ("manifest.json", "gone", "is not there"),
+        ("series.parquet", "gone", "No such file"),
+    ],
+)
+def test_a_damaged_trial_is_named_with_its_file(
+    campaign: Path, file: str, harm: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = campaign / "trials" / "00002-1" / file
+    if harm == "cut":
+        place.write_bytes(place.read_bytes()[:50])
+    else:
+        place.unlink()
+    assert run(["report", str(campaign)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "is damaged" in line]
+    assert line.startswith(f"warning: trial 00002-1 is damaged: {place}") and said in line
+    assert run(["report", str(campaign), "--json"]) == 0
+    (lost,) = [t for t in json.loads(capsys.readouterr().out)["trials"] if t["status"] == "damaged"]
+    assert lost["trial"] == "00002-1" and str(place) in lost["reason"]
+    assert str(place) in (campaign / "report.html").read_text()
+
+
+def test_many_damaged_trials_do_not_fill_the_screen(
+    campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for trial in (campaign / "trials").iterdir():
+        (trial / "manifest.json").unlink()
+    assert run(["report", str(campaign)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("is damaged") == 5 and "warning: 1 more trials are damaged or failed" in out
+
+
+def test_intervals_that_are_not_there_do_not_overlap(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = [({"connections": number, "size": 65536}, Truth()) for number in (1, 4)]
+    folder = make_campaign(tmp_path / "c", points, factors=FACTORS, layout=Layout(intervals=2, replicates=1))
+    assert run(["report", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "(no interval)" in out and "overlap" not in out
+    assert "neither has an interval, so that they cannot be told apart" in out
 
 
 def test_mistakes_have_a_place_and_an_exit_code(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:

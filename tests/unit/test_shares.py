@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from iodyno.analysis.shares import SampledCosts, difference, ratio, ratio_of, wilson
+from iodyno.analysis.shares import SampledCosts, difference, ratio, ratio_of, ratio_on_logarithms, wilson
 
 SEED = 20081217
 
@@ -75,6 +75,43 @@ def test_a_function_that_was_not_seen_has_bounds_all_the_same() -> None:
     assert down.value[0] == 0 and down.low[0] == 0 and down.high[0] < 0.1
     nothing = ratio(sampled([[0]], [2000], [500.0]), sampled([[1]], [2000], [500.0]))
     assert nothing.low[0] < 1
+
+
+def test_few_samples_leave_a_ratio_open_above_and_not_unchanged() -> None:
+    """One sample against forty is no number of times more, but it is more: of which the logarithm of one sample says nothing."""
+    first, second = (
+        sampled([[1], [0], [0]], [1000] * 3, [400.0] * 3),
+        sampled([[12], [14], [13]], [1000] * 3, [400.0] * 3),
+    )
+    found, moved = ratio(first, second), difference(first, second)
+    assert moved.low[0] > 0
+    assert ratio_on_logarithms(first, second).low[0] < 1
+    assert found.low[0] > 1 and found.high[0] == math.inf
+
+
+@pytest.mark.parametrize("trials", [1, 2, 3, 5])
+@pytest.mark.parametrize("between", [0.0, 0.2])
+def test_of_rare_functions_that_do_not_change_few_seem_to(trials: int, between: float) -> None:
+    source = np.random.default_rng(SEED)
+    weights = np.repeat([3.0, 10.0, 30.0, 80.0], [60, 40, 20, 5])
+    weights /= weights.sum()
+    compared = differing = 0
+    for _ in range(40):
+        sides = []
+        for _ in range(2):
+            mine = weights * np.clip(
+                source.normal(1, between if trials > 1 else 0.0, (trials, len(weights))), 0.01, None
+            )
+            counts = np.asarray([source.multinomial(1000, row / row.sum()) for row in mine], float)
+            costs = 500 * source.normal(1, 0.03, trials)
+            sides.append(SampledCosts(counts, np.full(trials, 1000.0), costs, reference=counts))
+        found, moved = ratio(*sides), difference(*sides)
+        seen = sides[0].counts.sum(axis=0) + sides[1].counts.sum(axis=0) >= 10
+        apart = (found.low > 1) | (found.high < 1)
+        assert (apart == ((moved.low > 0) | (moved.high < 0))).all()
+        compared += int(seen.sum())
+        differing += int((apart & seen).sum())
+    assert differing / compared < 0.06
 
 
 def test_a_single_trial_carries_the_error_of_its_cost() -> None:

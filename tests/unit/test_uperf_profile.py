@@ -172,9 +172,55 @@ def test_what_has_another_meaning_is_said_with_all_its_lines() -> None:
     assert [note for note in profile.notes if note.startswith("profile.xml:4, 5: count:")]
 
 
+def test_a_transaction_of_no_iterations_is_left_out_and_said_where_others_have_another_number() -> None:
+    never = '</transaction>\n<transaction iterations="0">\n<flowop type="think" options="duration=1s"/>\n'
+    after = '</transaction><transaction iterations="3"><flowop type="nop"/>'
+    for end, noted in ((after, True), ("", False)):
+        profile = parse_profile(wrapped(f'<flowop type="nop"/>\n{never}{end}'))
+        kinds = [t.flowops[0].kind for t in profile.script.groups[0].transactions]
+        assert kinds == ["nop", "nop"][: 1 + noted]
+        assert [note.partition(": ")[0] for note in profile.notes] == ["profile.xml:6"] * noted
+    # A duration counts, whatever the iterations.
+    timed = parse_profile(wrapped('<flowop type="nop"/>', 'iterations="0" duration="1s"'))
+    assert timed.script.groups[0].transactions[0].duration_ns == 10**9
+
+
+@pytest.mark.parametrize("word", ["&", "8k", ",", ",count=3", "-canfail", "&amp;", "=", "*size = 9"])
+def test_option_words_that_begin_with_no_letter_are_skipped_as_in_uperf_and_said(word: str) -> None:
+    profile = parse_profile(wrapped(f'<flowop type="write" options="size=8 {word} canfail"/>'))
+    assert profile.script.groups[0].transactions[0].flowops[0].options == {"size": 8, "canfail": 1}
+    said = [note for note in profile.notes if "profile.xml:4: " in note and "skipped, as in uperf" in note]
+    assert len(said) == (word != "=")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "byte", "letter"),
+    [("ISO-8859-1", b"\xe9", "é"), ("iso-8859-15", b"\xa4", "€"), ("windows-1252", b"\x80", "€")],
+)
+def test_text_in_the_encoding_that_the_file_names_is_read(encoding: str, byte: bytes, letter: str) -> None:
+    text = f'<?xml version="1.0" encoding="{encoding}"?>\n<!-- caf@ -->\n' + wrapped('<flowop type="nop"/>')
+    raw = text.replace('name="p"', 'name="p@"').encode().replace(b"@", byte)
+    profile = parse_profile(raw)
+    assert profile.script.name == f"p{letter}"
+    # What was read is kept as text, and read again.
+    assert parse_profile(profile.text).script == profile.script
+    assert parse_profile(text.replace("@", "é").encode()).script.name == "p"
+    message = mistakes(raw.replace(encoding.encode(), b"UTF-8"))
+    assert "profile.xml:2:" in message
+    assert "iso-8859-1" in message
+
+
+def test_bytes_that_the_named_encoding_does_not_have_are_a_mistake() -> None:
+    message = mistakes(b"<?xml version='1.0' encoding='windows-1252'?>\n<profile name='\x81'/>")
+    assert "profile.xml:2: the byte 0x81 is no windows-1252" in message
+
+
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
+        (wrapped('<flowop type="nop"/>', 'iterations="0"'), 2, "iterations=0 in every transaction of the group"),
+        (wrapped('<flowop type="write" options="size=1 sise=8k"/>'), 4, "did you mean size?"),
+        (wrapped('<flowop type="write" options="size=1 rsize=rand(1,2)"/>'), 4, "allowed: one size"),
         (wrapped('<flowop type="wriet"/>'), 4, "did you mean write?"),
         (wrapped('<flowop type="write" options="size=1 siez=2"/>'), 4, "did you mean size?"),
         (wrapped('<flowop type="write" options="size=1\n\ncuont=2"/>'), 6, "did you mean count?"),

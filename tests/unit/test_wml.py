@@ -359,3 +359,70 @@ def test_any_bytes_are_read_or_refused_with_one_error(raw: bytes) -> None:
 
 def test_brackets_within_brackets_end_with_an_error() -> None:
     assert "allowed: 64 deep" in mistake("set $a=" + "(" * 5000)
+
+
+@pytest.mark.parametrize("attribute", ["entries", "dirwidth"])
+def test_a_count_that_is_not_set_is_one_from_wherever_it_comes(attribute: str) -> None:
+    text = personality(before=f"define fileset name=tree,path=/srv,size=4k,{attribute}=$NF,leafdirs=2\n")
+    read_text = parse_personality(text, file="p.f")
+    assert kinds_of(read_text)["NF"] == "count"
+    for held in (
+        bound(read_text, {"NF": 7}),
+        bound(read_text, {"NF": "7"}),
+        bound(read_text, {}, {"NF": "7"}),
+    ):
+        files = held.files[0]
+        assert 7 in (files.entries, files.directory_width)
+
+
+def test_numbers_from_outside_are_numbers_where_they_are_used() -> None:
+    before = "set $n=$(NFILES)\ndefine fileset name=tree,path=/srv,size=4k,entries=$n\n"
+    text = personality(
+        "flowop read name=r,filesetname=tree,fd=$FD,iosize=4k,iters=$IT,directio=$D\n    flowop delay name=d,value=$V",
+        before,
+        "eventgen rate=$RATE\n",
+    )
+    written = parse_personality(text, file="p.f")
+    kinds = kinds_of(written)
+    assert {kinds[name] for name in ("NFILES", "FD", "IT")} == {"count"}
+    told = {"NFILES": "5", "FD": "2", "IT": "3", "D": "0", "V": "0.5", "RATE": "10"}
+    held = bound(written, told)
+    flowop, pause = held.processes[0].threads[0].flowops
+    assert (held.files[0].entries, held.events_per_s) == (5, 10)
+    assert (flowop.options["fd"], flowop.iterations, flowop.options["directio"]) == (2, 3, False)
+    assert pause.options["value"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("flowops", "said"),
+    [
+        ("flowop read name=r,filesetname=tree,iosize=0", "p.f:4:48: iosize: found 0 (read r)"),
+        (
+            "flowop write name=r,filesetname=tree,iosize=1000,directio",
+            "p.f:4:49: iosize: found 1000 with directio",
+        ),
+        (
+            "flowop openfile name=o,filesetname=tree,fd=1,directio\n    flowop read name=r,fd=1,iosize=700",
+            "p.f:5:",
+        ),
+        ("flowop read name=r,filesetname=tree,iosize=4k,iters=0", "iters: found 0, allowed: 1 to"),
+        ("flowop read name=r,filesetname=out,iosize=4k", "which is writeonly (line 2)"),
+        (
+            "flowop openfile name=o,filesetname=in,fd=1\n    flowop appendfile name=a,fd=1,iosize=4k",
+            "readonly",
+        ),
+    ],
+)
+def test_what_no_call_could_do_is_refused_with_its_place(flowops: str, said: str) -> None:
+    before = (
+        FILES
+        + "define file name=out,path=/srv,size=4k,writeonly\ndefine file name=in,path=/srv,size=4k,readonly\n"
+    )
+    assert said in mistake(personality(flowops, before)).replace("p.f:6:", "p.f:4:").replace(
+        "p.f:7:", "p.f:5:"
+    )
+
+
+def test_a_whole_file_has_no_length_and_lengths_of_sectors_may_go_direct() -> None:
+    assert only("flowop readwholefile name=r,filesetname=tree,iosize=0").options["iosize"] == 0
+    assert only("flowop read name=r,filesetname=tree,iosize=1536,directio").options["iosize"] == 1536

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use iodyno_core::file_program::FileProgram;
 use iodyno_load::Cancel;
 use iodyno_storage::program;
-use iodyno_storage::targets::{self, Kind, Ready, Refusal, Wanted};
+use iodyno_storage::targets::{self, Checked, Kind, Ready, Refusal, Wanted};
 use serde::{Deserialize, Serialize};
 
 /// Longest line from the lab (chosen: a path of 4096 bytes many times over).
@@ -27,6 +27,8 @@ enum Request {
     MakeReady { wanted: Wanted },
     /// To look at a target.
     See { path: PathBuf, kind: Kind },
+    /// To note that all blocks of a file carry checks now.
+    Mark { path: PathBuf, checks: Checked },
     /// Whether the filesets of a file program can be laid out.
     LookAtFilesets { program: Box<FileProgram> },
     /// To remove a file that was laid out.
@@ -40,6 +42,7 @@ enum Answer {
     Progress { done_bytes: u64, total_bytes: u64 },
     Ready(Ready),
     Removed { removed: bool },
+    Marked {},
     Fits {},
     Refused(Refusal),
 }
@@ -70,6 +73,7 @@ fn answer(line: &str, cancel: &Cancel) -> Answer {
             targets::make_ready(&wanted, &mut progress, cancel).map(Answer::Ready)
         }
         Ok(Request::See { path, kind }) => targets::see(&path, kind).map(Answer::Ready),
+        Ok(Request::Mark { path, checks }) => targets::mark(&path, &checks).map(|()| Answer::Marked {}),
         Ok(Request::LookAtFilesets { program }) => {
             program::look(&program).map(|()| Answer::Fits {}).map_err(|error| Refusal {
                 what: error.what,

@@ -83,15 +83,16 @@ pub struct OperationAccount {
     pub greatest_ns: Option<Nanos>,
     /// Time of each sample; absent where a sample is one operation.
     pub sample_time: Option<Histogram>,
-    /// Operations that failed and were allowed to.
+    /// Operations that failed and were allowed to; of datagrams those, too, that were given up and had never been sent.
     pub failures: u64,
     /// Why the first of them failed.
     pub failure_reason: Option<String>,
     /// Operations that did not end within their timeout; among the failures, but for datagrams.
     pub timeouts: u64,
-    /// Datagrams that were to come and did not.
+    /// Datagrams that the other end sent and that did not come in time: what it sent is what came and what was lost. Of a
+    /// transaction that was cut, all that were given up.
     pub lost: u64,
-    /// Datagrams that came after they had been given up: taken, and thrown away.
+    /// Of those, the ones that came after they had been given up: taken, and thrown away.
     pub late: u64,
     /// Calls that would have waited, on a non-blocking socket.
     pub would_block: u64,

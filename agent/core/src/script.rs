@@ -208,9 +208,9 @@ pub struct FlowOp {
     /// How often each of these is repeated; as `count` in all, kept apart because profiles have both.
     #[serde(default = "once")]
     pub repeat: u64,
-    /// How long it may wait. A datagram that does not come in time is lost; everything else then fails. Absent: a
-    /// connection may take 10 s to come up, a datagram the job's `answer_timeout_ns` after the other end was to send
-    /// it, all else what it takes.
+    /// How long it may wait. A datagram that does not come in time is lost where the other end has sent it; everything else
+    /// then fails. Absent: a connection may take 10 s to come up; a datagram, after the other end was to send it, the job's
+    /// `answer_timeout_ns` or ten round trips of the path, whichever is longer; all else what it takes.
     #[serde(default)]
     pub timeout_ns: Option<Nanos>,
     /// How long a `think` lasts.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use iodyno_load::Cancel;
 use iodyno_storage::targets::signatures::{signature_of, MAGICS};
 use iodyno_storage::targets::{
-    make_ready, remove, see, stamp_of, unit_content, Action, Kind, Ready, Refusal, State, Wanted,
-    STAMP_BYTES, UNIT_BYTES,
+    make_ready, mark, remove, see, stamp_of, unit_content, Action, Checked, Kind, Ready, Refusal, Stamp,
+    State, Wanted, STAMP_BYTES, UNIT_BYTES,
 };
 use proptest::prelude::*;
 
@@ -297,4 +297,68 @@ proptest! {
         cut(&path, length);
         let _ = stamp_of(&path).unwrap();
     }
+}
+
+#[test]
+fn what_was_written_with_checks_is_kept_until_somebody_writes_without_them() {
+    let folder = Folder::new("target-checked");
+    let path = folder.path("work.dat");
+    let checks = Checked { length_bytes: 2 * MIB, unit_bytes: 4096, seed: 1, ..Checked::default() };
+    let asked = Wanted { checks: Some(checks), ..wanted(&path, 2 * MIB, true) };
+    let checked = |asked: &Wanted| {
+        let found = ready(asked).unwrap();
+        (found.action, found.checked)
+    };
+    assert_eq!(checked(&asked), (Action::Made, false));
+    // Laid out, and not yet written with checks.
+    assert_eq!(checked(&asked), (Action::Reused, false));
+    mark(&path, &checks).unwrap();
+    assert_eq!(checked(&asked), (Action::Reused, true));
+    // A part of it, on the same units, is there too; other units, another seed and another target are not.
+    let part = Checked { offset_bytes: MIB, length_bytes: MIB, ..checks };
+    assert_eq!(
+        checked(&Wanted { checks: Some(part), writes: false, ..asked.clone() }),
+        (Action::Reused, true)
+    );
+    for other in [
+        Checked { unit_bytes: 8192, ..checks },
+        Checked { seed: 2, ..checks },
+        Checked { target: 1, ..checks },
+        Checked { offset_bytes: 2048, length_bytes: MIB, ..checks },
+        Checked { length_bytes: 3 * MIB, ..checks },
+    ] {
+        let asked = Wanted { checks: Some(other), writes: false, ..asked.clone() };
+        assert_eq!(checked(&asked), (Action::Reused, false), "{other:?}");
+    }
+    // Holes are wrong data of a load with checks, and are not filled before it has seen them.
+    cut(&path, 0);
+    let stamp = Stamp { checked: Some(checks), ..stamp_like(2 * MIB) };
+    write_stamp(&path, &stamp);
+    assert_eq!(checked(&asked), (Action::Reused, true));
+    assert!(fs::read(&path).unwrap()[..2 << 20].iter().all(|byte| *byte == 0));
+    // A load that reads leaves them; one that writes without checks makes them void.
+    let plain = Wanted { checks: None, ..asked.clone() };
+    mark(&path, &checks).unwrap();
+    assert!(!checked(&plain).1);
+    assert!(!checked(&asked).1);
+    // The explicit word, too.
+    mark(&path, &checks).unwrap();
+    assert!(checked(&asked).1);
+    assert!(!checked(&Wanted { destroy: true, ..asked.clone() }).1);
+    assert!(!checked(&asked).1);
+    // A file of somebody else's gets no mark.
+    let foreign = folder.file("theirs", &[7; 8192]);
+    assert!(mark(Path::new(&foreign.path), &checks).is_err());
+}
+
+fn stamp_like(size_bytes: u64) -> Stamp {
+    Stamp { size_bytes, state: State::Complete, pristine: false, version: 2, checked: None }
+}
+
+fn write_stamp(path: &Path, stamp: &Stamp) {
+    let mut block = b"iodyno working set ".to_vec();
+    block.extend(serde_json::to_vec(stamp).unwrap());
+    block.push(b'\n');
+    block.resize(STAMP_BYTES as usize, 0);
+    overwrite(path, stamp.size_bytes, &block);
 }

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from iodyno.analysis.function_change import Verdict, verdict_of
 from iodyno.analysis.functions import PointProfile
 from iodyno.analysis.shares import ratio
-from iodyno.analysis.stacks import HARDIRQ, OWNERS, SOFTIRQ, Function, Integers, StackTable
+from iodyno.analysis.stacks import HARDIRQ, OWNERS, SOFTIRQ, Function, Integers, Reach, StackTable
 
 LEAST_RATIO = 0.001
 """Part of the whole under which a path is left out (chosen: a pixel at a width of 1000)."""
@@ -49,10 +49,14 @@ class Node:
 
 @dataclass(frozen=True)
 class CallTree:
-    """Nodes in depth-first order, the dearest child first. `samples`: of the point, and of the one before."""
+    """Nodes in depth-first order, the dearest child first. `samples`: of the point, and of the one before.
+
+    `reach`: what was sampled.
+    """
 
     nodes: tuple[Node, ...]
     samples: tuple[int, int]
+    reach: Reach = "all"
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def call_tree(
     paths = _dearest(_paths(table, rows, counts, scales, least))
     seen = (profile.seen, before.seen if before else 0)
     nodes = [path.node for path in paths] if before is None else _judged(paths, profile, before)
-    return CallTree(tuple(nodes), seen)
+    return CallTree(tuple(nodes), seen, profile.reach)
 
 
 def _judged(paths: Sequence[_Path], profile: PointProfile, before: PointProfile) -> list[Node]:

@@ -124,8 +124,8 @@ def outcome_changes(first: Mapping[str, Estimate], second: Mapping[str, Estimate
 
 
 def leaves_out_one(ratio: Estimate) -> bool:
-    """Whether the interval of a ratio lies to one side of 1."""
-    return ratio.low is not None and ratio.high is not None and not ratio.low <= 1 <= ratio.high
+    """Whether the interval of a ratio lies to one side of 1; it may have no upper end."""
+    return (ratio.low is not None and ratio.low > 1) or (ratio.high is not None and ratio.high < 1)
 
 
 def ratio_estimate(first: Estimate, second: Estimate) -> Estimate:

@@ -12,7 +12,8 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.core.warnings import Doubt, WarningCode
 
-_DATAGRAMS = "datagram"
+SENSOR = "datagram"
+"""Name of the load's own counters of datagrams."""
 _SERVER = "server"
 _OVERFLOWS = ("counter=Udp.RcvbufErrors", "counter=Udp6RcvbufErrors")
 """What the kernel dropped because a socket's receive buffer was full (RFC 4113 has no name for it)."""
@@ -25,16 +26,16 @@ def datagrams_per_s(trial: Trial) -> Measured:
     receiver = trial.end("receive")
     if receiver is None:
         return missing("the trial has no receiver")
-    return _rate(receiver, _DATAGRAMS, "datagram.received")
+    return _rate(receiver, SENSOR, "datagram.received")
 
 
 def loss_ratio(trial: Trial) -> Measured:
     """Lost share of the requests, or of the datagrams of a stream."""
-    end = _who_waits(trial)
+    end = who_waits(trial)
     if end is None:
         return missing("the trial lacks an end")
     keys = (("datagram.lost", ""), ("datagram.received", ""))
-    readings = [r for r in end.measured_readings(_DATAGRAMS) if all(key in r.values for key in keys)]
+    readings = [r for r in end.measured_readings(SENSOR) if all(key in r.values for key in keys)]
     if not readings:
         return missing("nothing is lost where nothing goes by datagrams")
     parts = [(r.values[keys[0]], r.values[keys[0]] + r.values[keys[1]]) for r in readings]
@@ -73,7 +74,7 @@ def check(trial: Trial) -> list[Doubt]:
     return [*_lost(trial), *_foreign(trial), *_fragments(trial)]
 
 
-def _who_waits(trial: Trial) -> HostData | None:
+def who_waits(trial: Trial) -> HostData | None:
     """The end that knows what was lost."""
     sender = trial.end("send")
     if sender is not None and (sender.manifest.get("job") or {}).get("workload") != "stream":
@@ -96,12 +97,12 @@ def _rate(host: HostData, sensor: str, metric: str) -> Measured:
 
 
 def _lost(trial: Trial) -> Iterator[Doubt]:
-    end = _who_waits(trial)
-    lost = end.growth(_DATAGRAMS, "datagram.lost") if end else None
+    end = who_waits(trial)
+    lost = end.growth(SENSOR, "datagram.lost") if end else None
     if end is None or not lost:
         return
-    received = end.growth(_DATAGRAMS, "datagram.received") or 0
-    late = end.growth(_DATAGRAMS, "datagram.late") or 0
+    received = end.growth(SENSOR, "datagram.received") or 0
+    late = end.growth(SENSOR, "datagram.late") or 0
     text = f"{lost} of {lost + received} datagrams were lost ({lost / (lost + received):.2%})"
     if late:
         text += f"; {late} came after they were counted as lost"
@@ -117,7 +118,7 @@ def _lost(trial: Trial) -> Iterator[Doubt]:
 
 def _foreign(trial: Trial) -> Iterator[Doubt]:
     for host in trial.hosts.values():
-        foreign = host.growth(_DATAGRAMS, "datagram.foreign") or 0
+        foreign = host.growth(SENSOR, "datagram.foreign") or 0
         if foreign >= FOREIGN_LEAST:
             text = f"{foreign} datagrams that were none of the trial's were ignored"
             yield Doubt(WarningCode.FOREIGN_CONNECTION, text, f"{trial.name}, host {host.name}")
@@ -126,7 +127,7 @@ def _foreign(trial: Trial) -> Iterator[Doubt]:
 def _fragments(trial: Trial) -> Iterator[Doubt]:
     """Messages longer than the path takes whole are cut into fragments, and one lost fragment is the loss of all."""
     sender = trial.end("send")
-    if sender is None or not sender.measured_readings(_DATAGRAMS):
+    if sender is None or not sender.measured_readings(SENSOR):
         return
     ready, job = sender.manifest.get("ready") or {}, sender.manifest.get("job") or {}
     whole = (ready.get("socket") or {}).get("segment_bytes")

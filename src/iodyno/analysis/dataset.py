@@ -154,10 +154,14 @@ class HostData:
         return sorted({label for r in readings for name, label in r.values if name == metric})
 
     def why_missing(self, sensor: str) -> str:
-        """Why a sensor has nothing to say, as it said itself, or why the host has none."""
+        """Why a sensor has nothing to say, as it said itself, or why the host has none. One that was read and lacked nothing has
+        not seen what was asked for.
+        """
         said = {r.missing for r in self.readings.get(sensor, {}).values() if r.missing}
         if not said and sensor in self.lacking:
             return f"sensor {sensor} is not to be had on {self.name}: {self.lacking[sensor]}"
+        if not said and self.measured_readings(sensor):
+            return f"sensor {sensor} was read on {self.name}, and saw nothing of it in the measured window"
         return "; ".join(sorted(said)) or f"sensor {sensor} was not read on {self.name}"
 
 

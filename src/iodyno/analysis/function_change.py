@@ -3,7 +3,8 @@
 A function's difference is that of its exclusive cost in CPU nanoseconds per KiB; over all functions these add up to
 the difference of the whole. Its ratio is normalised to bandwidth, as "CPU Utilization in networking" (2008) has it:
 share of the host's CPU time over rate at the second point, over the same at the first; that is the ratio of the two
-costs per KiB. A function is said to change where the 95 % interval of its ratio leaves out 1. Of many unchanged
+costs per KiB. A function is said to change where the 95 % interval of its ratio leaves out 1, which is where that of its
+difference leaves out 0. Of many unchanged
 functions one in twenty would be called changed by chance; `certain` says that it holds when the interval is widened for
 all that were compared (Bonferroni).
 """
@@ -17,7 +18,15 @@ import numpy as np
 
 from iodyno.analysis.compare import leaves_out_one
 from iodyno.analysis.functions import Part, PointProfile
-from iodyno.analysis.shares import LEVEL, Bounds, SampledCosts, difference, ratio
+from iodyno.analysis.shares import (
+    LEVEL,
+    Bounds,
+    SampledCosts,
+    difference,
+    ratio,
+    ratio_by_difference,
+    ratio_on_logarithms,
+)
 from iodyno.analysis.stacks import Function
 from iodyno.core.outcome import Estimate
 
@@ -33,7 +42,8 @@ class FunctionChange:
     """A function from the first point to the second.
 
     `explains`: its part of the whole difference; None where the wholes do not differ. `ratio` is normalised to
-    bandwidth; None where the function was not seen at the first point.
+    bandwidth; None where the function was not seen at the first point, without an upper end where it may have cost nothing
+    there.
     """
 
     function: Function
@@ -84,6 +94,14 @@ class ProfileChange:
         return sorted(self.functions, key=moved, reverse=True)[:top]
 
 
+def why_not_compared(first: PointProfile, second: PointProfile) -> str:
+    """Why two profiles are of different things, so that nothing follows from their difference; empty: they are not."""
+    if first.reach == second.reach:
+        return ""
+    lacks = "; ".join(dict.fromkeys((*first.lacks, *second.lacks)))
+    return f"not as much of {first.host} was sampled at one of the points as at the other: {lacks}"
+
+
 def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
     """The change from the first profile to the second; they may be of two campaigns."""
     names, a, b = _aligned(first, second)
@@ -91,11 +109,11 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
     inclusive = (_take(first.inclusive, a), _take(second.inclusive, b))
     seen = inclusive[0].counts.sum(axis=0), inclusive[1].counts.sum(axis=0)
     compared = np.flatnonzero(seen[0] + seen[1] >= LEAST_SAMPLES).tolist()
-    # Two ratios of each are looked at.
-    strict = 1 - (1 - LEVEL) / max(1, 2 * len(compared))
+    # Two ratios of each are looked at, each in two ways.
+    strict = 1 - (1 - LEVEL) / max(1, 4 * len(compared))
     moved, whole = difference(*exclusive), difference(first.whole, second.whole)
     ratios, inclusive_ratios = ratio(*exclusive), ratio(*inclusive)
-    strict_ratios, strict_inclusive = ratio(*exclusive, strict), ratio(*inclusive, strict)
+    surely, surely_inclusive = _surely(*exclusive, strict), _surely(*inclusive, strict)
     costs = [each.cost_bounds() for each in (*exclusive, *inclusive)]
     n = min(len(first.rows), len(second.rows))
     method = f"first: {first.method}; second: {second.method}; variance estimates recovered, and Welch's t"
@@ -119,8 +137,8 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
                 inclusive_ratio=inside,
                 verdict=verdict,
                 inclusive_verdict=within,
-                certain=verdict != "unchanged" and verdict == verdict_of(strict_ratios, number),
-                inclusive_certain=within != "unchanged" and within == verdict_of(strict_inclusive, number),
+                certain=verdict != "unchanged" and verdict in surely[number],
+                inclusive_certain=within != "unchanged" and within in surely_inclusive[number],
             )
         )  # fmt: skip
     explained = float(moved.value[compared].sum()) if compared else 0.0
@@ -133,6 +151,16 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
         rest=(total.estimate or 0.0) - explained,
         too_few=int(((seen[0] + seen[1] > 0) & (seen[0] + seen[1] < LEAST_SAMPLES)).sum()),
     )
+
+
+def _surely(first: SampledCosts, second: SampledCosts, level: float) -> list[set[Verdict]]:
+    """What the wide intervals of each ratio say, by logarithms and by difference.
+
+    Either way will do, as both are paid for by `level`: few samples are told by the difference, a large ratio of few trials
+    by logarithms.
+    """
+    ways = (ratio_on_logarithms(first, second, level), ratio_by_difference(first, second, level))
+    return [{verdict_of(way, number) for way in ways} for number in range(first.counts.shape[1])]
 
 
 def _aligned(first: PointProfile, second: PointProfile) -> tuple[list[Function], list[int], list[int]]:

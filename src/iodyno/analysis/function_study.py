@@ -9,7 +9,7 @@ from functools import cached_property
 from iodyno.analysis.call_tree import CallTree, call_tree
 from iodyno.analysis.dataset import Dataset, Trial
 from iodyno.analysis.factors import FactorLevels, factors_of
-from iodyno.analysis.function_change import ProfileChange, profile_change
+from iodyno.analysis.function_change import ProfileChange, profile_change, why_not_compared
 from iodyno.analysis.functions import PointProfile, Profiles, read_profiles
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
 from iodyno.core.workload import Level
@@ -81,7 +81,9 @@ def study_functions(dataset: Dataset) -> FunctionStudy:
         )
         for factor, first, second in pairs
         for host in hosts
-        if (first, host) in profiles.found and (second, host) in profiles.found
+        if (first, host) in profiles.found
+        and (second, host) in profiles.found
+        and not why_not_compared(profiles.found[first, host], profiles.found[second, host])
     ]
     return FunctionStudy(
         profiles,

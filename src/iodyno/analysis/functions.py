@@ -3,11 +3,15 @@
 Inclusive: the function and all that it calls. Exclusive: the function itself. A cost is the share of the samples
 x the host's exact busy time per KiB delivered, so that it does not rest on how many of the samples asked for were
 delivered. Of the host's busy time, that of other programs is left out; the kernel's own background is not.
+
+A profile stands for no more than was sampled. Where the kernel lets an agent sample user code of its own threads only, the
+samples are shares of the load's user time (class `usr`); where it lets it sample its own threads only, of busy time
+without that of other tasks, as far as something tells it apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -15,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from iodyno.analysis import cpu_classes
+from iodyno.analysis.cpu_classes import ClassTier
 from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.interval import estimate
@@ -23,10 +28,14 @@ from iodyno.analysis.shares import Bounds, Numbers, SampledCosts
 from iodyno.analysis.stacks import (
     MODES,
     OWNERS,
+    REACHES,
     Function,
     Integers,
+    Reach,
     StackTable,
+    reach_of,
     read_stacks,
+    what_lacks,
     why_no_profile,
 )
 from iodyno.core.outcome import Estimate
@@ -41,6 +50,7 @@ FOREIGN_MOST = 0.05
 
 Part = Literal["exclusive", "inclusive"]
 _ASSUMED = ("samples fall evenly over busy time", "samples are independent")
+_ASSUMED_OF_PART = ("samples fall evenly over the time that was sampled", "samples are independent")
 
 
 @dataclass(frozen=True)
@@ -81,9 +91,11 @@ class Sampling:
 
 @dataclass(frozen=True)
 class PointProfile:
-    """All samples of a host at one point. `busy` is its busy time per KiB; `basis` what told that it was busy.
+    """All samples of a host at one point. `busy` is the time per KiB that the samples stand for; `basis` what told it.
 
-    `rows`: the stacks of each trial, without those of other programs, which are among `every`.
+    `rows`: the stacks of each trial, without those of other programs, which are among `every`. `reach`: what was sampled, so
+    that `busy` is all busy time (`all`), that of the load with interrupts (`own`), or its user time (`user`). `lacks`: what the
+    profile does not have and why, as agents said.
     """
 
     point: str
@@ -98,6 +110,8 @@ class PointProfile:
     basis: str
     sampling: Sampling
     doubts: tuple[Doubt, ...] = ()
+    reach: Reach = "all"
+    lacks: tuple[str, ...] = ()
 
     @property
     def samples(self) -> int:
@@ -201,7 +215,7 @@ class PointProfile:
             len(self.rows),
             unit,
             self.method,
-            _ASSUMED,
+            _ASSUMED if self.reach == "all" else _ASSUMED_OF_PART,
             self.busy.warnings,
         )
 
@@ -259,25 +273,31 @@ def point_profile(
     dataset: Dataset, table: StackTable, trials: Sequence[Trial], host: str
 ) -> PointProfile | str:
     """The profile of a host over the trials of a point, or why there is none."""
+    sampled = [trial for trial in trials if table.samples(table.rows(trial.name, host))]
+    reasons = [why_no_profile(trial, host) for trial in trials if trial not in sampled]
+    # Shares of all busy time and shares of user time are never mixed: what reaches furthest counts.
+    reach: Reach = min((reach_of(trial, host) for trial in sampled), key=REACHES.index, default="all")
     taken = []
-    reasons = []
-    for trial in trials:
-        rows = table.rows(trial.name, host)
-        busy, basis = busy_per_kib(trial, host)
-        if not table.samples(rows):
-            reasons.append(why_no_profile(trial, host))
-        elif busy.value is None or busy.value <= 0:
-            reasons.append(busy.missing or f"{host} was not busy")
+    for trial in sampled:
+        busy, basis = _TIMES[reach](trial, host)
+        if reach_of(trial, host) != reach:
+            reasons.append(what_lacks(trial, host))
+        elif busy.value is None:
+            reasons.append(busy.missing or f"nothing is known of the CPU time of {host}")
         else:
-            taken.append((trial, rows, busy, basis))
-    if not taken:
+            taken.append((trial, table.rows(trial.name, host), busy, basis))
+    # A trial of few ticks may have none in user code: it counts as one of no cost, or those that have some would seem dear.
+    if not any(busy.value for _, _, busy, _ in taken):
+        idle = f"no CPU time of {host} was seen" if reach == "user" else f"{host} was not busy"
+        reasons += [idle] if taken else []
         return "; ".join(sorted(set(reasons))) or "the point has no finished trial"
     labels = labels_of(dataset, trials[0].levels)
     where = ", ".join(f"{name} {text}" for name, text in labels.items())
     sampling = _sampling(
         [trial.hosts[host] for trial, *_ in taken], sum(table.samples(r) for _, r, *_ in taken)
     )
-    doubts = []
+    lacks = tuple(dict.fromkeys(text for trial, *_ in taken if (text := what_lacks(trial, host))))
+    doubts = [Doubt(WarningCode.SENSOR_MISSING, f"{host}: {text}", where) for text in lacks]
     if sampling.lost > LOST_MOST * (sampling.samples + sampling.idle_samples + sampling.lost):
         text = f"{host}: {sampling.lost} samples were lost beside {sampling.samples} that count"
         doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
@@ -304,22 +324,80 @@ def point_profile(
         basis=" and ".join(sorted({basis for *_, basis in taken})),
         sampling=sampling,
         doubts=tuple(doubts),
+        reach=reach,
+        lacks=lacks,
     )
 
 
 def busy_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:
     """Busy CPU nanoseconds of a host per KiB delivered, background included, and what told that it was busy."""
+    return _per_kib(
+        trial,
+        name,
+        {
+            "bpf": "all time less idle time from the scheduler's own switches (cpu_exact)",
+            "tick": "all time less idle time from /proc/stat",
+        },
+        lambda one: one.busy_ns,
+    )
+
+
+def _own_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:
+    """Busy CPU nanoseconds of a host per KiB delivered without that of other tasks, and what told them apart."""
+    return _per_kib(
+        trial,
+        name,
+        {
+            "bpf": "all time less idle time and that of other tasks from the scheduler's own switches (cpu_exact)",
+            "tick": "all time less idle time from /proc/stat, with that of other tasks, which it does not tell apart",
+        },
+        lambda one: one.busy_ns - one.classes.get("other", 0.0),
+    )
+
+
+def _user_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:
+    """CPU nanoseconds per KiB delivered that user code took, and what told it: of the load, or of all tasks of its CPUs."""
+    return _per_kib(
+        trial,
+        name,
+        {
+            "bpf": "that of the load, told from its system time by samples (cpu_exact)",
+            "tick": "that of all tasks of the host's CPUs from /proc/stat, sampled at the timer tick",
+        },
+        lambda one: one.classes.get("usr"),
+    )
+
+
+_TIMES: Mapping[Reach, Callable[[Trial, str], tuple[Measured, str]]] = {
+    "all": busy_per_kib,
+    "own": _own_per_kib,
+    "user": _user_per_kib,
+}
+"""What the samples of a trial stand for."""
+
+
+def _per_kib(
+    trial: Trial,
+    name: str,
+    bases: Mapping[ClassTier, str],
+    part_ns: Callable[[cpu_classes.Spent], float | None],
+) -> tuple[Measured, str]:
+    """A part of a host's CPU time per KiB delivered, by the first of the tiers that knows it, and what that tier goes by."""
     host, receiver = trial.hosts.get(name), trial.end("receive")
     if host is None:
         return missing(f"the trial has no host {name}"), ""
     if receiver is None or not receiver.measured_bytes:
         return missing("nothing was delivered in the measured window"), ""
-    found, basis = cpu_classes.spent(host, "bpf"), "idle time from the scheduler's own switches (cpu_exact)"
-    if len(found) < len(host.measured):
-        found, basis = cpu_classes.spent(host, "tick"), "idle time from /proc/stat"
-    if not found:
+    parts: list[tuple[float, float]] = []
+    basis = ""
+    for tier, said in bases.items():
+        found = cpu_classes.spent(host, tier)
+        known = [(part, one.whole_ns) for one in found if (part := part_ns(one)) is not None]
+        if known and len(known) == len(host.measured if tier == "bpf" else found):
+            parts, basis = known, said
+            break
+    if not parts:
         return missing(host.why_missing(cpu_classes.CPU_TIMES)), ""
-    parts = [(one.busy_ns, one.whole_ns) for one in found]
     busy, whole = (sum(part) for part in zip(*parts, strict=True))
     rate = receiver.measured_bytes / 1024 / receiver.measured_ns
     rates = [record.bytes / 1024 / record.span_ns for record in receiver.measured]

@@ -7,8 +7,11 @@ is drawn towards what sampling and a common variation between trials make of it,
 
 Two costs are set against each other by the method of variance estimates recovery, which needs no more than the
 interval of each (Zou and Donner 2008; for shares Newcombe 1998): with costs a, b and bounds la..ua, lb..ub, the
-difference b - a reaches down to b - a - sqrt((b - lb)^2 + (ua - a)^2), and likewise up; the ratio is done on
-logarithms. Where both sides have two trials or more, the interval holds Welch's t interval too.
+difference b - a reaches down to b - a - sqrt((b - lb)^2 + (ua - a)^2), and likewise up. A ratio has two such intervals: that on
+logarithms, and that of every r at which the interval of b - r a holds 0 (Fieller 1954; with recovered variances Donner and Zou
+2012). The second leaves out 1 where the interval of the difference leaves out 0. The first is narrower of costs that are well
+known and says nothing of a few samples, so it is given where the two agree on 1, else the second: no row contradicts itself.
+Where both sides have two trials or more, an interval holds Welch's t interval too.
 """
 
 from __future__ import annotations
@@ -187,9 +190,25 @@ def difference(first: SampledCosts, second: SampledCosts, level: float = LEVEL) 
 def ratio(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bounds:
     """Cost at the second point over cost at the first, of each function.
 
-    Where one of them was not seen at all, the ratio is 0 or infinite, and the bound on the other side is that of
-    the two intervals set against each other.
+    It leaves out 1 exactly where `difference` leaves out 0. Where one of them was not seen at all, the ratio is 0 or
+    infinite; where the first may be nothing, it has no upper end (infinite).
     """
+    logarithmic, linear = ratio_on_logarithms(first, second, level), ratio_by_difference(first, second, level)
+    agree = beside_one(logarithmic) == beside_one(linear)
+    return Bounds(
+        logarithmic.value,
+        np.where(agree, logarithmic.low, linear.low),
+        np.where(agree, logarithmic.high, linear.high),
+    )
+
+
+def beside_one(found: Bounds) -> npt.NDArray[np.int_]:
+    """Of intervals of ratios: 1 where they lie above 1, -1 below, 0 where they hold it."""
+    return (found.low > 1).astype(np.int_) - (found.high < 1).astype(np.int_)
+
+
+def ratio_on_logarithms(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bounds:
+    """The ratio with the interval that its logarithm has; where one was not seen, as `ratio_by_difference` has it."""
     a, b = first.sampling_bounds(level), second.sampling_bounds(level)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         value = b.value / a.value
@@ -200,10 +219,43 @@ def ratio(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bo
             half = _welch(first.cost_variance, second.cost_variance, a.value, b.value, level)
             down, up = np.fmax(down, half), np.fmax(up, half)
         low, high = value * np.exp(-down), value * np.exp(up)
-        seen_low = (first.cost_bounds(level).low, second.cost_bounds(level).low)
-        low = np.where(a.value == 0, seen_low[1] / a.high, np.where(b.value == 0, 0.0, low))
-        high = np.where(b.value == 0, b.high / seen_low[0], np.where(a.value == 0, np.inf, high))
+    linear = ratio_by_difference(first, second, level)
+    seen = (a.value > 0) & (b.value > 0)
+    return Bounds(value, np.where(seen, low, linear.low), np.where(seen, high, linear.high))
+
+
+def ratio_by_difference(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bounds:
+    """The ratio with the interval of every r at which the second cost less r times the first may be nothing."""
+    a, b = first.sampling_bounds(level), second.sampling_bounds(level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = b.value / a.value
+        low = _least_ratio(a.value, b.value, a.high - a.value, b.value - b.low)
+        high = _greatest_ratio(a.value, b.value, a.value - a.low, b.high - b.value)
+        if first.trials > 1 and second.trials > 1:
+            of_a, of_b = first.cost_variance, second.cost_variance
+            # At the freedom of the difference itself, r = 1, so that the two agree there.
+            quantile = _welch_quantile(of_a.value, of_b.value, (of_a.freedom, of_b.freedom), level)
+            half_a, half_b = quantile * np.sqrt(of_a.value), quantile * np.sqrt(of_b.value)
+            low = np.fmin(low, _least_ratio(a.value, b.value, half_a, half_b))
+            high = np.fmax(high, _greatest_ratio(a.value, b.value, half_a, half_b))
     return Bounds(value, low, high)
+
+
+def _least_ratio(a: Numbers, b: Numbers, above_a: Numbers, below_b: Numbers) -> Numbers:
+    """The least r with b - r a <= sqrt(below_b^2 + (r above_a)^2); not below 0."""
+    known = b**2 - below_b**2
+    root = np.sqrt(np.maximum((a * b) ** 2 - (a**2 - above_a**2) * known, 0.0))
+    # As a quotient of the other root, which does not take two like numbers from each other.
+    found: Numbers = np.where(known > 0, known / (a * b + root), 0.0)
+    return found
+
+
+def _greatest_ratio(a: Numbers, b: Numbers, below_a: Numbers, above_b: Numbers) -> Numbers:
+    """The greatest r with r a - b <= sqrt(above_b^2 + (r below_a)^2); infinite where a is not told from 0."""
+    known = a**2 - below_a**2
+    root = np.sqrt(np.maximum((a * b) ** 2 - known * (b**2 - above_b**2), 0.0))
+    found: Numbers = np.where(known > 0, (a * b + root) / known, np.inf)
+    return found
 
 
 def ratio_of(
@@ -288,11 +340,18 @@ def _welch(
     """Half-width of Welch's t interval (1947) from two variances of means, relative to `a` and `b`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         va, vb = first.value / np.square(a), second.value / np.square(b)
-        freedom = (va + vb) ** 2 / (va**2 / first.freedom + vb**2 / second.freedom)
-        least = np.minimum(first.freedom, second.freedom)
-        freedom = np.where(np.isfinite(freedom), np.maximum(freedom, least), least)
-        half: Numbers = chance.t.ppf((1 + level) / 2, freedom) * np.sqrt(va + vb)
+        half: Numbers = _welch_quantile(va, vb, (first.freedom, second.freedom), level) * np.sqrt(va + vb)
     return half
+
+
+def _welch_quantile(va: Numbers, vb: Numbers, freedoms: tuple[Numbers, Numbers], level: float) -> Numbers:
+    """Student's t at the degrees of freedom that the sum of two variances has by Welch."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = (va + vb) ** 2 / (va**2 / freedoms[0] + vb**2 / freedoms[1])
+        least = np.minimum(*freedoms)
+        freedom = np.where(np.isfinite(freedom), np.maximum(freedom, least), least)
+        found: Numbers = chance.t.ppf((1 + level) / 2, freedom)
+    return found
 
 
 def _t_ratio(level: float) -> float:

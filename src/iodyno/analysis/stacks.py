@@ -10,7 +10,7 @@ their entry here. Threads of the kernel work for whoever has work for them, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -49,6 +49,14 @@ UNKNOWN = "[unknown]"
 
 Integers = npt.NDArray[np.int64]
 Space = Literal["user", "kernel"]
+Reach = Literal["all", "own", "user"]
+REACHES: tuple[Reach, ...] = ("all", "own", "user")
+"""What is sampled, the most first: everything, the agent's own threads, and of those user code only."""
+_SAID: Mapping[Reach, str] = {
+    "own": "only the agent's own threads are sampled",
+    "user": "only user code of the agent's own threads is sampled",
+}
+"""How an agent says in the manifest that it samples less than everything (`Reach::missing` in agent/profile/src/profiler.rs)."""
 
 
 @dataclass(frozen=True)
@@ -210,9 +218,21 @@ def why_no_profile(trial: Trial, host: str) -> str:
     """Why a host of a trial has no stacks, as the agent said."""
     data = trial.hosts.get(host)
     profile = (data.manifest.get("profile") if data else None) or {}
-    if profile.get("missing"):
-        return str(profile["missing"])
+    if lacks := what_lacks(trial, host):
+        return lacks
     return f"no call stacks were sampled on {host}" if profile else f"no profile was taken on {host}"
+
+
+def what_lacks(trial: Trial, host: str) -> str:
+    """What a host's profile of a trial does not have and why, as the agent said; empty: nothing lacks, or nothing was said."""
+    data = trial.hosts.get(host)
+    return str(((data.manifest.get("profile") if data else None) or {}).get("missing") or "")
+
+
+def reach_of(trial: Trial, host: str) -> Reach:
+    """How much of a host was sampled in a trial."""
+    said = what_lacks(trial, host)
+    return next((reach for reach, words in _SAID.items() if words in said), "all")
 
 
 def _told_apart(table: StackTable) -> StackTable:

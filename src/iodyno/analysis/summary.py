@@ -22,6 +22,7 @@ from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL, measure
 from iodyno.analysis.script import FoundScript, scripts_of
+from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.steady_state import steady_state
 from iodyno.analysis.storage import block_times, cache
 from iodyno.analysis.wall import Wall, walls_of
@@ -408,6 +409,9 @@ def _host_doubts(
         found.append(Doubt(WarningCode.BACKGROUND, text))
     partly = physics.partly_exact(basis.accounting)
     found += [partly] if partly else []
+    lacks = ((host, what_lacks(trial, host)) for trial in finished for host in trial.hosts)
+    for host, text in dict.fromkeys(pair for pair in lacks if pair[1]):
+        found.append(Doubt(WarningCode.SENSOR_MISSING, f"call stacks: {text}", f"host {host}"))
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)
     seen = {name for trial in finished for name in trial.hosts}
     for name, known in basis.background.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
+from iodyno.campaign import flowop_care
 from iodyno.campaign.file_job import READY_TIMEOUT_S
 from iodyno.core.disk_parameters import paths_of
 from iodyno.core.errors import TrialError
@@ -26,6 +27,10 @@ SLACK_PER_HOST_NS = 25_000_000
 """Time before the start that each host adds (chosen: to arm one takes 1 ms, and 20 ms where many share a busy CPU)."""
 _READY_TIMEOUT_S = 60.0
 """Longer than for connections: a working set may be read into the page cache first."""
+WRONG_DATA = "wrong_data"
+"""Code of a trial whose blocks do not hold what was written with checks."""
+_SAID_OF_IT = "wrong data at offset "
+"""What the agent's own words for it begin with (`agent/storage/src/block/mod.rs`), under its code for any target."""
 _GOES_ON = ("agent_lost", "transport", "timeout", "target")
 """What becomes of a client alone. Other failures are about the job, which all clients have."""
 
@@ -76,6 +81,13 @@ async def going_on(result: Coroutine[Any, Any, Message], host: str, account: Acc
         return None
 
 
+def told(error: TrialError) -> TrialError:
+    """The failure, by a code of its own where it is wrong data."""
+    if error.code == "target" and error.what.startswith(_SAID_OF_IT):
+        error.code = WRONG_DATA
+    return error
+
+
 async def get_ready(rig: Rig, account: Account) -> None:
     """Has every host open its target. Raises TrialError."""
     # Imported here: that module is made of this one.
@@ -110,9 +122,12 @@ def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
             first = disk.get("first_error") or {}
             text = f"{disk['errors']} operations failed, the first at offset {first.get('offset_bytes')}: {first.get('what')}"
             account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
-        if failed := [
-            flowop for flowop in (result.get("files") or {}).get("flowops", ()) if flowop["errors"]
-        ]:
+        files = result.get("files") or {}
+        if wrong := flowop_care.failed(files):
+            raise rig.sessions[host].failure("flowop_failed", *wrong)
+        for text in flowop_care.short_reads(facts["job"].get("files") or {}, files):
+            account.doubt(WarningCode.SHORT_READS, text, f"host {host}")
+        if failed := [flowop for flowop in files.get("flowops", ()) if flowop["errors"]]:
             first, count = failed[0], sum(flowop["errors"] for flowop in failed)
             text = f"{count} flowops failed, the first of {first['name']}: {first['first_error']}"
             account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
@@ -142,7 +157,7 @@ def _why_nothing(account: Account) -> str:
 def _wrong_data(rig: Rig, host: str, disk: Mapping[str, Any]) -> TrialError:
     first = disk.get("first_verify_failure") or {}
     return rig.sessions[host].failure(
-        "wrong_data",
+        WRONG_DATA,
         f"{disk['verify_failures']} of {disk['verified_units']} checked blocks hold wrong data, the first at offset"
         f" {first.get('offset_bytes')}: expected {first.get('expected')}, found {first.get('found')}",
         "do not trust this target; look at the log of its kernel",

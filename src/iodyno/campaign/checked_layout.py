@@ -1,71 +1,192 @@
-"""A working set whose blocks carry checks, for loads that read and check them: written once by the agents themselves.
+"""A working set whose blocks carry checks, for loads that write or read them: written once by the agents themselves, and never
+again while it is there, as it is what a load with checks is to look at.
 
 The checks are the agent's (`agent/core/src/disk.rs`, "Verify"): one for each aligned unit, made with a seed that all jobs
-with checks share.
+with checks share. That all units have one is noted in the stamp of a file (`agent/storage/src/targets/checked.rs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from iodyno.campaign.disk_job import block_of
+from iodyno.campaign.disk_job import CHECK_SEED, block_of, writes
 from iodyno.campaign.rig import Rig
-from iodyno.core.disk_parameters import paths_of
+from iodyno.core.disk_parameters import kind_of, paths_of
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.workload import Level
+from iodyno.hosts.target import Checks, TargetKeeper
 
 _CHUNK_BYTES = 1 << 20
+_SECTOR_BYTES = 512
+"""The agent's unit where blocks are drawn and nothing is said (`Disk::alignment`)."""
 _WINDOWS = Windows(warm_up_ns=0, measured_ns=3600 * 10**9, drain_ns=0, interval_ns=10**9)
 """An hour at most (chosen: a terabyte at the rate of a slow disk takes longer, and is not checked block by block); the
 job ends with its last block."""
 _CALM = ("rate", "arrivals", "random", "stride", "theta", "sync_every", "clients", "read", "cached")
 
+Settings = list[dict[str, Level]]
 
-async def write_checks(rig: Rig, settings: list[dict[str, Level]], say: Callable[[str], None]) -> None:
-    """Writes every block of the working sets with its check, where a point reads them so. Raises PreflightError."""
-    checked = [point for point in settings if point.get("verify") == "read"]
-    units = {int(point.get("align", block_of(point)[0])) for point in checked}
+
+def parts_of(settings: Settings) -> dict[tuple[Level | None, Level | None], Checks]:
+    """The part of each target (its setting, its volume) that is to carry checks, whose index is that of its first file.
+
+    Targets are left out that no load with checks uses, and those that are only written and where checks would not stay:
+    units differ, or something is written without. Where they are read, both raise PreflightError.
+    """
+    found = {}
+    for target in dict.fromkeys((point.get("target"), point.get("volume")) for point in settings):
+        mine = [point for point in settings if (point.get("target"), point.get("volume")) == target]
+        checked = [
+            point
+            for point in mine
+            if point.get("verify", "off") != "off" and point.get("pattern") != "append"
+        ]
+        if not checked:
+            continue
+        units = {_unit_of(point) for point in checked}
+        plain = any(writes(point) for point in mine if point not in checked)
+        if any(point["verify"] == "read" for point in checked):
+            _refuse(checked, units, plain)
+        begins = {int(point.get("offset", 0)) for point in checked}
+        lengths = {int(point.get("working_set", 0)) for point in checked}
+        unit = min(units)
+        if len(units) == 1 and not plain and len({begin % unit for begin in begins}) == 1 and min(lengths):
+            end = max(int(point.get("offset", 0)) + int(point.get("working_set", 0)) for point in checked)
+            begin = min(begins)
+            # What is left of a unit at the end is in no block.
+            found[target] = Checks(begin, (end - begin) // unit * unit, unit, CHECK_SEED)
+    return found
+
+
+def _unit_of(point: Mapping[str, Level]) -> int:
+    greatest, drawn = block_of(point)
+    return int(point.get("align", greatest if drawn is None else min(_SECTOR_BYTES, greatest)))
+
+
+def _refuse(checked: Settings, units: set[int], plain: bool) -> None:
+    """Raises PreflightError where blocks that are read would not have the checks that are expected."""
     if len(units) > 1:
         raise PreflightError(
             f"blocks that carry checks have units of {', '.join(map(str, sorted(units)))} bytes in one experiment",
             where="verify",
             advice="set `align` to the least of them, so that all points have one unit",
         )
+    if plain:
+        raise PreflightError(
+            "blocks that one point reads and checks are written without checks by another",
+            where="verify",
+            advice="set `verify` to `write` where it is off, or give the points targets of their own",
+        )
+    if any(not point.get("working_set") for point in checked):
+        raise PreflightError(
+            "blocks that carry checks need a working set", where="verify", advice="set `working_set`"
+        )
+    (unit,) = units
+    if len({int(point.get("offset", 0)) % unit for point in checked}) > 1:
+        raise PreflightError(
+            f"blocks that carry checks begin at offsets that are not whole units of {unit} bytes apart",
+            where="verify",
+            advice="set `offset` to multiples of the unit, which is `align` or else the block",
+        )
+
+
+async def write_checks(rig: Rig, settings: Settings, say: Callable[[str], None]) -> None:
+    """Writes every block of the working sets with its check, where loads with checks use them and they have none yet. Raises
+    PreflightError and AccessError.
+    """
+    for (target, volume), part in parts_of(settings).items():
+        point = next(
+            each
+            for each in settings
+            if (each.get("target"), each.get("volume")) == (target, volume)
+            and each.get("verify", "off") != "off"
+        )
+        bare, kept = _without(rig, None if volume is not None else str(target))
+        for place in kept:
+            say(f"{place} holds blocks with checks of an earlier run, which are kept and not written again")
+        if bare:
+            say(
+                f"writing {part.length_bytes >> 20} MiB of blocks with checks, as there are none of"
+                f" {part.unit_bytes} bytes yet"
+            )
+            await _write(_of_hosts(rig, bare), point, part)
+            await _mark(rig, bare, str(target), part)
+
+
+def _without(rig: Rig, target: str | None) -> tuple[list[str], list[str]]:
+    """The hosts whose target has no checks yet, and the places of the others. Several files of a host are one working set."""
+    bare, kept = [], []
+    for host in rig.experiment.workload.hosts:
+        places = [] if target is None else [rig.place_of(host, path) for path in paths_of(target, host)]
+        if places and all(rig.targets.get(place, {}).get("checked") for place in places):
+            kept += places
+        else:
+            bare.append(host)
+    # Hosts may share a file.
+    return bare, list(dict.fromkeys(kept))
+
+
+def _of_hosts(rig: Rig, hosts: list[str]) -> Rig:
+    """The rig with a load on these hosts alone: what the others have stays as it is."""
+    found = copy.copy(rig)
+    workload = replace(rig.experiment.workload, hosts=tuple(hosts))
+    found.experiment = replace(rig.experiment, workload=workload)
+    return found
+
+
+async def _write(rig: Rig, point: Mapping[str, Level], part: Checks) -> None:
     # Imported here: a trial is made of what stands beside this.
     from iodyno.campaign.trial import Account, carry_out
 
-    for target in dict.fromkeys((point.get("target"), point.get("volume")) for point in checked):
-        mine = [point for point in checked if (point.get("target"), point.get("volume")) == target]
-        point = max(mine, key=lambda each: int(each.get("working_set", 0)))
-        (unit,) = units
-        length = int(point.get("working_set", 0))
-        if not length:
-            raise PreflightError(
-                "blocks that carry checks need a working set", where="verify", advice="set `working_set`"
-            )
-        block = max(unit, min(_CHUNK_BYTES, length) // unit * unit)
-        # What is left behind the last whole chunk is written in blocks of a unit.
-        whole, rest = divmod(length, block)
-        say(f"writing {length >> 20} MiB of blocks with checks")
-        calm = {name: level for name, level in point.items() if name not in _CALM}
-        plain: dict[str, Any] = {
-            **calm,
-            "pattern": "sequential",
-            "sequence": "split",
-            "read": 0,
-            "verify": "write",
-        }
-        plain |= {"workers": 1, "align": unit, "sync": "none", "cached": "any"}
-        offset = int(point.get("offset", 0))
-        parts = [(offset, block, whole), (offset + whole * block, unit, rest // unit)]
-        for begin, size, count in parts:
-            if not count:
-                continue
-            each = count * len(paths_of(str(target[0])) if target[0] else [""])
-            part = {**plain, "offset": begin, "working_set": size * count, "block": size, "operations": each}
-            try:
-                await carry_out(rig, "checks", part, _WINDOWS, Account(), lambda host, record: None)
-            except TrialError as error:
-                raise PreflightError(error.what, where=error.where, advice=error.advice) from error
+    unit, length = part.unit_bytes, part.length_bytes
+    block = max(unit, min(_CHUNK_BYTES, length) // unit * unit)
+    # What is left behind the last whole chunk is written in blocks of a unit.
+    whole, rest = divmod(length, block)
+    calm = {name: level for name, level in point.items() if name not in _CALM}
+    # One operation after the other, from the begin to the end: so a device whose last blocks have checks has all of them.
+    plain: dict[str, Any] = {
+        **calm,
+        "pattern": "sequential",
+        "sequence": "split",
+        "read": 0,
+        "verify": "write",
+        "workers": 1,
+        "depth": 1,
+        "batch": 1,
+        "align": unit,
+        "sync": "none",
+        "cached": "any",
+    }
+    paths = paths_of(str(point["target"])) if point.get("target") else [""]
+    begin = part.offset_bytes
+    for start, size, count in ((begin, block, whole), (begin + whole * block, unit, rest // unit)):
+        if not count:
+            continue
+        own = {"offset": start, "working_set": size * count, "block": size, "operations": count * len(paths)}
+        try:
+            await carry_out(rig, "checks", {**plain, **own}, _WINDOWS, Account(), lambda host, record: None)
+        except TrialError as error:
+            raise PreflightError(error.what, where=error.where, advice=error.advice) from error
+
+
+async def _mark(rig: Rig, hosts: list[str], target: str, part: Checks) -> None:
+    """Notes in the stamps of the files that their blocks carry checks now."""
+    done: set[str] = set()
+    for host in hosts:
+        paths = paths_of(target, host)
+        places = [rig.place_of(host, path) for path in paths]
+        files = [
+            (number, path)
+            for number, (path, place) in enumerate(zip(paths, places, strict=True))
+            if kind_of(path) == "file" and place in rig.targets and place not in done
+        ]
+        done |= set(places)
+        if not files:
+            continue
+        async with await TargetKeeper.start(rig.hosts.accesses[host], rig.program) as keeper:
+            for number, path in files:
+                await keeper.mark(path, replace(part, target=number))

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from iodyno.campaign import meeting, preflight_disk, preflight_files
-from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
+from iodyno.campaign import meeting, preflight_disk, preflight_files, preflight_scripts
+from iodyno.campaign.preflight_lines import Line, congestion_line, line, mib, or_unknown
 from iodyno.campaign.rig import Rig, path_of
 from iodyno.campaign.scripted import load_settings, with_stream
 from iodyno.campaign.trial import Account, carry_out
@@ -41,8 +41,9 @@ class NoDataError(PreflightError):
 async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> list[Line]:
     """Every check of the points that the rig is for, in order. Raises PreflightError when one of them fails."""
     experiment = rig.experiment
-    every = [load_settings(experiment, experiment.settings(point.levels)) for point in design.points]
-    settings = [point for point in every if path_of(point) == rig.path]
+    own = [experiment.settings(point.levels) for point in design.points]
+    own = [point for point in own if path_of(point) == rig.path]
+    settings = [load_settings(experiment, point) for point in own]
     knobs = await _knobs(rig, settings, note)
     of_load = [_limits, _memory, _congestion, _shaping, _transports]
     if experiment.workload.hosts:
@@ -50,6 +51,8 @@ async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> 
     if experiment.workload.program is not None:
         of_load = [preflight_files.limits, preflight_files.memory]
     checks = [*(each for check in of_load for each in check(rig, settings)), *_clocks(rig, note), *knobs]
+    if experiment.workload.script is not None:
+        checks += preflight_scripts.named(rig, own)
     failed = [(each, advice) for each, advice in checks if not each["ok"]]
     if failed:
         raise PreflightError(
@@ -59,11 +62,6 @@ async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> 
         )
     if experiment.workload.program is not None:
         # A test of it would make all its files: the first trial is the test.
-        own = [
-            experiment.settings(point.levels)
-            for point in design.points
-            if path_of(experiment.settings(point.levels)) == rig.path
-        ]
         return [*(each for each, _ in checks), await preflight_files.filesets(rig, own)]
     if experiment.workload.hosts:
         return [*(each for each, _ in checks), await preflight_disk.data(rig, settings)]
@@ -151,16 +149,9 @@ def _needed_bytes(point: Mapping[str, Level], sends: bool) -> int:
 
 
 def _congestion(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
-    asked = sorted({str(point["congestion_control"]) for point in settings if "congestion_control" in point})
+    asked = {str(point["congestion_control"]) for point in settings if "congestion_control" in point}
     for host in _loaded(rig) if asked else []:
-        have = rig.sessions[host].hello["host"]["congestion_controls"]
-        absent = [name for name in asked if name not in have]
-        yield line(
-            "congestion_control",
-            not absent,
-            f"host {host}: asked for {', '.join(asked)}, it has {', '.join(have) or 'none that it tells of'}",
-            f"load it there as root: modprobe tcp_{absent[0]}" if absent else "",
-        )
+        yield congestion_line(host, asked, rig.sessions[host].hello["host"]["congestion_controls"])
 
 
 def _shaping(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:

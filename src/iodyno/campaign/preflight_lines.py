@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 Line = dict[str, Any]
@@ -10,6 +11,18 @@ Line = dict[str, Any]
 def line(check: str, ok: bool, text: str, advice: str = "") -> tuple[Line, str]:
     """A line, and what to try when it is not ok."""
     return {"check": check, "ok": ok, "text": text}, advice
+
+
+def congestion_line(host: str, asked: Iterable[str], have: Sequence[str]) -> tuple[Line, str]:
+    """Whether a host has the congestion controls that it is asked for."""
+    wanted = sorted(asked)
+    absent = [name for name in wanted if name not in have]
+    return line(
+        "congestion_control",
+        not absent,
+        f"host {host}: asked for {', '.join(wanted)}, it has {', '.join(have) or 'none that it tells of'}",
+        f"load it there as root: modprobe tcp_{absent[0]}" if absent else "",
+    )
 
 
 def or_unknown(count: int | None) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from iodyno.campaign import checked_layout, decide, prove, target_care
+from iodyno.campaign import alone, checked_layout, decide, prove, target_care
 from iodyno.campaign.background import measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.feed import Feed, Told, fed, trial_name
@@ -229,7 +229,14 @@ class _Campaign:
         planned_before = () if proof else (*of_design, *self._searched.trials)
         trials = [*planned_before, *(self._proof.trials if self._proof else ())]
         done = ("finished", "skipped")
-        return [planned for planned in trials if entries[planned.order].status not in done]
+        # Wrong data that was found stays found: another attempt may read other blocks.
+        wrong = f"{alone.WRONG_DATA}:"
+        return [
+            planned
+            for planned in trials
+            if entries[planned.order].status not in done
+            and not str(entries[planned.order].reason or "").startswith(wrong)
+        ]
 
     def skip(self, skipped: Skipped, watcher: Watcher) -> None:
         """Writes down which points this machine cannot have, and why; their trials are not run."""
@@ -426,7 +433,7 @@ class _Campaign:
             try:
                 await carry_out(rig, name, settings, windows, account, keep, writer.add_profile)
             except TrialError as error:
-                failure = error
+                failure = alone.told(error)
             manifest = {
                 "trial": name,
                 "order": planned.order,

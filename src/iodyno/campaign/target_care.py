@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from typing import Any
 
+from iodyno.campaign import checked_layout
 from iodyno.campaign.disk_job import writes
 from iodyno.campaign.rig import Rig, together
 from iodyno.core.disk_parameters import kind_of, paths_of
 from iodyno.core.errors import PreflightError
 from iodyno.core.workload import Level
-from iodyno.hosts.target import Progress, Ready, TargetKeeper, Wanted
+from iodyno.hosts.target import Checks, Progress, Ready, TargetKeeper, Wanted
 
 SAID_EVERY_S = 1.0
 """Between two words about a layout (chosen: a line that moves, and no flood of lines in a log)."""
@@ -70,16 +71,19 @@ def _by_machine(rig: Rig, settings: list[dict[str, Level]]) -> list[dict[str, li
     """For each machine the hosts that have targets there, and which; of hosts on the lab's machine, each path once."""
     machines: dict[str, dict[str, list[Wanted]]] = {}
     merged: dict[str, tuple[str, Wanted]] = {}
+    parts = checked_layout.parts_of(settings)
     for host in rig.experiment.workload.hosts:
         if rig.experiment.hosts[host].access == "simulated":
             continue
         told = (rig.experiment.workload.settings_of(host, point) for point in settings)
         for point in told:
-            for path in paths_of(str(point["target"]), host) if "target" in point else ():
+            for number, path in enumerate(paths_of(str(point["target"]), host) if "target" in point else ()):
                 if kind_of(path) != "null":
                     place = rig.place_of(host, path)
                     first, before = merged.get(place, (host, None))
-                    merged[place] = (first, _wanted(path, point, before))
+                    part = parts.get((point["target"], point.get("volume")))
+                    checks = part and replace(part, target=number)
+                    merged[place] = (first, _wanted(path, point, before, checks))
     for host, wanted in merged.values():
         boot = rig.sessions[host].hello["host"]["boot_id"] or host
         machine = "" if rig.on_this_machine(host) else boot
@@ -87,13 +91,13 @@ def _by_machine(rig: Rig, settings: list[dict[str, Level]]) -> list[dict[str, li
     return list(machines.values())
 
 
-def _wanted(path: str, point: dict[str, Level], before: Wanted | None) -> Wanted:
+def _wanted(path: str, point: dict[str, Level], before: Wanted | None, checks: Checks | None) -> Wanted:
     """What a point asks of a target, and those before it have."""
     end = point.get("working_set")
     size = None if end is None else int(end) + int(point.get("offset", 0))
     appends = point.get("pattern") == "append"
     if before is None:
-        return Wanted(path, size, writes(point), appends)
+        return Wanted(path, size, writes(point), appends, checks=checks)
     if appends != before.appends:
         raise PreflightError(
             "is appended to at one point of the experiment, and used otherwise at another",
@@ -101,7 +105,9 @@ def _wanted(path: str, point: dict[str, Level], before: Wanted | None) -> Wanted
             advice="give the points targets of their own: target of `together` with pattern",
         )
     sizes = [each for each in (before.size_bytes, size) if each is not None]
-    return Wanted(path, max(sizes, default=None), before.writes or writes(point), appends)
+    # One file under two names of targets has the checks of none for sure.
+    both = checks if checks == before.checks else None
+    return Wanted(path, max(sizes, default=None), before.writes or writes(point), appends, checks=both)
 
 
 def _check_cached(wanted: Wanted, settings: list[dict[str, Level]]) -> None:

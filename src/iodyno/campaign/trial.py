@@ -13,6 +13,7 @@ from iodyno.campaign import alone, held_device, meeting, observed, server_cache,
 from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.rig import Rig, together
 from iodyno.campaign.scripted import load_settings
+from iodyno.core import quantity
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
 from iodyno.core.outcome import BYSTANDER
@@ -200,7 +201,7 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
         _check_start(flow.rig, flow.account, clocks)
         _check_sockets(flow.account)
         _check_connections(flow.rig, flow.account)
-        _check_script(flow.rig, flow.account)
+        _check_script(flow.rig, flow.account, windows)
     for flow in flows[1:]:
         places = [", ".join(filter(None, (BYSTANDER, doubt.where))) for doubt in flow.account.doubts]
         about = [replace(d, where=where) for d, where in zip(flow.account.doubts, places, strict=True)]
@@ -440,7 +441,7 @@ def _check_room(rig: Rig, account: Account) -> None:
             )
 
 
-def _check_script(rig: Rig, account: Account) -> None:
+def _check_script(rig: Rig, account: Account, windows: Windows) -> None:
     """That a script came to its end."""
     for host, facts in account.hosts.items():
         script = facts["result"].get("script")
@@ -449,8 +450,8 @@ def _check_script(rig: Rig, account: Account) -> None:
         if not script["complete"]:
             raise rig.sessions[host].failure(
                 "script_cut",
-                "the windows of the trial ended before the script did",
-                "give it a longer window: `measured` of `windows`, or --limit of `iodyno run`",
+                f"the script was not over after {quantity.show('duration', windows.load_ns)}, when the windows of the trial were",
+                "give it more time: a longer `measured` in `windows` of the experiment file, or --limit of `iodyno run PROFILE`",
             )
         if foreign := script["foreign_refused"]:
             account.doubt(

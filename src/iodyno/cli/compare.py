@@ -14,10 +14,11 @@ from iodyno.analysis.compare import OutcomeChange, outcome_changes
 from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.decisions.ladder import ladder
 from iodyno.analysis.decisions.verdicts import LEAST, Control
-from iodyno.analysis.function_change import ProfileChange, profile_change
+from iodyno.analysis.function_change import ProfileChange, profile_change, why_not_compared
 from iodyno.analysis.functions import Part, read_profiles
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
 from iodyno.analysis.path_steps import step_changes
+from iodyno.analysis.setting_changes import WORKLOAD, SettingChange, setting_changes
 from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
 from iodyno.cli.compare_verdicts import compare_campaigns, compare_history, compare_levels
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
@@ -173,8 +174,9 @@ def command(
         _show_points(first, second, outcomes, changes, as_json)
         return
     change = _profile_change(first, second, choose_host(first.summary, host))
-    factors = [factor.name for factor in first.summary.factors if factor.varies]
-    together = [name for factor in first.summary.factors for name in factor.together]
+    known = [factor for side in (first, second) for factor in side.summary.factors]
+    factors = list(dict.fromkeys(factor.name for factor in known if factor.varies))
+    together = list(dict.fromkeys(name for factor in known for name in factor.together))
     sentences = why(change, changes, factors, together)
     if as_json:
         found = _sides(first, second) | {
@@ -218,13 +220,21 @@ def _show_points(
         _print_json(found)
         return
     click.echo(_heading(first, second) + "\n")
-    show_table(outcome_change_table("Outcomes", outcomes), sys.stdout)
+    if outcomes:
+        show_table(outcome_change_table("Outcomes", outcomes), sys.stdout)
+    else:
+        click.echo("no outcome is known at both points\n")
     _show_mechanisms(changes)
-    click.echo(_outcome_note(len(outcomes) + len(changes)))
+    ratios = [*(one.ratio for one in outcomes), *(one.ratio for one in changes)]
+    compared = sum(ratio.estimate is not None for ratio in ratios)
+    if compared:
+        click.echo(_outcome_note(compared))
 
 
 def _show_mechanisms(changes: list[MechanismChange]) -> None:
-    show_table(mechanism_change_table(changes), sys.stdout)
+    table = mechanism_change_table(changes)
+    if table.rows:
+        show_table(table, sys.stdout)
     for line in not_measured(changes):
         click.echo(f"not measured: {line}")
 
@@ -245,7 +255,14 @@ def _profile_change(first: Side, second: Side, host: str) -> ProfileChange:
                 where=side.summary.folder,
                 advice="`iodyno run` samples call stacks unless the experiment says `profile: off`",
             )
-    return profile_change(profiles[0].found[first.point.id, host], profiles[1].found[second.point.id, host])
+    a, b = profiles[0].found[first.point.id, host], profiles[1].found[second.point.id, host]
+    if reason := why_not_compared(a, b):
+        raise StoreError(
+            f"the functions of {host} cannot be compared: {reason}",
+            where=second.summary.folder,
+            advice="`iodyno profile` shows each by itself",
+        )
+    return profile_change(a, b)
 
 
 def _mechanism_changes(first: Side, second: Side) -> list[MechanismChange]:
@@ -258,14 +275,37 @@ def _mechanism_changes(first: Side, second: Side) -> list[MechanismChange]:
 
 def _heading(first: Side, second: Side) -> str:
     two = first.summary.folder != second.summary.folder
-    return "\n".join(
+    lines = [
         f"{letter}: {side.title}{f', {side.summary.folder}' if two else ''} ({side.point.finished} trials)"
         for letter, side in (("A", first), ("B", second))
-    )
+    ]
+    return "\n".join((*lines, *_apart(first, second)))
+
+
+def _apart(first: Side, second: Side) -> list[str]:
+    """What two points of two campaigns do not have in common, in a line; of one campaign their names say it."""
+    found = _setting_changes(first, second)
+    if found and found[0].name == WORKLOAD:
+        return [
+            f"the workloads differ: {found[0].first} in A and {found[0].second} in B; of two kinds of work neither is the "
+            "cause of the other's cost"
+        ]
+    parts = [f"{one.name} {one.first or 'not set'} in A and {one.second or 'not set'} in B" for one in found]
+    return [f"set differently: {'; '.join(parts)}"] if parts else []
+
+
+def _setting_changes(first: Side, second: Side) -> list[SettingChange]:
+    if first.dataset is second.dataset:
+        return []
+    return setting_changes((first.dataset, first.point.id), (second.dataset, second.point.id))
 
 
 def _sides(first: Side, second: Side) -> dict[str, Any]:
-    return {
+    apart = [
+        {"name": one.name, "first": one.first, "second": one.second}
+        for one in _setting_changes(first, second)
+    ]
+    return {"set_differently": apart} | {
         name: {
             "campaign": side.summary.folder,
             "point": side.point.id,

@@ -72,6 +72,9 @@ def compare_campaigns(
     _show(found, least, control)
     if alone:
         click.echo(f"{alone} points are in one of the campaigns only, and left out.")
+    kinds = [str(summary.workload.get("kind", "")) for summary in (first, second)]
+    if kinds[0] != kinds[1]:
+        click.echo(f"warning: the workloads differ: {kinds[0]} in A and {kinds[1]} in B")
     if first.tier != second.tier:
         click.echo(
             f"warning: cycles are of tier {first.tier} in A and {second.tier} in B: do not compare them"

@@ -18,6 +18,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.formats.design_section import DIRECTIONS
 from iodyno.formats.experiment_file import line_of, read_experiment
+from iodyno.formats.uperf.points import refuse_points
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -103,9 +104,13 @@ def planned(
 
 
 def plan_of(experiment: Experiment, file: str) -> Design:
-    """The experiment's design. Raises ExperimentError with file and line of the key that is wrong."""
+    """The experiment's design. Raises ExperimentError with file and line of the key that is wrong, also where a script
+    cannot be carried out with the levels of a point.
+    """
     with placed(experiment, file):
-        return designs.plan(experiment)
+        design = designs.plan(experiment)
+    refuse_points(experiment, design, file)
+    return design
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from iodyno.report.function_tables import (
     function_table,
     mechanism_table,
     not_measured,
+    scope_note,
 )
 from iodyno.report.terminal import show_table
 from iodyno.report.viewers import VIEWERS, Viewer
@@ -82,7 +83,7 @@ def command(
         raise StoreError(
             f"there is no profile: {reason}", where=str(campaign), advice="iodyno report names the points"
         )
-    title = f"{wanted}, {name_of(summary, chosen)}"
+    title = f"{wanted}, {name_of(summary, chosen)}{scope_note(profile)}"
     trials = [trial for trial in dataset.trials if trial.finished and trial.point == chosen.id]
     if form == "table":
         _show(profile, mechanisms(trials, (wanted,)), title, top, by)
@@ -96,6 +97,9 @@ def command(
         return
     _refuse_terminal(viewer, output)
     _write(viewer.write(profile, title), output)
+    # Other viewers have no place for it.
+    for doubt in profile.doubts:
+        click.echo(f"iodyno: warning: {doubt.text}", err=True)
 
 
 def _point(summary: CampaignSummary, written: str | None) -> PointSummary:

@@ -20,15 +20,15 @@ from iodyno.report.terminal import show_tables
 
 @click.command(name="report")
 @click.argument("campaign", type=click.Path(path_type=Path))
-@click.option("--json", "form", flag_value="json", help="Print one JSON object.")
-@click.option("--csv", "form", flag_value="csv", help="Print every outcome of every point as CSV.")
+@click.option("--json", "json_asked", is_flag=True, help="Print one JSON object.")
+@click.option("--csv", "csv_asked", is_flag=True, help="Print every outcome of every point as CSV.")
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="PATH", help="Write the page there."
 )
 @click.option(
     "--open", "opened", type=click.Choice(["yes", "no"]), default="no", help="Open the page in a browser."
 )
-def command(campaign: Path, form: str | None, html: Path | None, opened: str) -> None:
+def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None, opened: str) -> None:
     """Show what the campaign in the folder CAMPAIGN found, and write its page.
 
     Prints the tables, and writes CAMPAIGN/report.html: one file that needs no network. With --json or --csv it
@@ -40,6 +40,9 @@ def command(campaign: Path, form: str | None, html: Path | None, opened: str) ->
       iodyno report campaigns/NAME --json
       iodyno report campaigns/NAME --html /tmp/report.html --open yes
     """
+    if json_asked and csv_asked:
+        raise click.UsageError("found --json and --csv, allowed: one of them")
+    form = "json" if json_asked else "csv" if csv_asked else None
     dataset = read_dataset(campaign)
     summary = analyse(dataset)
     functions = study_functions(dataset) if form is None or html is not None else FunctionStudy()

@@ -120,7 +120,9 @@ def hosts_of(to: str | None) -> dict[str, dict[str, str]]:
         return {"client": {"access": "netns"}, "server": {"access": "netns"}}
     access, _, target = to.partition(":")
     if access != "ssh" or not target:
-        raise ExperimentError(f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice="--to ssh:me@server")
+        raise ExperimentError(
+            f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice="--to ssh:me@server"
+        )
     return {"client": {"access": "local"}, "server": {"access": "ssh", "to": target}}
 
 
@@ -267,14 +269,30 @@ def _figures(value: float) -> str:
 
 
 def _methods(methods: Mapping[str, str]) -> list[str]:
-    """How the intervals were made, each way once; what was done for the costs of a host, with its name."""
-    lines: dict[str, None] = {}
+    """How the intervals were made: each way once, with the outcomes that it is of where there are several ways.
+
+    Below them what was done for the costs of a host, with its name.
+
+    >>> _methods({"goodput_bits_per_s": "t", "client.cpu_ns_per_kib": "t; tier bpf"})
+    ['intervals: 95 %, t', 'client: tier bpf']
+    >>> _methods({"goodput_bits_per_s": "t", "rate_per_s": "t", "p99_ns": "order statistics"})
+    ['intervals of goodput_bits_per_s, rate_per_s: 95 %, t', 'intervals of p99_ns: 95 %, order statistics']
+    """
+    ways: dict[str, list[str]] = {}
+    notes: dict[str, None] = {}
     for outcome, method in methods.items():
         host, _, _ = outcome.rpartition(".")
-        interval, *notes = method.split("; ")
-        lines[interval if interval.startswith("no interval") else f"intervals: 95 %, {interval}"] = None
-        lines |= dict.fromkeys(f"{host}: {note}" if host else note for note in notes)
-    return sorted(lines, key=lambda line: not line.startswith("intervals"))
+        interval, *more = method.split("; ")
+        ways.setdefault(interval, []).append(outcome)
+        notes |= dict.fromkeys(f"{host}: {note}" if host else note for note in more)
+    lines = []
+    for way, outcomes in ways.items():
+        named = ", ".join(outcomes) if len(ways) > 1 else ""
+        if way.startswith("no interval"):
+            lines.append(f"{way} ({named})" if named else way)
+        else:
+            lines.append(f"intervals of {named}: 95 %, {way}" if named else f"intervals: 95 %, {way}")
+    return [*lines, *notes]
 
 
 def _as_json(estimate: Estimate) -> dict[str, object]:

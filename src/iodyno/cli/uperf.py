@@ -16,7 +16,8 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.uperf import experiment_keys, host_notes, read_profile, values_of
-from iodyno.formats.uperf.experiment import LIMIT_NS
+from iodyno.formats.uperf.experiment import SHORTEST_NS, never_made_notes
+from iodyno.formats.uperf.profile import MAX_DURATION_NS
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -48,7 +49,7 @@ def of_profiles(function: _Function) -> _Function:
         click.option("--repeat", cls=Option, group=OF_FOREIGN, type=click.IntRange(1, 1000),
                      help="Number of trials.  [default: 1]"),
         click.option("--limit", cls=Option, group=OF_FOREIGN, metavar="DURATION",
-                     help="Limit for what has no duration.  [default: 10min]"),
+                     help="Limit for all that has no duration.  [default: 10min; of a profile, for each transaction]"),
     ):  # fmt: skip
         function = option(function)
     return function
@@ -91,11 +92,17 @@ def experiment_of(
     levels = values_of(profile, os.environ, given(variables))
     keys = experiment_keys(profile, levels, to=to, repeat=repeat or 1, limit_ns=_limit_ns(limit))
     experiment = parse_experiment(experiment_text(keys), file=file, environment={})
-    return replace(experiment, notes=(*host_notes(profile, levels, to), *profile.notes))
+    notes = (*host_notes(profile, levels, to), *never_made_notes(profile, levels), *profile.notes)
+    return replace(experiment, notes=notes)
 
 
-def _limit_ns(written: str | None) -> int:
+def _limit_ns(written: str | None) -> int | None:
     try:
-        return quantity.parse("duration", written) if written else LIMIT_NS
+        limit_ns = quantity.parse("duration", written) if written else None
+        if limit_ns is not None and not SHORTEST_NS <= limit_ns <= MAX_DURATION_NS:
+            raise ValueError(
+                f"found {written!r}, allowed: 10ms to {quantity.show('duration', MAX_DURATION_NS)}"
+            )
     except ValueError as problem:
         raise ExperimentError(str(problem), where="--limit", advice="--limit 30min") from None
+    return limit_ns

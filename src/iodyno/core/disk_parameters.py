@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from iodyno.core import distribution, replay
-from iodyno.core.parameter import Parameter
+from iodyno.core import distribution, quantity, replay
+from iodyno.core.parameter import Level, Parameter
 from iodyno.core.volume import CREATE_FILES, VOLUMES
 
 NULL_TARGET = "null"
@@ -16,6 +16,12 @@ _IN_MEMORY = "/dev/shm/"  # a file system that stands among the devices
 HOST_MARK = "{host}"
 """What stands in a target for the name of the host, so that each client has a file of its own."""
 MILLISECOND_NS = 1_000_000
+SECTOR_BYTES = 512
+"""The least that a device reads or writes (chosen: that of the block layer, `SECTOR_SIZE`; many have 4096)."""
+WHOLE_PPM = 10**6
+_MOST_BYTES = 8 << 30  # of blocks under way, `MAX_MEMORY_BYTES` in agent/core/src/disk.rs
+_MANY_AT_A_TIME = ("io_uring", "aio")
+_WITH_FLAGS = ("preadv2", "io_uring")
 INTERFACES = ("pread", "preadv2", "io_uring", "aio", "mmap")
 SYNCS = ("none", "o_dsync", "o_sync", "fsync", "fdatasync")
 
@@ -281,4 +287,171 @@ def mistakes_of(settings: Mapping[str, object]) -> list[tuple[str, str]]:
         found.append(
             ("cached", "found yes with direct: on, which goes past the page cache; allowed: any, no")
         )
+    return found
+
+
+CONCERNED = (
+    "target", "working_set", "offset", "cached", "read", "pattern", "random", "sequence", "stride", "theta", "hot_space",
+    "hot_operations", "block", "align", "workers", "depth", "interface", "direct", "hipri", "nowait", "iopoll", "batch",
+    "verify", "rate", "arrivals", "think", "replay",
+)  # fmt: skip
+"""The parameters that `mistakes_of` and `mistakes_of_point` look at."""
+
+Mistakes = list[tuple[tuple[str, ...], str]]
+"""What is wrong: the parameters that are to blame, the first one first, and a sentence."""
+
+
+def mistakes_of_point(settings: Mapping[str, Level]) -> Mistakes:
+    """What all settings of one host at one point cannot mean together, beside what `mistakes_of` says. What is not among them
+    is at its default: nothing more is known than the agent will be told.
+
+    >>> mistakes_of_point({"depth": 8, "interface": "pread"})[0][0]
+    ('depth', 'interface')
+    >>> mistakes_of_point({"depth": 8, "interface": "aio", "working_set": 65536})
+    []
+    """
+    point = {p.name: p.default for p in PARAMETERS if p.default is not None} | dict(settings)
+    return [*_of_calls(point), *_of_blocks(point), *_of_pattern(point)]
+
+
+def _of_calls(point: Mapping[str, Level]) -> Mistakes:
+    """How operations are called for, and when."""
+    found: Mistakes = []
+    interface, depth, batch = str(point["interface"]), int(point["depth"]), int(point["batch"])
+    if depth > 1 and interface not in _MANY_AT_A_TIME:
+        found.append(
+            (
+                ("depth", "interface"),
+                f"found {depth} with interface {interface}, which has one operation under way a worker; allowed: 1, or"
+                f" interface {' or '.join(_MANY_AT_A_TIME)}",
+            )
+        )
+    if batch > depth:
+        found.append((("batch", "depth"), f"found {batch} with depth {depth}, allowed: 1 to the depth"))
+    for flag in ("nowait", "hipri"):
+        if point.get(flag) is True and interface not in _WITH_FLAGS:
+            found.append(
+                (
+                    (flag, "interface"),
+                    f"found on with interface {interface}, which has no such flag; allowed: interface"
+                    f" {' or '.join(_WITH_FLAGS)}, or off",
+                )
+            )
+    if point.get("iopoll") is True and interface == "io_uring" and point["direct"] is not True:
+        found.append((("iopoll", "direct"), "found on through the page cache, allowed: direct: on with it"))
+    law = str(point.get("arrivals", "closed"))
+    if law in ("constant", "poisson", "bursty") and "rate" not in point:
+        found.append(
+            (
+                ("arrivals",),
+                f"found {law}, and nothing says how many there are; needed: rate, in operations per second",
+            )
+        )
+    return found
+
+
+def _of_blocks(point: Mapping[str, Level]) -> Mistakes:
+    """How long blocks are, and whether they have room."""
+    block = point["block"]
+    greatest = distribution.parse_sizes(block).greatest if isinstance(block, str) else int(block)
+    if greatest is None or "replay" in point:
+        return []  # the file of the trace says it
+    shown = quantity.show("size", greatest)
+    drawn = isinstance(block, str)
+    unit = int(point.get("align", min(SECTOR_BYTES, greatest) if drawn else greatest))
+    if unit > greatest or greatest % unit:
+        return [
+            (("align", "block"), f"found {quantity.show('size', unit)}, allowed: what the block, {shown}, is a multiple of")
+        ]  # fmt: skip
+    found: Mistakes = []
+    workers = int(point["workers"])
+    if workers * int(point["depth"]) * greatest > _MOST_BYTES:
+        found.append(
+            (
+                ("workers", "depth", "block"),
+                f"found {workers} x depth {point['depth']} x block {shown}, which are under way at a time; allowed:"
+                f" {quantity.show('size', _MOST_BYTES)} in all",
+            )
+        )
+    on_null = point.get("target") == NULL_TARGET
+    if point["direct"] is True and not on_null:
+        offset = int(point["offset"])
+        lengths = (
+            ("block", greatest),
+            ("align", greatest if drawn and "align" not in point else unit),
+            ("offset", offset),
+        )
+        for name, length in lengths:
+            if length % SECTOR_BYTES and (name == "block" or name in point):
+                found.append(
+                    (
+                        (name, "direct"),
+                        f"found {quantity.show('size', length)} with direct: on, allowed: multiples of {SECTOR_BYTES} bytes",
+                    )
+                )
+    if point["verify"] != "off" and unit < SECTOR_BYTES:
+        found.append(
+            (
+                ("align", "block", "verify"),
+                f"found {quantity.show('size', unit)} with verify, allowed: {SECTOR_BYTES} bytes or more, of which each"
+                " carries its check",
+            )
+        )
+    if isinstance(size := point.get("working_set"), int):
+        found += _without_room(point, size, unit, greatest)
+    return found
+
+
+def _without_room(point: Mapping[str, Level], size: int, unit: int, greatest: int) -> Mistakes:
+    """A working set of `size` bytes that is shorter than a block, or whose parts are."""
+    units, needed, workers = size // unit, -(-greatest // unit), int(point["workers"])
+    shown = quantity.show("size", greatest)
+    if units < needed:
+        text = f"found a block of {shown} in a working set of {quantity.show('size', size)}, which has no room for it"
+        return [(("block", "working_set"), f"{text}; allowed: a shorter block, or a longer working set")]
+    ordered = point["pattern"] in ("sequential", "strided") or (
+        "random" in point and point["pattern"] == "random"
+    )
+    if ordered and point["sequence"] == "split" and units // workers < needed:
+        text = f"found {workers}, of which each has a part of {quantity.show('size', size)} in order, and no room for a block"
+        return [
+            (("workers", "working_set"), f"{text} of {shown}; allowed: fewer, or sequence: each or shared")
+        ]
+    return []
+
+
+def _of_pattern(point: Mapping[str, Level]) -> Mistakes:
+    """Which block comes next."""
+    pattern = str(point["pattern"])
+    found: Mistakes = []
+    if pattern == "append":
+        wrong = {
+            "with reads": int(point["read"]) > 0,
+            "by several workers": int(point["workers"]) != 1,
+            "to several files": ", " in str(point.get("target", "")),
+            "with interface mmap": point["interface"] == "mmap",
+        }
+        found += [
+            (("pattern",), f"found append {what}, allowed: without it") for what, so in wrong.items() if so
+        ]
+    for name, of in OF_PATTERN.items():
+        if pattern == of and name not in point:
+            like = "its skew, such as 0.9" if name == "theta" else "the distance of two blocks, such as 64KiB"
+            found.append((("pattern",), f"found {pattern}, needed: {name}, {like}"))
+    block, stride = point["block"], point.get("stride")
+    if pattern == "strided" and isinstance(block, int) and isinstance(stride, int) and stride < block:
+        found.append(
+            (
+                ("stride", "block"),
+                f"found {quantity.show('size', stride)}, allowed: {quantity.show('size', block)} or more, as long as a block is",
+            )
+        )
+    if pattern == "hot_spot" and point["hot_space"] == WHOLE_PPM:
+        found.append((("hot_space",), "found 100%, a hot spot that is all of the working set; allowed: less"))
+    for name in ("hot_space", "hot_operations"):
+        share = int(point[name])
+        if pattern == "self_similar" and not 0 < share < WHOLE_PPM:
+            found.append(
+                ((name,), f"found {quantity.show('share', share)}, allowed: more than none and less than all")
+            )
     return found

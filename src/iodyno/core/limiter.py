@@ -207,7 +207,9 @@ class Suspect:
 class Verdict:
     """What limits, by the evidence of one or more trials: the first of `ranked` if it held often enough, else `unknown`.
 
-    `unseen`: what could not be looked at, and why. `apart`: of trials that differ in what limits them, how many each thing
+    `faint`: what the rules looked at besides, with little that speaks for it, or less than another rule has for the same
+    limiter: a point holds all of its trials together. `unseen`: limiters that could not be looked at in every way, each once,
+    and why. `apart`: of trials that differ in what limits them, how many each thing
     limited; where they agree, or not one of them has a limiter, there is nothing in it.
     """
 
@@ -216,6 +218,7 @@ class Verdict:
     unseen: tuple[str, ...] = ()
     trials: int = 1
     apart: tuple[tuple[str, int], ...] = ()
+    faint: tuple[Suspect, ...] = ()
 
     @property
     def suspect(self) -> Suspect | None:

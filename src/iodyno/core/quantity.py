@@ -2,8 +2,8 @@
 
 A size is in bytes. `k`, `M`, `G`, `T` (alone, or as `KiB`, `MiB`, ...) are powers of 1024, as the load tools
 have it; `kB`, `MB`, `GB`, `TB` are powers of 1000, as the standard has it. A duration needs its unit and
-becomes nanoseconds. A rate is per second, alone or with `/s`, `k/s`, `M/s`; that of a link is in bit/s, `50Mbit/s` or `50M`, in powers of
-1000. A share, `70%` or `0.7`, becomes
+becomes nanoseconds. A rate is per second, alone or with `/s`, `k/s`, `M/s`; that of a link is in bit/s, `50Mbit/s` or
+`50M`, in powers of 1000. A share, `70%` or `0.7`, becomes
 parts per million.
 
 >>> parse("size", "64KiB"), parse("size", "256k"), parse("size", "1MB"), parse("duration", "1.5s")

@@ -37,6 +37,7 @@ class WarningCode(StrEnum):
     CLIENT_LOST = "client_lost"
     READ_FROM_CACHE = "read_from_cache"
     DISK_ERRORS = "disk_errors"
+    SHORT_READS = "short_reads"
     BLOCK_TIMES_LOST = "block_times_lost"
     # about numbers
     NOT_STEADY = "not_steady"
@@ -124,6 +125,8 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
         (WarningCode.READ_FROM_CACHE, "the page cache was not as asked (the trial is void), or that cannot be seen",
          "a larger `working_set`, or `direct: on`"),
         (WarningCode.DISK_ERRORS, "operations on a file or device failed", "look at the kernel's log"),
+        (WarningCode.SHORT_READS, "reads of a personality brought fewer bytes than its iosize, or none, and count as operations",
+         "files as large as `workingset`, or use bytes per second"),
         (WarningCode.BLOCK_TIMES_LOST, "the kernel did not show the begin or the end of some operations",
          "their share is in the text"),
         (WarningCode.NOT_STEADY, "a trial's rate changes from its first half to its second, or its intervals scatter",

@@ -160,6 +160,16 @@ def _queue(case: _Case) -> tuple[Perturbation, ...] | str:
     return (case.scaled(found, 4.0),)
 
 
+def _loss(case: _Case) -> tuple[Perturbation, ...] | str:
+    """A longer queue on the path; of datagrams, where none is the lab's, a longer one at the socket that takes them."""
+    found = case.number("receive_buffer", "window")
+    if case.settings.get("transport") != "udp" or case.number("link_queue") is not None:
+        return _queue(case)
+    if found is None:
+        return "no queue of the lab's is on the way: set receive_buffer, or link_queue on a path of its own, to have it tested"
+    return (case.scaled(found, 4.0),)
+
+
 def _rate(case: _Case) -> tuple[Perturbation, ...] | str:
     found = case.number("rate")
     if found is None:
@@ -252,7 +262,7 @@ _CHANGES: Mapping[str, _Changes] = {
     "lock": _lock,
     "link_rate": _link,
     "queue": _queue,
-    "loss": _queue,
+    "loss": _loss,
     "concurrency": _operations_at_a_time,
     "congestion_window": _connections,
     "offered_load": _rate,

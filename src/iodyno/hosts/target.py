@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from iodyno.core.disk_parameters import kind_of
@@ -25,20 +25,34 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
+class Checks:
+    """A part of a target of which each unit carries its check. `seed`: of the jobs that write it; `target`: its index there."""
+
+    offset_bytes: int
+    length_bytes: int
+    unit_bytes: int
+    seed: int
+    target: int = 0
+
+
+@dataclass(frozen=True)
 class Wanted:
-    """A target, with the most that any point asks of it. `destroy`: it may be overwritten, whosever it is."""
+    """A target, with the most that any point asks of it. `destroy`: it may be overwritten, whosever it is; `checks`: those that
+    all loads on it leave in their blocks, None where some leave none.
+    """
 
     path: str
     size_bytes: int | None = None
     writes: bool = False
     appends: bool = False
     destroy: bool = False
+    checks: Checks | None = None
 
 
 @dataclass(frozen=True)
 class Ready:
     """A target that may be used. `device`: the block device that it is, or lies on, None where there is none; `in_memory`:
-    it is nothing but memory. `action`: what became of its working set.
+    it is nothing but memory. `action`: what became of its working set. `checked`: all of its blocks carry the wanted checks.
     """
 
     path: str
@@ -48,6 +62,7 @@ class Ready:
     device: str | None = None
     file_system: str | None = None
     in_memory: bool = False
+    checked: bool = False
 
 
 class TargetKeeper:
@@ -88,12 +103,17 @@ class TargetKeeper:
             "writes": wanted.writes,
             "appends": wanted.appends,
             "destroy": wanted.destroy,
+            "checks": wanted.checks and asdict(wanted.checks),
         }
         return Ready(**await self._ask({"do": "make_ready", "wanted": question}, progress))
 
     async def see(self, path: str) -> Ready:
         """A target as it is. Raises PreflightError, AccessError."""
         return Ready(**await self._ask({"do": "see", "path": path, "kind": kind_of(path)}))
+
+    async def mark(self, path: str, checks: Checks) -> None:
+        """Notes that blocks of a file that was laid out carry checks now. Raises PreflightError, AccessError."""
+        await self._ask({"do": "mark", "path": path, "checks": asdict(checks)})
 
     async def look_at_filesets(self, program: Mapping[str, Any]) -> None:
         """Whether the filesets of a file program (its part of a job) can be laid out; nothing is made. Raises PreflightError when

@@ -29,6 +29,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.CLIENT_LOST: "Client lost",
     WarningCode.READ_FROM_CACHE: "Page cache not as asked",
     WarningCode.DISK_ERRORS: "Operations on the disk failed",
+    WarningCode.SHORT_READS: "Reads brought fewer bytes than asked",
     WarningCode.BLOCK_TIMES_LOST: "Operations of a device were not counted",
     WarningCode.SENSOR_MISSING: "Sensor missing",
     WarningCode.RETRIED: "Trial retried",

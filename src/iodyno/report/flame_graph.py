@@ -18,7 +18,7 @@ from typing import Any
 from iodyno.analysis.call_tree import KINDS, CallTree
 from iodyno.analysis.function_change import Verdict
 from iodyno.analysis.stacks import OWNERS, Function
-from iodyno.report.function_tables import OWNER_WORDS, place_of_function
+from iodyno.report.function_tables import OWNER_WORDS, WHOLE_WORDS, place_of_function
 from iodyno.report.page_script import shorter_script
 
 PARTS = 20_000
@@ -64,6 +64,7 @@ def _graph(title: str, tree: CallTree, numbers: dict[Function, int]) -> dict[str
     unit = total / PARTS
     found: dict[str, Any] = {
         "title": title,
+        "whole": WHOLE_WORDS[tree.reach],
         "total": round(total, 3),
         "n": list(tree.samples[: 2 if two else 1]),
         "f": [

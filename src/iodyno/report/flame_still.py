@@ -11,7 +11,7 @@ from html import escape
 from markupsafe import Markup
 
 from iodyno.analysis.call_tree import KINDS, CallTree, Node
-from iodyno.report.function_tables import OWNER_WORDS
+from iodyno.report.function_tables import OWNER_WORDS, WHOLE_WORDS
 from iodyno.report.numbers import digits
 
 WIDTH, ROW = 1000.0, 19
@@ -45,7 +45,7 @@ def still(title: str, tree: CallTree) -> Markup:
             continue
         begins.append(left)
         deepest = max(deepest, node.depth)
-        parts.append(_box(node, left, width, root.ns_per_kib, two=two))
+        parts.append(_box(node, left, width, root.ns_per_kib, WHOLE_WORDS[tree.reach], two=two))
     label = escape(f"flame graph, {title}; the table holds the dearest functions", quote=True)
     return Markup(  # Drawn by us from escaped text.
         f'<svg class="flame-svg still" viewBox="0 0 {WIDTH:.0f} {(deepest + 1) * ROW}" role="img" aria-label="{label}">'
@@ -53,8 +53,10 @@ def still(title: str, tree: CallTree) -> Markup:
     )
 
 
-def _box(node: Node, left: float, width: float, whole: float, *, two: bool) -> str:
-    name = _name(node)
+def _box(node: Node, left: float, width: float, whole: float, all_of: str, *, two: bool) -> str:
+    name = (
+        node.function.name if node.function is not None else OWNER_WORDS[node.owner] if node.depth else all_of
+    )
     look, mark, ink = f' class="k{KINDS.index(node.kind)}"', "", ""
     told = f"{name}: {digits(node.ns_per_kib)} ns/KiB, {100 * node.ns_per_kib / whole:.1f} %"
     fill = ""
@@ -69,12 +71,6 @@ def _box(node: Node, left: float, width: float, whole: float, *, two: bool) -> s
     text = f'<text x="{left + 4:.0f}" y="{y + 13}"{ink}>{escape(shown)}</text>' if letters >= 3 else ""
     box = f'<rect x="{left:.1f}" y="{y}" width="{width - 0.6:.1f}" height="{ROW - 1}"{fill}/>'
     return f"<g{look}><title>{escape(told)}</title>{box}{text}</g>"
-
-
-def _name(node: Node) -> str:
-    if node.function is not None:
-        return node.function.name
-    return "all busy time" if node.depth == 0 else OWNER_WORDS[node.owner]
 
 
 def _change(node: Node) -> tuple[str, str, bool]:

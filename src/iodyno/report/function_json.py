@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from iodyno.analysis.compare import OutcomeChange
@@ -16,15 +17,24 @@ from iodyno.report.function_tables import direction
 
 
 def profile_values(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> dict[str, Any]:
-    """A profile: how it was had, whose time it is, and its functions, the dearest first."""
+    """A profile: how it was had, whose time it is, and its functions, the dearest first.
+
+    `sampled`: everything (`all`), the agent's own threads (`own`), or of those user code (`user`): costs are of that time.
+    """
     taken = profile.sampling
+    busy = profile.busy
+    if profile.reach != "all":
+        # What the samples stand for is less than busy time.
+        busy = replace(busy, estimate=None, low=None, high=None, missing="; ".join(profile.lacks))
     return {
         "point": profile.point,
         "levels": dict(profile.levels),
         "labels": dict(profile.labels),
         "host": profile.host,
         "cost_ns_per_kib": estimate_values(profile.cost),
-        "busy_ns_per_kib": estimate_values(profile.busy),
+        "sampled": profile.reach,
+        "missing": "; ".join(profile.lacks) or None,
+        "busy_ns_per_kib": estimate_values(busy),
         "other_programs_ratio": profile.foreign_ratio,
         "basis": profile.basis,
         "profile_hz": taken.hz,
@@ -41,6 +51,7 @@ def profile_values(profile: PointProfile, top: int | None = None, by: Part = "ex
             for each in profile.classes()
         ],
         "functions": [_function_cost(each) for each in profile.functions(by, top)],
+        "warnings": [{"code": d.code, "text": d.text, "where": d.where} for d in profile.doubts],
     }
 
 

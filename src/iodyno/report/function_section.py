@@ -23,6 +23,7 @@ from iodyno.report.function_tables import (
     mechanism_change_table,
     mechanism_table,
     not_measured,
+    scope_note,
 )
 from iodyno.report.layout import place_of
 from iodyno.report.sentences import Sentence
@@ -45,6 +46,7 @@ class ContrastView:
     note: str
     mechanisms: Table
     missing: list[str]
+    user_only: bool
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,10 @@ class PointView:
 
 @dataclass(frozen=True)
 class FunctionSection:
-    """What the template shows. `script` is ours; `data` is base64; `stills` are the graphs as pictures, by their ids."""
+    """What the template shows. `script` is ours; `data` is base64; `stills` are the graphs as pictures, by their ids.
+
+    `user_only`: of some host only user code was sampled.
+    """
 
     contrasts: list[ContrastView]
     points: list[PointView]
@@ -81,6 +86,7 @@ class FunctionSection:
     script: Markup
     data: Markup
     stills: dict[str, Markup]
+    user_only: bool
 
 
 def function_section(summary: CampaignSummary, study: FunctionStudy) -> FunctionSection | None:
@@ -107,6 +113,7 @@ def function_section(summary: CampaignSummary, study: FunctionStudy) -> Function
         Markup(script()),
         Markup(graph_data(trees)),
         {name: still(title, tree) for name, (title, tree) in trees.items()},
+        any(profile.reach == "user" for profile in study.profiles.found.values()),
     )
 
 
@@ -129,7 +136,7 @@ def _contrast(
     first, second = each.change.first, each.change.second
     name = f"contrast-{number + 1}"
     title = between_places(first.labels, second.labels, study.factors, study.together)
-    trees[name] = (f"{first.host}, {title}", each.tree)
+    trees[name] = (f"{first.host}, {title}{scope_note(second)}", each.tree)
     a, b = (place_of(profile.labels, study.factors) for profile in (first, second))
     return ContrastView(
         id=name,
@@ -141,6 +148,7 @@ def _contrast(
         note=comparison_note(each.change),
         mechanisms=mechanism_change_table(each.mechanisms),
         missing=not_measured(each.mechanisms),
+        user_only=second.reach == "user",
     )
 
 
@@ -148,11 +156,11 @@ def _host(
     profile: PointProfile, place: str, study: FunctionStudy, trees: dict[str, tuple[str, CallTree]]
 ) -> HostView:
     name = f"{profile.point}-{profile.host}"
-    trees[name] = (f"{profile.host}, {place}", study.tree(profile))
+    trees[name] = (f"{profile.host}, {place}{scope_note(profile)}", study.tree(profile))
     return HostView(
         id=name,
         host=profile.host,
-        cost=f"{profile.cost.estimate or 0.0:.0f} ns/KiB, {profile.samples} samples",
+        cost=f"{profile.cost.estimate or 0.0:.0f} ns/KiB, {profile.samples} samples{scope_note(profile)}",
         classes=class_table(profile),
         table=function_table(profile, TOP),
         note=basis_note(profile),

@@ -14,6 +14,7 @@ from iodyno.analysis.function_change import FunctionChange, ProfileChange
 from iodyno.analysis.mechanisms import MechanismChange
 from iodyno.analysis.path_steps import StepChange, step_changes
 from iodyno.core.outcome import Estimate
+from iodyno.report.function_tables import NO_END, TIME_WORDS
 from iodyno.report.layout import place_of
 from iodyno.report.numbers import digits, quantity
 from iodyno.report.sentences import Sentence
@@ -29,7 +30,11 @@ STEPS_MOST = 3
 MECHANISM_LEAST = 1.2
 """Ratio under which a mechanism is not named (chosen: a fifth is hardly why costs differ by a factor)."""
 SAME_COST = 0.1
-"""Two functions of one call chain whose costs lie closer than this say the same (chosen: within their intervals)."""
+"""Costs that lie closer than this are alike: of two functions of one call chain one is enough, and a step whose cost is known to
+have moved by less takes as long as before (chosen: a tenth, within the intervals of most)."""
+STEADY_MOST = 2.0
+"""Factor from 1 within which the interval of an unchanged function lies that is named (chosen: of one that may have doubled
+little is known)."""
 TIMER = "cpu-clock"
 """The event of samples that a timer makes, where no hardware counter does."""
 OPENS_INTERRUPTS = frozenset(
@@ -55,19 +60,20 @@ def why(
     first, second = change.first, change.second
     host = second.host
     place = between_places(first.labels, second.labels, factors, together)
+    time = TIME_WORDS[second.reach]
     a, b = first.cost.estimate or 0.0, second.cost.estimate or 0.0
     if not change.moved:
         text = (
-            f"On {host}, {place}, the CPU time that a KiB takes cannot be told apart: {_cost(first.cost)} and "
+            f"On {host}, {place}, the {time} that a KiB takes cannot be told apart: {_cost(first.cost)} and "
             f"{_cost(second.cost)}"
         )
         certain = [one for one in change.ranked() if one.certain][:NAMED_MOST]
         if certain:
             text += f"; of the functions, {_listed([f'{_part(one)} {one.verdict}' for one in certain])}"
-        return [Sentence(f"{text}."), *_behind(mechanisms, host)]
+        return [Sentence(f"{text}."), *_behind(mechanisms, host), *_not_whole(change)]
     verb = "grows" if b > a else "falls"
     said = [
-        f"On {host}, {place}, the CPU time that a KiB takes {verb} from {digits(a)} to {digits(b)} ns, "
+        f"On {host}, {place}, the {time} that a KiB takes {verb} from {digits(a)} to {digits(b)} ns, "
         f"{_times_of(change.total_ratio)}."
     ]
     named = [one for one in change.ranked() if _explains(one)]
@@ -102,7 +108,14 @@ def why(
         Sentence(" ".join(said), details, title=title),
         *_step_by_step(steps),
         *_behind(mechanisms, host, {step.kind.mechanism for step in steps}),
+        *_not_whole(change),
     ]
+
+
+def _not_whole(change: ProfileChange) -> list[Sentence]:
+    """What the two profiles do not have, and why."""
+    lacks = dict.fromkeys(text for profile in (change.first, change.second) for text in profile.lacks)
+    return [Sentence(f"Not all was sampled on {change.first.host}: {text}.") for text in lacks]
 
 
 def _step_by_step(steps: Sequence[StepChange]) -> list[Sentence]:
@@ -118,11 +131,24 @@ def _step(step: StepChange) -> str:
     function = f"{step.change.function.title} and all that it calls"
     if leaves_out_one(step.count_ratio):
         many = f"{_times_of(step.count_ratio).removeprefix('× ').replace(']', '] times')} as many {kind.many}"
-    else:
+    elif _like(step.count_ratio):
         many = f"as many {kind.many} as before"
+    else:
+        many = f"a number of {kind.many} that cannot be told from that before ({_times_of(step.count_ratio)})"
     if leaves_out_one(step.each_ratio):
         return f"{many}, each of which takes {after} in {function} instead of {before} ({_times_of(step.each_ratio)})"
-    return f"{many}, each of which takes as long as before in {function} ({before} and {after})"
+    if _like(step.each_ratio):
+        return f"{many}, each of which takes as long as before in {function} ({before} and {after})"
+    return (
+        f"{many}, of which it cannot be told whether one takes longer or shorter in {function} ({before} and {after}, "
+        f"{_times_of(step.each_ratio)})"
+    )
+
+
+def _like(ratio: Estimate) -> bool:
+    """Whether a ratio is known to be that of two like values, which not being able to tell them apart does not say."""
+    least = 1 - SAME_COST
+    return ratio.low is not None and ratio.high is not None and least <= ratio.low <= ratio.high <= 1 / least
 
 
 def _behind(
@@ -147,9 +173,14 @@ def between_places(
 ) -> str:
     """Two points in a sentence: `from 64KiB messages to 1KiB messages at 32 connections`.
 
-    What is set `together` with a factor is named where it differs, as it is a cause of its own.
+    What is set `together` with a factor is named where it differs, as it is a cause of its own. What only one of them has, as
+    points of two campaigns may, has no level to come from or to go to.
     """
-    moved = [name for name in (*factors, *together) if first.get(name) != second.get(name)]
+    moved = [
+        name
+        for name in dict.fromkeys((*factors, *together))
+        if name in first and name in second and first[name] != second[name]
+    ]
     held = [name for name in factors if first.get(name) == second.get(name) and name in first]
     at = f" at {place_of(first, held)}" if held else ""
     if not moved:
@@ -224,17 +255,20 @@ def _late(change: ProfileChange, named: Sequence[FunctionChange]) -> str:
 
 
 def _steady(change: ProfileChange) -> list[str]:
-    """The dearest functions that do not change."""
+    """The dearest functions that do not change, each with how far it may have."""
     steady = [
         one
         for one in change.functions
         if one.verdict == "unchanged"
+        and one.ratio.low is not None
+        and one.ratio.high is not None
+        and 1 / STEADY_MOST <= one.ratio.low <= one.ratio.high <= STEADY_MOST
         and (one.exclusive[1].estimate or 0.0) >= 0.05 * (change.second.cost.estimate or 0)
     ]
     steady.sort(key=lambda one: -(one.exclusive[1].estimate or 0.0))
     return [
         f"{one.function.title} ({digits(one.exclusive[0].estimate or 0.0)} and "
-        f"{digits(one.exclusive[1].estimate or 0.0)} ns)"
+        f"{digits(one.exclusive[1].estimate or 0.0)} ns, {_times_of(one.ratio)})"
         for one in steady[:NAMED_MOST]
     ]  # fmt: skip
 
@@ -271,9 +305,10 @@ def _times_of(ratio: Estimate) -> str:
     """A factor with its interval; a fall to a sixth is told as a sixth of it: × 0.17."""
     if ratio.estimate is None:
         return "not seen before" if ratio.low else "no ratio"
-    if ratio.low is None or ratio.high is None:
+    if ratio.low is None:
         return f"× {_digits(ratio.estimate)}"
-    return f"× {_digits(ratio.estimate)} [{_digits(ratio.low)}, {_digits(ratio.high)}]"
+    high = NO_END if ratio.high is None else _digits(ratio.high)
+    return f"× {_digits(ratio.estimate)} [{_digits(ratio.low)}, {high}]"
 
 
 def _digits(ratio: float) -> str:

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iodyno.analysis.compare import OutcomeChange, leaves_out_one
 from iodyno.analysis.function_change import FunctionChange, ProfileChange, Verdict
 from iodyno.analysis.functions import FunctionCost, Part, PointProfile
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange
-from iodyno.analysis.stacks import UNKNOWN, Function
+from iodyno.analysis.stacks import UNKNOWN, Function, Reach
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
 from iodyno.report.numbers import Scale, digits, scale_of, with_interval
 from iodyno.report.tables import Cell, Column, Table, outcome_name
 
+TIME_WORDS: Mapping[Reach, str] = {
+    "all": "CPU time",
+    "own": "CPU time of the load",
+    "user": "user time",
+}
+"""What the costs of a profile are of, by what was sampled."""
+WHOLE_WORDS: Mapping[Reach, str] = {
+    "all": "all busy time",
+    "own": "all time of the load",
+    "user": "all user time",
+}
+"""What a flame graph is as wide as, by what was sampled."""
 OWNER_WORDS = {"app": "load", "other": "other tasks", "idle": "interrupts on an idle CPU"}
+NO_END = "no end"
+"""Stands for the upper bound of a ratio where what it is over may be nothing."""
 _SHARE = "share_ratio"
 
 
 def function_table(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> Table:
     """What a KiB costs by function, the dearest first."""
+    whole = profile.reach == "all"
     columns = (
         Column("function"),
         Column("where", hint="kernel, or the kernel module or program that holds it"),
-        Column("%", "itself", "share of the samples of busy CPUs"),
-        Column("ns/KiB", "itself", "share x exact busy time per KiB delivered"),
+        Column("%", "itself", "share of the samples of busy CPUs" if whole else "share of what was sampled"),
+        Column(
+            "ns/KiB",
+            "itself",
+            f"share x {'exact busy time' if whole else 'the time sampled'} per KiB delivered",
+        ),
         Column("%", "with all that it calls"),
         Column("ns/KiB", "with all that it calls"),
         Column("on whose time", hint="whose task was on the CPU, by inclusive samples"),
@@ -46,7 +65,8 @@ def class_table(profile: PointProfile) -> Table:
         )
         for each in profile.classes()
     )
-    return Table("Whose time", (Column("task, mode"), Column("%"), Column("ns/KiB")), rows)
+    title = "Whose time" if profile.reach == "all" else "Whose time, of what was sampled"
+    return Table(title, (Column("task, mode"), Column("%"), Column("ns/KiB")), rows)
 
 
 def change_table(change: ProfileChange, top: int | None = None, by: Part = "exclusive") -> Table:
@@ -155,10 +175,13 @@ def direction(ratio: Estimate) -> str:
 
 def comparison_note(change: ProfileChange) -> str:
     """What the table compares, and how much of it may be chance."""
+    open_ended = any(one.ratio.estimate is not None and one.ratio.high is None for one in change.functions)
+    end = f"; a ratio has {NO_END} where the cost at A may be nothing" if open_ended else ""
     few = f" {change.too_few} functions with fewer than 10 samples are left out." if change.too_few else ""
     return (
         f"Ratios are CPU per KiB at B over that at A, which is the ratio of CPU shares normalised to bandwidth. "
-        f"Brackets and ± are 95 % intervals. Unchanged: the interval spans 1. {change.compared} functions were "
+        f"Brackets and ± are 95 % intervals{end}. Unchanged: the interval of the ratio spans 1, as that of the difference spans "
+        f"0, so that no change can be told. {change.compared} functions were "
         f"compared, so that one in twenty of the unchanged would seem to change; those marked ? do not stand when "
         f"the intervals are widened for that (Bonferroni).{few}"
     )
@@ -179,11 +202,23 @@ def basis_note(profile: PointProfile) -> str:
         else ""
     )
     return (
-        f"{taken.samples} samples of busy CPUs{lost}, asked for at {taken.hz} Hz ({taken.event}{fewer}){reader}. Cost = "
-        f"share of the samples x busy time, which is all time less {profile.basis}; other programs "
-        f"({100 * profile.foreign_ratio:.2g} % of the samples) are left out, other background is in it. "
+        f"{taken.samples} samples of {'user code' if profile.reach == 'user' else 'busy CPUs'}{lost}, asked for at {taken.hz} "
+        f"Hz ({taken.event}{fewer}){reader}. Cost = share of the samples x {_stands_for(profile)}. "
         f"Intervals: {profile.method}."
     )
+
+
+def _stands_for(profile: PointProfile) -> str:
+    """The time that the samples of a profile are shares of, and what is not in it."""
+    if profile.reach == "user":
+        return f"user time, which is {profile.basis}; what the kernel took is not in it"
+    others = f"other programs ({100 * profile.foreign_ratio:.2g} % of the samples) are left out, other background is in it"
+    return f"busy time, which is {profile.basis}; {others if profile.reach == 'all' else 'other tasks were not sampled'}"
+
+
+def scope_note(profile: PointProfile) -> str:
+    """What is added to the title of a profile that has user code only; empty: nothing."""
+    return ", user code of the load only" if profile.reach == "user" else ""
 
 
 def place_of_function(function: Function) -> str:
@@ -249,9 +284,10 @@ def _ratio_cell(found: Estimate) -> Cell:
     if found.estimate is None:
         least = f"> {digits(found.low)}" if found.low else "–"
         return Cell(least if found.missing == "not seen at the first point" else "–", found.missing or "")
-    if found.low is None or found.high is None:
+    if found.low is None:
         return Cell(_times(found.estimate), found.method)
-    return Cell(f"{_times(found.estimate)} [{_times(found.low)}, {_times(found.high)}]")
+    high = NO_END if found.high is None else _times(found.high)
+    return Cell(f"{_times(found.estimate)} [{_times(found.low)}, {high}]")
 
 
 def _times(ratio: float) -> str:

@@ -140,8 +140,8 @@ def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str)
     step = change(low, high)
     if step.verdict != "rises":
         yield Sentence(
-            f"{opening} from {_value(low)} ({places[0]}) to {_value(high)} ({places[1]}); the intervals of these "
-            f"two overlap, so that they cannot be told apart."
+            f"{opening} from {_value(low)} ({places[0]}) to {_value(high)} ({places[1]}); "
+            f"{_why_undecided(step, 'the intervals of these two overlap')}, so that they cannot be told apart."
         )
         return
     yield Sentence(
@@ -249,8 +249,18 @@ def _tally(cases: Sequence[Case], many: str) -> str:
         where = (
             f" at {_every(len(cases))} {many}" if every and len(cases) > 1 else f" at {_listed(undecided)}"
         )
-        parts.append(f"may rise or fall{where if len(cases) > 1 else ''}: the intervals overlap")
+        why = dict.fromkeys(
+            _why_undecided(step, "the intervals overlap") for _, step in cases if step.verdict == "undecided"
+        )
+        parts.append(f"may rise or fall{where if len(cases) > 1 else ''}: {' or '.join(why)}")
     return "; it ".join(parts)
+
+
+def _why_undecided(step: Change, overlap: str) -> str:
+    """Why it is not said whether the second is more than the first: `overlap`, or that an interval is not there."""
+    ends = (step.first, step.second)
+    lacking = sum(end.low is None or end.high is None for end in ends)
+    return {0: overlap, 1: "one of the two has no interval", 2: "neither has an interval"}[lacking]
 
 
 def _every(count: int) -> str:

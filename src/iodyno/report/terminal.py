@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -13,7 +14,8 @@ from rich.table import Table as RichTable
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
-from iodyno.report.doubts import grouped
+from iodyno.core.warnings import WarningCode
+from iodyno.report.doubts import DoubtGroup, grouped
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flowop_section import flowop_sentences
 from iodyno.report.observer import observer_note
@@ -21,6 +23,8 @@ from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentences import Sentence, sentences
 from iodyno.report.tables import Table, load_tables
 
+LOST_MOST = 5
+"""Trials without numbers that are told one by one (chosen: the rest mostly has the same reason)."""
 CPU_TIERS = {
     "bpf": "usr and sys are the load's own CPU time, timed at every switch in the kernel (tier bpf).",
     "irq_time": "usr and sys are those of all tasks, sampled at the timer tick; interrupts are timed (tier irq_time).",
@@ -50,11 +54,36 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequ
     for text in (*script_sentences(summary.scripts), *flowop_sentences(summary.programs)):
         out.write(f"{text}\n")
     out.write(f"{observer_note(summary)}\n")
-    groups = grouped(summary)
-    if groups:
+    groups = [each for group in grouped(summary) for each in _with_reasons(group)]
+    lost = list(_lost_trials(summary))
+    if groups or lost:
         out.write("\n")
     for group in groups:
         out.write(f"warning: {group.title} ({group.places}): {group.texts[0]}\n")
+    for line in lost[:LOST_MOST]:
+        out.write(f"warning: {line}\n")
+    if len(lost) > LOST_MOST:
+        out.write(
+            f"warning: {len(lost) - LOST_MOST} more trials are damaged or failed; `--json` gives the reason of each\n"
+        )
+
+
+def _with_reasons(group: DoubtGroup) -> Iterator[DoubtGroup]:
+    """A group that is told by its first doubt; what is missing is told once for each reason, as each is of something else."""
+    if group.code != WarningCode.SENSOR_MISSING:
+        yield group
+        return
+    for text in group.texts:
+        yield replace(group, doubts=tuple(doubt for doubt in group.doubts if doubt.text == text))
+
+
+def _lost_trials(summary: CampaignSummary) -> Iterator[str]:
+    """Which trials do not count because their files are damaged or no attempt went well, and why."""
+    whole = {trial.order for trial in summary.trials if trial.status == "finished"}
+    for trial in summary.trials:
+        if trial.order not in whole and trial.status in ("damaged", "failed"):
+            state = "is damaged" if trial.status == "damaged" else "failed"
+            yield f"trial {trial.name} {state}: {trial.reason or 'no reason was given'}"
 
 
 def show_table(table: Table, out: TextIO) -> None:

@@ -77,6 +77,14 @@ def trial_folders(folder: Path) -> Iterator[Path]:
             yield each
 
 
+def folders_without_manifest(folder: Path) -> Iterator[Path]:
+    """Folders with the name of a trial of a campaign whose manifest is gone: a trial gets its name after it was written."""
+    parent = folder / TRIALS
+    for each in sorted(parent.iterdir()) if parent.is_dir() else ():
+        if _TRIAL_NAME.fullmatch(each.name) and each.is_dir() and not (each / MANIFEST).is_file():
+            yield each
+
+
 def check_parts(folder: Path, manifest: dict[str, Any]) -> None:
     """Raises StoreError, naming the file, unless every part is there and as the manifest says."""
     for name, part in manifest["parts"].items():

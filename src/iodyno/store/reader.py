@@ -13,7 +13,13 @@ from typing import Any
 import duckdb
 
 from iodyno.core.errors import StoreError
-from iodyno.store.manifest import check_parts, read_header, read_manifest, trial_folders
+from iodyno.store.manifest import (
+    check_parts,
+    folders_without_manifest,
+    read_header,
+    read_manifest,
+    trial_folders,
+)
 from iodyno.store.schema import (
     BACKGROUND,
     BACKGROUNDS,
@@ -78,7 +84,7 @@ def read_campaign(folder: Path | str) -> Campaign:
     """The campaign in `folder`.
 
     Raises StoreError when the folder is not one of a campaign, or is of a newer version. A trial whose
-    manifest or parts are damaged is kept with the reason in `invalid`.
+    manifest or parts are damaged or gone is kept with the reason in `invalid`.
     """
     folder = Path(folder)
     if not (folder / CAMPAIGN).is_file():
@@ -95,7 +101,11 @@ def read_campaign(folder: Path | str) -> Campaign:
         text = experiment.read_text(encoding="utf-8") if experiment.is_file() else ""
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot be read: {error}", where=str(experiment)) from error
-    trials = sorted(_trials(trial_folders(folder)), key=lambda trial: trial.name)
+    gone = (
+        StoredTrial(each.name, each, {}, StoreError("is not there", where=str(each / MANIFEST)))
+        for each in folders_without_manifest(folder)
+    )
+    trials = sorted((*_trials(trial_folders(folder)), *gone), key=lambda trial: trial.name)
     idle = (folder / BACKGROUND / when for when in BACKGROUNDS)
     background = {
         trial.name: trial for trial in _trials(each for each in idle if (each / MANIFEST).is_file())

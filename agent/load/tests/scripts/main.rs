@@ -2,6 +2,7 @@
 
 mod scripted;
 
+mod datagrams;
 mod faults;
 mod fuzz;
 mod hosts;

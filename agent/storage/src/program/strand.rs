@@ -14,7 +14,7 @@ use iodyno_core::units::Nanos;
 use iodyno_load::LoadError;
 use iodyno_sys::io_memory::IoMemory;
 use iodyno_sys::operation_clock::OperationClock;
-use iodyno_sys::{affinity, clock, priority, process, realtime};
+use iodyno_sys::{affinity, clock, errno, priority, process, realtime};
 
 use super::aio::Aio;
 use super::compiled::{Compiled, Group, Number, Step};
@@ -32,6 +32,24 @@ const MOST_FAILURES: u32 = 100_000;
 const MIB: u64 = 1 << 20;
 /// Stores of a `hog` between two looks at the clock.
 const HOG_STRIDE: u64 = 1 << 20;
+
+/// Of errno(3): the descriptor is not open for that.
+const EBADF: i32 = 9;
+
+/// What an error means to who wrote the program.
+fn meaning(what: &str) -> &'static str {
+    let known = [
+        (EBADF, "its file is not open for that call (readonly, writeonly)"),
+        (errno::EINVAL, "with directio lengths and places are multiples of the device's sectors"),
+        (errno::EMFILE, "too many files are open: close what is opened, or raise ulimit -n"),
+        (errno::ENOSPC, "the file system is full: a larger one, fewer bytes, or a shorter run"),
+    ];
+    let number = |number: &i32| what.contains(&format!("(os error {number})"));
+    known
+        .iter()
+        .find(|(known, _)| number(known))
+        .map_or("its error says why it fails", |(_, meaning)| meaning)
+}
 
 /// An open file.
 pub(super) struct Open {
@@ -314,10 +332,11 @@ impl<'a> Strand<'a> {
         self.failures += 1;
         if self.failures == MOST_FAILURES {
             self.shared.fail(LoadError {
-                code: ErrorCode::Target,
+                // It would be the same the next time.
+                code: ErrorCode::Job,
                 what: format!("{} flowops in a row failed, the last one: {}", MOST_FAILURES, say()),
                 place: self.shared.program.directory.clone(),
-                advice: "correct the program, or look at the file system".to_owned(),
+                advice: format!("correct the flowop {name}: {}", meaning(what)),
             });
         }
         self.shared.tally.failed(self.number, (step.class, step.local), say);

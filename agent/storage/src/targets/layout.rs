@@ -66,12 +66,18 @@ pub(super) fn lay_out(
     }
     let why = match &stamp {
         None => Some("it has lost its stamp".to_owned()),
+        // What was written with checks is evidence, whatever has become of it: the load tells what is wrong with it.
+        Some(stamp) if kept(stamp, size, wanted) => None,
         Some(stamp) => wrong_with(&file, &found, stamp, size).map_err(told)?,
     };
     let Some(why) = why else {
-        if let Some(stamp) = stamp.filter(|stamp| wanted.writes && stamp.pristine) {
-            let file = OpenOptions::new().write(true).open(path).map_err(told)?;
-            Stamp { pristine: false, ..stamp }.write(&file).and_then(|()| file.sync_all()).map_err(told)?;
+        if let Some(stamp) = stamp.filter(|_| wanted.writes) {
+            let checked = stamp.checked.filter(|_| kept(&stamp, size, wanted));
+            let now = Stamp { pristine: false, checked, ..stamp };
+            if now != stamp {
+                let file = OpenOptions::new().write(true).open(path).map_err(told)?;
+                now.write(&file).and_then(|()| file.sync_all()).map_err(told)?;
+            }
         }
         return Ok((Action::Reused, String::new()));
     };
@@ -177,6 +183,12 @@ fn foreign(path: &Path, found: &Metadata, size: u64, writes: bool) -> Done {
         return Err(Refusal::new(what, path, "take a smaller working set, or name another file"));
     }
     Ok((Action::Foreign, "it is read as it is".to_owned()))
+}
+
+/// Whether the file carries the wanted checks already.
+fn kept(stamp: &Stamp, size: u64, wanted: &Wanted) -> bool {
+    let whole = stamp.state == State::Complete && stamp.size_bytes >= size && !wanted.destroy;
+    whole && wanted.checks.is_some_and(|checks| stamp.checked.is_some_and(|held| held.holds(&checks)))
 }
 
 /// Why a layout cannot be used again; `None`: it can.

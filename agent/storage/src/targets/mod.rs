@@ -7,6 +7,7 @@
 //! Nothing but the named target is ever written, and nothing of somebody else's without his word.
 
 mod below;
+mod checked;
 mod device;
 mod layout;
 pub mod signatures;
@@ -19,6 +20,7 @@ use iodyno_load::Cancel;
 use iodyno_sys::errno;
 use serde::{Deserialize, Serialize};
 
+pub use checked::{mark, Checked};
 pub use stamp::{unit_content, Stamp, State, STAMP_BYTES, UNIT_BYTES};
 
 /// A target, with the most that a load asks of it.
@@ -37,6 +39,9 @@ pub struct Wanted {
     pub appends: bool,
     /// Whether it may be overwritten, whosever it is.
     pub destroy: bool,
+    /// Where all loads that write carry checks: what is wanted of those, so that an earlier run's are known.
+    #[serde(default)]
+    pub checks: Option<Checked>,
 }
 
 /// What a target is.
@@ -83,6 +88,8 @@ pub struct Ready {
     pub file_system: Option<String>,
     /// Whether it is nothing but memory.
     pub in_memory: bool,
+    /// Whether all of its blocks carry the wanted checks already.
+    pub checked: bool,
 }
 
 /// Why a target cannot be had, and what to try.
@@ -142,7 +149,10 @@ pub fn make_ready(
     let path = Path::new(&wanted.path);
     if wanted.kind == Kind::Device {
         device::look(path, wanted)?;
-        return see(path, Kind::Device);
+        let kept = wanted.checks.as_ref().filter(|_| !wanted.destroy);
+        let checked = kept.map(|checks| checked::found_on(path, checks)).transpose();
+        let checked = checked.map_err(|error| Refusal::of(&error, path))?.unwrap_or(false);
+        return Ok(Ready { checked, ..see(path, Kind::Device)? });
     }
     let (action, why) = if wanted.appends {
         layout::lay_empty(path, wanted.destroy)?
@@ -152,7 +162,10 @@ pub fn make_ready(
             .ok_or_else(|| Refusal::new("needs a size", path, "say how many bytes of it are used"))?;
         layout::lay_out(path, size, wanted, progress, cancel)?
     };
-    Ok(Ready { action, why, ..see(path, Kind::File)? })
+    let stamp = stamp_of(path).map_err(|error| Refusal::of(&error, path))?;
+    let held = stamp.and_then(|stamp| stamp.checked);
+    let checked = wanted.checks.is_some_and(|checks| held.is_some_and(|held| held.holds(&checks)));
+    Ok(Ready { action, why, checked, ..see(path, Kind::File)? })
 }
 
 /// A target as it is.
@@ -171,6 +184,7 @@ pub fn see(path: &Path, kind: Kind) -> Result<Ready, Refusal> {
         in_memory: below.in_memory(),
         device: below.device,
         file_system: below.file_system,
+        checked: false,
     })
 }
 

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 use iodyno_core::random::Random;
 use serde::{Deserialize, Serialize};
 
+use super::Checked;
+
 /// Bytes of the stamp.
 pub const STAMP_BYTES: u64 = 4096;
 /// Bytes of a block that carries its number.
@@ -41,11 +43,14 @@ pub struct Stamp {
     pub pristine: bool,
     /// Form of the content.
     pub version: u32,
+    /// The part of it that loads with checks have written, all of it, and nobody else since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked: Option<Checked>,
 }
 
 impl Stamp {
     pub(super) fn new(size_bytes: u64, state: State, pristine: bool) -> Self {
-        Self { size_bytes, state, pristine, version: VERSION }
+        Self { size_bytes, state, pristine, version: VERSION, checked: None }
     }
 
     /// Writes the stamp behind the working set.

@@ -1,13 +1,16 @@
-"""Signals of the path: how full its link is, and what its queues dropped."""
+"""Signals of the path: how full its link is, what its queues dropped, and how much of what was sent never arrived."""
 
 from __future__ import annotations
 
+from iodyno.analysis import datagrams
 from iodyno.analysis.dataset import Reading
-from iodyno.analysis.flows import data_device
+from iodyno.analysis.flows import DEVICES, data_device
 from iodyno.analysis.limiter.signals import (
     Signal,
     View,
     absent,
+    all_begun,
+    by_datagrams,
     gauge,
     grown,
     nothing,
@@ -46,11 +49,25 @@ def link_rate(view: View) -> float | None:
 
 
 def link_used(view: View) -> Signal:
-    """Bits on the wire over the rate of the link."""
+    """Bits on the wire over the rate of the link. Of datagrams, which nobody acknowledges, what left the sender's device."""
     rate = link_rate(view)
     if not rate:
-        return absent("net_devices", "the path has no known rate")
+        return absent(DEVICES, "the path has no known rate")
+    if by_datagrams(view):
+        sensor, metric, label = _way_out(view)
+        return grown(view.sender, sensor, lambda r: over(total(r, metric, (label,)), r.span_ns * rate / 8e9))
     return grown(view.sender, "tcp_info", lambda r: over(_wire_bits_per_s(r), rate))
+
+
+def _way_out(view: View) -> tuple[str, str, str]:
+    """Sensor, metric and label of the bytes that leave the sender: of its shaper, which counts the headers of every frame that
+    it cuts a larger one into; without one of the device, which does not.
+    """
+    device = (view.trial.manifest.get("path") or {}).get("device")
+    for label in view.sender.labels("qdisc", "qdisc.sent_bytes"):
+        if device and label == f"dev={device},kind=tbf":
+            return "qdisc", "qdisc.sent_bytes", label
+    return DEVICES, "net.tx_bytes", f"dev={device}" if device else data_device(view.sender) or ""
 
 
 def link_filled(view: View) -> Signal:
@@ -59,18 +76,55 @@ def link_filled(view: View) -> Signal:
 
 
 def queue_drops(view: View) -> Signal:
-    """Packets that queues on the sender's side dropped, over the data segments sent, in the whole window.
+    """Packets that queues on the sender's side dropped, over the data segments sent, in the whole window. Of datagrams over what
+    came to the queues.
 
     Of the sender's own devices; without that sensor, of the shaper, which counts the whole trial.
     """
     host = view.sender
-    sent = host.growth("tcp_info", "tcp.data_segments_out")
     labels = host.labels("qdisc", "qdisc.drops")
+    dropped = sum(host.growth("qdisc", "qdisc.drops", label) or 0 for label in labels)
+    if by_datagrams(view):
+        passed = sum(host.growth("qdisc", "qdisc.sent_packets", label) or 0 for label in labels)
+        sent: int | None = passed + dropped
+    else:
+        sent = host.growth("tcp_info", "tcp.data_segments_out")
     if labels and sent:
-        return of_window(
-            host, sum(host.growth("qdisc", "qdisc.drops", label) or 0 for label in labels) / sent, "qdisc"
-        )
+        return of_window(host, dropped / sent, "qdisc")
     shaper = (view.trial.manifest.get("path") or {}).get("shaper") or {}
     if shaper.get("drops") is not None and shaper.get("packets"):
         return of_window(host, shaper["drops"] / (shaper["packets"] + shaper["drops"]), "tc -s")
     return absent("qdisc", host.why_missing("qdisc"))
+
+
+def lost(view: View) -> Signal:
+    """Share of the datagrams that never arrived; of requests, those without an answer in time. 0 where nothing goes by datagrams,
+    or nobody counted them: nothing says that any was lost. An interval in which none came or was missed is as all together.
+    """
+    end = datagrams.who_waits(view.trial)
+    growth = {
+        name: end.growth(datagrams.SENSOR, f"datagram.{name}") if end else None
+        for name in ("lost", "received")
+    }
+    if end is None or growth["lost"] is None or growth["received"] is None:
+        return nothing(view)
+    both = growth["lost"] + growth["received"]
+    in_all = (
+        growth["lost"] / both if both else float(bool(view.sender.growth(datagrams.SENSOR, "datagram.sent")))
+    )
+
+    def of(reading: Reading) -> float | None:
+        gone, came = (total(reading, f"datagram.{name}") for name in ("lost", "received"))
+        if gone is None or came is None:
+            return None
+        return gone / (gone + came) if gone + came else in_all
+
+    return grown(end, datagrams.SENSOR, of)
+
+
+def sender_ahead(view: View) -> Signal:
+    """Arrivals that were begun over those that were due, in the whole measured window, of a sender of datagrams, which nothing on
+    the path holds up. 0 where no rate is offered, and where the sender waits for the path: it may be what holds the load up.
+    """
+    begun = all_begun(view.sender) if by_datagrams(view) else None
+    return nothing(view) if begun is None else of_window(view.sender, begun, "arrivals")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from iodyno.analysis.limiter import path_signals, script_signals, signals
 from iodyno.analysis.limiter.signals import SignalOf
+from iodyno.core.limiter import LIMITERS
 
 WINDOWS_LEAST = 0.8
 """Share of the interval records in which a rule must hold (chosen: one in five may be disturbed)."""
@@ -49,6 +50,11 @@ class Rule:
     criteria: tuple[Criterion, ...]
     ends: tuple[str, ...] = ("send", "receive")
 
+    def criteria_at(self, role: str) -> tuple[Criterion, ...]:
+        """All that must hold at one end: of a limiter of the sending host also that it may be what holds the load up."""
+        of_sender = role == "send" and LIMITERS[self.limiter].per_host
+        return (*self.criteria, *_SENDER_MATTERS) if of_sender else self.criteria
+
 
 def _above(name: str, signal: SignalOf, threshold: float, cite: str) -> Criterion:
     return Criterion(name, signal, threshold, cite)
@@ -65,6 +71,14 @@ _NOTHING_WAITS = _below(
     script_signals.unsent_messages,
     1.0,
     "tcp(7): what waits to be sent is not what stops it",
+)
+_LOST = 0.02
+_AS_OFFERED = "chosen: as much as may be missing of what was offered"
+_SENDER_MATTERS = (
+    # A sender of datagrams does not learn that they are lost. However busy it is: where a notable part of them never
+    # arrives, more of its time would send more of what is lost.
+    _below("lost_ratio", path_signals.lost, 0.05, "chosen: more than a socket's buffer loses now and then"),
+    _below("begun_over_due", path_signals.sender_ahead, 0.98, _AS_OFFERED),
 )
 _OTHERS = 0.20
 _A_FIFTH = "chosen: a fifth of the CPU"
@@ -200,6 +214,14 @@ RULES: tuple[Rule, ...] = (
         ends=("send",),
     ),
     Rule(
+        "loss",
+        (
+            _above("lost_ratio", path_signals.lost, _LOST, _AS_OFFERED),
+            _below("link_filled_ratio", path_signals.link_filled, 0.85, _MEASURED),
+        ),
+        ends=("send",),
+    ),
+    Rule(
         "receive_window",
         (_above("rwnd_limited_ratio", signals.rwnd_limited, 0.20, _MEASURED),),
         ends=("send",),
@@ -252,6 +274,8 @@ RULES: tuple[Rule, ...] = (
                 0.98,
                 "chosen: 2 % for the ends of the window",
             ),
+            # What was begun and never arrived was not carried.
+            _below("lost_ratio", path_signals.lost, _LOST, _AS_OFFERED),
         ),
         ends=("send",),
     ),

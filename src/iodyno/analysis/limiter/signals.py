@@ -20,6 +20,8 @@ _LONG = 0.1
 """Operations that last longer than this share of the window straddle its ends too often (chosen: an error of a tenth)."""
 ALL_WORKERS = "worker=all"
 _TCP = {"tcp", "tls"}
+NEVER = "never"
+"""Source of a signal that cannot be anything but 0, whatever happens: it is no evidence."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +298,8 @@ def run_delay(view: View) -> Signal:
 
     def of(reading: Reading) -> float | None:
         wait, run = (total(reading, f"thread.{what}_ns", (ALL_WORKERS,)) for what in ("wait", "run"))
-        return None if wait is None or run is None else _ratio(wait, wait + run)
+        # Where none was ready, none waited.
+        return None if wait is None or run is None else _ratio(wait, wait + run) or 0.0
 
     return grown(view.host, "threads", of)
 
@@ -361,13 +364,30 @@ def blocked(view: View) -> Signal:
 # Flows
 
 
-def _flows(view: View, above: str, below: str) -> Signal:
-    return grown(view.sender, "tcp_info", lambda r: _ratio(total(r, above, ("",)), total(r, below, ("",))))
+def _of_busy_time(view: View, limited: str) -> Signal:
+    """A part of the flows' busy time, over all of it. The kernel counts that time in ticks of its clock: of exchanges that are
+    over within one it counts nothing, and nothing held them up.
+    """
+
+    def of(reading: Reading) -> float | None:
+        part, busy = total(reading, limited, ("",)), total(reading, "tcp.busy_ns", ("",))
+        return None if part is None or busy is None else _ratio(part, busy) or 0.0
+
+    return grown(view.sender, "tcp_info", of)
+
+
+def no_account(view: View) -> str | None:
+    """Why flows of this load have no account of buffers and windows; None: they have one."""
+    found = _transports(view)
+    if found & _TCP:
+        return None
+    names = " and ".join(sorted(name.upper() if name == "udp" else name for name in found))
+    return f"a flow over {names or 'no connection'} has no account of buffers and windows, as one of TCP has"
 
 
 def unsent_messages(view: View, size: float) -> Signal:
     """Bytes that the application wrote and the kernel has not sent yet, mean over the flows, in messages of `size` bytes."""
-    if _transports(view) <= {"udp"}:
+    if by_datagrams(view):
         return nothing(view)  # a datagram goes whole to the device's queue
     return grown(view.sender, "tcp_info", lambda r: over(gauge(r, "tcp.notsent_bytes"), size), unit="message")
 
@@ -383,25 +403,34 @@ def _transports(view: View) -> set[str]:
     return {call.get("protocol", "tcp") for call in calls if call["call"] in ("connect", "accept")}
 
 
+def by_datagrams(view: View) -> bool:
+    """Whether the load goes by datagrams alone, whose sender does not learn what became of them."""
+    return _transports(view) <= {"udp"}
+
+
 def nothing(view: View) -> Signal:
     """There can be none of it, whatever happens."""
-    return Signal({record.index: 0.0 for record in view.sender.measured}, "1", "experiment")
+    return Signal({record.index: 0.0 for record in view.sender.measured}, "1", NEVER)
 
 
 def rwnd_limited(view: View) -> Signal:
     """Share of the flows' busy time in which the receive window was full; none is where there are no windows."""
-    if not _transports(view) & _TCP:
+    if no_account(view):
         return nothing(view)
-    return _flows(view, "tcp.rwnd_limited_ns", "tcp.busy_ns")
+    return _of_busy_time(view, "tcp.rwnd_limited_ns")
 
 
 def sndbuf_limited(view: View) -> Signal:
     """Share of the flows' busy time in which the send buffer was too small, as the kernel counts it."""
-    return _flows(view, "tcp.sndbuf_limited_ns", "tcp.busy_ns")
+    if why := no_account(view):
+        return absent("tcp_info", why)
+    return _of_busy_time(view, "tcp.sndbuf_limited_ns")
 
 
 def retransmitted(view: View) -> Signal:
-    """Retransmitted share of the data segments, over the whole measured window."""
+    """Retransmitted share of the data segments, over the whole measured window; none is where no segment is sent again."""
+    if no_account(view):
+        return nothing(view)
     again = view.sender.growth("tcp_info", "tcp.retransmitted_segments")
     sent = view.sender.growth("tcp_info", "tcp.data_segments_out")
     return of_window(view.sender, again / sent if again is not None and sent else None, "tcp_info")
@@ -409,6 +438,8 @@ def retransmitted(view: View) -> Signal:
 
 def retransmitting(view: View) -> Signal:
     """Share of the intervals of the measured window in which segments were sent again."""
+    if no_account(view):
+        return nothing(view)
     segments_again = [
         total(reading, "tcp.retransmitted_segments")
         for record in view.sender.measured
@@ -425,22 +456,20 @@ def gauge(reading: Reading, metric: str) -> float | None:
 
 def cwnd_used(view: View) -> Signal:
     """What the flows deliver in a round trip over their congestion window (of those that are there)."""
-    spans = {record.index: record for record in view.sender.measured}
-    values = {}
-    for index, record in spans.items():
-        reading = view.sender.readings.get("tcp_info", {}).get(index)
-        if reading is None or record.span_ns <= 0:
-            continue
+    if why := no_account(view):
+        return absent("tcp_info", why)
+
+    def of(reading: Reading) -> float | None:
         rtt, cwnd, mss = (
             gauge(reading, f"tcp.{name}") for name in ("rtt_ns", "cwnd_segments", "snd_mss_bytes")
         )
         acked = total(reading, "tcp.acked_bytes", ("",))
-        if rtt and cwnd and mss and acked is not None:
-            flows = total(reading, "tcp.flows") or view.connections
-            values[index] = acked / record.span_ns * rtt / (cwnd * mss * flows)
-    return (
-        Signal(values, "1", "tcp_info") if values else absent("tcp_info", view.sender.why_missing("tcp_info"))
-    )
+        if not (rtt and cwnd and mss) or acked is None:
+            return None
+        flows = total(reading, "tcp.flows") or view.connections
+        return acked / reading.span_ns * rtt / (cwnd * mss * flows)
+
+    return grown(view.sender, "tcp_info", of)
 
 
 def send_buffer_used(view: View) -> Signal:
@@ -452,6 +481,8 @@ def send_buffer_used(view: View) -> Signal:
 
 def window_over(view: View, buffer_bytes: int | None) -> Signal:
     """Congestion window over a send buffer of that many bytes; None: of a size that nobody asked for."""
+    if why := no_account(view):
+        return absent("tcp_info", why)
     if not buffer_bytes:
         return absent(
             "socket options", "the kernel sizes the send buffer by itself, as large as the window needs"
@@ -526,9 +557,19 @@ def offered_reached(view: View) -> Signal:
     """Arrivals that were begun over those that were due, where the loop is open."""
     if not arrivals.is_open(view.trial):
         return absent("experiment", "the load is closed: no rate is offered")
-    return grown(
-        view.sender, "arrivals", lambda r: _ratio(total(r, "arrivals.begun"), total(r, "arrivals.due"))
-    )
+    # An interval in which nothing was due tells nothing by itself: it is as all of them together.
+    in_all = all_begun(view.sender)
+
+    def of(reading: Reading) -> float | None:
+        begun, due = total(reading, "arrivals.begun"), total(reading, "arrivals.due")
+        return None if begun is None or due is None else _ratio(begun, due) or (0.0 if due else in_all)
+
+    return grown(view.sender, "arrivals", of)
+
+
+def all_begun(host: HostData) -> float | None:
+    """Arrivals that were begun over those that were due, in the whole measured window; None where none was due."""
+    return _ratio(host.growth("arrivals", "arrivals.begun"), host.growth("arrivals", "arrivals.due"))
 
 
 def waits_for_answers(view: View) -> Signal:

@@ -112,13 +112,11 @@ def has_roles(view: View) -> bool:
 
 def _of_role(view: View, metric: str, role: str) -> Mapping[int, float]:
     """Growth of a metric of a role, over the time of the interval, by record."""
-    readings = view.host.readings.get(roles.SENSOR, {})
     return {
         record.index: reading.values[metric, f"role={role}"] / reading.span_ns
-        for record in view.host.measured
-        if (reading := readings.get(record.index)) is not None
-        and reading.span_ns > 0
-        and (metric, f"role={role}") in reading.values
+        for reading, records in view.host.covered(roles.SENSOR)
+        if reading.span_ns > 0 and (metric, f"role={role}") in reading.values
+        for record in records
     }
 
 
@@ -190,25 +188,21 @@ def _ready(view: View) -> dict[int, tuple[float, float]]:
     """CPUs' worth of time in which threads of the load ran, and in which they were ready and waited: workers of all agents,
     servers and daemons. By record.
     """
-    threads = view.host.readings.get("threads", {})
     others = [
         [_of_role(view, metric, role) for metric in (roles.METRIC, "role.wait_ns")]
         for role in (*ROLES, GENERATOR)
     ]
     found = {}
-    for record in view.host.measured:
-        reading = threads.get(record.index)
-        own = [
-            reading.values.get((f"thread.{what}_ns", signals.ALL_WORKERS)) if reading is not None else None
-            for what in ("run", "wait")
-        ]
-        if reading is None or reading.span_ns <= 0 or own[0] is None or own[1] is None:
+    for reading, records in view.host.covered("threads"):
+        own = [reading.values.get((f"thread.{what}_ns", signals.ALL_WORKERS)) for what in ("run", "wait")]
+        if reading.span_ns <= 0 or own[0] is None or own[1] is None:
             continue
         run, wait = (value / reading.span_ns for value in own if value is not None)
-        found[record.index] = (
-            run + sum(one.get(record.index, 0.0) for one, _ in others),
-            wait + sum(one.get(record.index, 0.0) for _, one in others),
-        )
+        for record in records:
+            found[record.index] = (
+                run + sum(one.get(record.index, 0.0) for one, _ in others),
+                wait + sum(one.get(record.index, 0.0) for _, one in others),
+            )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
@@ -9,13 +10,15 @@ from statistics import fmean, median
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.rules import RULES, WINDOWS_LEAST, Criterion, Rule
-from iodyno.analysis.limiter.signals import Signal, View
+from iodyno.analysis.limiter.signals import NEVER, Signal, View
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.storage import classes, devices
 from iodyno.core.limiter import LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
 
 NEAR_SCORE = 0.5
 """What a window counts in which the criteria are only near their thresholds."""
+_SCORE_LEAST = NEAR_SCORE * WINDOWS_LEAST
+"""Score of a suspect: that of criteria that are near their thresholds in as many windows as name a limiter."""
 _REACHED = "offered_load"
 _ORDER = {name: place for place, name in enumerate(LIMITERS)}
 
@@ -46,7 +49,7 @@ def signals_of(trial: Trial) -> dict[str, Signal] | None:
         if view is None:
             return None
         for rule in rules_of(trial):
-            for criterion in rule.criteria if role in rule.ends else ():
+            for criterion in rule.criteria_at(role) if role in rule.ends else ():
                 name = f"{view.host.name}.{criterion.name}"
                 if name not in found:
                     found[name] = criterion.signal(view)
@@ -58,71 +61,110 @@ def of_signals(
 ) -> Verdict:
     """What limits, by signals named with their host. `ends`: the host of each role."""
     suspects: list[Suspect] = []
-    unseen: dict[str, None] = {}
+    unseen: list[tuple[str, str]] = []
     for rule in rules:
         for role in rule.ends:
-            suspect, lacks = _look(rule, ends[role], found)
-            unseen |= dict.fromkeys(lacks)
+            suspect, lacks = _look(rule, role, ends[role], found)
+            unseen += lacks
             if suspect is not None:
                 suspects.append(suspect)
-    ranked = _ranked(suspects)
-    return Verdict(_name(ranked), ranked, tuple(unseen))
+    ranked = _ranked([suspect for suspect in suspects if suspect.score >= _SCORE_LEAST])
+    faint = tuple(suspect for suspect in suspects if not any(suspect is one for one in ranked))
+    return Verdict(_name(ranked), ranked, _each_once(unseen), faint=faint)
 
 
 def of_point(verdicts: Sequence[Verdict]) -> Verdict:
-    """What limits at a point, by the verdicts of its trials: scores are their means, evidence that of all windows."""
+    """What limits at a point, by the verdicts of its trials: scores are their means, evidence that of all windows, also of trials
+    in which little spoke for it.
+    """
     if not verdicts:
         return Verdict(UNKNOWN, unseen=("the point has no finished trial",), trials=0)
-    by_name: dict[str, list[Suspect]] = {}
-    for verdict in verdicts:
-        for suspect in verdict.ranked:
-            by_name.setdefault(suspect.name, []).append(suspect)
-    suspects = [
-        Suspect(
-            name,
-            sum(suspect.score for suspect in found) / len(verdicts),
-            sum(suspect.held for suspect in found) / len(verdicts),
-            _merged(found),
-        )
-        for name, found in by_name.items()
-    ]
-    ranked = _ranked(suspects)
-    unseen = dict.fromkeys(text for verdict in verdicts for text in verdict.unseen)
+    ranked = _ranked([_of_trials(name, verdicts) for name in _ranked_in_any(verdicts)])
     name = _name(ranked)
     named = Counter(verdict.name for verdict in verdicts if verdict.name != UNKNOWN)
     apart = tuple(named.most_common()) if name == UNKNOWN and len(named) > 1 else ()
-    return Verdict(name, ranked, tuple(unseen), len(verdicts), apart)
+    unseen = [_split(text) for verdict in verdicts for text in verdict.unseen]
+    return Verdict(name, ranked, _each_once(unseen), len(verdicts), apart)
 
 
-def _look(rule: Rule, host: str, known: Mapping[str, Signal]) -> tuple[Suspect | None, Sequence[str]]:
-    """The suspect that a rule makes of one end, None when nothing speaks for it; and what could not be looked at."""
+def _ranked_in_any(verdicts: Sequence[Verdict]) -> Sequence[str]:
+    return list(dict.fromkeys(suspect.name for verdict in verdicts for suspect in verdict.ranked))
+
+
+def _of_trials(name: str, verdicts: Sequence[Verdict]) -> Suspect:
+    """A suspect of a point: of each trial the rule that has most for it counts, and their evidence is that of all trials."""
+    every = [
+        [suspect for suspect in (*verdict.ranked, *verdict.faint) if suspect.name == name]
+        for verdict in verdicts
+    ]
+    best = [max(found, key=lambda suspect: suspect.score) for found in every if found]
+    counted = {_asked(suspect) for suspect in best if suspect.score >= _SCORE_LEAST}
+    return Suspect(
+        name,
+        sum(suspect.score for suspect in best) / len(verdicts),
+        sum(suspect.held for suspect in best) / len(verdicts),
+        _merged([suspect for found in every for suspect in found if _asked(suspect) in counted]),
+    )
+
+
+def _asked(suspect: Suspect) -> tuple[tuple[str, float], ...]:
+    """What tells the rules for one limiter apart."""
+    return tuple((evidence.signal, evidence.threshold) for evidence in suspect.evidence)
+
+
+def _split(unseen: str) -> tuple[str, str]:
+    limiter, _, why = unseen.partition(": ")
+    return limiter, why
+
+
+def _each_once(unseen: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """A line for each limiter, with every reason once. One that differs in its numbers alone, as from trial to trial, is the same
+    reason: the first is kept.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for limiter, why in unseen:
+        reasons = found.setdefault(limiter, {})
+        for reason in why.split("; "):
+            reasons.setdefault(re.sub(r"[\d.]+", "#", reason), reason)
+    return tuple(
+        f"{limiter}: {'; '.join(reasons.values())}" if any(reasons) else limiter
+        for limiter, reasons in found.items()
+    )
+
+
+def _look(
+    rule: Rule, role: str, host: str, known: Mapping[str, Signal]
+) -> tuple[Suspect | None, Sequence[tuple[str, str]]]:
+    """The suspect that a rule makes of one end, None when it cannot be looked at; and what could not be, with the reason."""
     name = f"{host}.{rule.limiter}" if LIMITERS[rule.limiter].per_host else rule.limiter
-    found = [(criterion, known[f"{host}.{criterion.name}"]) for criterion in rule.criteria]
+    found = [(criterion, known[f"{host}.{criterion.name}"]) for criterion in rule.criteria_at(role)]
     lacking = [signal for _, signal in found if not signal.values]
     if lacking:
-        return None, [f"{name}: {signal.missing}" for signal in lacking if signal.source != "experiment"]
+        return None, [(name, signal.missing or "") for signal in lacking if signal.source != "experiment"]
     windows = sorted(set.intersection(*(set(signal.values) for _, signal in found)))
     if not windows:
-        return None, [f"{name}: its signals have no interval in common"]
+        return None, [(name, "its signals have no interval in common")]
+    # An interval of which not everything is known does not speak for it: it is one of the measured window all the same.
+    measured = {
+        window for at, signal in known.items() if at.startswith(f"{host}.") for window in signal.values
+    }
     weights = [_weight(found, window) for window in windows]
-    score = fmean(weights)
-    if score < NEAR_SCORE * WINDOWS_LEAST:
-        return None, ()
     evidence = tuple(
         Evidence(
             signal=f"{host}.{criterion.name}",
-            value=median(signal.values[window] for window in windows),
+            value=median(signal.values.values()),
             unit=signal.unit,
             threshold=criterion.threshold,
             above=criterion.above,
-            over=sum(criterion.holds(signal.values[window]) for window in windows),
-            windows=len(windows),
+            over=sum(criterion.holds(value) for value in signal.values.values()),
+            windows=len(measured),
             source=signal.source,
             cite=criterion.cite,
         )
         for criterion, signal in found
+        if signal.source != NEVER
     )
-    return Suspect(name, score, weights.count(1.0) / len(weights), evidence), ()
+    return Suspect(name, sum(weights) / len(measured), weights.count(1.0) / len(measured), evidence), ()
 
 
 def _weight(found: Sequence[tuple[Criterion, Signal]], window: int) -> float:
@@ -169,10 +211,10 @@ def _name(ranked: Sequence[Suspect]) -> str:
 
 def _merged(found: Sequence[Suspect]) -> tuple[Evidence, ...]:
     """The evidence of several trials: medians of medians, windows added."""
-    by_signal: dict[str, list[Evidence]] = {}
+    by_signal: dict[tuple[str, float], list[Evidence]] = {}
     for suspect in found:
         for evidence in suspect.evidence:
-            by_signal.setdefault(evidence.signal, []).append(evidence)
+            by_signal.setdefault((evidence.signal, evidence.threshold), []).append(evidence)
     merged = []
     for several in by_signal.values():
         first = several[0]

@@ -10,10 +10,11 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from iodyno.core.errors import ExperimentError
+from iodyno.core.personality.access import refuse_impossible
 from iodyno.core.personality.attributes import DRAWN, FLOWOP, FLOWOPS, OLDER_FLOWOPS, AttributeKind
 from iodyno.core.personality.bound import Amount, Bound, Files, Flowop, Law, Option, Process, Thread, Use
 from iodyno.core.personality.laws import law_of
-from iodyno.core.personality.settings import MOST, Variables
+from iodyno.core.personality.settings import MOST, Variables, setting
 from iodyno.core.personality.values import (
     Attributes,
     Command,
@@ -177,6 +178,8 @@ class _Binding:
         value = self.variables.value(expression, local)
         if isinstance(value, Use):
             return value
+        # What comes from outside is a text until it is known what it is for.
+        value = setting(value) if isinstance(value, str) else value
         if isinstance(value, str) or (isinstance(value, bool) and value):
             raise expression.place.error(f"{what}: found {_shown(value)}, allowed: a number", f"{what}=8k")
         if not least <= value <= most:
@@ -208,6 +211,7 @@ class _Binding:
     ) -> bool:
         """Yes or no; 0 is no, as in `directio=$directio`."""
         value = self.variables.fixed(expression, local)
+        value = setting(value) if isinstance(value, str) else value
         if isinstance(value, str):
             if value.lower() not in _WORDS:
                 raise expression.place.error(
@@ -323,6 +327,7 @@ class _Binding:
         # 8 is what Filebench has where nothing is said: no priority is set.
         priority = None if priority == 8 else priority
         flowops = tuple(self.flowop(flowop, {}, ()) for flowop in written.flowops)
+        refuse_impossible(flowops, self.files)
         return Thread(name, instances, memory, priority, flowops)
 
     def flowop(
@@ -353,9 +358,12 @@ class _Binding:
         self.check(kind, options, written)
         name = self.text(written.attributes["name"], "name", local) if "name" in written.attributes else kind
         iterations = (
-            self.amount(written.attributes["iters"], "iters", local) if "iters" in written.attributes else 1
+            self.amount(written.attributes["iters"], "iters", local, least=1)
+            if "iters" in written.attributes
+            else 1
         )
-        return Flowop(kind, name, options, iterations, written.place)
+        places = {key: expression.place for key, expression in written.attributes.items()}
+        return Flowop(kind, name, options, iterations, written.place, places=places)
 
     def option(
         self, key: str, expression: Expression, kind: AttributeKind, local: Mapping[str, Scalar | Use]
@@ -430,9 +438,9 @@ class _Binding:
                 )
         flowops = tuple(self.flowop(inner, own, (*calls, written.kind)) for inner in definition.flowops)
         iters = written.attributes.get("iters")
-        iterations = self.amount(iters, "iters", local) if iters is not None else 1
+        iterations = self.amount(iters, "iters", local, least=1) if iters is not None else 1
         if iters is None and "iters" in definition.attributes:
-            iterations = self.amount(definition.attributes["iters"], "iters", own)
+            iterations = self.amount(definition.attributes["iters"], "iters", own, least=1)
         name = (
             self.text(written.attributes["name"], "name", local)
             if "name" in written.attributes

@@ -70,6 +70,8 @@ class Flowop:
     iterations: Amount
     place: Place
     flowops: tuple[Flowop, ...] = ()
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Where the values of its options are written."""
 
     def each(self) -> Iterator[Flowop]:
         """This flowop, or those in it."""

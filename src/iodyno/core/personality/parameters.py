@@ -75,9 +75,10 @@ def kinds_of(personality: Personality) -> dict[str, Kind]:
             else:
                 computed.add(statement.name)
     local = {n for s in personality.statements if isinstance(s, CompositeText) for n in s.locals}
+    counted = set(_counted(personality))
     for name in _used(personality):
         if name not in local:
-            kinds.setdefault(name, "size" if name in sized else "text")
+            kinds.setdefault(name, "size" if name in sized else "count" if name in counted else "text")
     return {n: k for n, k in kinds.items() if n not in computed and n not in RESERVED}
 
 
@@ -100,6 +101,8 @@ def _parameter(name: str, kind: str) -> Parameter:
     return SettingParameter(name, "text", f"{text}.")
 
 
+_COUNTS = {"entries", "dirwidth", "leafdirs", "instances", "iters", "fd", "srcfd"}
+"""Attributes that are whole numbers and nothing else; a pause may be 0.5, and a share of files made `true`."""
 _SIZES = {"size", "iosize", "workingset", "memsize", "min", "max", "mean", "round"}
 
 
@@ -142,6 +145,27 @@ def _sized(personality: Personality) -> Iterator[str]:
     for key, value in _attributes(personality):
         if key in _SIZES or known.OTHER_NAMES.get(key) in _SIZES:
             yield from _names(value)
+
+
+def _counted(personality: Personality) -> Iterator[str]:
+    """Variables that are a whole number: those of counts, and those that such a one is computed from."""
+    found: set[str] = set()
+    for key, value in _attributes(personality):
+        if known.OTHER_NAMES.get(key, key) in _COUNTS and not isinstance(value, Joined):
+            found |= set(_names(value))
+    made_of = [
+        (statement.name, set(_names(statement.value)))
+        for statement in personality.statements
+        if isinstance(statement, SetVariable)
+        and not statement.attribute
+        and isinstance(statement.value, (Reference, Arithmetic))
+    ]
+    # A chain is no longer than there are statements.
+    for _ in made_of:
+        for name, parts in made_of:
+            if name in found:
+                found |= parts
+    return iter(found)
 
 
 def _used(personality: Personality) -> Iterator[str]:

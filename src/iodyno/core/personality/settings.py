@@ -109,7 +109,7 @@ class Variables:
         )
 
     def _computed(self, expression: Arithmetic, local: Mapping[str, Scalar | Use] | None) -> Scalar:
-        left, right = self.fixed(expression.left, local), self.fixed(expression.right, local)
+        left, right = (_number(self.fixed(side, local)) for side in (expression.left, expression.right))
         if expression.operator == "/" and isinstance(left, str):
             return f"{left}/{right}"
         for value, part in ((left, expression.left), (right, expression.right)):
@@ -128,6 +128,12 @@ class Variables:
         if abs(result) > MOST:
             raise expression.place.error("the result is larger than 2^62, allowed: smaller numbers")
         return result
+
+
+def _number(value: Scalar) -> Scalar:
+    """What comes from outside is a text until it is known what it is for."""
+    read = setting(value) if isinstance(value, str) else value
+    return value if isinstance(read, (bool, str)) else read
 
 
 def _text(value: Scalar, place: Place) -> str:

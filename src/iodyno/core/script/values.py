@@ -147,10 +147,13 @@ class Script:
                     yield from (value for value in flowop.options.values() if isinstance(value, Variable))
 
     def bound(self, levels: Mapping[str, Level]) -> Script:
-        """The script with its variables replaced; those that `levels` does not know stay."""
+        """The script with its variables replaced; those that `levels` does not know stay.
+
+        As in uperf, a transaction of no iterations is never made, so it is left out, and a rate of 0 is none.
+        """
 
         def group_of(group: Group) -> Group:
-            transactions = tuple(map(transaction_of, group.transactions))
+            transactions = tuple(t for t in map(transaction_of, group.transactions) if t.iterations != 0)
             return replace(group, strands=_bound(group.strands, levels), transactions=transactions)
 
         def transaction_of(transaction: Transaction) -> Transaction:
@@ -159,7 +162,7 @@ class Script:
                 flowops=tuple(map(flowop_of, transaction.flowops)),
                 iterations=_bound(transaction.iterations, levels),
                 duration_ns=_bound(transaction.duration_ns, levels),
-                rate=_bound(transaction.rate, levels),
+                rate=_bound(transaction.rate, levels) or None,
             )
 
         def flowop_of(flowop: Flowop) -> Flowop:

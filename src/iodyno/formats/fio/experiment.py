@@ -72,11 +72,20 @@ def experiment_keys(
         if factors and len(jobs) == 1:
             varied = {name: [settings.pop(name)] for name in _VARIED if name in settings}
         workload = {"kind": "disk", "on": CLIENT, **settings}
-    cpus = list(dict.fromkeys(cpu for job in jobs for cpu in job.cpus))
-    if cpus:
+    if together and len(hosts) > 1:
+        for host, job in zip(hosts.values(), jobs, strict=True):
+            _pin(host, job)
+        if any(job.cpus for job in jobs) and not all(job.cpus for job in jobs):
+            notes.append("jobs without cpus_allowed divide the CPUs that no other job names")
+    else:
+        _alike_in_cpus(jobs)
         for host in hosts.values():
-            host["cpus"] = cpus
+            _pin(host, jobs[0])
     seed = next((job.seed for job in jobs if job.seed), None)
+    if len({job.seed for job in jobs}) > 1:
+        notes.append(
+            f"the jobs have different seeds: {seed} is that of the experiment, from which all are made"
+        )
     keys = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join((Path(file).stem, *named))).strip("-._")[:64]
         or "job",
@@ -132,8 +141,34 @@ def _together(jobs: Sequence[Job], file: str) -> bool:
     )
 
 
+def _pin(host: Keys, job: Job) -> None:
+    """Gives the host the CPUs that the job may run on."""
+    if job.cpus:
+        host["cpus"] = list(job.cpus)
+
+
+def _alike_in_cpus(jobs: Sequence[Job]) -> None:
+    """Raises ExperimentError where jobs that are one load, or trials of one experiment, may run on different CPUs."""
+    first = jobs[0]
+    for job in jobs:
+        if job.cpus != first.cpus:
+            where = f"{job.file}:{job.cpus_line or job.line}"
+            here, there = (
+                f"on CPUs {','.join(map(str, each.cpus))}" if each.cpus else "on all CPUs"
+                for each in (first, job)
+            )
+            raise ExperimentError(
+                f"[{first.name}] runs {here} and [{job.name}] {there} (cpus_allowed), which cannot be one experiment of theirs",
+                where=where,
+                advice=f"--section {first.name}, then --section {job.name}; `iodyno run` makes a campaign of each, where they"
+                " wait for each other",
+            )
+
+
 def _comparable(jobs: Sequence[Job]) -> bool:
     """Whether jobs that run one after the other can be trials of one experiment."""
+    if len({job.cpus for job in jobs}) > 1:
+        return False
     whole = [job.files for job in jobs if job.files is not None]
     if whole:
         return len(whole) == len(jobs) and all(files.alike(whole[0]) for files in whole)
@@ -200,7 +235,16 @@ def _levels(jobs: Sequence[Job]) -> dict[str, list[Any]]:
         **{p.name: p.show(p.default) for p in DISK.parameters if p.default is not None},
         **_WITHOUT_MEANING,
     }
-    return {name: [job.settings.get(name, defaults.get(name)) for job in jobs] for name in names}
+    levels = {name: [job.settings.get(name, defaults.get(name)) for job in jobs] for name in names}
+    if "align" in levels:
+        levels["align"] = [job.settings.get("align", _own_align(job)) for job in jobs]
+    return levels
+
+
+def _own_align(job: Job) -> str:
+    """What the offsets of a job are multiples of that does not say it."""
+    block = str(job.settings.get("block", "4KiB"))
+    return "512B" if "(" in block else block
 
 
 def _lacking(jobs: Sequence[Job]) -> tuple[str, str, str] | None:
@@ -253,6 +297,8 @@ def _windows(jobs: Sequence[Job], seconds: float | None, notes: list[str]) -> Ke
     if seconds is not None:
         measured_ns = round(seconds * 1e9)
     warm_up_ns = max(job.warm_up_ns for job in jobs)
+    if any(job.warm_up_ns != warm_up_ns for job in jobs):
+        notes.append(f"the jobs have different ramp_time: each has {quantity.show('duration', warm_up_ns)}")
     interval_ms = min(1000, max(10, measured_ns // 10**7))
     return {
         "warm_up": quantity.show("duration", warm_up_ns) if warm_up_ns else "0s",

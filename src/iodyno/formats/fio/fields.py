@@ -8,26 +8,29 @@ from iodyno.formats.fio import numbers
 from iodyno.formats.mistakes import found
 
 
-def direction(written: str, reads: float) -> str:
-    """Of values for reads, writes and trims, the one that counts. Raises ValueError where both do and they differ."""
-    parts = written.split(",")
-    read = parts[0]
-    write = parts[1] if len(parts) > 1 and parts[1].strip() else read
-    if not read.strip():
-        read = write
-    if reads == 50.0 and read.strip() != write.strip():
+def direction(written: str, reads: float, default: str = "") -> str:
+    """Of values for reads, writes and trims, the one that counts for a load with this share of reads in percent; `default`
+    where the value of a direction is left empty. One value alone is that of both. Raises ValueError where both count and differ.
+
+    >>> direction("4k,8k", 100), direction("4k,8k", 0), direction("4k", 0), direction(",8k", 100, "4096")
+    ('4k', '8k', '4k', '4096')
+    """
+    parts = [part.strip() for part in written.split(",")]
+    read = parts[0] or default
+    write = (parts[1] or default) if len(parts) > 1 else read
+    if 0.0 < reads < 100.0 and read != write:
         raise ValueError(
             f"found {found(written)}, other sizes for reads than for writes, which are not carried; allowed: one for both"
         )
     return write if reads == 0.0 else read
 
 
-def size_range(written: str) -> tuple[int, int]:
+def size_range(written: str, kb_base: int = 1024) -> tuple[int, int]:
     """`4k-16k`. Raises ValueError."""
     low, dash, high = written.partition("-")
     if not dash:
         raise ValueError(f"found {found(written)}, allowed: a range such as 4k-16k")
-    bounds = sorted((numbers.size(low), numbers.size(high)))
+    bounds = sorted((numbers.size(low, kb_base), numbers.size(high, kb_base)))
     return bounds[0], bounds[1]
 
 
@@ -41,5 +44,8 @@ def cpus(written: str) -> tuple[int, ...]:
         match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
         if match is None:
             raise ValueError(f"found {found(written)}, allowed: CPUs such as 0,2-3")
-        found_cpus += range(int(match[1]), int(match[2] or match[1]) + 1)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"found {found(written)}, allowed: CPUs such as 0,2-3, the lower one first")
+        found_cpus += range(first, last + 1)
     return tuple(dict.fromkeys(found_cpus))

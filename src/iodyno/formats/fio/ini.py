@@ -44,6 +44,8 @@ class Section:
     file: str
     line: int
     keys: Mapping[str, Key] = field(default_factory=dict)
+    inherited: Mapping[str, Key] = field(default_factory=dict)
+    """Those that it began with: what [global] had before it."""
 
 
 def is_job_file(path: str | os.PathLike[str]) -> bool:
@@ -137,7 +139,7 @@ class _Reading:
             return
         keys = dict(self.globals)
         self.open = keys
-        self.jobs.append(Section(name, file, line, keys))
+        self.jobs.append(Section(name, file, line, keys, dict(self.globals)))
         if len(self.jobs) > MAX_JOBS:
             raise ExperimentError(
                 f"found more than {MAX_JOBS} jobs, allowed: {MAX_JOBS}", where=f"{file}:{line}"

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from iodyno.core import quantity
 from iodyno.formats.fio import numbers
 from iodyno.formats.fio.fields import cpus, direction, size_range
 from iodyno.formats.fio.file_engines import FILE_ENGINES, WholeFiles
-from iodyno.formats.fio.ini import Key, Section
+from iodyno.formats.fio.ini import Section
 from iodyno.formats.fio.options import CARRIED, REFUSED, WITHOUT_EFFECT, known
+from iodyno.formats.fio.rates import rates
+from iodyno.formats.fio.reading import SectionReading, WrongError
+from iodyno.formats.fio.together import check
 from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
-
-_T = TypeVar("_T")
 
 _PATTERNS: Mapping[str, tuple[bool, float]] = {
     "read": (False, 100.0),
@@ -43,6 +44,14 @@ _SAID = {
     " file one after another, are not made",
 }
 _ASYNCHRONOUS = ("io_uring", "aio")
+_OF_ENGINES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "fixedbufs": (("io_uring",), ""),
+    "registerfiles": (("io_uring",), ""),
+    "sqthread_poll": (("io_uring",), "sqpoll"),
+    "hipri": (("preadv2", "io_uring"), "hipri"),
+    "nowait": (("preadv2", "io_uring"), "nowait"),
+}
+"""Switches of fio's engines: the interfaces here that have them, and what they are there."""
 DEFAULT_SECONDS = 60
 MOST_FILES = 64
 """Of a job (chosen: more are a fileset)."""
@@ -58,6 +67,9 @@ class Job:
     measured_ns: int | None
     seed: int | None
     cpus: tuple[int, ...]
+    """Those that it may run on; none: all."""
+    cpus_line: int | None
+    """Where the file says them."""
     alone_after: bool
     """Whether it waits for all jobs before it."""
     waits_for: str | None
@@ -74,7 +86,7 @@ def jobs_of(sections: list[Section], *, target: str | None = None) -> list[Job]:
     jobs = []
     for section in sections:
         reading = _Reading(section, target)
-        with contextlib.suppress(_WrongError):
+        with contextlib.suppress(WrongError):
             jobs.append(reading.job())
         mistakes += reading.mistakes
     if mistakes:
@@ -82,74 +94,52 @@ def jobs_of(sections: list[Section], *, target: str | None = None) -> list[Job]:
     return jobs
 
 
-class _WrongError(Exception):
-    """A job that cannot be read; what is wrong is noted."""
+def _engines(interfaces: tuple[str, ...]) -> str:
+    return ", ".join(
+        name for name, interface in ENGINES.items() if interface in interfaces and name not in _SAID
+    )
 
 
-class _Reading:
-    """One section."""
+def _align(sizes: list[int]) -> dict[str, str]:
+    """What the places of drawn blocks are multiples of: the least size, where all others are multiples of it, too."""
+    least = min(sizes)
+    whole = least >= 512 and not any(size % least for size in sizes)
+    return {"align": quantity.show("size", least)} if whole else {}
+
+
+class _Reading(SectionReading):
+    """One section as a job."""
 
     def __init__(self, section: Section, target: str | None) -> None:
-        self.section = section
-        self.keys = section.keys
+        super().__init__(section)
         self.target = target
-        self.mistakes: list[Mistake] = []
-        self.notes: dict[str, None] = {}
-
-    def note(self, key: Key | None, text: str) -> None:
-        """Notes a mistake."""
-        line, name = (key.line, key.name) if key else (self.section.line, "")
-        place = f"[{self.section.name}] {name}".rstrip()
-        if key is not None and key.file != self.section.file:
-            place = f"{key.file}:{key.line}: {place}"
-        self.mistakes.append(Mistake(line, place, text))
-
-    def say(self, text: str) -> None:
-        """Notes what has another meaning here."""
-        self.notes[text] = None
-
-    def get(self, name: str, read: Callable[[str], _T], default: _T) -> _T:
-        """The value of an option."""
-        key = self.keys.get(name)
-        if key is None:
-            return default
-        try:
-            return read(key.value)
-        except ValueError as problem:
-            self.note(key, str(problem))
-            return default
-
-    def word(self, name: str, default: str = "") -> str:
-        """The text of an option."""
-        return self.get(name, lambda written: written, default)
-
-    def size(self, name: str, default: int | None = None) -> int | None:
-        """Bytes of an option."""
-        kb_base = self.get("kb_base", numbers.count, 1024)
-        return self.get(name, lambda written: numbers.size(written, kb_base), default)
 
     def job(self) -> Job:
-        """The job. Raises _WrongError with mistakes noted."""
+        """The job. Raises WrongError with mistakes noted."""
         self.check_names()
+        if self.word("kb_base", "1024") not in ("1000", "1024"):
+            self.note(self.keys["kb_base"], f"found {found(self.word('kb_base'))}, allowed: 1000, 1024")
         engine = self.word("ioengine", "psync").lower()
         self.times()
-        numjobs = max(1, self.get("numjobs", numbers.count, 1))
-        stonewall = self.get("stonewall", numbers.switch, False)
+        numjobs = max(1, self.count("numjobs", 1))
+        stonewall = self.switch("stonewall", False)
         files, settings = None, {}
         if engine in FILE_ENGINES:
             files = self.whole_files(engine, numjobs)
         else:
             settings = self.disk(engine, numjobs)
         if self.mistakes:
-            raise _WrongError
-        seed = self.seed()
+            raise WrongError
+        seed, pinned = self.seed(), self.keys.get("cpus_allowed")
+        none: tuple[int, ...] = ()
         return Job(
             name=self.section.name,
             settings=settings,
             warm_up_ns=self.get("ramp_time", numbers.duration_ns, 0),
             measured_ns=self.get("runtime", numbers.duration_ns, 0) or None,
             seed=seed,
-            cpus=self.get("cpus_allowed", cpus, ()),
+            cpus=tuple(sorted(self.get("cpus_allowed", cpus, none))),
+            cpus_line=pinned.line if pinned and pinned.file == self.section.file else None,
             alone_after=stonewall,
             waits_for=self.word("wait_for") or None,
             file=self.section.file,
@@ -174,30 +164,30 @@ class _Reading:
             self.get(name, numbers.duration_ns, 0)
         if self.get("startdelay", lambda w: numbers.duration_ns(w.partition("-")[0]), 0):
             self.say("startdelay is without effect: a trial begins at one instant")
-        if self.get("loops", numbers.count, 1) > 1:
+        if self.count("loops", 1) > 1:
             self.say("loops is without effect: the load goes on for its time")
         if "runtime" not in self.keys:
             self.say("there is no runtime: the load goes on for --seconds, whatever size there is to move")
-        elif not self.get("time_based", numbers.switch, False):
+        elif not self.switch("time_based", False):
             self.say(
                 "time_based is taken to be 1: the load goes on to the end of runtime, also when size has been moved once"
             )
         if "io_size" in self.keys:
-            self.get("io_size", numbers.size, 0)
+            self.size("io_size")
             self.say("io_size is without effect: the load goes on for its time")
         for name in ("opendir", "filename_format"):
             if name in self.keys:
                 self.note(self.keys[name], "is not carried out: name the file (filename=)")
-        if self.get("nice", numbers.count, 0):
+        if self.count("nice", 0):
             self.say("nice is without effect: the lab chooses it")
-        if self.get("unlink", numbers.switch, False):
+        if self.switch("unlink", False):
             self.say("unlink is without effect: `iodyno disk --remove` removes a working set")
 
     def seed(self) -> int | None:
         """The seed of what is drawn; None: the experiment's own."""
-        if "randrepeat" in self.keys and not self.get("randrepeat", numbers.switch, True):
+        if "randrepeat" in self.keys and not self.switch("randrepeat", True):
             self.say("randrepeat=0: every trial has a seed of its own in any case")
-        return self.get("randseed", numbers.count, 0) or None
+        return self.count("randseed", 0) or None
 
     # -- the workload `disk`
 
@@ -206,71 +196,84 @@ class _Reading:
         if engine not in ENGINES:
             key = self.keys.get("ioengine")
             self.note(key, unknown(engine, (*ENGINES, *FILE_ENGINES)))
-            raise _WrongError
+            raise WrongError
         if engine in _SAID:
             self.say(_SAID[engine])
         interface = ENGINES[engine]
-        block = self.block()
+        reads = self.reads()
         settings: dict[str, Any] = {
             "interface": interface,
             **self.places(engine, numjobs),
-            **self.mix(),
-            "block": block,
+            **self.mix(reads),
+            **self.block(reads),
         }
-        settings |= self.calls(interface) | self.durability() | self.content() | self.rates(numjobs)
+        settings |= self.calls(interface) | self.durability() | self.content(reads)
+        settings |= rates(self, reads, numjobs, settings.get("block", ""))
         settings |= self.pauses(settings)
         if numjobs > 1:
             settings["workers"] = numjobs
-        self.random(settings)
+        self.random(settings, reads)
         if "norandommap" not in self.keys and settings["pattern"] == "random":
             self.say("blocks are drawn with repeats, as with norandommap=1")
+        check(self, settings)
         return settings
 
-    def mix(self) -> dict[str, Any]:
-        """Pattern and share of reads."""
-        written = self.word("rw", "read").lower()
-        kind, _, more = written.partition(":")
+    def reads(self) -> float:
+        """The share of reads in percent. Raises WrongError with a mistake noted."""
+        kind = self.word("rw", "read").lower().partition(":")[0]
         key = self.keys.get("rw")
         if kind in _TRIMS:
             self.note(
                 key,
                 f"found {found(kind)}, which discards blocks and is not carried; allowed: {', '.join(_PATTERNS)}",
             )
-            raise _WrongError
+            raise WrongError
         if kind not in _PATTERNS:
             self.note(key, unknown(kind, _PATTERNS))
-            raise _WrongError
-        is_random, reads = _PATTERNS[kind]
-        if reads == 50.0:
-            if "rwmixread" in self.keys:
-                reads = self.get("rwmixread", numbers.percent, 50.0)
-            elif "rwmixwrite" in self.keys:
-                reads = 100 - self.get("rwmixwrite", numbers.percent, 50.0)
+            raise WrongError
+        reads = _PATTERNS[kind][1]
+        mix = self.last("rwmixread", "rwmixwrite")
+        if reads != 50.0 or mix is None:
+            return reads
+        if mix is self.keys.get("rwmixread"):
+            return self.get("rwmixread", numbers.percent, 50.0)
+        return 100 - self.get("rwmixwrite", numbers.percent, 50.0)
+
+    def mix(self, reads: float) -> dict[str, Any]:
+        """Pattern and share of reads."""
+        written = self.word("rw", "read").lower()
+        kind, _, more = written.partition(":")
+        key = self.keys.get("rw")
+        is_random, _ = _PATTERNS[kind]
         pattern: dict[str, Any] = {"pattern": "random" if is_random else "sequential"}
         if more:
             if more.startswith("-") and not is_random:
                 self.note(
                     key, f"found {found(written)}, which goes backwards and is not carried; allowed: {kind}"
                 )
-                raise _WrongError
+                raise WrongError
             try:
-                hole = numbers.size(more)
+                hole = numbers.size(more, self.kb_base("rw"))
             except ValueError as problem:
                 self.note(key, str(problem))
-                raise _WrongError from None
+                raise WrongError from None
             if is_random:
                 self.note(
                     key,
                     f"found {found(written)}, which is several blocks in order at each random place; allowed: {kind}",
                 )
-                raise _WrongError
-            pattern = {
-                "pattern": "strided",
-                "stride": quantity.show("size", hole + (self.size("bs", 4096) or 4096)),
-            }
+                raise WrongError
+            if self.of_direction("bssplit", reads) or self.of_direction("bsrange", reads):
+                self.note(
+                    key,
+                    f"found {found(written)} with drawn sizes, which is not carried; allowed: one size (bs)",
+                )
+                raise WrongError
+            stride = hole + self.block_bytes(reads)
+            pattern = {"pattern": "strided", "stride": quantity.show("size", stride)}
         return {**pattern, "read": f"{reads:g}%"}
 
-    def random(self, settings: dict[str, Any]) -> None:
+    def random(self, settings: dict[str, Any], reads: float) -> None:
         """How random places are drawn, and how many of the operations are at one."""
         share = self.get("percentage_random", lambda w: numbers.percent(w.split(",")[0]), None)
         if share is not None and settings["pattern"] == "random" and share < 100:
@@ -295,7 +298,6 @@ class _Reading:
             settings["pattern"] = "self_similar"
             settings["hot_operations"], settings["hot_space"] = f"{100 - space:g}%", f"{space:g}%"
         elif kind == "zoned" and more:
-            reads = _PATTERNS[self.word("rw", "read").lower().partition(":")[0]][1]
             none: list[tuple[float, float]] = []
             zones = self.get("random_distribution", lambda _: numbers.zones(direction(more, reads)), none)
             settings["pattern"] = (
@@ -308,31 +310,39 @@ class _Reading:
             )
         return None
 
-    def block(self) -> str:
-        """The block: one size, or drawn."""
-        reads = _PATTERNS.get(self.word("rw", "read").lower().partition(":")[0], (False, 100.0))[1]
-        if "bssplit" in self.keys:
+    def of_direction(self, name: str, reads: float) -> bool:
+        """Whether an option says something of the direction of the load: `bssplit=,4k/100` says nothing of reads."""
+        return bool(self.get(name, lambda written: direction(written, reads), ""))
+
+    def block(self, reads: float) -> dict[str, Any]:
+        """The block: one size, or drawn. Places of drawn ones are multiples of the least, as in fio."""
+        if self.of_direction("bssplit", reads):
             none: list[tuple[int, float]] = []
-            pairs = self.get("bssplit", lambda w: numbers.split(direction(w, reads)), none)
-            mixed = ", ".join(
-                f"{quantity.show('size', size)}: {round(share * 100)}" for size, share in pairs if share
+            pairs = self.get(
+                "bssplit", lambda w: numbers.split(direction(w, reads), self.kb_base("bssplit")), none
             )
-            return f"mix({mixed})" if mixed else "4KiB"
-        if "bsrange" in self.keys:
-            low, high = self.get("bsrange", lambda w: size_range(direction(w, reads)), (4096, 4096))
+            weights = [(size, round(share * 100)) for size, share in pairs if share]
+            if not weights:
+                return {}
+            mixed = ", ".join(f"{quantity.show('size', size)}: {weight}" for size, weight in weights)
+            return {"block": f"mix({mixed})", **_align([size for size, _ in weights])}
+        if self.of_direction("bsrange", reads):
+            low, high = self.get(
+                "bsrange", lambda w: size_range(direction(w, reads), self.kb_base("bsrange")), (4096, 4096)
+            )
+            if low >= high:
+                return {"block": quantity.show("size", low)}
+            align = _align([low, high])
             self.say(
-                "bsrange: sizes are drawn alike from the range, and rounded up to its lower end or 512 bytes"
+                "bsrange: sizes are drawn alike from the range, and rounded up to multiples of "
+                + align.get("align", "512 bytes")
             )
-            return (
-                f"uniform({quantity.show('size', low)}, {quantity.show('size', high)})"
-                if low < high
-                else quantity.show("size", low)
-            )
-        kb_base = self.get("kb_base", numbers.count, 1024)
-        size = self.get("bs", lambda w: numbers.size(direction(w, reads), kb_base), 4096)
+            law = f"uniform({quantity.show('size', low)}, {quantity.show('size', high)})"
+            return {"block": law, **align}
+        size = self.block_bytes(reads)
         if not 512 <= size <= 1 << 30:
             self.note(self.keys.get("bs"), f"found {size} bytes, allowed: 512 to 1 GiB")
-        return quantity.show("size", size)
+        return {"block": quantity.show("size", size)}
 
     def places(self, engine: str, numjobs: int) -> dict[str, Any]:
         """Target, size, offset, and who has which part."""
@@ -407,20 +417,20 @@ class _Reading:
                 self.keys["directory"],
                 f"found {found(directory)}, several directories, which are not carried; allowed: one",
             )
-            raise _WrongError
-        count = max(1, self.get("nrfiles", numbers.count, 1))
+            raise WrongError
+        count = max(1, self.count("nrfiles", 1))
         if count > MOST_FILES:
             self.note(
                 self.keys["nrfiles"],
                 f"found {count}, allowed: 1 to {MOST_FILES}; a personality of Filebench has filesets (docs/filebench.md)",
             )
-            raise _WrongError
+            raise WrongError
         names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", written) if name]
         own = not names
         names = names or [f"{self.section.name}.0.{number}" for number in range(count)]
         if len(set(names)) < len(names):
             self.note(self.keys["filename"], f"found {found(written)}, allowed: each name once")
-            raise _WrongError
+            raise WrongError
         return own, [self.place(name, directory) for name in names]
 
     def place(self, named: str, directory: str) -> str:
@@ -435,36 +445,35 @@ class _Reading:
     def calls(self, interface: str) -> dict[str, Any]:
         """How calls are made: depth, direct, the ring."""
         told: dict[str, Any] = {}
-        depth = self.get("iodepth", numbers.count, 1)
+        depth = self.count("iodepth", 1)
         if interface in _ASYNCHRONOUS:
             told["depth"] = max(1, depth)
-            if (batch := self.get("iodepth_batch_complete_min", numbers.count, 1)) > 1:
+            if (batch := self.count("iodepth_batch_complete_min", 1)) > 1:
                 told["batch"] = min(batch, told["depth"])
         elif depth > 1:
             self.say(f"iodepth={depth} with calls that wait is 1, as in fio")
-        direct = self.get("direct", numbers.switch, False)
-        if "buffered" in self.keys and "direct" not in self.keys:
-            direct = not self.get("buffered", numbers.switch, True)
+        past = self.last("direct", "buffered")
+        direct = self.switch("direct") if past is self.keys.get("direct") else not self.switch("buffered")
         told["direct"] = "on" if direct else "off"
-        if (not direct and interface != "pread") or (
-            not direct and self.get("invalidate", numbers.switch, True)
-        ):
+        if (not direct and interface != "pread") or (not direct and self.switch("invalidate", True)):
             self.say(
                 "the page cache is as the layout leaves it; `cached: no` of an experiment file empties it, and proves it"
             )
         if interface == "io_uring":
-            registered = [self.get(name, numbers.switch, False) for name in ("fixedbufs", "registerfiles")]
+            registered = [self.switch(name) for name in ("fixedbufs", "registerfiles")]
             told["registered"] = "on" if any(registered) else "off"
             if registered[0] != registered[1]:
                 self.say("fixedbufs and registerfiles are one switch here: both on")
-            if self.get("sqthread_poll", numbers.switch, False):
-                told["sqpoll"] = "on"
-            if self.get("hipri", numbers.switch, False):
-                told["iopoll"] = "on"
-        elif interface == "preadv2" and self.get("hipri", numbers.switch, False):
-            told["hipri"] = "on"
-        if self.get("nowait", numbers.switch, False):
-            told["nowait"] = "on"
+        for name, (engines, setting) in _OF_ENGINES.items():
+            if not self.switch(name):
+                continue
+            if interface not in engines:
+                self.note(
+                    self.keys[name],
+                    f"is of the engines {_engines(engines)}; allowed: one of them, or leave it out",
+                )
+            elif setting:
+                told["iopoll" if (name, interface) == ("hipri", "io_uring") else setting] = "on"
         if "blockalign" in self.keys:
             told["align"] = quantity.show("size", self.size("blockalign", 512) or 512)
         return told
@@ -475,7 +484,7 @@ class _Reading:
         words = {"none": "", "0": "", "1": "o_sync", "": "o_sync", "sync": "o_sync", "dsync": "o_dsync"}
         if sync not in words:
             self.note(self.keys["sync"], unknown(sync, ("none", "0", "1", "sync", "dsync")))
-        every = {name: self.get(name, numbers.count, 0) for name in ("fsync", "fdatasync")}
+        every = {name: self.count(name) for name in ("fsync", "fdatasync")}
         asked = [words.get(sync, ""), *(name for name, n in every.items() if n)]
         asked = [word for word in asked if word]
         if len(asked) > 1:
@@ -488,25 +497,40 @@ class _Reading:
         times = every.get(asked[0], 0)
         return {"sync": asked[0], **({"sync_every": times} if times > 1 else {})}
 
-    def content(self) -> dict[str, Any]:
+    def content(self, reads: float) -> dict[str, Any]:
         """What is written, and whether it is checked."""
         told: dict[str, Any] = {}
-        if self.get("zero_buffers", numbers.switch, False):
+        if self.switch("zero_buffers"):
             told["content"] = "zero"
         share = self.get("buffer_compress_percentage", numbers.percent, 0.0)
         if share:
             told["content"] = f"compressible({share:g}%)"
         verify = self.word("verify", "0").lower()
-        if verify not in ("0", "none", "null", ""):
-            if verify != "crc32c":
-                self.say(f"verify={verify}: each block carries a check of its own with crc32c")
-            told["verify"] = "read"
+        back = self.switch("do_verify", True)
+        if verify in ("0", "none", "null", ""):
+            return told
+        if verify != "crc32c":
+            self.say(f"verify={verify}: each block carries a check of its own with crc32c")
+        told["verify"] = "read" if reads else "write"
+        if reads == 100.0 or not back:
+            return told
+        if "do_verify" in self.keys:
+            self.note(
+                self.keys["do_verify"],
+                "found 1, which reads everything back after it was written, and is not carried; allowed: 0, or a mix such as"
+                " rw=randrw, whose reads check what was written before them",
+            )
+        else:
+            self.say(
+                f"verify={verify}: blocks are written with their checks, and NOT read back at the end, as fio would do;"
+                " a mix (rw=randrw or rw=rw) checks what it reads while it writes, and do_verify=0 is what is done here"
+            )
         return told
 
     def pauses(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Pauses after so many blocks."""
         pause_ns = self.get("thinktime", lambda w: numbers.duration_ns(w, "us"), 0)
-        blocks = self.get("thinktime_blocks", numbers.count, 1)
+        blocks = self.count("thinktime_blocks", 1)
         if not pause_ns:
             return {}
         if "rate" in settings:
@@ -517,52 +541,10 @@ class _Reading:
         every = {"think_every": blocks} if blocks > 1 else {}
         return {"think": quantity.show("duration", pause_ns), **every}
 
-    def rates(self, numjobs: int) -> dict[str, Any]:
-        """The rate that is held, of all jobs together."""
-        total = 0
-        if "rate_iops" in self.keys:
-            total = self.get("rate_iops", self._both, 0)
-        elif "rate" in self.keys:
-            block = self.get("bs", lambda w: numbers.size(w.split(",")[0]), 4096)
-            if "bssplit" in self.keys or "bsrange" in self.keys:
-                self.note(self.keys["rate"], "bytes a second of drawn sizes are not carried: use rate_iops")
-            per_s = self.get("rate", self._both, 0)
-            total = per_s // max(1, block)
-            self.say(f"rate={self.word('rate')}: {total} operations per second of each job")
-        if not total:
-            return {}
-        process = self.word("rate_process", "linear").lower()
-        laws = {"linear": "constant", "poisson": "poisson"}
-        if process not in laws:
-            self.note(self.keys["rate_process"], unknown(process, laws))
-            return {}
-        self.say(
-            "the rate is that of an open loop: operations begin when they are due, and response times count from there"
-        )
-        if numjobs > 1:
-            self.say(f"a rate of each of {numjobs} jobs: {total * numjobs}/s for all together")
-        return {"rate": f"{total * numjobs}/s", "arrivals": laws[process]}
-
-    def _both(self, written: str) -> int:
-        """`1000`, or `600,400` of reads and writes, which are drawn from one rate."""
-        parts = [numbers.count(part) for part in written.split(",")[:2] if part.strip()]
-        kind = self.word("rw", "read").lower().partition(":")[0]
-        reads = _PATTERNS.get(kind, (False, 100.0))[1]
-        if not parts:
-            raise ValueError(f"found {found(written)}, allowed: a rate such as 1000")
-        if reads == 50.0:
-            # fio holds the one value for reads and for writes, each.
-            total = 2 * parts[0] if len(parts) == 1 else sum(parts)
-            self.say(
-                f"rates of reads and writes are held together: {total}/s of each job, mixed as rwmixread says"
-            )
-            return total
-        return parts[-1] if reads == 0.0 else parts[0]
-
     def whole_files(self, engine: str, numjobs: int) -> WholeFiles:
         """What an engine does that makes, asks for or removes files."""
         directory = str(Path(self.target or self.word("directory") or ".").absolute())
-        count = max(1, self.get("nrfiles", numbers.count, 1)) * numjobs
+        count = max(1, self.count("nrfiles", 1)) * numjobs
         size = self.size("filesize", self.size("size", 4096)) or 4096
         self.say(
             f"ioengine={engine}: a file program of {count} files and {numjobs} threads, which take any file"

@@ -50,10 +50,16 @@ def _checked(value: float, written: str) -> int:
     return int(value)
 
 
-def count(written: str) -> int:
-    """A whole number, which may have a unit: 10k are 10240, as fio has it. Raises ValueError."""
+def count(written: str, kb_base: int = 1024) -> int:
+    """A whole number, which may have a unit: 10k are 10240, as fio has it. Raises ValueError.
+
+    >>> count("10k"), count("10k", 1000)
+    (10240, 10000)
+    """
     try:
-        return size(written)
+        if "." in written:
+            raise ValueError  # of which fio takes what stands before the point: 0.5 of a rate is 0, which is no limit
+        return size(written, kb_base)
     except ValueError:
         raise ValueError(f"found {found(written)}, allowed: a whole number") from None
 

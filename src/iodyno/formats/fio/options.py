@@ -43,7 +43,7 @@ CARRIED = _named("""
     rwmixwrite percentage_random random_distribution offset offset_increment norandommap randrepeat allrandrepeat
     randseed verify startdelay loops cpus_allowed name description stonewall wait_for kb_base hipri nowait fixedbufs
     thinktime_blocks registerfiles sqthread_poll zero_buffers buffer_compress_percentage blockalign io_size opendir
-    filename_format invalidate nice unlink
+    filename_format invalidate nice unlink do_verify
 """)
 """Options that mean something here."""
 
@@ -60,8 +60,8 @@ _LAYOUT = _named("""
     file_append allow_mounted_write unlink_each_loop unique_filename
 """)
 _CHECKS = _named("""
-    do_verify verify_fatal verify_dump verify_async verify_async_cpus verify_backlog verify_backlog_batch verifysort
-    verifysort_nr verify_state_save verify_state_load experimental_verify verify_header_seed verify_interval verify_only
+    verify_fatal verify_dump verify_async verify_async_cpus verify_backlog verify_backlog_batch verifysort
+    verifysort_nr verify_state_save verify_state_load experimental_verify verify_header_seed verify_interval
     verify_write_sequence
 """)
 _JOINING = _named("""
@@ -79,7 +79,10 @@ _LAB = _named("""
 WITHOUT_EFFECT: Mapping[str, str] = {
     **dict.fromkeys(_LOGS, "every interval has counts and a histogram in any case"),
     **dict.fromkeys(_LAYOUT, "the working set is laid out before the trials"),
-    **dict.fromkeys(_CHECKS, "each block carries its own check, which is looked at when it is read"),
+    **dict.fromkeys(
+        _CHECKS,
+        "the check of a block is looked at when the load itself reads it, and nothing is read for that",
+    ),
     **dict.fromkeys(_JOINING, "how calls are joined is up to the load loop, at a fixed depth"),
     **dict.fromkeys(_ERRORS, "errors are counted, with the first one; a trial that fails is tried again"),
     **dict.fromkeys(_BUFFERS, "buffers are aligned, filled as `content` says, and made before the start"),
@@ -133,6 +136,7 @@ REFUSED: Mapping[str, str] = {
         _named("bs_unaligned blocksize_unaligned"),
         "block sizes are drawn as they are written: bssplit, or bsrange",
     ),
+    "verify_only": "it reads what an earlier run has written: take rw=read or rw=randread with verify",
     **dict.fromkeys(_ENGINE, "this part of fio is not carried"),
     **dict.fromkeys(
         _named("latency_target latency_window latency_percentile latency_run"),

@@ -21,6 +21,7 @@ from iodyno.core.workload import REQUEST_RESPONSE, SCRIPT, STREAM, Level
 from iodyno.formats.uperf.experiment import (
     RECEIVER,
     SENDER,
+    SHORTEST_NS,
     Keys,
     ends_keys,
     head,
@@ -35,6 +36,10 @@ from iodyno.formats.uperf.writing import written
 
 DATAGRAM_HEADER_BYTES = 24
 """What every datagram of iodyno's own workloads begins with (`agent/core/src/job.rs`)."""
+
+BOUNDS_SCRIPT = (
+    "  # A trial ends when its script does: measured is the longest that it may take with any level."
+)
 
 _SENDS, _TAKES = ("write", "send", "sendto"), ("read", "recv", "recvfrom")
 _PLAIN_CONNECT = {"remotehost", "protocol", "wndsz", "tcp_nodelay", "cc", "conn", "port", "localhost"}
@@ -93,6 +98,8 @@ def _own(script: Script) -> Keys | str:
     connect, loop = _plain_parts(group)
     if connect is None or loop is None or loop.duration_ns is None:
         return "it is not connect, one loop of some duration, disconnect"
+    if _int(loop.duration_ns) < SHORTEST_NS:
+        return f"its duration is shorter than {quantity.show('duration', SHORTEST_NS)}, as no measured window may be"
     if loop.rate is not None:
         return "it has a rate for each strand"
     odd = [name for flowop in loop.flowops for name in flowop.options if name not in _PLAIN_MOVE]
@@ -294,7 +301,8 @@ def _text(profile: Profile, keys: Keys) -> str:
         if not isinstance(value, Mapping):
             lines.append(f"{key}: {_flow(value)}")
             continue
-        lines.append(f"{key}:")
+        bounds_script = key == "windows" and keys["workload"]["kind"] == SCRIPT.name
+        lines.append(f"{key}:{BOUNDS_SCRIPT if bounds_script else ''}")
         for name, entry in value.items():
             if name == "profile" and isinstance(entry, str):
                 lines += [

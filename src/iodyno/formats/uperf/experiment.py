@@ -6,27 +6,35 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.knob import ALL
 from iodyno.core.outcome import BYSTANDER
 from iodyno.core.script.flowops import OPENING, takes_messages
 from iodyno.core.script.parameters import workload_of
 from iodyno.core.script.remotes import named_hosts, remotes_of
-from iodyno.core.script.values import Flowop, Group, Script, Uniform, Variable
+from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Variable
 from iodyno.core.script.wire import script_json
 from iodyno.core.workload import SCRIPT, Level
 from iodyno.formats.experiment_model import HOST_NAME
 from iodyno.formats.mistakes import Mistake, error
-from iodyno.formats.uperf.profile import Profile
+from iodyno.formats.uperf.bounds import pause_ns, transaction_ns
+from iodyno.formats.uperf.profile import MAX_DURATION_NS, NEVER_MADE, NOTHING_MADE, Profile
 
 SENDER, RECEIVER = "client", "server"
-LIMIT_NS = 10 * 60 * 10**9
-"""How long what has no duration may take. Chosen: longer than anybody waits for, and a bound all the same."""
+SHORTEST_NS = 10**7
+"""As short as a measured window may be."""
+_LIMIT_NS = 10 * 60 * 10**9
+"""How long a transaction without a duration may take beside its pauses, where nobody says it. Chosen: longer than anybody
+waits for, and a bound all the same.
+"""
 _ONCE_NS = 15 * 10**9
 """Time for what is done a few times, such as to connect (chosen: above the 10 s that a connection may take)."""
 _FEW = 100
 _MAX_DATAGRAM_BYTES = 65_507
 """What UDP over IPv4 can carry: 65 535 less the two headers (RFC 768, RFC 791)."""
+_PLACE = re.compile(r"(?:(?P<group>.*), )?line (?P<line>\d+)(?: of the profile)?")
+"""Where errors of `iodyno.core.script` are, who does not know the file."""
 
 Keys = dict[str, Any]
 
@@ -40,7 +48,7 @@ def receivers_of(profile: Profile, levels: Mapping[str, Level], to: str | None) 
     if to is not None or len(named) < 2:
         return {RECEIVER: ""}
     calls: dict[str, str] = {}
-    for group, own in zip(profile.script.groups, bound.groups, strict=True):
+    for group, own in zip(_with_hosts_named(profile, levels).groups, bound.groups, strict=True):
         for written, flowop in zip(group.flowops(), own.flowops(), strict=True):
             host, value = written.options.get("remotehost"), flowop.options.get("remotehost")
             if flowop.kind in OPENING and host is not None:
@@ -52,6 +60,12 @@ def receivers_of(profile: Profile, levels: Mapping[str, Level], to: str | None) 
         taken = name in found or name in (SENDER, ALL, BYSTANDER) or not re.fullmatch(HOST_NAME, name)
         found[f"{RECEIVER}-{number}" if taken else name] = key
     return found
+
+
+def _with_hosts_named(profile: Profile, levels: Mapping[str, Level]) -> Script:
+    """The script as it is made with these levels, with hosts as they are written, `$h`."""
+    hosts = {variable.name for variable in profile.script.variables() if variable.kind == "host"}
+    return profile.script.bound({name: level for name, level in levels.items() if name not in hosts})
 
 
 def ends_keys(receivers: Iterable[str]) -> Keys:
@@ -78,14 +92,19 @@ def experiment_keys(
     *,
     to: str | None = None,
     repeat: int = 1,
-    limit_ns: int = LIMIT_NS,
+    limit_ns: int | None = None,
     sampled: bool = True,
 ) -> Keys:
-    """The keys of an experiment file that runs the profile with these values of its variables."""
+    """The keys of an experiment file that runs the profile with these values of its variables.
+
+    `limit_ns`: for all in a group that has no duration, together; None: what `windows_keys` chooses. Raises ExperimentError.
+    """
     workload = workload_of(profile.script)
     settings = {p.name: p.show(levels[p.name]) for p in workload.parameters if p.name in levels}
     bound = profile.script.bound(levels)
     refuse_what_cannot_run(profile, bound)
+    if limit_ns is not None:
+        _refuse_what_takes_longer(profile, bound, limit_ns)
     receivers = tuple(receivers_of(profile, levels, to))
     return {
         **head(profile, to=to, receivers=receivers, together=needs_one_namespace(bound)),
@@ -109,8 +128,17 @@ def path_key(to: str | None, bound: Script, receivers: tuple[str, ...]) -> Keys:
 
 def refuse_what_cannot_run(profile: Profile, bound: Script) -> None:
     """Raises ExperimentError, with every mistake, for what no trial can do, before a host is opened for it."""
+    mistakes, advice = what_cannot_run(bound)
+    if mistakes:
+        raise error(profile.file, mistakes, advice)
+
+
+def what_cannot_run(bound: Script) -> tuple[list[Mistake], str]:
+    """What of a script no trial can do, with the lines of its profile, and what to try."""
     mistakes = []
     for group in bound.groups:
+        if not group.transactions:
+            mistakes.append(Mistake(group.line, group.name, NOTHING_MADE))
         datagrams = {f.connection for f in group.flowops() if _protocol(f) == "udp"}
         for flowop in group.flowops():
             size = flowop.options.get("size")
@@ -121,10 +149,31 @@ def refuse_what_cannot_run(profile: Profile, bound: Script) -> None:
                 text = f"size: found {greatest} bytes over udp, allowed: 1 to {_MAX_DATAGRAM_BYTES}, one datagram"
                 mistakes.append(Mistake(flowop.line, flowop.kind, text))
     if mistakes:
-        raise error(profile.file, mistakes)
-    remotes_of(bound, named_hosts(bound))
-    for role in ("send", "receive"):
-        script_json(bound, role)
+        return mistakes, ""
+    try:
+        remotes_of(bound, named_hosts(bound))
+        for role in ("send", "receive"):
+            script_json(bound, role)
+    except ExperimentError as problem:
+        place = _PLACE.fullmatch(problem.where)
+        if place is None:
+            raise
+        return [Mistake(int(place["line"]), place["group"] or "", problem.what)], problem.advice
+    return [], ""
+
+
+def _refuse_what_takes_longer(profile: Profile, bound: Script, limit_ns: int) -> None:
+    """Raises ExperimentError where the limit of what has no duration would end the script for certain."""
+    for group in bound.groups:
+        free = [transaction for transaction in group.transactions if transaction.duration_ns is None]
+        takes_ns = sum(map(transaction_ns, free))
+        if takes_ns < limit_ns:
+            continue
+        takes, limit = (quantity.show("duration", time_ns) for time_ns in (takes_ns, limit_ns))
+        text = f"pauses and rates of what has no duration take {takes} and more, and --limit is {limit}"
+        needed = quantity.show("duration", _rounded_ns(takes_ns + _ONCE_NS * len(free)))
+        line = max(free, key=transaction_ns).line
+        raise error(profile.file, [Mistake(line, group.name, text)], f"--limit {needed}")
 
 
 def needs_one_namespace(script: Script) -> bool:
@@ -149,37 +198,47 @@ def head(
     }
 
 
-def windows_keys(script: Script, limit_ns: int = LIMIT_NS) -> Keys:
-    """No warm-up, and a measured window that is long enough: the trial ends when the script does.
+def windows_keys(script: Script, limit_ns: int | None = None) -> Keys:
+    """No warm-up, and a measured window that is long enough: the trial ends when the script does. With a limit, what has
+    no duration has that time, and not more.
 
     >>> windows_keys(Script("empty", ()))["interval"]
     '1s'
     """
     measured_ns = max((_bound_ns(group, limit_ns) for group in script.groups), default=_ONCE_NS)
+    # No window may be longer than what may be written as a duration.
+    measured_ns = min(_rounded_ns(measured_ns), MAX_DURATION_NS)
     timed_ns = sum(_durations(script.groups))
     # Ten records of what is timed, if that is short.
-    interval_ms = min(1000, max(10, timed_ns // 10**7)) if timed_ns else 1000
+    interval_ms = min(1000, measured_ns // 10**6, max(10, timed_ns // 10**7) if timed_ns else 1000)
     return {
         "warm_up": "0s",
-        "measured": f"{-(-measured_ns // 10**6)}ms",
+        "measured": quantity.show("duration", measured_ns),
         "drain": "0s",
         "interval": f"{interval_ms}ms" if interval_ms < 1000 else "1s",
     }
 
 
-def _bound_ns(group: Group, limit_ns: int) -> int:
-    bound_ns = 0
-    for transaction in group.transactions:
-        if isinstance(transaction.duration_ns, int):
-            # After it, what one end is ahead by is made by the other.
-            bound_ns += transaction.duration_ns + _ONCE_NS
-            continue
-        thinks = [f.options.get("duration") for f in transaction.flowops if f.kind == "think"]
-        thinks_ns = sum(duration for duration in thinks if isinstance(duration, int))
-        times = transaction.iterations if isinstance(transaction.iterations, int) else 1
-        few = times <= _FEW and thinks_ns * times <= _ONCE_NS
-        bound_ns += _ONCE_NS if few else limit_ns
-    return bound_ns
+def _bound_ns(group: Group, limit_ns: int | None) -> int:
+    """How long the group may take: its durations, and what is allowed to what has none."""
+    if limit_ns is not None:
+        return limit_ns + sum(_durations([group]))
+    return sum(map(_allowed_ns, group.transactions))
+
+
+def _allowed_ns(transaction: Transaction) -> int:
+    """How long a transaction may take where nobody has set a limit."""
+    if isinstance(transaction.duration_ns, int):
+        # After it, its last iteration is completed, and what one end is ahead by is made by the other.
+        return transaction.duration_ns + pause_ns(transaction) + _ONCE_NS
+    times = transaction.iterations if isinstance(transaction.iterations, int) else 1
+    return transaction_ns(transaction) + (_ONCE_NS if times <= _FEW else _LIMIT_NS)
+
+
+def _rounded_ns(time_ns: int) -> int:
+    """Not less, in whole milliseconds, or in seconds where it has several."""
+    step_ns = 10**9 if time_ns > 10**10 else 10**6
+    return -(-time_ns // step_ns) * step_ns
 
 
 def _durations(groups: Iterable[Group]) -> list[int]:
@@ -190,7 +249,7 @@ def _durations(groups: Iterable[Group]) -> list[int]:
 def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) -> list[str]:
     """Which of the profile's hosts stand for which of the experiment's."""
     named: dict[str, str] = {}
-    for group in profile.script.groups:
+    for group in _with_hosts_named(profile, levels).groups:
         for flowop in group.flowops():
             if flowop.kind not in OPENING:
                 continue
@@ -219,6 +278,17 @@ def host_notes(profile: Profile, levels: Mapping[str, Level], to: str | None) ->
             f"{len(foreign)} remote hosts are one here, which --to names; without it each has a namespace"
         )
     return notes
+
+
+def never_made_notes(profile: Profile, levels: Mapping[str, Level]) -> list[str]:
+    """What is left out as a variable says that it is never made, where others have another number for it."""
+    lines = [
+        transaction.line
+        for group in profile.script.groups
+        for transaction in group.transactions[:-1]
+        if isinstance(transaction.iterations, Variable) and levels.get(transaction.iterations.name) == 0
+    ]
+    return [f"{profile.file}:{', '.join(map(str, lines))}: {NEVER_MADE}"] if lines else []
 
 
 def _notes_of_several(

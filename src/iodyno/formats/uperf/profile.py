@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,6 +31,9 @@ from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
 from iodyno.formats.uperf import numbers
 from iodyno.formats.uperf.tags import NoTagError, Tag, tags
 
+DRAWN = ("size",)
+"""Options whose sizes may be drawn for each message."""
+
 MAX_BYTES = 1 << 20
 """Largest profile. Chosen: a hundred times the largest that is known."""
 
@@ -39,8 +42,14 @@ MAX_OPTIONS = 100
 MAX_GROUPS = 1024
 MAX_STRANDS = 60_000
 """Most strands of a group: what one address pair and one port can carry."""
+MAX_ITERATIONS = 2**62
 MAX_RATE = 10**7
 MAX_DURATION_NS = 7 * 24 * 3600 * 10**9
+
+NEVER_MADE = (
+    "iterations=0: never made, as in uperf, and not counted in the numbers of the transactions after it"
+)
+NOTHING_MADE = "found iterations=0 in every transaction of the group, needed: one that is made"
 
 _MAX_MISTAKES = 100
 _LEVELS = ("profile", "group", "transaction", "flowop")
@@ -51,7 +60,14 @@ _ATTRIBUTES = {
     "flowop": ("type", "options", "name"),
 }
 _VARIABLE = re.compile(r"\$(?:(?P<bare>[A-Za-z_]\w{0,63})|\{(?P<braced>[A-Za-z_]\w{0,63})\})")
+_ENCODING = re.compile(
+    rb"""\s*<\?xml\b[^>]{0,200}?\bencoding\s*=\s*["']?(?P<name>[A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE
+)
+# What Windows has more than ISO-8859-1 are signs in the place of control characters, which no text holds.
+_CODECS = {"iso-8859-1": "cp1252", "iso-8859-15": "iso-8859-15", "windows-1252": "cp1252"}
+"""Encodings beside UTF-8, by the name that XML has for them."""
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_LETTER = re.compile(r"[A-Za-z]")
 # `k = v` and `rand(1, 2)` hold blanks, on which options are split otherwise.
 _OPTION = re.compile(r"(?P<key>[^\s=]+)(?:\s*=\s*(?P<value>rand\s*\([^)]*\)|[^\s=]\S*)?)?", re.IGNORECASE)
 
@@ -153,11 +169,12 @@ class _Reading:
             self.fail(1, f"the file is larger than {MAX_BYTES >> 20} MiB, allowed: a profile of that size")
         if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
             self.fail(1, "the file is in UTF-16, allowed: UTF-8")
+        text = text.removeprefix(b"\xef\xbb\xbf")
         try:
-            decoded = text.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+            decoded = text.decode("utf-8")
         except UnicodeDecodeError as problem:
-            line = 1 + text[: problem.start].count(b"\n")
-            self.fail(line, f"the byte 0x{text[problem.start]:02x} is no UTF-8, allowed: text in UTF-8")
+            # Only here: text in one of the others is next to never UTF-8 by chance, and what is UTF-8 often names another.
+            decoded = self.in_named_encoding(text) or self.fail_at(text, problem, "UTF-8")
         for character in ("\x00", "\x1b"):
             if character in decoded:
                 line = 1 + decoded[: decoded.index(character)].count("\n")
@@ -165,6 +182,23 @@ class _Reading:
         if not decoded.strip():
             self.fail(1, "the file is empty, needed: <profile> with its groups")
         return decoded.replace("\r\n", "\n").replace("\r", "\n")
+
+    def in_named_encoding(self, text: bytes) -> str | None:
+        """The text in the encoding that its `<?xml ...?>` names; None: it names none that is known. Raises ExperimentError."""
+        named = _ENCODING.match(text)
+        name = named["name"].decode().lower() if named else ""
+        if name not in _CODECS:
+            return None
+        try:
+            return text.decode(_CODECS[name])
+        except UnicodeDecodeError as problem:
+            self.fail_at(text, problem, name)
+
+    def fail_at(self, text: bytes, problem: UnicodeDecodeError, encoding: str) -> NoReturn:
+        """Ends the reading at a byte that is no text."""
+        line = 1 + text[: problem.start].count(b"\n")
+        allowed = f"text in UTF-8, or in what <?xml encoding=...?> names: {', '.join(_CODECS)}"
+        self.fail(line, f"the byte 0x{text[problem.start]:02x} is no {encoding}, allowed: {allowed}")
 
     def fail(self, line: int, text: str) -> NoReturn:
         """Ends the reading."""
@@ -273,12 +307,13 @@ class _Reading:
         if tag.name == "profile":
             self.profile = str(fields.get("name") or "profile")
         elif tag.name == "group":
+            made = self.made(entry.children)
             if not entry.children:
                 self.note(tag.line, place, "found a group without a transaction, needed: <transaction>")
+            elif not made:
+                self.note(tag.line, place, NOTHING_MADE)
             name = str(fields.get("name") or f"group {len(self.groups) + 1}")
-            self.groups.append(
-                Group(name, fields["strands"], tuple(entry.children), fields["processes"], tag.line)
-            )
+            self.groups.append(Group(name, fields["strands"], made, fields["processes"], tag.line))
             if len(self.groups) > MAX_GROUPS:
                 self.fail(tag.line, f"found more than {MAX_GROUPS} groups, allowed: {MAX_GROUPS}")
         elif tag.name == "transaction":
@@ -300,6 +335,14 @@ class _Reading:
             self.open[-1].children.append(transaction)
         elif fields.get("kind"):
             self.open[-1].children.append(Flowop(fields["kind"], fields["options"], tag.line))
+
+    def made(self, transactions: Sequence[Transaction]) -> tuple[Transaction, ...]:
+        """Those of a group that are made at all. That one is left out is said where others have another number for it."""
+        made = tuple(transaction for transaction in transactions if transaction.iterations != 0)
+        for number, transaction in enumerate(transactions, start=1):
+            if transaction.iterations == 0 and any(after.iterations != 0 for after in transactions[number:]):
+                self.say(NEVER_MADE, transaction.line)
+        return made
 
     def fields(self, tag: Tag) -> dict[str, Any]:
         """What the attributes of a tag say."""
@@ -330,7 +373,7 @@ class _Reading:
 
     def transaction(self, tag: Tag) -> dict[str, Any]:
         """How often or how long, and how many a second."""
-        iterations = self.amount(tag, "iterations", "count", 1, 2**62)
+        iterations = self.amount(tag, "iterations", "count", 0, MAX_ITERATIONS)
         duration_ns = self.amount(tag, "duration", "duration", 1, MAX_DURATION_NS)
         if iterations is not None and duration_ns is not None:
             self.say("iterations and duration are both given: as in uperf, the duration counts", tag.line)
@@ -382,6 +425,10 @@ class _Reading:
             line = tag.lines["options"] + text[: match.start()].count("\n")
             if number > MAX_OPTIONS:
                 self.fail(line, f"found more than {MAX_OPTIONS} options in a flowop, allowed: {MAX_OPTIONS}")
+            if not _LETTER.match(match["key"]):
+                # `isalpha` in `flowop_parse_options` of uperf's src/parse.c: no other word is looked at.
+                self.say(f"{found(match.group())} begins with no letter: skipped, as in uperf", line)
+                continue
             name = ALIASES.get(match["key"].lower(), match["key"].lower())
             value = match["value"]
             if name == "rate" and value:
@@ -414,7 +461,10 @@ class _Reading:
 
     def option(self, written: str, option: Option, line: int, place: str) -> Value:
         """The value of an option."""
-        return self.value(written, option.kind, line, place, option.low, option.high)
+        value = self.value(written, option.kind, line, place, option.low, option.high)
+        if isinstance(value, Uniform) and option.name not in DRAWN:
+            self.note(line, place, f"found {found(written)}, allowed: one size")
+        return value
 
     def amount(self, tag: Tag, name: str, kind: OptionKind, low: int, high: int) -> Amount | None:
         """The number in an attribute; None when it is not there."""

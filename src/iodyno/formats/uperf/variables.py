@@ -9,7 +9,8 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.script.parameters import RESERVED, kinds_of, mixed
 from iodyno.core.script.values import OptionKind, Uniform, Variable
 from iodyno.core.workload import Level
-from iodyno.formats.mistakes import Mistake, error, nearest
+from iodyno.formats.mistakes import Mistake, error, found, nearest
+from iodyno.formats.uperf import bounds
 from iodyno.formats.uperf.profile import Profile, read_value
 
 _MOST = 2**62
@@ -28,7 +29,10 @@ def values_of(
         first.setdefault(variable.name, variable)
     kinds, given = kinds_of(profile.script.variables()), given or {}
     _refuse_names(profile, first, given)
-    mistakes, levels, missing = [], {}, []
+    mistakes: list[Mistake] = []
+    levels: dict[str, Level] = {}
+    missing: list[str] = []
+    texts: dict[str, str] = {}
     for name, kind in kinds.items():
         written = next(
             (
@@ -44,10 +48,13 @@ def values_of(
                 missing.append(name)
                 mistakes.append(Mistake(first[name].line, "", f"the variable ${name} has no value"))
             continue
+        texts[name] = written
         try:
             levels[name] = _level(written, kind)
         except ValueError as problem:
             mistakes.append(Mistake(first[name].line, f"${name}", str(problem)))
+    for name, (line, allowed) in bounds.refused(profile.script, levels).items():
+        mistakes.append(Mistake(line, f"${name}", f"found {found(texts[name])}, allowed: {allowed}"))
     if mistakes:
         example = " ".join(f"{name}=..." for name in missing)
         options = " ".join(f"--set {name}=..." for name in missing)
@@ -58,7 +65,8 @@ def values_of(
 
 
 def _level(written: str, kind: OptionKind) -> Level:
-    value = read_value(written.strip(), kind, 0 if kind == "count" else 1, _MOST)
+    """The level as written; what it may be where the variable stands is in `bounds`."""
+    value = read_value(written.strip(), kind, 0, _MOST)
     return str(value) if isinstance(value, Uniform) else value
 
 

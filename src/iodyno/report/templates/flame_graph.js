@@ -139,7 +139,7 @@
 
     name(i) {
       const f = this.tree.f[i];
-      return f < 0 ? (i === 0 ? "all busy time" : data.owners[-f - 1]) : data.names[f];
+      return f < 0 ? (i === 0 ? this.tree.whole : data.owners[-f - 1]) : data.names[f];
     }
 
     cost(units) { return units * this.tree.total / data.parts; }

@@ -15,6 +15,7 @@ use iodyno_sys::timed::{self, Until};
 use iodyno_sys::vsock::THIS_MACHINE;
 use iodyno_sys::{datagram, errno, socket};
 
+use super::datagrams::Silence;
 use super::door::unix_address;
 use super::fault::Fault;
 use super::files::Source;
@@ -46,11 +47,8 @@ pub(super) struct Flow {
     awaited: Sizes,
     blocks: bool,
     track: sctp::Track,
-    /// The operation that has given a datagram up, so that one that comes late is not taken for the next.
-    pub gave_up: Option<usize>,
-    /// The transaction in which nothing came any more although the other end had made all of it: what is missing there
-    /// is lost, and not waited for one by one.
-    pub ran_dry: Option<usize>,
+    /// Of a connection over UDP.
+    pub datagrams: Silence,
 }
 
 impl Flow {
@@ -242,31 +240,6 @@ impl<'a> Strand<'a> {
         }
     }
 
-    fn give_datagram(&mut self, operation: &FlowOp, size: u64, begun: u64) -> Result<u64, Fault> {
-        self.throw_late_ones_away(operation)?;
-        let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
-        let wait = Wait::Give { connection: operation.connection };
-        let source = self.worker.source();
-        let bytes = &source[..(size as usize).min(source.len())];
-        loop {
-            if until.is_some() {
-                self.await_readiness(operation, Until::Writable, wait, until)?;
-            }
-            let outcome = match operation.call {
-                Call::Write => timed::write(self.flow(operation)?.fd(), bytes),
-                _ => socket::send(self.flow(operation)?.fd(), bytes),
-            };
-            match outcome {
-                Ok(count) => {
-                    self.flow(operation)?.sent += count as u64;
-                    self.moved(count, begun);
-                    return Ok(count as u64);
-                }
-                Err(error) => self.refused(operation, error, Until::Writable, wait, until)?,
-            }
-        }
-    }
-
     /// Takes a message.
     #[inline]
     pub(super) fn take(&mut self, operation: &'a FlowOp, begun: u64) -> Result<u64, Fault> {
@@ -351,7 +324,7 @@ impl<'a> Strand<'a> {
     }
 
     /// Waits until a call on the connection would not wait, to `deadline` at most.
-    fn await_readiness(
+    pub(super) fn await_readiness(
         &mut self,
         operation: &FlowOp,
         until: Until,
@@ -483,11 +456,8 @@ impl<'a> Strand<'a> {
             self.worker.tick();
             let again = self.worker.now + GREETING.0;
             while self.worker.now < again {
-                match timed::wait_for(
-                    socket.as_fd(),
-                    Until::Readable,
-                    Nanos(again - self.worker.now).min(SLICE),
-                ) {
+                let left = again.min(deadline).saturating_sub(self.worker.now).min(SLICE.0);
+                match timed::wait_for(socket.as_fd(), Until::Readable, Nanos(left)) {
                     Ok(true) => {
                         let length = socket::receive_into(socket.as_fd(), &mut answer).map_err(Fault::Os)?;
                         if Preamble::of(&answer[..length], self.run.token) == Some(acknowledged) {
@@ -551,6 +521,10 @@ impl<'a> Strand<'a> {
             Protocol::Tcp | Protocol::Tls => self.run.opened.know(socket),
             _ => OpenSocket::apart(socket),
         };
+        let patience = match operation.protocol {
+            Protocol::Udp => self.run.patience(self.remote()),
+            _ => Nanos(0),
+        };
         let flow = Flow {
             socket,
             session,
@@ -561,8 +535,7 @@ impl<'a> Strand<'a> {
             awaited: seed(!opened),
             blocks,
             track: sctp::Track::default(),
-            gave_up: None,
-            ran_dry: None,
+            datagrams: Silence::of_at_most(patience),
         };
         self.flows[operation.connection as usize].push(flow);
         self.has_moved = true;

@@ -1,13 +1,13 @@
 //! The link: one connection between the two ends of a script, beside its data, on which they keep in step.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard};
 
 use iodyno_core::units::Nanos;
 use iodyno_sys::lock::locked;
 use iodyno_sys::timed::{self, Until};
-use iodyno_sys::{clock, errno, socket};
+use iodyno_sys::{clock, errno, socket, tcp_info};
 
 use super::meet::SILENCE;
 use super::stall::{Judgement, Stall, Wait};
@@ -36,6 +36,8 @@ pub(super) enum Word {
     Nothing { strand: u32, judgement: Judgement },
     /// Whether a strand is to wait before it opens more connections.
     Hold { strand: u32, held: bool },
+    /// A strand has sent so many datagrams on a connection in a transaction, and sends no more in it.
+    Sent { strand: u32, transaction: u32, connection: u32, datagrams: u64 },
     /// The windows of the job are over at this end: what breaks from now on is no failure.
     Cut,
     /// Every strand of this end is done.
@@ -73,6 +75,9 @@ impl Word {
             Word::Done => [10, 0, 0, 0, 0, 0],
             Word::Beat => [11, 0, 0, 0, 0, 0],
             Word::Failed(ref text) => [12, cut(text).len() as u64, 0, 0, 0, 0],
+            Word::Sent { strand, transaction, connection, datagrams } => {
+                [13, u64::from(strand), u64::from(transaction), u64::from(connection), datagrams, 0]
+            }
         }
     }
 
@@ -106,6 +111,10 @@ impl Word {
             10 => Word::Done,
             11 => Word::Beat,
             12 => Word::Failed(text.to_owned()),
+            13 => {
+                let (strand, transaction, connection) = (a as u32, b as u32, c as u32);
+                Word::Sent { strand, transaction, connection, datagrams: d }
+            }
             _ => return None,
         })
     }
@@ -130,6 +139,14 @@ impl Link {
     pub(super) fn new(socket: OwnedFd) -> io::Result<Self> {
         socket::set(socket.as_fd(), socket::Setting::NoDelay, 1)?;
         Ok(Link { socket, sending: Mutex::new(()) })
+    }
+
+    /// The least round trip to the other end that the kernel has seen; 0: it has seen none.
+    pub(super) fn round_trip(&self) -> Nanos {
+        let seen = tcp_info::read(self.socket.as_raw_fd()).ok();
+        // A network stack that does not keep the least one may know what it is on average.
+        let seen = seen.and_then(|info| info.min_rtt().filter(|least| least.0 > 0).or_else(|| info.rtt()));
+        seen.unwrap_or_default()
     }
 
     /// Says a word. Waits for room for `patience` at most: an end that does not read its link for so long is gone.
@@ -244,6 +261,20 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
+    fn a_link_knows_its_round_trip_once_something_has_made_it() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        for socket in [near, far] {
+            let link = Link::new(socket.into()).unwrap();
+            assert!((1..10_000_000_000).contains(&link.round_trip().0), "{:?}", link.round_trip());
+        }
+        let (apart, _other) = UnixStream::pair().unwrap();
+        let link = Link { socket: apart.into(), sending: Mutex::new(()) };
+        assert_eq!(link.round_trip(), Nanos(0));
+    }
+
+    #[test]
     fn words_come_as_they_were_said() {
         let (near, far) = UnixStream::pair().unwrap();
         let words = [
@@ -263,6 +294,7 @@ mod tests {
             Word::Resumed { strand: 1 },
             Word::Nothing { strand: 1, judgement: Judgement { stall: 4, by: 7 } },
             Word::Hold { strand: 2, held: true },
+            Word::Sent { strand: 2, transaction: 5, connection: 1_023, datagrams: 1 << 33 },
             Word::Failed("x".repeat(MOST_TEXT - 1) + "äöü"),
             Word::Cut,
             Word::Done,

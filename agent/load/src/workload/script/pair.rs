@@ -1,5 +1,6 @@
 //! A strand, and what is known of the strands at the other ends that it works with.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub(super) struct Other {
     pub stall: Mutex<Option<Stall>>,
     /// What it has found of a stall of this end.
     pub judgement: Mutex<Judgement>,
+    /// Datagrams that it has sent, by transaction and connection: of the one that this end is in, and perhaps the next.
+    sent: Mutex<BTreeMap<(u32, u32), u64>>,
 }
 
 impl Other {
@@ -33,6 +36,16 @@ impl Other {
 
     pub(super) fn is_held(&self) -> bool {
         self.held.load(SeqCst)
+    }
+
+    /// It has sent so many datagrams on a connection in a transaction.
+    pub(super) fn has_sent(&self, transaction: u32, connection: u32, datagrams: u64) {
+        locked(&self.sent).insert((transaction, connection), datagrams);
+    }
+
+    /// How many that were. Asked once all have come to the end of the transaction: who had sent none has said nothing.
+    pub(super) fn take_sent(&self, transaction: u32, connection: u32) -> u64 {
+        locked(&self.sent).remove(&(transaction, connection)).unwrap_or(0)
     }
 
     /// Whether it has waited long for this end.

@@ -34,6 +34,10 @@ pub(super) const LONGEST_SLICE: Nanos = Nanos(250_000_000);
 const MOST_WAITING: usize = 64;
 const FEW_WAITING: usize = 16;
 
+/// chosen: a datagram may take this many round trips of an idle path before it counts as lost. What comes later is
+/// taken for the next one, and so no time is right any more: a queue of several round trips must not do that.
+const ROUND_TRIPS: u64 = 10;
+
 /// How far a group has come, in transactions done by all strands of an end.
 struct Gathering {
     arrived: AtomicU64,
@@ -70,8 +74,8 @@ pub(crate) struct Run {
     pub(super) token: [u8; 16],
     /// Whether this end says when the time of a transaction is over.
     pub(super) leads: bool,
-    /// How long a datagram is awaited that the other end was to send.
-    pub(super) answer_timeout: Nanos,
+    /// How long a datagram is awaited at least that another end was to send ([`Run::patience`]).
+    answer_timeout: Nanos,
     pub(super) tally: Tally,
     /// How connections over TLS come up, where there are any.
     pub(super) tls: Option<Terms>,
@@ -174,6 +178,13 @@ impl Run {
         self.ends.get(remote)?.doors.get().copied()
     }
 
+    /// How long a datagram is awaited that another end was to send. The link knows the path's round trip at either end,
+    /// and of what was sent again; a greeting only at the end that opens, and which of several was answered it does not.
+    pub(super) fn patience(&self, remote: usize) -> Nanos {
+        let round_trip = self.link(remote).map_or(Nanos(0), Link::round_trip);
+        self.answer_timeout.max(Nanos(round_trip.0.saturating_mul(ROUND_TRIPS)))
+    }
+
     /// For an error: another end, by its address where there are several.
     pub(super) fn named(&self, remote: usize) -> String {
         match self.doors(remote) {
@@ -233,6 +244,11 @@ impl Run {
             Word::Hold { strand, held } => {
                 if let Some(pair) = pair(strand) {
                     pair.hold(remote, held);
+                }
+            }
+            Word::Sent { strand, transaction, connection, datagrams } => {
+                if let Some(other) = other(strand) {
+                    other.has_sent(transaction, connection, datagrams);
                 }
             }
             Word::Cut => self.ends[remote].cut.store(true, SeqCst),

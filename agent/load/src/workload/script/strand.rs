@@ -5,6 +5,7 @@ use iodyno_core::script::{Call, FlowOp, Group, Rate, Think, Transaction, Until};
 use iodyno_core::units::Nanos;
 use iodyno_sys::{clock, errno};
 
+use super::datagrams::Exchanged;
 use super::fault::{halt_of, Fault, Halt};
 use super::flow::Flow;
 use super::link::Word;
@@ -47,6 +48,8 @@ pub(super) struct Strand<'a> {
     pub accepted: Vec<u64>,
     /// Where datagrams go.
     pub datagram: Vec<u8>,
+    /// Datagrams that moved in the transaction, as `opened`.
+    pub exchanged: Vec<Exchanged>,
     /// How many files were sent.
     pub files_sent: usize,
     pub place: Place,
@@ -59,7 +62,7 @@ pub(super) struct Strand<'a> {
     /// Whether something has moved in this iteration, so that the other end must make it, too.
     pub has_moved: bool,
     /// Iterations that were promised to the other end, once it asked.
-    promised: Option<u64>,
+    pub promised: Option<u64>,
     /// Since when the operation has waited for the other end.
     pub waiting_since: Option<u64>,
     /// What of that the other end was told.
@@ -90,6 +93,7 @@ pub(crate) fn carry_out(shared: &Shared, run: &Run, number: usize) {
         opened: vec![0; connections * run.remotes()],
         accepted: vec![0; connections],
         datagram,
+        exchanged: vec![Exchanged::default(); connections * run.remotes()],
         files_sent: 0,
         place: Place::default(),
         passage: Passage::default(),
@@ -128,9 +132,12 @@ impl<'a> Strand<'a> {
             self.passage = Passage::of(transaction);
             let ended = self.go_through(transaction);
             self.passage.done = ended.is_ok();
+            let gathered = ended.and_then(|()| self.gather(number));
+            if gathered.is_ok() {
+                self.settle_datagrams();
+            }
             self.run.tally.add(self.pair.group, number, &self.passage);
-            ended?;
-            self.gather(number)?;
+            gathered?;
         }
         Ok(())
     }
@@ -257,6 +264,7 @@ impl<'a> Strand<'a> {
         let (run, group) = (self.run, self.pair.group);
         // Its last operation is over: a wait is at no operation.
         self.place.operation = self.group.transactions[transaction].operations.len();
+        self.tell_datagrams();
         run.arrive(group, transaction);
         loop {
             self.pair.wait(self.slice(None), || run.is_gathered(group, transaction) || run.has_failed());
@@ -479,31 +487,6 @@ impl<'a> Strand<'a> {
     fn lasts(&self) -> bool {
         let transaction = self.group.transactions.get(self.place.transaction);
         transaction.is_some_and(|transaction| matches!(transaction.until, Until::Duration { .. }))
-    }
-
-    /// The other end is done and nothing more comes: counts what is missing, of all datagrams that were to come.
-    pub(super) fn give_up_datagrams(&mut self) -> Fault {
-        let transaction = &self.group.transactions[self.place.transaction];
-        let planned = match transaction.until {
-            Until::Iterations { iterations } => iterations,
-            Until::Duration { .. } => self.other_made().unwrap_or(0).max(self.promised.unwrap_or(0)),
-        };
-        let further = planned.saturating_sub(self.place.iteration + 1);
-        for (index, operation) in transaction.operations.iter().enumerate() {
-            if !operation.call.takes() || !self.is_datagram(operation.connection) {
-                continue;
-            }
-            let here = match index.cmp(&self.place.operation) {
-                std::cmp::Ordering::Less => 0,
-                std::cmp::Ordering::Equal => operation.times() - self.place.repetition,
-                std::cmp::Ordering::Greater => operation.times(),
-            };
-            let counts = &mut self.passage.operations[index];
-            counts.lost =
-                counts.lost.saturating_add(further.saturating_mul(operation.times())).saturating_add(here);
-        }
-        self.place.iteration = planned;
-        Fault::Halt(Halt::Level)
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -22,8 +23,10 @@ _KEYS = 200_000
 def bpftrace(program: str) -> Iterator[list[str]]:
     """Has a program run meanwhile. The list holds the lines that it says at its end, from then on.
 
-    Raises RuntimeError when it could not begin, with its words.
+    Raises RuntimeError when it could not begin, with its words; without bpftrace the bench ends.
     """
+    if shutil.which("bpftrace") is None:
+        raise SystemExit("bench: bpftrace is not installed; `make bench` installs what is compared with")
     command = ["unshare", "--mount", "sh", "-c", _MOUNTED, "sh", "-e", program]
     environment = {**os.environ, "BPFTRACE_MAP_KEYS_MAX": str(_KEYS)}
     said: list[str] = []

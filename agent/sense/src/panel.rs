@@ -125,21 +125,22 @@ impl Place {
     }
 
     fn read(&mut self) -> Reading {
-        let read_ns = clock::monotonic();
+        let mut read_ns = clock::monotonic();
         let cpu_before = clock::thread_cpu();
         let mut values: Vec<Value> = Vec::new();
         let outcome = match &mut self.sensor {
             Ok(sensor) => sensor.read(&mut values).map_err(|error| error.to_string()),
             Err(reason) => Err(reason.clone()),
         };
-        let span_ns = self.last.map_or(Nanos(0), |last| read_ns.minus(last));
         let mut times = Vec::new();
+        if let (Ok(_), Ok(sensor)) = (&outcome, &mut self.sensor) {
+            times = sensor.times();
+            read_ns = sensor.instant().unwrap_or(read_ns);
+        }
+        let span_ns = self.last.map_or(Nanos(0), |last| read_ns.minus(last));
         let missing = match outcome {
             Ok(missing) => {
                 self.last = Some(read_ns);
-                if let Ok(sensor) = &mut self.sensor {
-                    times = sensor.times();
-                }
                 missing
             }
             Err(reason) => {
@@ -178,6 +179,39 @@ mod tests {
         assert_eq!(panel.read().len(), 3);
         let (passed, took) = (clock::monotonic().minus(begin), clock::thread_cpu().minus(cpu));
         assert!(passed.minus(took) >= TURN, "{passed:?}, {took:?} of it on a CPU");
+    }
+
+    /// Waits before it counts nanoseconds, as one does that has to wait for its turn, and tells when it counted.
+    struct Late {
+        wait: Nanos,
+        counted: Nanos,
+    }
+
+    impl Sensor for Late {
+        fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError> {
+            let before = self.counted;
+            clock::sleep_until(clock::monotonic().plus(self.wait)).unwrap();
+            self.wait = self.wait.plus(Nanos(20_000_000));
+            self.counted = clock::monotonic();
+            out.push(Value("late.ns".into(), "".into(), self.counted.minus(before).0));
+            Ok(None)
+        }
+
+        fn instant(&self) -> Option<Nanos> {
+            Some(self.counted)
+        }
+    }
+
+    #[test]
+    fn the_span_of_a_reading_ends_when_its_sensor_says_that_it_counted() {
+        let late = Late { wait: Nanos(0), counted: Nanos(0) };
+        let sensor: Result<Box<dyn Sensor>, String> = Ok(Box::new(late));
+        let mut panel = Panel { places: vec![Place { name: "late", sensor, last: None, cost: Nanos(0) }] };
+        panel.baseline();
+        for _ in 0..3 {
+            let reading = panel.read().remove(0);
+            assert_eq!(reading.values[0].2, reading.span_ns.0);
+        }
     }
 
     #[test]

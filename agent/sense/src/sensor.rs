@@ -18,6 +18,11 @@ pub trait Sensor: Send {
     /// When nothing of the source could be read; what was already put into `out` is then void.
     fn read(&mut self, out: &mut Vec<Value>) -> Result<Option<String>, SenseError>;
 
+    /// The instant that the values of the last reading are of, where the source tells it; else that at which it was asked.
+    fn instant(&self) -> Option<Nanos> {
+        None
+    }
+
     /// Times that were counted up to the last reading since the one before, and are given once.
     fn times(&mut self) -> Vec<Times> {
         Vec::new()

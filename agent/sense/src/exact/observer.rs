@@ -317,7 +317,7 @@ impl Observer {
     }
 
     /// Has each of these CPUs bring its account up to date, and gives it, or why not.
-    pub fn read(&mut self, cpus: &[u32]) -> Result<Vec<Result<Account, Refusal>>, Refusal> {
+    pub fn read(&self, cpus: &[u32]) -> Result<Vec<Result<Account, Refusal>>, Refusal> {
         let read: Vec<_> = cpus.iter().map(|&cpu| self.order(Order::Read, Some(cpu))).collect();
         let snapshots = self.set()?.snapshots.get(&self.number(), 0).map_err(EbpfError::from)?;
         let account = |cpu: u32| snapshots.get(cpu as usize).map(Account::new).ok_or(Refusal::Offline);
@@ -404,7 +404,7 @@ mod tests {
 
     /// Events that the programs saw on this CPU while this thread took naps.
     fn events(observer: &mut Observer, cpu: u32) -> u64 {
-        let mut look = || observer.read(&[cpu]).unwrap().remove(0).unwrap();
+        let look = || observer.read(&[cpu]).unwrap().remove(0).unwrap();
         let before = look();
         for _ in 0..NAPS {
             std::thread::sleep(Duration::from_millis(1));

@@ -213,7 +213,7 @@ impl Look {
 }
 
 fn look(observer: &Mutex<Observer>, cpus: &[u32]) -> Result<Look, Refusal> {
-    let mut observer = locked(observer);
+    let observer = locked(observer);
     let accounts = observer.read(cpus)?.into_iter().map(Result::ok).collect();
     Ok(Look { at: clock::monotonic(), spent: observer.spent()?, accounts })
 }

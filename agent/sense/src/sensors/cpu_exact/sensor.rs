@@ -32,6 +32,11 @@ impl From<Refusal> for SenseError {
     }
 }
 
+/// CPUs whose accounts were written down further apart are read again. chosen: 0.1 % of the shortest window, 0.2 s.
+const APART_MOST: Nanos = Nanos(200_000);
+/// Times that they are read at most. A machine that takes a CPU away for long is not waited for.
+const READINGS_MOST: usize = 3;
+
 /// A CPU of the trial.
 struct Cpu {
     number: u32,
@@ -73,6 +78,8 @@ struct CpuExact {
     warm_up: Nanos,
     /// From the first reading on.
     slice: Option<Slice>,
+    /// When the accounts of the last reading were written down.
+    instant: Option<Nanos>,
 }
 
 pub(super) fn open(roots: &Roots, subject: &Subject) -> Opened {
@@ -86,6 +93,7 @@ pub(super) fn open(roots: &Roots, subject: &Subject) -> Opened {
         online: cpu_list::online(&roots.sys),
         warm_up: subject.warm_up,
         slice: None,
+        instant: None,
     };
     sensor.begin(preemptible(roots), &subject.timers)?;
     Ok(Box::new(sensor))
@@ -137,6 +145,25 @@ impl CpuExact {
     }
 }
 
+/// Reads the accounts of CPUs, at one instant as far as that can be had: a CPU is asked after the other, and in between the
+/// agent may have to wait for its turn.
+fn read_together(observer: &Observer, numbers: &[u32]) -> Result<Vec<Result<Account, Refusal>>, Refusal> {
+    let mut read = observer.read(numbers)?;
+    for _ in 1..READINGS_MOST {
+        if between(&read).is_none_or(|(first, last)| last.minus(first) <= APART_MOST) {
+            break;
+        }
+        read = observer.read(numbers)?;
+    }
+    Ok(read)
+}
+
+/// When the first and the last of these accounts were written down, if any was.
+fn between(read: &[Result<Account, Refusal>]) -> Option<(Nanos, Nanos)> {
+    let instants = || read.iter().flatten().map(|account| Nanos(account.until_ns));
+    instants().min().zip(instants().max())
+}
+
 impl Drop for CpuExact {
     fn drop(&mut self) {
         // First of all the slice: it uses the programs too.
@@ -164,7 +191,9 @@ impl Sensor for CpuExact {
         missing.add_any(self.missing.clone());
         missing.add_any(found.missing.clone());
         let mut observer = locked(&self.observer);
-        for (cpu, account) in self.cpus.iter_mut().zip(observer.read(&numbers)?) {
+        let accounts = read_together(&observer, &numbers)?;
+        self.instant = between(&accounts).map(|(first, last)| first.plus(Nanos(last.minus(first).0 / 2)));
+        for (cpu, account) in self.cpus.iter_mut().zip(accounts) {
             let number = cpu.number;
             let mut begin_anew = || {
                 observer.begin(number).ok()?;
@@ -186,6 +215,10 @@ impl Sensor for CpuExact {
             put(out, &SYSCALLS, "", rate);
         }
         Ok(missing.sentence())
+    }
+
+    fn instant(&self) -> Option<Nanos> {
+        self.instant
     }
 }
 

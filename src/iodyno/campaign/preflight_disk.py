@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from iodyno.campaign.disk_job import PPM, block_of
+from iodyno.campaign.disk_job import block_of
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
 from iodyno.campaign.rig import Rig
 from iodyno.core import disk_parameters
@@ -76,37 +76,14 @@ def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
     of_pattern = disk_parameters.OF_PATTERN
     mistakes = disk_parameters.mistakes_of({k: v for k, v in point.items() if k not in of_pattern})
     yield from ((name, f"{name} {text}") for name, text in mistakes)
-    greatest, blocks = block_of(point)
-    interface, depth = str(point["interface"]), int(point["depth"])
-    if depth > 1 and interface not in ("io_uring", "aio"):
-        yield (
-            "interface",
-            f"depth {depth} with interface {interface}, which has one operation under way a worker",
-        )
-    if int(point["batch"]) > depth:
-        yield "batch", f"batch {point['batch']} is more than the depth, {depth}"
-    size = point.get("working_set")
-    if isinstance(size, int) and size < greatest:
-        yield "working_set", f"a working set of {size} bytes has no room for a block of {greatest}"
-    if point["direct"] is True and blocks is None and greatest % _SECTOR_BYTES:
-        yield (
-            "block",
-            f"direct I/O in blocks of {greatest} bytes, which are no whole sectors of {_SECTOR_BYTES}",
-        )
-    if point["pattern"] == "append" and (int(point["read"]) or int(point["workers"]) != 1):
-        yield "pattern", "append with reads, or with several workers"
-    if point["pattern"] == "strided" and "stride" not in point:
-        yield "stride", "the strided pattern without a stride"
-    if point["pattern"] == "zipf" and "theta" not in point:
-        yield "theta", "the zipf pattern without theta"
-    if point["pattern"] == "hot_spot" and point["hot_space"] == PPM:
-        yield "hot_space", "a hot spot that is the whole working set"
-    if point["pattern"] == "self_similar":
-        for name in ("hot_space", "hot_operations"):
-            if not 0 < int(point[name]) < PPM:
-                yield name, "the self_similar pattern with a share of none or all"
+    for names, text in disk_parameters.mistakes_of_point(point):
+        yield names[0], f"{names[0]}: {text}"
     target = point.get("target")
-    if target is not None and kind_of(str(target)) == "file" and size is None:
+    if (
+        target is not None
+        and kind_of(str(target)) == "file"
+        and not isinstance(point.get("working_set"), int)
+    ):
         yield "working_set", f"the file {target} without a working_set"
 
 

@@ -165,3 +165,30 @@ def test_bad_input_is_one_error(more: str, words: tuple[str, ...], expected: str
     ran = run(tmp_path, file, *words)
     assert ran.returncode in (2, 6) and expected in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+PROFILE = """
+workload:
+  kind: script
+  sender: client
+  receiver: server
+  profile: |
+    <profile name="asked">
+      <group nthreads="$n">
+        <transaction iterations="1"><flowop type="connect" options="remotehost=server protocol=tcp"/></transaction>
+        <transaction duration="100ms">
+          <flowop type="write" options="size=$size"/><flowop type="read" options="size=$answer"/>
+        </transaction>
+      </group>
+    </profile>
+factors: {size: [64B, 1KiB], answer: [64B, 8KiB], n: [LEVELS]}
+"""
+
+
+def test_of_a_script_no_stage_begins_that_has_a_point_which_cannot_be_carried_out(tmp_path: Path) -> None:
+    text = "\n".join(line for line in HEAD.splitlines() if not line.startswith("workload"))
+    file = tmp_path / "script.yaml"
+    file.write_text(text + PROFILE.replace("LEVELS", "1, 100000"), encoding="utf-8")
+    ran = run(tmp_path, file)
+    assert ran.returncode == 2 and "found 100000, allowed:" in ran.stderr and "factors.n" in ran.stderr
+    assert not [*tmp_path.glob("many-exploration*")], "refused before anything is made"

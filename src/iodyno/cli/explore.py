@@ -14,6 +14,7 @@ from iodyno import designs
 from iodyno.campaign.folder import new_folder
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
+from iodyno.cli.design_options import plan_of
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.run import ask, execute
 from iodyno.cli.share import SHARE
@@ -99,12 +100,14 @@ def command(
     if resume and into:
         raise click.UsageError("found --resume and --into, allowed: one of them")
     whole = read_experiment(file, quick=quick)
-    if whole.search is not None or whole.workload.script is not None or whole.until is not None:
+    if whole.search is not None or whole.until is not None:
         raise ExperimentError(
-            "a search, a script or a rule decides itself what is run",
+            "a search or a rule decides itself what is run",
             where=file,
             advice="`iodyno run`, or leave that section out",
         )
+    if whole.workload.script is not None:
+        plan_of(whole, file)  # refuses what no trial of it can do
     outcome = _outcome(whole, outcome)
     asked = {"text": whole.text, "outcome": outcome, "least": least, "quick": quick}
     stage: Stage | None = adaptive.first(whole)
@@ -284,7 +287,8 @@ def _finish(whole: Experiment, done: list[Done], folder: Path, least: float, as_
     from iodyno.report.cost_model import study_json
 
     study = _study(done[-1])
-    left_out = [factor.name for factor in whole.factors if factor.name not in done[-1].stage.factors]
+    kept = done[-1].stage.factors
+    left_out = [f.name for f in whole.factors if len(f.levels) > 1 and f.name not in kept]
     stages = [
         {
             "name": one.stage.name,

@@ -35,6 +35,34 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "client.application",
         {"sender": {"app": 0.1, "run": 0.1, "in_call": 0.2}, "flow": {"unsent": 0}, "receiver": {"app": 0.1}},
     ),
+    "many who pause share a full link": (
+        "link_rate",
+        {
+            "sender": {"app": 0.1, "run": 0.1, "in_call": 0.4},
+            "flow": {"unsent": 0, "Mbit_s": 945.0},
+            "receiver": {"app": 0.1},
+            "path": SHAPED,
+            "connections": 16,
+        },
+    ),
+    "paced to a link that is nearly full": (
+        "client.application",
+        {
+            "sender": {"app": 0.1, "run": 0.1, "in_call": 0.2},
+            "flow": {"unsent": 0, "Mbit_s": 880.0},
+            "receiver": {"app": 0.1},
+            "path": SHAPED,
+        },
+    ),
+    "many who pause share a server's CPU that is full": (
+        "server.cpu",
+        {
+            "sender": {"app": 0.1, "run": 0.1, "in_call": 0.4},
+            "flow": {"unsent": 0},
+            "receiver": FULL,
+            "connections": 16,
+        },
+    ),
     "a sender whose long writes were not counted": (
         UNKNOWN,
         {"sender": {"app": 0.1, "run": 0.1, "in_call": 0.2}, "flow": {"unsent": 4e6}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,3 +129,26 @@ def test_a_link_is_as_full_as_its_shaper_counts() -> None:
     expected = FITS * 1442 * 8e9 / SPAN / 50e6
     assert list(used["client.link_used_ratio"].values.values()) == pytest.approx([expected] * INTERVALS)
     assert used["client.queue_drops_per_segment"].values[0] == pytest.approx(1 - FITS / 9_000)
+
+
+@pytest.mark.parametrize(("link_rate", "expected"), [(50_000_000, "link_rate"), (None, "loss")])
+def test_who_waits_for_an_answer_that_is_lost_does_not_pause(link_rate: int | None, expected: str) -> None:
+    """Eight ask over a link that takes 2 % less; each waits 100 ms for what is lost: half of the time, all together."""
+    lost = 8 * SPAN // 2 // 100_000_000
+    sleeps = {"app": 0.1, "run": 0.1, "in_call": 0.4}
+    made = of_datagrams(
+        sent=FITS + lost, carried=FITS if link_rate else FITS + lost, sender=sleeps, link_rate=link_rate
+    )
+    made.settings["connections"] = 8  # type: ignore[index]
+    asks, answers = made.hosts["client"], made.hosts["server"]
+    for index in range(INTERVALS):
+        times = asks.histograms[index]
+        asks.histograms[index] = replace(times, sum_ns=8 * times.sum_ns)
+        values = asks.readings["datagram"][index].values
+        values["datagram.received", ""] = 400
+        values["datagram.lost", ""] = lost
+    for host in (asks, answers):
+        host.manifest["job"] |= {"workload": "request_response", "answer_timeout_ns": 100_000_000}
+    found = verdict.of_trial(made)
+    assert found.name == expected, [(s.name, s.held, s.evidence) for s in found.ranked]
+    assert not [suspect for suspect in found.ranked if suspect.name == "client.application" and suspect.held]

@@ -80,6 +80,12 @@ _SENDER_MATTERS = (
     _below("lost_ratio", path_signals.lost, 0.05, "chosen: more than a socket's buffer loses now and then"),
     _below("begun_over_due", path_signals.sender_ahead, 0.98, _AS_OFFERED),
 )
+_LINK_NOT_FULL = _below(
+    "link_filled_ratio",
+    path_signals.link_filled,
+    0.97,
+    "chosen: of a closed loop, whose members pause between what they ask for, a full link is what stops it",
+)
 _OTHERS = 0.20
 _A_FIFTH = "chosen: a fifth of the CPU"
 
@@ -158,7 +164,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "application",
-        (_above("pausing_ratio", signals.pausing, 0.40, _MEASURED), _NOTHING_WAITS),
+        (_above("pausing_ratio", signals.pausing, 0.40, _MEASURED), _NOTHING_WAITS, _LINK_NOT_FULL),
         ends=("send",),
     ),
     Rule(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from iodyno.analysis import arrivals
+from iodyno.analysis import arrivals, datagrams
 from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.histogram import merge
 from iodyno.analysis.observer import looked_ns
@@ -328,7 +328,9 @@ def in_call(view: View) -> Signal:
         return absent(
             "records", f"operations of {host.name} are long against the window: those at its ends count wrong"
         )
-    return of_window(host, times.sum_ns / host.measured_ns / view.connections, "records")
+    # One that is never answered has no time, but is under way until it is given up.
+    calling = times.sum_ns + datagrams.given_up_ns(host)
+    return of_window(host, calling / host.measured_ns / view.connections, "records")
 
 
 def pausing(view: View) -> Signal:

@@ -21,6 +21,7 @@ _SCORE_LEAST = NEAR_SCORE * WINDOWS_LEAST
 """Score of a suspect: that of criteria that are near their thresholds in as many windows as name a limiter."""
 _REACHED = "offered_load"
 _ORDER = {name: place for place, name in enumerate(LIMITERS)}
+_PAUSES, _FULL = "application", ("softirq", "cpu")
 
 
 def of_trial(trial: Trial) -> Verdict:
@@ -183,13 +184,22 @@ def _ranked(suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
         if suspect.name not in best or best[suspect.name].score < suspect.score:
             best[suspect.name] = suspect
 
+    full = [cause for one in best.values() if _enough(one) and (cause := _cause(one)) in _FULL]
+
     def place(suspect: Suspect) -> tuple[bool, float, float]:
         enough = _enough(suspect)
         # Where all that was asked for is done, nothing stops it, however busy something is.
-        cause = -1 if suspect.name == _REACHED else _ORDER[suspect.name.rpartition(".")[2]]
+        cause = -1.0 if suspect.name == _REACHED else float(_ORDER[_cause(suspect)])
+        # Who pauses between calls, and then waits for a CPU that is full, gets no more done by shorter pauses.
+        if _cause(suspect) == _PAUSES and full:
+            cause = max(_ORDER[name] for name in full) + 0.5
         return (not enough, cause if enough else -suspect.score, -_strength(suspect) if enough else cause)
 
     return tuple(sorted(best.values(), key=place))
+
+
+def _cause(suspect: Suspect) -> str:
+    return suspect.name.rpartition(".")[2]
 
 
 def _strength(suspect: Suspect) -> float:

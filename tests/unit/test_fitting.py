@@ -20,7 +20,7 @@ from scipy.optimize import least_squares
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.fitting.campaign import LineFit, fit_line, held_out
 from iodyno.analysis.fitting.closed_station import closed_bounds, closed_general, closed_queue
-from iodyno.analysis.fitting.curve import Load, by_load, fit
+from iodyno.analysis.fitting.curve import Load, Model, by_load, fit
 from iodyno.analysis.fitting.least_squares import minimise
 from iodyno.analysis.fitting.open_station import open_queue
 from iodyno.analysis.fitting.points import Line, Variability
@@ -73,6 +73,11 @@ def test_closed_stations_stay_exact_where_naive_ones_break() -> None:
     assert closed_queue(2).values(np.array([[0.5, 0.0]]), np.array([1.0, 2.0, 9.0]))[0] == pytest.approx(
         [2, 4, 4]
     )
+
+
+@pytest.mark.parametrize("model", [closed_queue(), closed_general(1e-9), closed_bounds()])
+def test_a_closed_loop_is_asked_of_no_load_where_none_is_held_out(model: Model) -> None:
+    assert model.values(np.array([[1e-4, 1e-2]]), np.array([])).shape == (1, 0)
 
 
 @given(st.floats(1e-5, 1e-2), st.floats(0, 1e-1), st.integers(1, 50))

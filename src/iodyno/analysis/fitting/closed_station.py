@@ -90,7 +90,7 @@ def _mean_values(theta: Numbers, loads: Numbers, variance_s2: float) -> Numbers:
     # What is left of a service, less a whole mean one: S (scv - 1) / 2. Never more than a server can be behind.
     rest = (variance_s2 / service - service) / 2
     queue, busy = np.zeros(len(theta)), np.zeros(len(theta))
-    most = int(np.ceil(loads.max()))
+    most = int(np.ceil(loads.max(initial=0.0)))
     rates = np.zeros((len(theta), most + 1))
     for n in range(1, most + 1):
         response = np.maximum(service * (1 + queue) + busy * rest, service)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_limits import BUFFERS, FULL, QUOTA, SHAPED, SPAN, Shares, trial
+from made_limits import BUFFERS, FULL, INTERVALS, QUOTA, SHAPED, SPAN, Shares, trial
 from scipy import stats
 
-from iodyno.analysis.dataset import Trial
+from iodyno.analysis.dataset import Reading, Trial
 from iodyno.analysis.limiter import rules, verdict
 from iodyno.analysis.limiter.elasticity import Pair, elasticity, judge
 from iodyno.core.limiter import LIMITERS, UNKNOWN, Elasticity, Finding, Perturbation, Proof, Verdict
@@ -30,6 +31,17 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "quota": ("client.cpu_quota", {"sender": {"run": 0.5, "wait": 0.5}, "sending": QUOTA}),
     "a quota not used": (UNKNOWN, {"sender": {"app": 0.2, "run": 0.2}, "sending": QUOTA}),
     "steal": ("client.steal", {"sender": {**FULL, "steal": 0.2}}),
+    "a CPU that a neighbour has a seventh of": (
+        "server.cpu",
+        {
+            "sender": {"app": 0.2, "run": 0.1, "in_call": 0.9},
+            "receiver": {"app": 0.80, "softirq": 0.05, "other": 0.15, "run": 0.80, "wait": 0.15},
+        },
+    ),
+    "a neighbour who takes what the load leaves": (
+        UNKNOWN,
+        {"receiver": {"app": 0.78, "softirq": 0.07, "other": 0.15, "run": 0.80, "wait": 0.01}},
+    ),
     "own code": ("client.generator", {"sender": {**FULL, "user": 0.6}}),
     "paced": (
         "client.application",
@@ -203,6 +215,39 @@ def test_every_rule_names_a_limiter_in_the_order_of_causes() -> None:
     for rule in rules.RULES:
         for criterion in rule.criteria:
             assert criterion.cite, f"{rule.limiter}: {criterion.name} has no source"
+
+
+@pytest.mark.parametrize(
+    ("waits", "passed", "kind", "expected"),
+    [
+        (130, lambda index: 2_500_000 + 20_000 * (index % 2), "tbf", "link_rate"),
+        (
+            130,
+            lambda index: 2_500_000 + 900_000 * (index % 2),
+            "htb",
+            UNKNOWN,
+        ),  # as much as there was to send
+        (0, lambda index: 2_500_000, "tbf", UNKNOWN),
+        (130, lambda index: 2_500_000, "fq_codel", UNKNOWN),  # it has no rate
+    ],
+)
+def test_a_shaper_that_somebody_else_set_is_a_link_of_unknown_rate(
+    waits: int, passed: Callable[[int], int], kind: str, expected: str
+) -> None:
+    made = trial(path={"device": "veth0"})
+    for index in range(INTERVALS):
+        counts = {"overlimits": waits, "sent_packets": 1_000, "sent_bytes": passed(index), "drops": 0}
+        values = {(f"qdisc.{name}", f"dev=veth0,kind={kind}"): count for name, count in counts.items()}
+        made.hosts["client"].readings.setdefault("qdisc", {})[index] = Reading(SPAN, 20_000, None, values)
+    assert verdict.of_trial(made).name == expected
+
+
+@pytest.mark.parametrize("knob", ["client.tcp_wmem_max", "all.tcp_wmem_max", "server.tcp_wmem_max"])
+def test_a_send_buffer_that_the_experiment_lets_grow_no_further_is_the_limit(knob: str) -> None:
+    made = trial(sender={"run": 0.4}, flow={"cwnd": 60.0})
+    made.settings[knob] = 65_536  # type: ignore[index]
+    limits = knob.startswith(("client", "all"))
+    assert verdict.of_trial(made).name == ("send_buffer" if limits else "congestion_window")
 
 
 def pairs(

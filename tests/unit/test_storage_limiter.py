@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from iodyno.analysis.dataset import Reading
-from iodyno.analysis.limiter.signals import Signal, absent
+from iodyno.analysis.dataset import HostData, Reading, Record
+from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
+from iodyno.analysis.limiter.storage_signals import device_limit_used
 from iodyno.analysis.limiter.verdict import of_signals
 from iodyno.analysis.observer import looked_ns
 from iodyno.core.limiter import LIMITERS, UNKNOWN
@@ -96,3 +99,18 @@ def test_a_look_after_the_end_of_a_load_is_no_share_of_the_time_that_the_load_ha
         looked_ns(10_000_000, [Reading(9_990_000, 1_000, None), Reading(90_000_000, 1_000, None)])
         == 10_000_000
     )
+
+
+def test_a_device_limit_is_used_up_whatever_an_interval_has_of_its_slices() -> None:
+    """The kernel lets 20 operations through each 0.1 s: an interval of 250 ms has two slices, and the next one three."""
+    counts = [40, 60] * 4
+    host = HostData("client", "alone", (0,), {})
+    for index, count in enumerate(counts):
+        at = index * 250_000_000
+        host.records.append(Record(index, "measured", at, at + 250_000_000, 4096 * count, count, 1, 0))
+    client = SimpleNamespace(
+        classes={"read": {index: SimpleNamespace(operations=count) for index, count in enumerate(counts)}}
+    )
+    one = SimpleNamespace(settings={"device_limit": 200}, clients={"client": client})
+    found = device_limit_used(View(one, host, host, host))  # type: ignore[arg-type]
+    assert [*found.values.values()] == pytest.approx([1.0] * len(counts))

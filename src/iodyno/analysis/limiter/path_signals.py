@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean, stdev
+
 from iodyno.analysis import datagrams
 from iodyno.analysis.dataset import Reading
 from iodyno.analysis.flows import DEVICES, data_device
@@ -19,6 +21,10 @@ from iodyno.analysis.limiter.signals import (
     total,
 )
 
+_SHAPERS = frozenset({"tbf", "htb", "hfsc", "cake", "netem"})
+"""Kinds of queues that can have a rate."""
+_INTERVALS_LEAST = 4
+"""Intervals that tell how a rate varies (chosen)."""
 _FRAME_OVERHEAD_BYTES = 66
 """Ethernet 14, IPv4 20, TCP 20 and its time-stamp option 12: what a segment carries beside its payload."""
 
@@ -73,6 +79,46 @@ def _way_out(view: View) -> tuple[str, str, str]:
 def link_filled(view: View) -> Signal:
     """Bits on the wire over the rate of the link; 0 where no rate is known: nothing says that a link is full."""
     return link_used(view) if link_rate(view) else nothing(view)
+
+
+def held_back(view: View) -> Signal:
+    """Times that a packet had to wait for the rate of a shaper on the sender's way out, per packet, where nobody has said that
+    rate: it is not one of the lab's.
+    """
+    labels = () if link_rate(view) else _shapers(view)
+    if not labels:
+        return nothing(view)
+
+    def of(reading: Reading) -> float | None:
+        waits, packets = (total(reading, f"qdisc.{name}", labels) for name in ("overlimits", "sent_packets"))
+        return over(waits, packets or 0)
+
+    return grown(view.sender, "qdisc", of)
+
+
+def unsteady(view: View) -> Signal:
+    """How the rate at which bytes left the sender's shaper varied: its standard deviation over the intervals, over its mean. A
+    shaper that always has something to pass on lets through the same.
+    """
+    labels = () if link_rate(view) else _shapers(view)
+    if not labels:
+        return nothing(view)
+    readings = view.sender.measured_readings("qdisc")
+    rates = [over(total(r, "qdisc.sent_bytes", labels), r.span_ns) for r in readings]
+    known = [rate for rate in rates if rate is not None]
+    mean = fmean(known) if len(known) >= _INTERVALS_LEAST else 0.0
+    return of_window(view.sender, stdev(known) / mean if mean else None, "qdisc", "too few intervals to tell")
+
+
+def _shapers(view: View) -> tuple[str, ...]:
+    """Labels of queues with a rate on the device that the data leave the sender by."""
+    device = (view.trial.manifest.get("path") or {}).get("device")
+    label = f"dev={device}" if device else data_device(view.sender)
+    return tuple(
+        found
+        for found in view.sender.labels("qdisc", "qdisc.overlimits")
+        if found.rpartition("kind=")[2] in _SHAPERS and (not label or found.startswith(f"{label},"))
+    )
 
 
 def queue_drops(view: View) -> Signal:

@@ -94,6 +94,12 @@ _CPU_FULL = (
     # What others take is not the load's: that they fill what idles says nothing of it.
     _above("load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.93, _MEASURED),
 )
+_CPU_SHARED = (
+    _below("idle_ratio_of_busiest_cpu", signals.cpu_idle_least, 0.05, _GREGG),
+    _above("load_ratio_of_busiest_cpu", signals.load_cpu_most, 0.80, "chosen: others have less than a fifth"),
+    # Others that take only what the load leaves make none of its threads wait.
+    _above("run_delay_ratio", signals.run_delay, 0.05, "chosen: a twentieth of the ready time is lost"),
+)
 _WINDOW_OPEN = _below("rwnd_limited_ratio", signals.rwnd_limited, 0.20, _MEASURED)
 
 RULES: tuple[Rule, ...] = (
@@ -190,6 +196,8 @@ RULES: tuple[Rule, ...] = (
     # The sender's CPU does not fill the receiver's window; the receiver's does.
     Rule("cpu", (*_CPU_FULL, _WINDOW_OPEN), ends=("send",)),
     Rule("cpu", _CPU_FULL, ends=("receive",)),
+    Rule("cpu", (*_CPU_SHARED, _WINDOW_OPEN), ends=("send",)),
+    Rule("cpu", _CPU_SHARED, ends=("receive",)),
     Rule(
         "queue",
         (
@@ -199,6 +207,21 @@ RULES: tuple[Rule, ...] = (
         ends=("send",),
     ),
     Rule("link_rate", (_above("link_used_ratio", path_signals.link_used, 0.85, _MEASURED),), ends=("send",)),
+    Rule(
+        "link_rate",
+        (
+            _above(
+                "held_back_per_packet",
+                path_signals.held_back,
+                0.05,
+                "chosen: a twentieth of the packets wait",
+            ),
+            _below(
+                "unsteady_ratio", path_signals.unsteady, 0.05, "chosen: what a bucket and its timer vary by"
+            ),
+        ),
+        ends=("send",),
+    ),
     Rule(
         "loss",
         (

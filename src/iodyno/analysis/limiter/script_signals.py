@@ -69,9 +69,13 @@ def unsent_messages(view: View) -> Signal:
 
 
 def send_buffer_used(view: View) -> Signal:
-    """Congestion window over the send buffer that was asked for; of a script, where all its connections ask for the same."""
+    """Congestion window over the send buffer that was asked for, else over what the experiment lets the kernel grow it to; of a
+    script, where all its connections ask for the same.
+    """
+    grows_to = view.setting_of_sender("tcp_wmem_max")
     if not _asked(view):
-        return signals.send_buffer_used(view)
+        used = signals.send_buffer_used(view)
+        return used if used.values or not grows_to else signals.window_over(view, grows_to)
     asked = {
         (operation.get("socket") or {}).get("send_buffer_bytes")
         for group in _asked(view)["groups"]
@@ -83,7 +87,7 @@ def send_buffer_used(view: View) -> Signal:
         return absent("experiment", "connections of the script have send buffers of several sizes")
     # The kernel makes it twice as large (socket(7)), or less than that where net.core.wmem_max says so.
     size = asked.pop()
-    return signals.window_over(view, 2 * size if size else None)
+    return signals.window_over(view, 2 * size if size else grows_to)
 
 
 def _asked(view: View) -> _Json:

@@ -76,6 +76,12 @@ class View:
         """Worker threads of the host that the view is of."""
         return int((self.host.manifest.get("ready") or {}).get("workers") or self.connections)
 
+    def setting_of_sender(self, knob: str) -> int | None:
+        """What the experiment sets of the sending host, by the knob's name."""
+        of = self.trial.settings
+        found = of.get(f"{self.sender.name}.{knob}", of.get(f"all.{knob}"))
+        return found if isinstance(found, int) else None
+
 
 SignalOf = Callable[[View], Signal]
 

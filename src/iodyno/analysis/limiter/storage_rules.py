@@ -85,7 +85,7 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
     _alone(
         "disk",
         Criterion(
-            "device_limit_used", storage_signals.device_limit_used, 0.90, "chosen: a limit comes in slices of 0.1 s"
+            "device_limit_used", storage_signals.device_limit_used, 0.90, "chosen: a window may hold a slice of 0.1 s less"
         ),
         _CPU_FREE,
     ),

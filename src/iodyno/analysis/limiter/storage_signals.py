@@ -52,17 +52,17 @@ def device_depth(view: View) -> Signal:
 
 def device_limit_used(view: View) -> Signal:
     """Operations per second of all clients over the limit that the lab has set on the device: of reads or of writes, whichever
-    is nearer. What a control group holds back waits above the device, which looks idle then.
+    is nearer. What a control group holds back waits above the device, which looks idle then. In the whole measured window: the
+    kernel lets operations through in slices of 0.1 s, of which one interval has more than the next.
     """
     limit = view.trial.settings.get("device_limit")
     if not isinstance(limit, int) or not limit:
         return absent("experiment", "the lab has not throttled the device")
-    values = {}
-    for record in view.host.measured:
-        if record.span_ns > 0:
-            counts = (_done(view, name, record.index) for name in ("read", "write"))
-            values[record.index] = max(counts) * 1e9 / record.span_ns / limit
-    return Signal(values, "1", "records", "" if values else "no interval was measured")
+    measured = view.host.measured
+    span_ns = sum(record.span_ns for record in measured)
+    done = [sum(_done(view, name, record.index) for record in measured) for name in ("read", "write")]
+    used = max(done) * 1e9 / span_ns / limit if span_ns else None
+    return signals.of_window(view.host, used, "records", "no interval was measured")
 
 
 def _done(view: View, name: str, index: int) -> int:

@@ -186,6 +186,7 @@ def show(folder: Path, *, as_json: bool) -> None:
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse
     from iodyno.report.limiter import finding_json, sentence
+    from iodyno.report.void import MARK, is_void
 
     dataset = read_dataset(folder)
     summary = analyse(dataset)
@@ -210,7 +211,11 @@ def show(folder: Path, *, as_json: bool) -> None:
     click.echo(f"{levels}, {summary.windows['measured_ns'] / 1e9:g} s x {point.finished}")
     for name, why in void.items():
         click.echo(f"  trial {name} is void: {why}")
-    rows = [(name, *shown(point.outcomes[name], name)) for name in summary.asked]
+    rows = [
+        (name, value + (MARK if is_void(point, name) else ""), interval)
+        for name in summary.asked
+        for value, interval in (shown(point.outcomes[name], name),)
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for name, value, interval in rows:
         click.echo(f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from iodyno.analysis.compare import change, difference
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.summary import PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.layout import Layout, place_name
 from iodyno.report.numbers import between
@@ -94,16 +94,6 @@ def _largest(point: PointSummary, host: str) -> tuple[str, float] | None:
     share = known[kind] / total.estimate
     # More than all: others are below zero, because less of them ran than in the background that is taken off.
     return (kind, min(share, 1.0)) if share <= 1 + _FIT else None
-
-
-def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, ...]:
-    """The points whose cost on the host is the host's own."""
-    return tuple(point for point in summary.points if not void(point, host))
-
-
-def void(point: PointSummary, host: str) -> bool:
-    """Whether nothing is claimed of what the point costs the host."""
-    return any(doubt.code == "cost_void" and doubt.text.startswith(f"{host}:") for doubt in point.doubts)
 
 
 def _makes(kind: str) -> str:

@@ -154,6 +154,28 @@ def test_the_interval_of_a_quantile_holds_it() -> None:
     assert first[1] - first[0] < 4000
 
 
+_FEW = st.lists(st.integers(0, 2**40) | st.sampled_from([11_186_000, 11_187_000]), min_size=1, max_size=12)
+
+
+@given(st.lists(_FEW, min_size=4, max_size=12), st.sampled_from([0.5, 0.9, 0.99, 0.999]))
+def test_the_interval_of_a_quantile_from_one_trial_holds_its_estimate(
+    each: list[list[int]], q: float
+) -> None:
+    batches = tuple(recorded(values) for values in each)
+    value = merge(batches).quantile(q)
+    assert value is not None
+    found = estimate([Measured(value, batches=batches, quantile=q)], "ns")
+    assert found.low is not None and found.high is not None
+    assert found.low <= value <= found.high
+
+
+def test_a_quantile_is_known_to_no_better_than_its_bucket() -> None:
+    """All values are in one bucket, as those that a link lets through one by one: nobody knows where in it."""
+    batches = [recorded([11_186_000] * 50) for _ in range(6)]
+    low, high = bounds_of(bucket_of(11_186_000))
+    assert of_quantile(batches, 0.5) == (low, high - 1)
+
+
 # Steady state.
 
 

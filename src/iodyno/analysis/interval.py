@@ -126,10 +126,10 @@ def batch_means(values: Sequence[float]) -> tuple[float, float]:
 def of_quantile(batches: Sequence[Histogram], q: float) -> tuple[float, float] | None:
     """Interval of the q-quantile of all values of `batches`, in the unit of the histograms; None with too few batches.
 
-    It holds every bucket that a t test at the quantile does not refuse: of each batch, the values above less the 1 - q of its
-    values that should lie there, are n independent numbers whose mean is nothing at the true quantile (the interval
-    of a ratio, inverted as Woodruff 1952 does it). Resampling so few batches gives intervals that are too narrow: those of
-    ten held a 99th percentile in 89 of 100, these in 95.
+    It reaches over every bucket that a t test at the quantile does not refuse, from end to end, as nobody knows where in one the
+    quantile lies: of each batch, the values above less the 1 - q of its values that should lie there, are n independent numbers
+    whose mean is nothing at the true quantile (the interval of a ratio, inverted as Woodruff 1952 does it). Resampling so few
+    batches gives intervals that are too narrow: those of ten held a 99th percentile in 89 of 100, these in 95.
     """
     n = len(batches)
     if n < _INTERVALS_LEAST:
@@ -146,9 +146,12 @@ def of_quantile(batches: Sequence[Histogram], q: float) -> tuple[float, float] |
     # Too low is a bucket above which lies too much, too high one of which not enough lies in and above it.
     too_low = _surely_positive(above - wanted, t)
     too_high = _surely_positive(wanted - above - cells, t)
-    left = np.flatnonzero(~(too_low | too_high))
-    low, high = (sum(bounds_of(buckets[place])) - 1 for place in (left[0], left[-1]))
-    return low / 2, high / 2
+    counts = np.cumsum(cells.sum(axis=0))
+    # The bucket of the estimate is refused by no test but one of numbers that rounding has moved.
+    estimated = np.searchsorted(counts, max(1, math.ceil(q * counts[-1])))
+    left = np.append(np.flatnonzero(~(too_low | too_high)), estimated)
+    low, high = bounds_of(buckets[left.min()])[0], bounds_of(buckets[left.max()])[1] - 1
+    return float(low), float(high)
 
 
 def _surely_positive(excess: np.ndarray, t: float) -> np.ndarray:

@@ -16,7 +16,7 @@ DEVICES = "net_devices"
 
 def retransmits_per_segment(trial: Trial) -> Measured:
     """Retransmitted share of the data segments sent."""
-    return _flow_ratio(trial, "tcp.retransmitted_segments", "tcp.data_segments_out")
+    return _flow_ratio(trial, "tcp.retransmitted_segments", "tcp.data_segments_out", counted="segments")
 
 
 def segments_per_ack(trial: Trial) -> Measured:
@@ -75,7 +75,7 @@ def device_packets(host: HostData) -> tuple[str | None, list[tuple[int, int, int
     return device.removeprefix("dev="), found
 
 
-def _flow_ratio(trial: Trial, above: str, below: str) -> Measured:
+def _flow_ratio(trial: Trial, above: str, below: str, counted: str = "") -> Measured:
     sender = trial.end("send")
     if sender is None:
         return missing("the trial has no sender")
@@ -84,5 +84,7 @@ def _flow_ratio(trial: Trial, above: str, below: str) -> Measured:
     if not readings:
         return missing(sender.why_missing(_FLOWS))
     return total_ratio(
-        [(r.values[keys[0]], r.values[keys[1]]) for r in readings], nothing=f"no {below} was counted"
+        [(r.values[keys[0]], r.values[keys[1]]) for r in readings],
+        nothing=f"no {below} was counted",
+        counted=counted,
     )

@@ -37,9 +37,10 @@ def estimate(
     """The outcome over the trials of a point.
 
     Two trials or more: mean and t interval. One: batch means, or for a quantile the share above it in each batch. None: no
-    estimate, and why. What the trials have in common is added in quadrature, as an
-    expanded uncertainty with coverage factor 1.96 (JCGM 100:2008, 6.2). Of the interval, what lies outside of `possible` is cut
-    off, and the method says so: it holds a true value from there as often as before.
+    estimate, and why. What the trials have in common is added in quadrature, as an expanded uncertainty with coverage factor
+    1.96 (JCGM 100:2008, 6.2). The interval of a share of what was counted holds Wilson's, too: that none of some thousand was
+    lost does not say that none ever is. Of the interval, what lies outside of `possible` is cut off, and the method says so: it
+    holds a true value from there as often as before.
     """
     known = [m for m in measured if m.value is not None]
     if not known:
@@ -57,6 +58,7 @@ def estimate(
     if low is not None and high is not None and shared:
         middle = fmean(values)
         low, high = middle - math.hypot(middle - low, shared), middle + math.hypot(high - middle, shared)
+    low, high, method, rare = _with_counts(low, high, method, known)
     low, high, ends = _within(low, high, values, possible)
     notes = "; ".join(filter(None, (ends, notes)))
     sampling = max(m.sampling_error for m in known)
@@ -77,9 +79,28 @@ def estimate(
         n=len(values),
         unit=unit,
         method=f"{method}; {notes}" if notes else method,
-        assumptions=(*more, *assumptions),
+        assumptions=(*more, *rare, *assumptions),
         warnings=tuple(warnings),
     )
+
+
+def _with_counts(
+    low: float | None, high: float | None, method: str, known: Sequence[Measured]
+) -> tuple[float | None, float | None, str, tuple[str, ...]]:
+    """The interval with that of a share of so many, where all were counted; as it is elsewhere. And what it assumes."""
+    counts = [m.counted for m in known if m.counted is not None and m.counted.of]
+    if len(counts) < len(known):
+        return low, high, method, ()
+    of, what = sum(count.of for count in counts), counts[0].what
+    share = min(1.0, sum(count.events for count in counts) / of)
+    least, most = (float(bound) for bound in chance.wilson(share, of, LEVEL))
+    text = f"Wilson's interval over {of:.0f} {what}"
+    assumed = (
+        f"{what} count one by one: where they are lost b at a time, Wilson's interval is over b times too many",
+    )
+    if low is None or high is None:
+        return least, most, text, assumed
+    return min(low, least), max(high, most), f"the wider of {text} and the {method}", assumed
 
 
 def _within(

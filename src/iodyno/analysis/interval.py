@@ -185,10 +185,12 @@ def _surely_positive(excess: np.ndarray, t: float) -> np.ndarray:
 def _none_of(parts: int) -> str:
     """Why one trial of so many parts gives no interval.
 
-    >>> _none_of(0), _none_of(3)
-    ('no interval: one value of one trial', 'no interval: one trial of 3 intervals')
+    >>> _none_of(0), _none_of(1), _none_of(3)
+    ('no interval: one value of one trial', 'no interval: one trial of 1 interval', 'no interval: one trial of 3 intervals')
     """
-    return f"no interval: one trial of {parts} intervals" if parts else "no interval: one value of one trial"
+    if not parts:
+        return "no interval: one value of one trial"
+    return f"no interval: one trial of {parts} interval{'' if parts == 1 else 's'}"
 
 
 def _of_one_trial(one: Measured) -> tuple[float | None, float | None, str, tuple[str, ...]]:

@@ -282,10 +282,15 @@ def _methods(methods: Mapping[str, str]) -> list[str]:
     ['intervals: 95 %, t', 'client: tier bpf']
     >>> _methods({"goodput_bits_per_s": "t", "rate_per_s": "t", "p99_ns": "order statistics"})
     ['intervals of goodput_bits_per_s, rate_per_s: 95 %, t', 'intervals of p99_ns: 95 %, order statistics']
+    >>> _methods({"goodput_bits_per_s": "t", "loss_ratio": "none"})
+    ['intervals: 95 %, t']
     """
     ways: dict[str, list[str]] = {}
     notes: dict[str, None] = {}
     for outcome, method in methods.items():
+        if method == "none":
+            # The row of the outcome says why it is missing.
+            continue
         host, _, _ = outcome.rpartition(".")
         interval, *more = method.split("; ")
         ways.setdefault(interval, []).append(outcome)

@@ -11,7 +11,7 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 from iodyno.report.bystander import bystander_sentences
-from iodyno.report.class_sentences import busy_by_class, what_makes_it
+from iodyno.report.class_sentences import busy_by_class, part_of, what_makes_it
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange, subject
 from iodyno.report.decision import decision_sentence
 from iodyno.report.finite_buffer import buffer_sentences
@@ -231,8 +231,9 @@ def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcom
         )
         return
     most = max((("user code", usr), ("the kernel", sys), ("interrupts", intr)), key=lambda part: part[1])
+    part = part_of(most[1] / (usr + sys + intr)) if usr + sys + intr else "most"
     yield Sentence(
-        f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs, most of it in {most[0]}: {usr:.0f} % user, "
+        f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs, {part} of it in {most[0]}: {usr:.0f} % user, "
         f"{sys:.0f} % system, {intr:.0f} % interrupts{' (this split is unreliable)' if unsure else ''}."
     )
 

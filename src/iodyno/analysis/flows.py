@@ -10,6 +10,8 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 
 _FLOWS = "tcp_info"
+ANSWERS_MOST = 0.01
+"""Part of what came that may have payload while all of it counts as acknowledgements (chosen: it moves the ratio as far)."""
 DEVICES = "net_devices"
 """Sensor that counts what network devices carry."""
 
@@ -20,7 +22,17 @@ def retransmits_per_segment(trial: Trial) -> Measured:
 
 
 def segments_per_ack(trial: Trial) -> Measured:
-    """Data segments sent per segment that came back, which in bulk transmit is an acknowledgement."""
+    """Data segments sent per segment that came back, which in bulk transmit is an acknowledgement.
+
+    Where payload comes back, as answers do, most segments that come are that, and acknowledge by the way.
+    """
+    sender = trial.end("send")
+    answers = sender.growth(_FLOWS, "tcp.data_segments_in") if sender else None
+    came = sender.growth(_FLOWS, "tcp.segments_in") if sender else None
+    if answers and came and answers > ANSWERS_MOST * came:
+        return missing(
+            "payload came back, whose segments acknowledge by the way: they are no acknowledgements"
+        )
     return _flow_ratio(trial, "tcp.data_segments_out", "tcp.segments_in")
 
 

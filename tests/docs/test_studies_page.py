@@ -8,6 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from iodyno.analysis.fitting.usl import LOADS_LEAST
+from iodyno.analysis.wall import CLIENTS
 from iodyno.core.experiment import Experiment
 from iodyno.designs import plan
 from iodyno.designs.duration import estimate
@@ -77,3 +81,15 @@ def test_the_table_is_of_the_files() -> None:
         PAGE.write_text(head + table(), encoding="utf-8")
         return
     assert page == head + table()
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda file: file.stem)
+def test_a_study_that_asks_for_a_wall_has_what_a_wall_needs(file: Path) -> None:
+    """In its quick form, too: with one trial of each load nobody knows how rates vary, and no wall is told."""
+    experiment = read_experiment(file, quick=True, environment=HOSTS)
+    asks = "how many clients on" in experiment.question
+    assert asks == (file.stem in ("lock-manager", "shaped-link"))
+    if asks:
+        loads = next(factor for factor in experiment.factors if factor.name == CLIENTS)
+        assert experiment.design.replicates >= 2
+        assert len(loads.levels) >= LOADS_LEAST

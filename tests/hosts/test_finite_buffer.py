@@ -93,6 +93,18 @@ def test_what_was_asked_of_the_path_is_obtained(campaign: Path) -> None:
 
 
 @pytest.mark.root
+def test_a_loss_has_one_interval_wherever_it_is_shown(campaign: Path) -> None:
+    summary = analyse(read_dataset(campaign))
+    assert summary.finite_buffer is not None and summary.finite_buffer.loads
+    by_rate = {point.levels["rate"]: point for point in summary.points}
+    for load in summary.finite_buffer.loads:
+        assert load.loss == by_rate[load.levels["rate"]].outcomes["loss_ratio"]
+        # With two buffers and a tenth of the rate hardly a frame is lost, and none in so few says little.
+        assert load.loss.low is not None and load.loss.high is not None
+        assert load.loss.low < load.loss.high
+
+
+@pytest.mark.root
 def test_the_page_has_theory_beside_what_was_measured(campaign: Path) -> None:
     page = (campaign / "report.html").read_text(encoding="utf-8")
     for words in (

@@ -15,7 +15,7 @@ from iodyno.analysis.compare import change, difference, effects
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of, bucket_of, merge
 from iodyno.analysis.interval import batch_means, estimate, of_quantile, t_interval
-from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.analysis.steady_state import steady_state
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.core.outcome import OUTCOMES, Estimate
@@ -152,6 +152,67 @@ def test_the_interval_of_a_quantile_holds_it() -> None:
     assert first is not None
     assert first[0] < 69315 < first[1]
     assert first[1] - first[0] < 4000
+
+
+def lost(*each: int, of: int = 1000) -> Estimate:
+    """The loss of trials with so many of 1000 datagrams lost in each of five intervals."""
+    trials = [total_ratio([(count, of)] * 5, counted="datagrams") for count in each]
+    return estimate(trials, "1", possible=OUTCOMES["loss_ratio"].possible)
+
+
+@pytest.mark.parametrize("trials", [1, 2, 5])
+def test_none_lost_of_some_thousand_does_not_say_that_none_ever_is(trials: int) -> None:
+    found = lost(*[0] * trials)
+    assert (found.estimate, found.low) == (0.0, 0.0)
+    # Wilson's bound for no event in n is z^2 / (n + z^2); the rule of three is 3 / n.
+    n = 5000 * trials
+    assert found.high == pytest.approx(1.96**2 / (n + 1.96**2), rel=1e-4)
+    assert f"Wilson's interval over {n} datagrams" in found.method
+    assert any("b at a time" in text for text in found.assumptions)
+
+
+def test_a_loss_that_trials_happen_to_share_is_not_certain() -> None:
+    """1 of 1000 in each: by chance alone it could be twice or half as many, however alike the trials are."""
+    found = lost(1, 1, 1)
+    assert found.low is not None and found.high is not None
+    assert found.low < 0.0007 and found.high > 0.0015
+
+
+def test_a_loss_that_comes_in_bursts_has_the_interval_of_its_trials() -> None:
+    """All in one trial of four: Wilson's interval takes the 2000 that were lost for 2000 events."""
+    spread = [count / 1000 for count in (0, 0, 0, 400)]
+    found = lost(0, 0, 0, 400)
+    assert (found.low, found.high) == (0.0, pytest.approx(t_interval(spread)[1]))
+
+
+def test_few_intervals_of_one_trial_have_that_of_the_count() -> None:
+    trial = total_ratio([(3, 1000), (0, 1000)], counted="datagrams")
+    found = estimate([trial], "1")
+    assert found.low is not None and found.high is not None and found.low < 0.0015 < found.high
+    # What is no share of things that were counted has none.
+    assert estimate([total_ratio([(3, 1000), (0, 1000)])], "1").low is None
+
+
+_FEW = st.lists(st.integers(0, 2**40) | st.sampled_from([11_186_000, 11_187_000]), min_size=1, max_size=12)
+
+
+@given(st.lists(_FEW, min_size=4, max_size=12), st.sampled_from([0.5, 0.9, 0.99, 0.999]))
+def test_the_interval_of_a_quantile_from_one_trial_holds_its_estimate(
+    each: list[list[int]], q: float
+) -> None:
+    batches = tuple(recorded(values) for values in each)
+    value = merge(batches).quantile(q)
+    assert value is not None
+    found = estimate([Measured(value, batches=batches, quantile=q)], "ns")
+    assert found.low is not None and found.high is not None
+    assert found.low <= value <= found.high
+
+
+def test_a_quantile_is_known_to_no_better_than_its_bucket() -> None:
+    """All values are in one bucket, as those that a link lets through one by one: nobody knows where in it."""
+    batches = [recorded([11_186_000] * 50) for _ in range(6)]
+    low, high = bounds_of(bucket_of(11_186_000))
+    assert of_quantile(batches, 0.5) == (low, high - 1)
 
 
 # Steady state.

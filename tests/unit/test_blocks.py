@@ -8,7 +8,7 @@ import pytest
 
 from iodyno.analysis import blocks
 from iodyno.analysis.closed_loop import round_trip_mean
-from iodyno.analysis.dataset import HostData, Record, Trial
+from iodyno.analysis.dataset import HostData, Reading, Record, Trial
 
 SECOND = 10**9
 RING = {"version": 3, "block_packets": 64, "block_timeout_ns": 10_000_000}
@@ -62,3 +62,18 @@ def test_the_mean_round_trip_is_that_of_littles_law() -> None:
     assert round_trip_mean(trial(6400, {"outstanding": 4})).value == pytest.approx(40_000_000)
     assert round_trip_mean(trial(0)).missing
     assert round_trip_mean(trial(6400, {"arrivals": {"law": "poisson"}})).value is None
+
+
+@pytest.mark.parametrize(("lost", "told"), [(0, True), (6, True), (7, False), (200, False)])
+def test_no_round_trip_is_told_where_lost_requests_wait_to_be_given_up(lost: int, told: bool) -> None:
+    """Of 64 places in one second, each loss stops one for 100 ms: 6.4 of them are 1 %."""
+    made = trial(6400, {"answer_timeout_ns": 100_000_000, "retries": 0})
+    reading = Reading(SECOND, 0, None, {("datagram.lost", ""): lost, ("datagram.received", ""): 6400})
+    made.hosts["client"].readings["datagram"] = {1: reading}
+    found = round_trip_mean(made)
+    assert (found.value is not None) is told
+    assert told or "`answer_timeout` (100 ms)" in (found.missing or "")
+    # Where a request is sent again before it is given up, it waits as many times longer.
+    again = trial(6400, {"answer_timeout_ns": 100_000_000, "retries": 5})
+    again.hosts["client"].readings["datagram"] = {1: reading}
+    assert (round_trip_mean(again).value is not None) is (lost == 0)

@@ -182,6 +182,18 @@ def test_servers_are_counted_where_the_curve_tells_them() -> None:
     assert known(found, "crossing") == pytest.approx(12, rel=0.02)
 
 
+@pytest.mark.parametrize("hold_out", [(), (64,)])
+def test_a_closed_queue_with_its_measured_variance(hold_out: Sequence[float]) -> None:
+    """Service times of a third of an exponential law's variance, whether or not loads are held out to be predicted."""
+    varied = Variability(450e-6, (50e-6) ** 2 / 3, 10_000, 1.0)
+    model = closed_general(varied.variance_s2)
+    loads = line(model, (50e-6, 400e-6), CLIENTS, noise=0.001, variability=varied)
+    found = fit_line(loads, "operations_per_s", "1/s", hold_out=hold_out)
+    assert found.chosen is not None and found.chosen.model.name == "closed_general"
+    assert known(found, "service_s") == pytest.approx(50e-6, rel=0.02)
+    assert [each.load for each in found.held_out] == list(hold_out)
+
+
 def test_below_the_wall_neither_wall_nor_capacity_is_given() -> None:
     found = fit_line(line(closed_queue(), (10e-6, 400e-6), (1, 2, 3, 4, 6, 8)), "operations_per_s", "1/s")
     assert known(found, "cycle_s") == pytest.approx(410e-6, rel=0.03)

@@ -129,6 +129,19 @@ def test_what_was_not_measured_has_a_reason() -> None:
     )
 
 
+@pytest.mark.parametrize(("with_payload", "told"), [(0, 2.0), (5, 2.0), (500, None), (6000, None)])
+def test_segments_that_bring_answers_are_no_acknowledgements(with_payload: int, told: float | None) -> None:
+    """Who gets six data segments for each request gets no acknowledgement with them."""
+    counts = {
+        ("tcp.data_segments_out", ""): 2000,
+        ("tcp.segments_in", ""): max(1000, with_payload),
+        ("tcp.data_segments_in", ""): with_payload,
+    }
+    found = by_name(mechanisms([trial(tcp_info=counts)], ["client"]), "client")["segments_per_ack"].value
+    assert found.estimate == told
+    assert told or "payload came back" in (found.missing or "")
+
+
 def test_ratios_of_two_points() -> None:
     first, second = ([trial(scale * wobble, **COUNTS) for wobble in (0.98, 1, 1.02)] for scale in (1, 3))
     changes = mechanism_changes(mechanisms(first, ["client"]), mechanisms(second, ["client"]))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from iodyno.analysis.shares import SampledCosts, difference, ratio, ratio_of, ratio_on_logarithms, wilson
+from iodyno.analysis import chance
+from iodyno.analysis.shares import SampledCosts, difference, ratio, ratio_of, ratio_on_logarithms
 
 SEED = 20081217
 
@@ -19,7 +20,7 @@ def sampled(counts: list[list[float]], samples: list[float], costs: list[float])
 
 def test_wilson_is_that_of_scipy() -> None:
     shares = np.asarray([0.0, 0.01, 0.3, 1.0])
-    low, high = wilson(shares, 500)
+    low, high = chance.wilson(shares, 500, 0.95)
     for share, below, above in zip(shares, low, high, strict=True):
         known = stats.binomtest(round(share * 500), 500).proportion_ci(method="wilson")
         assert below == pytest.approx(known.low, abs=1e-12)

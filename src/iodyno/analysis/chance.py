@@ -89,6 +89,19 @@ class chi2:  # noqa: N801
         return special.chdtrc(freedom, value)
 
 
+def wilson(share: Number, samples: float, level: float) -> tuple[Number, Number]:
+    """The score interval of shares of `samples` (Wilson 1927); sound also at shares of 0 and of a few samples."""
+    z = float(norm.ppf((1 + level) / 2))
+    middle = (share + z * z / (2 * samples)) / (1 + z * z / samples)
+    half = (
+        z / (1 + z * z / samples) * np.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
+    )
+    # At the ends rounding must not push a bound past the estimate.
+    return np.minimum(np.maximum(middle - half, 0.0), share), np.maximum(
+        np.minimum(middle + half, 1.0), share
+    )
+
+
 def trend(values: Sequence[float]) -> tuple[float, float]:
     """Slope of the least squares line through values at 0, 1, 2, ..., and how likely one as steep is by chance (t test).
 

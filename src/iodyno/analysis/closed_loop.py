@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from iodyno.analysis.datagrams import SENSOR
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
+
+LOST_MOST = 0.01
+"""Share of the loop's time that lost requests may have waited in vain (chosen: the mean is off by no more than that)."""
 
 
 def round_trip_mean(trial: Trial) -> Measured:
     """Mean time between two requests of a place of the loop in ns, by Little's law: N / X.
 
     N requests are always under way, X are answered per second (Little 1961; Denning and Buzen 1978). It holds the
-    client's own time between answer and request, which a client in the kernel has hardly any of.
+    client's own time between answer and request, which a client in the kernel has hardly any of. A request that was lost is
+    under way until it is given up, and that is no round trip: where such waits matter, there is no mean.
     """
     sender = trial.end("send")
     if sender is None:
@@ -23,8 +28,17 @@ def round_trip_mean(trial: Trial) -> Measured:
     operations = sum(count for count, _ in parts)
     if not operations:
         return missing("no request was answered in the measured window")
+    timeout_ns = int(job.get("answer_timeout_ns") or 0)
+    waited_ns = (
+        (sender.growth(SENSOR, "datagram.lost") or 0) * timeout_ns * (1 + int(job.get("retries") or 0))
+    )
+    if waited_ns > LOST_MOST * sum(time for _, time in parts):
+        return missing(
+            f"requests were lost and waited for `answer_timeout` ({timeout_ns / 1e6:g} ms): more than {LOST_MOST:.0%} of the time"
+            " that Little's law takes for round trips"
+        )
     return Measured(
         sum(time for _, time in parts) / operations,
         tuple(time / count for count, time in parts if count),
-        assumptions=("every request was answered: what is lost is not under way",),
+        assumptions=("nearly every request was answered: what is lost is under way until it is given up",),
     )

@@ -39,7 +39,8 @@ def loss_ratio(trial: Trial) -> Measured:
     if not readings:
         return missing("nothing is lost where nothing goes by datagrams")
     parts = [(r.values[keys[0]], r.values[keys[0]] + r.values[keys[1]]) for r in readings]
-    return total_ratio(parts, nothing="nothing was lost or received in the measured window")
+    nothing = "nothing was lost or received in the measured window"
+    return total_ratio(parts, nothing=nothing, counted="datagrams")
 
 
 def server_polls_per_s(trial: Trial) -> Measured:

@@ -36,8 +36,6 @@ SATURATED = 1.4
 """Offered utilisation from which on the port is taken never to idle (chosen: an M/D/1/8 is then empty for 3e-5 of the time)."""
 IDLE = 0.2
 """Offered utilisation up to which the port counts as idle (chosen: a frame waits an eighth of its own time there)."""
-TRIALS_FOR_T = 4
-"""Trials from which on their own spread gives the interval (chosen: with less, Student's t is more than 4)."""
 MEDIAN_LEAST = 6
 """The fewest values with which a median has a 95 % interval (Conover, 3.2)."""
 LINE_STEPS = 120
@@ -118,10 +116,13 @@ class FiniteBuffer:
 
 
 def finite_buffer_of(
-    dataset: Dataset, finished: Sequence[Trial], measured: Mapping[str, Mapping[str, Measured]]
+    dataset: Dataset,
+    finished: Sequence[Trial],
+    measured: Mapping[str, Mapping[str, Measured]],
+    outcomes: Mapping[str, Mapping[str, Estimate]],
 ) -> FiniteBuffer | None:
     """What is known of the port; None where the experiment has none that theory can tell of: Poisson requests by datagrams
-    of one size, to a bucket of one of their frames.
+    of one size, to a bucket of one of their frames. `outcomes`: those of each point, which all of the report shows.
     """
     points: dict[str, list[Trial]] = {}
     for trial in finished:
@@ -146,7 +147,7 @@ def finite_buffer_of(
     service = _service(points, measured, offered, service_ns)
     idle = _idle(points, measured, offered, service_ns)
     loads = tuple(
-        _load(dataset, trials, measured, offered[point], service_ns, service, idle)
+        _load(dataset, trials, outcomes[point], offered[point], service_ns, service, idle)
         for point, trials in points.items()
     )
     ordered = tuple(sorted(loads, key=lambda load: (load.buffers, load.rate_per_s)))
@@ -192,7 +193,7 @@ def _is_port(dataset: Dataset, trial: Trial) -> bool:
 def _load(
     dataset: Dataset,
     trials: Sequence[Trial],
-    measured: Mapping[str, Mapping[str, Measured]],
+    outcomes: Mapping[str, Estimate],
     rate_per_s: float,
     service_ns: float,
     service: Estimate,
@@ -203,16 +204,14 @@ def _load(
     window_s = (dataset.experiment.get("windows") or {}).get("measured_ns", 0) / 1e9
     arrivals = max(1, round(rate_per_s * window_s * len(trials)))
     rho = rate_per_s * service_ns / 1e9
-    loss = _estimate([measured[t.name]["loss_ratio"] for t in trials], "1")
-    whole = _estimate([measured[t.name]["write_service_time_mean_ns"] for t in trials], "ns")
     return PortLoad(
         levels,
         labels_of(dataset, levels),
         buffers,
         rate_per_s,
         rho,
-        loss,
-        _less(whole, idle),
+        outcomes["loss_ratio"],
+        _less(outcomes["write_service_time_mean_ns"], idle),
         _theory(rate_per_s, service_ns, buffers, arrivals),
         None if service.estimate is None else _theory(rate_per_s, service.estimate, buffers, arrivals),
         exponential_loss(rho, buffers),
@@ -290,25 +289,6 @@ def _idle(
     return Estimate(median(ordered), low, high, len(ordered), "ns", method)
 
 
-def _estimate(found: Sequence[Measured], unit: str) -> Estimate:
-    """Over trials where there are enough; else over the parts of the trials, which do not hold what varies between them."""
-    values = [each.value for each in found if each.value is not None]
-    if not values:
-        reasons = sorted({each.missing for each in found if each.missing}) or [
-            "the point has no finished trial"
-        ]
-        return Estimate(None, None, None, 0, unit, "none", missing="; ".join(reasons))
-    if len(values) >= TRIALS_FOR_T:
-        return _interval(values, unit, f"t interval over {len(values)} trials")
-    parts = [part for each in found for part in each.intervals]
-    known = _interval(parts, unit, "")
-    if known.low is None or known.high is None:
-        return _interval(values, unit, f"t interval over {len(values)} trials")
-    half, middle = (known.high - known.low) / 2, fmean(values)
-    method = f"batch means over {len(parts)} intervals of {len(values)} trials"
-    return Estimate(middle, max(0.0, middle - half), middle + half, len(values), unit, method)
-
-
 def _interval(values: Sequence[float], unit: str, method: str) -> Estimate:
     if len(values) < 2:
         value = values[0] if values else None
@@ -329,9 +309,9 @@ def _less(whole: Estimate, idle: Estimate) -> Estimate:
         return Estimate(middle, None, None, whole.n, "ns", whole.method)
     other = (idle.high - idle.low) / 2 if idle.low is not None and idle.high is not None else 0.0
     half = math.hypot((whole.high - whole.low) / 2, other)
-    return Estimate(
-        middle, middle - half, middle + half, whole.n, "ns", f"{whole.method}; less an idle port's time"
-    )
+    # Nobody waits for less than no time.
+    low = middle - half if middle < 0 else max(0.0, middle - half)
+    return Estimate(middle, low, middle + half, whole.n, "ns", f"{whole.method}; less an idle port's time")
 
 
 def _solved(excess: Callable[[float], float]) -> float:

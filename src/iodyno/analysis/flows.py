@@ -10,17 +10,29 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 
 _FLOWS = "tcp_info"
+ANSWERS_MOST = 0.01
+"""Part of what came that may have payload while all of it counts as acknowledgements (chosen: it moves the ratio as far)."""
 DEVICES = "net_devices"
 """Sensor that counts what network devices carry."""
 
 
 def retransmits_per_segment(trial: Trial) -> Measured:
     """Retransmitted share of the data segments sent."""
-    return _flow_ratio(trial, "tcp.retransmitted_segments", "tcp.data_segments_out")
+    return _flow_ratio(trial, "tcp.retransmitted_segments", "tcp.data_segments_out", counted="segments")
 
 
 def segments_per_ack(trial: Trial) -> Measured:
-    """Data segments sent per segment that came back, which in bulk transmit is an acknowledgement."""
+    """Data segments sent per segment that came back, which in bulk transmit is an acknowledgement.
+
+    Where payload comes back, as answers do, most segments that come are that, and acknowledge by the way.
+    """
+    sender = trial.end("send")
+    answers = sender.growth(_FLOWS, "tcp.data_segments_in") if sender else None
+    came = sender.growth(_FLOWS, "tcp.segments_in") if sender else None
+    if answers and came and answers > ANSWERS_MOST * came:
+        return missing(
+            "payload came back, whose segments acknowledge by the way: they are no acknowledgements"
+        )
     return _flow_ratio(trial, "tcp.data_segments_out", "tcp.segments_in")
 
 
@@ -75,7 +87,7 @@ def device_packets(host: HostData) -> tuple[str | None, list[tuple[int, int, int
     return device.removeprefix("dev="), found
 
 
-def _flow_ratio(trial: Trial, above: str, below: str) -> Measured:
+def _flow_ratio(trial: Trial, above: str, below: str, counted: str = "") -> Measured:
     sender = trial.end("send")
     if sender is None:
         return missing("the trial has no sender")
@@ -84,5 +96,7 @@ def _flow_ratio(trial: Trial, above: str, below: str) -> Measured:
     if not readings:
         return missing(sender.why_missing(_FLOWS))
     return total_ratio(
-        [(r.values[keys[0]], r.values[keys[1]]) for r in readings], nothing=f"no {below} was counted"
+        [(r.values[keys[0]], r.values[keys[1]]) for r in readings],
+        nothing=f"no {below} was counted",
+        counted=counted,
     )

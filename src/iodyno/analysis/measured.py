@@ -9,6 +9,15 @@ from iodyno.analysis.histogram import Histogram
 
 
 @dataclass(frozen=True)
+class Counted:
+    """What a share is of: so many of so many, such as 3 of 5400 datagrams that were lost."""
+
+    events: float
+    of: float
+    what: str
+
+
+@dataclass(frozen=True)
 class Measured:
     """The value of an outcome in one trial; None with `missing` saying why it cannot be had.
 
@@ -16,7 +25,7 @@ class Measured:
     of all values, and so no mean over intervals, has their histograms as `batches` and says which `quantile`.
     `sampling_error` is the standard error of the value that comes from sampling, which the spread over trials and
     intervals holds already; `shared_error` the standard uncertainty that all trials have in common, which it cannot
-    hold.
+    hold. A share of things that were counted one by one has them as `counted`.
     """
 
     value: float | None
@@ -28,6 +37,7 @@ class Measured:
     quantile: float | None = None
     sampling_error: float = 0.0
     shared_error: float = 0.0
+    counted: Counted | None = None
 
 
 def missing(reason: str) -> Measured:
@@ -43,9 +53,10 @@ def total_ratio(
     assumptions: tuple[str, ...] = (),
     nothing: str = "nothing was counted in the measured window",
     sampling_error: float = 0.0,
+    counted: str = "",
 ) -> Measured:
     """`scale` times the sum of the first over the sum of the second, of (numerator, denominator) per
-    interval.
+    interval. `counted`: what the second are, where the first are some of them.
     """
     below = sum(part for _, part in parts)
     return Measured(
@@ -55,4 +66,5 @@ def total_ratio(
         note=note,
         assumptions=assumptions,
         sampling_error=sampling_error,
+        counted=Counted(sum(above for above, _ in parts), below, counted) if counted else None,
     )

@@ -258,7 +258,7 @@ MECHANISMS = (
         "segments_per_ack",
         "segments per acknowledgement",
         "1",
-        "Data segments sent for each that came back.",
+        "Data segments sent for each acknowledgement; of loads that get no payload back.",
         partial(_of_flows, flows.segments_per_ack),
         "send",
     ),

@@ -104,7 +104,7 @@ class SampledCosts:
     def share_bounds(self, level: float = LEVEL) -> Bounds:
         """Each function's share of all samples, weighted as the costs are."""
         share = self.cost / self.total
-        low, high = wilson(share, self.effective_samples, level)
+        low, high = chance.wilson(share, self.effective_samples, level)
         if self.trials > 1:
             half = self._variance(np.ones(self.trials)).half(level)
             low, high = np.minimum(low, share - half), np.maximum(high, share + half)
@@ -122,7 +122,9 @@ class SampledCosts:
     def sampling_bounds(self, level: float = LEVEL) -> Bounds:
         """Each function's cost with the error of sampling; of a single trial, with that of the whole cost too."""
         cost = self.cost
-        low, high = (bound * self.total for bound in wilson(cost / self.total, self.effective_samples, level))
+        low, high = (
+            bound * self.total for bound in chance.wilson(cost / self.total, self.effective_samples, level)
+        )
         if self.trials == 1 and self.cost_low is not None and self.cost_high is not None:
             wider = _t_ratio(level)
             below = wider * (1 - self.cost_low / self.total) * cost
@@ -160,19 +162,6 @@ class SampledCosts:
     def _by_trial(self) -> Numbers:
         found: Numbers = self.counts * (self.costs / self.samples)[:, None]
         return found
-
-
-def wilson(share: Numbers, samples: float, level: float = LEVEL) -> tuple[Numbers, Numbers]:
-    """The score interval of shares of `samples` (Wilson 1927); sound also at shares of 0 and of a few samples."""
-    z = float(chance.norm.ppf((1 + level) / 2))
-    middle = (share + z * z / (2 * samples)) / (1 + z * z / samples)
-    half = (
-        z / (1 + z * z / samples) * np.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
-    )
-    # At the ends rounding must not push a bound past the estimate.
-    return np.minimum(np.maximum(middle - half, 0.0), share), np.maximum(
-        np.minimum(middle + half, 1.0), share
-    )
 
 
 def difference(first: SampledCosts, second: SampledCosts, level: float = LEVEL) -> Bounds:

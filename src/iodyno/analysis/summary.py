@@ -240,7 +240,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         walls=walls_of(dataset, finished, measured, factors),
         trades=_trades(dataset, points, factors),
         decision=decision_of(dataset),
-        finite_buffer=finite_buffer_of(dataset, finished, measured),
+        finite_buffer=finite_buffer_of(dataset, finished, measured, {p.id: p.outcomes for p in points}),
         fits=fits_of(dataset, measured, factors),
         **_search(dataset),
     )

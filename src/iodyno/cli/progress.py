@@ -19,6 +19,7 @@ from iodyno.core.factor import parameter_of, told_by_variant
 from iodyno.core.quantity import show_rough
 from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt
+from iodyno.core.workload import EXCHANGES, Level
 
 
 def watcher(experiment: Experiment, design: Design) -> LiveWatcher | PlainWatcher:
@@ -37,6 +38,7 @@ class PlainWatcher(Watcher):
         self._trials = len(design.trials)
         self._left_ns = 0
         self._rate = ""
+        self._settings: Mapping[str, Level] = {}
         self._moved: dict[str, tuple[int, int]] = {}
 
     def __enter__(self) -> Self:
@@ -52,6 +54,7 @@ class PlainWatcher(Watcher):
     def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
         """Forgets the numbers of the trial before."""
         self._rate = ""
+        self._settings = self._experiment.settings(planned.point.levels)
         self._moved = {}
 
     def on_progress(self, host: str, progress: Mapping[str, Any]) -> None:
@@ -61,8 +64,22 @@ class PlainWatcher(Watcher):
             return
         if host in self._experiment.workload.hosts:
             self._rate = f"{self._per_s(host, progress['operations'], length_ns):.0f} IO/s"
-        elif host in self._experiment.workload.receivers:
-            self._rate = _bits(8 * self._per_s(host, progress["bytes"], length_ns))
+        elif (got := self._delivered(host, progress)) is not None:
+            self._rate = _bits(8 * self._per_s(host, got, length_ns))
+
+    def _delivered(self, host: str, progress: Mapping[str, Any]) -> int | None:
+        """Bytes that the application of this end got, which make the goodput of reports, too; None where it gets none."""
+        workload = self._experiment.workload
+        listens = host in workload.receivers
+        if not listens and host != workload.sender:
+            return None
+        if workload.kind in EXCHANGES:
+            # An operation of the end that asks is a request whose whole answer came.
+            answer = int(self._settings.get("answer", 1))
+            return int(progress["bytes"] if listens else progress["operations"] * answer)
+        way = self._settings.get("direction", "forward")
+        gets = way == "both" or listens == (way == "forward")
+        return int(progress["bytes"]) if gets else None
 
     def _per_s(self, host: str, amount: int, length_ns: int) -> float:
         """What the hosts have moved a second, all together, with this interval of one of them."""
@@ -75,7 +92,7 @@ class PlainWatcher(Watcher):
         reason = manifest["reason"]
         outcome = f"failed: {reason['where']}: {reason['what']}" if reason else self._rate
         left = f", {show_rough(self._left_ns)} left" if self._left_ns else ""
-        self.say(f"trial {self.place(planned)}: {self.levels(planned)}: {outcome}{left}")
+        self.say(f"{self.trial(planned)}: {outcome}{left}")
         for doubt in manifest["doubts"]:
             self.say(f"  doubt: {doubt['where'] + ': ' if doubt['where'] else ''}{doubt['text']}")
 
@@ -117,8 +134,12 @@ class PlainWatcher(Watcher):
             return f"{planned.order + 1} of at most {self._trials}"
         return f"{planned.order + 1} of {self._trials}"
 
+    def trial(self, planned: PlannedTrial, again: str = "") -> str:
+        """Such as `trial 3 of 36: connections 4, size 64KiB`."""
+        return ": ".join(filter(None, (f"trial {self.place(planned)}{again}", self.levels(planned))))
+
     def levels(self, planned: PlannedTrial) -> str:
-        """Such as `connections 4, size 64KiB`."""
+        """Such as `connections 4, size 64KiB`; nothing where nothing varies."""
         workload = self._experiment.workload.workload
         shown = []
         told = told_by_variant(self._experiment.factors)
@@ -130,7 +151,7 @@ class PlainWatcher(Watcher):
         if (change := planned.perturbation) and change.setting and change.after is not None:
             parameter = parameter_of(workload, change.setting)
             shown.append(f"{change.setting} {parameter.show(change.after) if parameter else change.after}")
-        return ", ".join(shown) or planned.point.id
+        return ", ".join(shown)
 
 
 class LiveWatcher(PlainWatcher):
@@ -159,7 +180,7 @@ class LiveWatcher(PlainWatcher):
         """Shows the trial."""
         super().on_trial_start(planned, attempt)
         again = f" (attempt {attempt})" if attempt > 1 else ""
-        self._now = f"trial {self.place(planned)}{again}: {self.levels(planned)}"
+        self._now = self.trial(planned, again)
         self._draw()
 
     def on_progress(self, host: str, progress: Mapping[str, Any]) -> None:

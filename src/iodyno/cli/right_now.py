@@ -186,6 +186,7 @@ def show(folder: Path, *, as_json: bool) -> None:
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse
     from iodyno.report.limiter import finding_json, sentence
+    from iodyno.report.void import MARK, is_void
 
     dataset = read_dataset(folder)
     summary = analyse(dataset)
@@ -210,7 +211,11 @@ def show(folder: Path, *, as_json: bool) -> None:
     click.echo(f"{levels}, {summary.windows['measured_ns'] / 1e9:g} s x {point.finished}")
     for name, why in void.items():
         click.echo(f"  trial {name} is void: {why}")
-    rows = [(name, *shown(point.outcomes[name], name)) for name in summary.asked]
+    rows = [
+        (name, value + (MARK if is_void(point, name) else ""), interval)
+        for name in summary.asked
+        for value, interval in (shown(point.outcomes[name], name),)
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for name, value, interval in rows:
         click.echo(f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {interval}".rstrip())
@@ -277,10 +282,15 @@ def _methods(methods: Mapping[str, str]) -> list[str]:
     ['intervals: 95 %, t', 'client: tier bpf']
     >>> _methods({"goodput_bits_per_s": "t", "rate_per_s": "t", "p99_ns": "order statistics"})
     ['intervals of goodput_bits_per_s, rate_per_s: 95 %, t', 'intervals of p99_ns: 95 %, order statistics']
+    >>> _methods({"goodput_bits_per_s": "t", "loss_ratio": "none"})
+    ['intervals: 95 %, t']
     """
     ways: dict[str, list[str]] = {}
     notes: dict[str, None] = {}
     for outcome, method in methods.items():
+        if method == "none":
+            # The row of the outcome says why it is missing.
+            continue
         host, _, _ = outcome.rpartition(".")
         interval, *more = method.split("; ")
         ways.setdefault(interval, []).append(outcome)

@@ -174,7 +174,10 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             better="higher",
         ),
         OutcomeKind(
-            "segments_per_ack", "1", "Data segments sent per acknowledgement received.", better="higher"
+            "segments_per_ack",
+            "1",
+            "Data segments sent per acknowledgement received, where no payload comes back.",
+            better="higher",
         ),
         OutcomeKind(
             "rwnd_limited_ratio", "1", "Share of the flows' busy time limited by the receive window."

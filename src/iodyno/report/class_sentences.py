@@ -1,4 +1,4 @@
-"""Sentences about where the CPU time of a KiB goes, by class: what makes most of it, and what makes it dearer."""
+"""Sentences about where the CPU time of a KiB goes, by class: what makes the largest part of it, and what makes it dearer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from iodyno.analysis.compare import change, difference
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
-from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.analysis.summary import PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.layout import Layout, place_name
 from iodyno.report.numbers import between
@@ -35,7 +35,7 @@ def busy_by_class(point: PointSummary, host: str) -> str:
 
 
 def what_makes_it(layout: Layout, cheapest: PointSummary, dearest: PointSummary, host: str) -> Iterator[str]:
-    """Which class makes most of a KiB's cost at both ends of its range, and which make the difference."""
+    """Which class makes the largest part of a KiB's cost at both ends of its range, and which make the difference."""
     at_first, at_last = _largest(cheapest, host), _largest(dearest, host)
     if at_first is None or at_last is None:
         return
@@ -44,16 +44,17 @@ def what_makes_it(layout: Layout, cheapest: PointSummary, dearest: PointSummary,
     total = f"{host}.cpu_ns_per_kib"
     if change(cheapest.outcomes[total], dearest.outcomes[total]).verdict != "rises":
         at = f" at {places[1]}" if places[1] else ""
-        yield f"On {host}, {_makes(last)} most of what a KiB costs{at}: {_percent(final)}."
+        yield f"On {host}, {_makes(last)} {part_of(final)} of what a KiB costs{at}: {_percent(final)}."
         return
     if first == last:
         yield (
-            f"On {host}, {_makes(first)} most of what a KiB costs: {_percent(share)} of it where it is cheapest "
+            f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs: {_percent(share)} of it where it is cheapest "
             f"({places[0]}), {_percent(final)} where it is dearest ({places[1]})."
         )
     else:
         yield (
-            f"On {host}, {_makes(first)} most of what a KiB costs where it is cheapest ({_percent(share)}; {places[0]}), "
+            f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs where it is cheapest "
+            f"({_percent(share)}; {places[0]}), "
             f"{WORDS[last]} where it is dearest ({_percent(final)}; {places[1]})."
         )
     yield from _what_makes_the_difference(cheapest, dearest, host)
@@ -81,7 +82,7 @@ def _what_makes_the_difference(cheapest: PointSummary, dearest: PointSummary, ho
 
 
 def _largest(point: PointSummary, host: str) -> tuple[str, float] | None:
-    """The class that makes most of the cost, and its share; None where classes are missing or do not fit the total."""
+    """The class that makes the largest part of the cost, and its share; None where classes are missing or do not fit the total."""
     total = point.outcomes.get(f"{host}.cpu_ns_per_kib")
     parts = {kind: point.outcomes.get(f"{host}.cpu_{kind}_ns_per_kib") for kind in BUSY_CLASSES}
     known = {kind: found.estimate for kind, found in parts.items() if found and found.estimate is not None}
@@ -96,14 +97,13 @@ def _largest(point: PointSummary, host: str) -> tuple[str, float] | None:
     return (kind, min(share, 1.0)) if share <= 1 + _FIT else None
 
 
-def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, ...]:
-    """The points whose cost on the host is the host's own."""
-    return tuple(point for point in summary.points if not void(point, host))
+def part_of(share: float) -> str:
+    """What the largest of several shares is: most of the whole only where it is more than half of it.
 
-
-def void(point: PointSummary, host: str) -> bool:
-    """Whether nothing is claimed of what the point costs the host."""
-    return any(doubt.code == "cost_void" and doubt.text.startswith(f"{host}:") for doubt in point.doubts)
+    >>> part_of(0.44), part_of(0.8)
+    ('the largest part', 'most')
+    """
+    return "most" if share > 0.5 else "the largest part"
 
 
 def _makes(kind: str) -> str:

@@ -51,6 +51,7 @@ from iodyno.report.storage import COST, machines_of, tile_outcomes
 from iodyno.report.tables import RATES, Table, load_tables, outcome_table, rate_outcome
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, drawings_of
+from iodyno.report.void import claimed
 
 PAGE = "report.html"
 LINES_MOST = 8
@@ -232,7 +233,8 @@ def tiles(summary: CampaignSummary) -> list[Tile]:
         (cost, f"Dearest {one}", 1),
         (rate, f"Highest {RATES[rate]}", 1),
     ):
-        ends = extremes(summary, outcome) if outcome else None
+        # What the sentence beside says, too: an end of the range is none of which nothing is claimed.
+        ends = extremes(claimed(summary, outcome), outcome) if outcome else None
         if ends is None or (ends[0] is ends[1] and wanted == 0):
             continue
         point = ends[wanted]
@@ -252,7 +254,7 @@ def _disk_tiles(summary: CampaignSummary) -> list[Tile]:
     """The ends of the range of a load on disks."""
     layout, found = layout_of(summary), []
     for outcome, only, several, wanted in tile_outcomes(summary):
-        ends = extremes(summary, outcome)
+        ends = extremes(claimed(summary, outcome), outcome)
         if ends is None:
             continue
         name = outcome.rpartition(".")[2]

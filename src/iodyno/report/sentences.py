@@ -11,7 +11,7 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 from iodyno.report.bystander import bystander_sentences
-from iodyno.report.class_sentences import busy_by_class, points_not_void, what_makes_it
+from iodyno.report.class_sentences import busy_by_class, part_of, what_makes_it
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange, subject
 from iodyno.report.decision import decision_sentence
 from iodyno.report.finite_buffer import buffer_sentences
@@ -21,8 +21,9 @@ from iodyno.report.numbers import between, digits, quantity
 from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About
 from iodyno.report.sentence import Sentence as Sentence
-from iodyno.report.storage import asks_mean_time, storage_sentences
+from iodyno.report.storage import asks_mean_time, machines_of, storage_sentences
 from iodyno.report.tables import RATES, SPLIT, rate_outcome
+from iodyno.report.void import claimed, points_not_void
 from iodyno.report.wall import wall_sentences
 
 Case = tuple[str, Change]
@@ -88,12 +89,16 @@ def _of_disks(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
         about: About = "cost" if of_host else "rate" if name == "iops" else "more"
         if asks_mean_time(summary) == outcome:
             about = "times"
-        return (replace(one, about=about) for one in _range(summary, layout, outcome, opening))
+        own = claimed(summary, outcome)
+        return (replace(one, about=about) for one in _range(own, layout, outcome, opening))
 
     def along(outcome: str, what: str) -> Iterator[Sentence]:
-        return (replace(one, about="change") for one in _of_factors(summary, layout, outcome, what))
+        own = claimed(summary, outcome)
+        return (replace(one, about="change") for one in _of_factors(own, layout, outcome, what))
 
     found += storage_sentences(summary, range_of, along)
+    for machine in machines_of(summary):
+        found += _void(replace(summary, points=points_not_void(summary, machine)), summary, machine)
     return found or [Sentence("No trial finished, so nothing can be said.")]
 
 
@@ -226,8 +231,9 @@ def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcom
         )
         return
     most = max((("user code", usr), ("the kernel", sys), ("interrupts", intr)), key=lambda part: part[1])
+    part = part_of(most[1] / (usr + sys + intr)) if usr + sys + intr else "most"
     yield Sentence(
-        f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs, most of it in {most[0]}: {usr:.0f} % user, "
+        f"{opening}{host} is busy {100 - idle:.0f} % of its CPUs, {part} of it in {most[0]}: {usr:.0f} % user, "
         f"{sys:.0f} % system, {intr:.0f} % interrupts{' (this split is unreliable)' if unsure else ''}."
     )
 

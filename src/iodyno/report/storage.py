@@ -21,6 +21,7 @@ from iodyno.report.numbers import between, digits, with_interval
 from iodyno.report.sentence import Sentence
 from iodyno.report.served import served_table
 from iodyno.report.table import Cell, Column, Table
+from iodyno.report.void import MARK, WHY, is_void
 
 TIMES = {"p50": "p50", "p99": "p99"}
 COST = "cpu_us_per_io"
@@ -298,7 +299,8 @@ def _cell(point: PointSummary, name: str) -> Cell:
         found = _index(found)
     if found.estimate is None:
         return Cell("skipped" if point.skipped else "–", found.missing or "")
-    return Cell(with_interval(found, name.rpartition(".")[2]), f"{found.method}, n = {found.n}")
+    text, hint = with_interval(found, name.rpartition(".")[2]), f"{found.method}, n = {found.n}"
+    return Cell(f"{text}{MARK}", f"{hint}; {WHY}") if is_void(point, name) else Cell(text, hint)
 
 
 def tile_outcomes(summary: CampaignSummary) -> Sequence[tuple[str, str, str, int]]:

@@ -9,7 +9,6 @@ from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import BYSTANDER, OUTCOMES, Estimate
 from iodyno.core.workload import DISK
 from iodyno.report.bystander import bystander_columns
-from iodyno.report.class_sentences import void
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
 from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
@@ -19,6 +18,7 @@ from iodyno.report.storage import storage_tables
 from iodyno.report.table import Cell as Cell
 from iodyno.report.table import Column as Column
 from iodyno.report.table import Table as Table
+from iodyno.report.void import MARK, WHY, is_void
 
 RATES = {
     "goodput_bits_per_s": "goodput",
@@ -89,10 +89,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
             if point.skipped:
                 row += [*(Cell("skipped", point.skipped) for _ in rates), Cell(point.skipped)]
             else:
-                row += [
-                    _cell(point.outcomes[name], name) if name in point.outcomes else Cell("–")
-                    for name in rates
-                ]
+                row += [_of_point(point, name) if name in point.outcomes else Cell("–") for name in rates]
                 row.append(Cell(short(point.limiter), sentence(point.limiter)))
             rows.append(tuple(row))
         found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows)))
@@ -114,7 +111,7 @@ def outcome_table(summary: CampaignSummary) -> Table:
     rows = tuple(
         (
             *(Cell(point.labels.get(factor, "")) for factor in factors),
-            *(_cell(point.outcomes[name], name, scales[name], unit=False) for name in names),
+            *(_of_point(point, name, scales[name], unit=False) for name in names),
         )
         for point in ordered
     )
@@ -224,11 +221,7 @@ def _other(point: PointSummary, host: str) -> Cell:
 
 
 def _cost(point: PointSummary, host: str, cost: str) -> Cell:
-    """With a question mark where the hypervisor took so much that the cost is not the host's own."""
-    cell = _cell(point.outcomes[f"{host}.{cost}"], cost, unit=False)
-    if not void(point, host) or cell.text == "–":
-        return cell
-    return Cell(f"{cell.text}?", f"{cell.hint}; CPU time was stolen: nothing is claimed of this cost")
+    return _of_point(point, f"{host}.{cost}", unit=False)
 
 
 def _split(point: PointSummary, host: str) -> Cell:
@@ -248,6 +241,14 @@ def _cell(found: Estimate, name: str, scale: Scale | None = None, *, unit: bool 
         return Cell("–", found.missing or "")
     hint = f"{found.method}, n = {found.n}"
     return Cell(with_interval(found, name, scale, unit=unit), hint)
+
+
+def _of_point(point: PointSummary, name: str, scale: Scale | None = None, *, unit: bool = True) -> Cell:
+    """With a question mark where the hypervisor took so much that a cost is not the host's own."""
+    cell = _cell(point.outcomes[name], name, scale, unit=unit)
+    if cell.text == "–" or not is_void(point, name):
+        return cell
+    return Cell(f"{cell.text}{MARK}", f"{cell.hint}; {WHY}")
 
 
 def _shared_scale(points: Sequence[PointSummary], name: str) -> Scale:

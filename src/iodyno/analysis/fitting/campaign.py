@@ -150,10 +150,9 @@ def fit_line(
     grid = np.linspace(min([least, *hold_out]), max([most, *hold_out]), _GRID)
     points, curve = predicted(chosen, chosen.loads, measured=True), predicted(chosen, grid)
     kept = [each for each in line.loads if each.load in set(hold_out)]
-    ahead = tuple(
-        _with_measured(each, load.middle)
-        for each, load in zip(predicted(chosen, np.array([x.load for x in kept])), kept, strict=True)
-    )
+    # Not every model takes no loads at all.
+    told = predicted(chosen, np.array([each.load for each in kept])) if kept else ()
+    ahead = tuple(_with_measured(each, load.middle) for each, load in zip(told, kept, strict=True))
     responses, response_curve = _responses(line, points, curve, unit)
     law = chosen.model.name in ("usl", "amdahl")
     derived = _unless_rivals_differ(

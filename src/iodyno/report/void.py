@@ -1,0 +1,35 @@
+"""Costs of which nothing is claimed: the hypervisor took CPU time from their host, and they are not the host's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.outcome import OUTCOMES
+
+MARK = "?"
+"""Stands behind such a cost wherever it is shown."""
+WHY = "CPU time was stolen: nothing is claimed of this cost"
+_COSTS = frozenset({"ns/KiB", "ns/operation", "ns/packet", "cycles/KiB", "B/cycle", "us/IO"})
+"""Units of what CPU time is divided by, or into."""
+
+
+def void(point: PointSummary, host: str) -> bool:
+    """Whether nothing is claimed of what the point costs the host."""
+    return any(doubt.code == "cost_void" and doubt.text.startswith(f"{host}:") for doubt in point.doubts)
+
+
+def is_void(point: PointSummary, outcome: str) -> bool:
+    """Whether the outcome, with its host, is a cost of which nothing is claimed at the point."""
+    host, _, name = outcome.rpartition(".")
+    return bool(host) and OUTCOMES[name].unit in _COSTS and void(point, host)
+
+
+def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, ...]:
+    """The points whose cost on the host is the host's own."""
+    return tuple(point for point in summary.points if not void(point, host))
+
+
+def claimed(summary: CampaignSummary, outcome: str) -> CampaignSummary:
+    """The campaign without the points at which nothing is claimed of the outcome."""
+    return replace(summary, points=tuple(point for point in summary.points if not is_void(point, outcome)))

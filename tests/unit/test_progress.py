@@ -1,0 +1,70 @@
+"""The line that a trial leaves on stderr: where it was, and the goodput that the report will have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from places import experiment
+
+from iodyno import designs
+from iodyno.cli.progress import PlainWatcher
+from iodyno.core.factor import Factor
+
+SECOND = 10**9
+
+
+def line(
+    capsys: pytest.CaptureFixture[str],
+    got: dict[str, tuple[int, int]],
+    *,
+    kind: str = "stream",
+    factors: tuple[Factor, ...] = (),
+    **settings: Any,
+) -> str:
+    """What is said of a trial whose hosts count so many bytes and operations in each of two seconds."""
+    made = experiment(factors=factors, **settings)
+    made = replace(made, workload=replace(made.workload, kind=kind))
+    design = designs.plan(made)
+    watcher = PlainWatcher(made, design)
+    planned = design.trials[0]
+    watcher.on_trial_start(planned, 1)
+    for second in range(2):
+        times = {"window": "measured", "begin_ns": second * SECOND, "end_ns": (second + 1) * SECOND}
+        for host, (moved, operations) in got.items():
+            watcher.on_progress(host, {**times, "bytes": moved, "operations": operations})
+    watcher.on_trial_end(planned, {"reason": None, "doubts": []})
+    return capsys.readouterr().err.strip()
+
+
+@pytest.mark.parametrize("kind", ["request_response", "connect_request_response"])
+def test_goodput_of_requests_is_that_of_requests_and_answers(
+    capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """1000 requests of 512 bytes and 1000 answers of 1024 bytes a second: 12.288 Mbit/s, as `goodput_bits_per_s` has it."""
+    both = {"client": (512_000, 1000), "server": (512_000, 1000)}
+    said = line(capsys, both, kind=kind, size=512, answer=1024)
+    assert said.endswith("12.29 Mbit/s")
+    # An answer may be a level of the trial.
+    factor = Factor("answer", (8192,))
+    assert line(capsys, both, kind=kind, size=512, factors=(factor,)).endswith("69.63 Mbit/s")
+
+
+@pytest.mark.parametrize(
+    ("direction", "said"), [("forward", "8.00 Mbit/s"), ("reverse", "4.00 Mbit/s"), ("both", "12.00 Mbit/s")]
+)
+def test_goodput_of_a_stream_is_what_the_ends_that_receive_got(
+    capsys: pytest.CaptureFixture[str], direction: str, said: str
+) -> None:
+    ends = {"client": (500_000, 10), "server": (1_000_000, 10)}
+    assert line(capsys, ends, direction=direction).endswith(said)
+
+
+def test_a_trial_is_named_by_its_levels_and_by_nothing_where_none_varies(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ends = {"client": (1_000_000, 10), "server": (1_000_000, 10)}
+    assert line(capsys, ends) == "trial 1 of 1: 8.00 Mbit/s"
+    varied = line(capsys, ends, factors=(Factor("connections", (2,)),))
+    assert varied == "trial 1 of 1: connections 2: 8.00 Mbit/s"

@@ -1,0 +1,79 @@
+"""A cost of which nothing is claimed, as the hypervisor took CPU time, is marked wherever it is shown, and ends no range."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import made_summary
+import pytest
+from made_campaign import Layout, Truth, make_campaign
+
+from iodyno.analysis.summary import CampaignSummary
+from iodyno.cli import right_now
+from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.report import html
+from iodyno.report.sentences import sentences
+from iodyno.report.tables import outcome_table, source_tables
+
+
+def void_at(*places: int) -> CampaignSummary:
+    """The tables of 2008, with CPU time stolen from the sender at these points."""
+    made = made_summary.summary()
+    stolen = Doubt(WarningCode.COST_VOID, "sut: with 2.0% of the CPUs stolen, nothing is claimed", "t")
+    points = [
+        replace(point, doubts=(*point.doubts, stolen)) if number in places else point
+        for number, point in enumerate(made.points)
+    ]
+    return replace(made, points=tuple(points))
+
+
+def place_of(value: float) -> int:
+    """Where in the tables a KiB costs so many cycles."""
+    points = made_summary.summary().points
+    return next(n for n, p in enumerate(points) if p.outcomes["sut.cycles_per_kbyte"].estimate == value)
+
+
+def test_the_tiles_are_the_ends_that_the_sentence_names() -> None:
+    """40209 cycles are the most of all, 2793 the least; without them 40116 and 2815 are."""
+    made = void_at(place_of(40209), place_of(2793))
+    cheapest, dearest = html.tiles(made)[:2]
+    assert (cheapest.what, cheapest.value) == ("Cheapest KiB, sut", "2815")
+    assert (dearest.what, dearest.value) == ("Dearest KiB, sut", "40100")
+    (said,) = [sentence.text for sentence in sentences(made) if sentence.about == "cost"][:1]
+    assert "2815 [2731, 2899]" in said and "40100 [38900, 41300]" in said
+    # A rate is claimed all the same.
+    assert html.tiles(made)[2] == html.tiles(made_summary.summary())[2]
+
+
+def test_where_every_cost_is_void_no_tile_shows_one() -> None:
+    made = void_at(*range(len(made_summary.summary().points)))
+    assert [tile.what for tile in html.tiles(made)] == ["Highest goodput"]
+
+
+def test_a_void_cost_has_its_mark_in_every_table() -> None:
+    at = place_of(40209)
+    made = void_at(at)
+    for tables in (source_tables(made), [outcome_table(made)]):
+        marked = [cell for table in tables for row in table.rows for cell in row if cell.text.endswith("?")]
+        assert any(cell.text.startswith("40200") for cell in marked)
+        assert all("nothing is claimed" in cell.hint for cell in marked)
+    goodput = [cell.text for table in source_tables(made) for row in table.rows for cell in row[-2:-1]]
+    assert not any(text.endswith("?") for text in goodput)
+
+
+@pytest.mark.parametrize("steal", [0.0, 0.1])
+def test_what_is_measured_right_now_has_the_mark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], steal: float
+) -> None:
+    truth = Truth(steal=steal, exact=None)
+    layout = Layout(outcomes=("goodput_bits_per_s", "client.cpu_ns_per_kib"))
+    folder = make_campaign(tmp_path / "c", [({"connections": 1, "size": 1024}, truth)], layout=layout)
+    header = json.loads((folder / "campaign.json").read_text())
+    header["experiment"]["windows"] = {"measured_ns": 10_000_000_000}
+    (folder / "campaign.json").write_text(json.dumps(header))
+    right_now.show(folder, as_json=False)
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.split()}
+    assert ("?" in rows["client.cpu_ns_per_kib"]) == (steal > 0)
+    assert "?" not in rows["goodput_bits_per_s"]

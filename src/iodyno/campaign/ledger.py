@@ -69,7 +69,8 @@ class Ledger:
         """The ledger of the campaign in `folder`, made again from `campaign.json` and the trials.
 
         A trial whose files are not what its manifest says, or whose manifest is gone, is set aside in the folder `DAMAGED` of
-        the campaign, and planned again: `damaged` of the ledger names it, says what is wrong and where it lies now. Raises StoreError.
+        the campaign, and planned again: `damaged` of the ledger names it, says what is wrong and where it lies now.
+        Raises StoreError.
         """
         header = read_header(folder)
         for suffix in ("", "-wal", "-shm"):

@@ -185,6 +185,23 @@ def test_a_damaged_trial_is_made_again_and_set_aside(
     assert len([trial for trial in read_campaign(folder).trials if trial.counts]) == 8
 
 
+def test_a_trial_whose_manifest_is_gone_is_made_again_and_set_aside(
+    campaign: tuple[Path, Notes], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(campaign[0], tmp_path / "c"))
+    (folder / "trials/00001-1/manifest.json").unlink()
+    # What was set aside earlier is kept too.
+    (folder / "damaged/00001-1").mkdir(parents=True)
+    notes = Notes()
+    outcome = asyncio.run(run(ASKED, tmp_path, resume=folder, notes=notes, program=PROGRAM))
+    assert outcome.finished == 8 and not outcome.failed
+    assert [made["trial"] for made in notes.manifests] == ["00001-2"]
+    (doubt,) = [doubt for doubt in notes.doubts if doubt.code is WarningCode.RETRIED]
+    assert doubt.where == "trial 00001-1" and "damaged/00001-1.2" in doubt.text
+    assert (folder / "damaged/00001-1.2/records.parquet").is_file()
+    assert len([trial for trial in read_campaign(folder).trials if trial.counts]) == 8
+
+
 def test_a_trial_of_a_newer_release_is_not_made_again(campaign: tuple[Path, Notes], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(campaign[0], tmp_path / "c"))
     manifest = folder / "trials/00003-1/manifest.json"

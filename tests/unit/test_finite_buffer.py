@@ -16,7 +16,7 @@ from iodyno.report import sentences
 from iodyno.report.figures import finite_buffer as figure
 from iodyno.report.figures.axes import draw
 from iodyno.report.finite_buffer import buffer_tables, finite_buffer_json
-from iodyno.report.terminal import plain
+from iodyno.report.text_table import plain
 
 
 def test_the_limits_are_those_of_the_claims() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,44 @@ def test_json_has_the_promised_keys(campaign: Path, capsys: pytest.CaptureFixtur
             outcome = point["outcomes"][name]
             assert {"estimate", "low", "high", "n", "unit", "method"} <= set(outcome)
             assert outcome["low"] <= outcome["estimate"] <= outcome["high"]
+
+
+@pytest.mark.parametrize(
+    ("command", "encoding"), [("report", "ascii"), ("report", "latin-1"), ("heatmap", "latin-1")]
+)
+def test_every_encoding_of_stdout_takes_what_is_shown(campaign: Path, command: str, encoding: str) -> None:
+    said = _in_encoding(encoding, command, str(campaign))
+    assert said.returncode == 0, said.stderr
+    text = said.stdout.decode(encoding)
+    assert not re.search(r"\\[ux]", text), text
+    if command == "report":
+        assert ("+/-" if encoding == "ascii" else "±") in text
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_json_is_the_same_in_every_encoding_of_stdout(
+    campaign: Path, capsys: pytest.CaptureFixture[str], encoding: str
+) -> None:
+    header = json.loads((campaign / "campaign.json").read_text())
+    (campaign / "campaign.json").write_text(json.dumps(header | {"name": "ž ± \U0001f600"}))
+    assert run(["report", str(campaign), "--json"]) == 0
+    # JSON is UTF-8 by its own rules, of which ASCII is a part.
+    shown = _in_encoding(encoding, "report", str(campaign), "--json")
+    assert json.loads(shown.stdout.decode()) == json.loads(capsys.readouterr().out)
+
+
+def test_a_character_without_another_is_an_escape_and_a_byte_that_is_no_text_stays(tmp_path: Path) -> None:
+    place = os.fsencode(tmp_path) + b"/\xc3\xbc \xff"
+    missing = _in_encoding("utf-8", "report", place)
+    assert missing.returncode == 6 and place + b": there is no such folder" in missing.stderr
+    said = _in_encoding("ascii", "report", str(tmp_path / "ž ±"))
+    assert said.returncode == 6 and b"/\\u017e +/-: " in said.stderr
+
+
+def _in_encoding(encoding: str, *words: str | bytes) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "1"}
+    return subprocess.run(command, capture_output=True, env=environment, timeout=600)
 
 
 def test_csv_has_a_row_per_point_and_outcome(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:

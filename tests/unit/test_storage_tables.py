@@ -13,7 +13,7 @@ from iodyno.core.outcome import Estimate
 from iodyno.report.answer import answer
 from iodyno.report.sentences import sentences
 from iodyno.report.storage import storage_tables
-from iodyno.report.terminal import plain
+from iodyno.report.text_table import plain
 
 
 @pytest.mark.parametrize("load_on", [["sut"], ["sut", "clients"]])

@@ -12,9 +12,10 @@ from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, obs
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import CPU_EXACT, CPU_TIMES, STATES, Accounting
 from iodyno.analysis.dataset import HostData, Trial
-from iodyno.analysis.flows import data_device
+from iodyno.analysis.flows import DEVICES, data_device
 from iodyno.analysis.histogram import merge
-from iodyno.core.outcome import Estimate
+from iodyno.analysis.measured import Measured
+from iodyno.analysis.script_time import worked
 from iodyno.core.path import OWN_KERNEL
 from iodyno.core.warnings import Doubt, WarningCode
 
@@ -76,38 +77,36 @@ def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting
     return found
 
 
-def check_point(
-    outcomes: Mapping[str, Estimate], cpus: Mapping[str, int], basis: CostBasis, where: str
-) -> list[Doubt]:
-    """Cycles per KiB x KiB per second = busy cores x Hz, on the numbers as they are reported.
+def check_cost(trial: Trial, measured: Mapping[str, Measured], basis: CostBasis) -> list[Doubt]:
+    """Cycles per KiB x KiB per second = busy cores x Hz, on the numbers of the trial as they are reported.
 
-    They are means over trials. A mean of products and the product of means differ by as much as both vary
-    together, so that much is allowed.
+    CPU time is over the whole measured window, so the rate is taken over all of it too: that of a script is over the time in
+    which it worked.
     """
     found: list[Doubt] = []
-    rate = outcomes.get("goodput_bits_per_s")
-    if rate is None:
+    rate, receiver = measured.get("goodput_bits_per_s"), trial.end("receive")
+    if rate is None or not rate.value or receiver is None or not receiver.measured_ns:
         return found
-    for host, hz in basis.tsc_hz.items() if basis.tier == "tsc" else ():
-        cycles, busy = outcomes.get(f"{host}.cycles_per_kbyte"), outcomes.get(f"{host}.cpu_busy_ratio")
-        if not cycles or not busy or not rate.estimate or not cycles.estimate or busy.estimate is None:
+    worked_ns = sum(span_ns for _, span_ns in worked(trial, receiver, transfers=True))
+    kib_per_s = rate.value / 8192 * worked_ns / receiver.measured_ns
+    for name, host in trial.hosts.items() if basis.tier == "tsc" else ():
+        # Of several that receive, each may have the cost of its own bytes.
+        if trial.receivers > 1 and host.role == "receive":
             continue
-        left = cycles.estimate * rate.estimate / 8192
-        other = outcomes[f"{host}.cpu_other_ratio"].estimate if basis.without_others else None
-        right = (busy.estimate - (other or 0.0) - basis.background_of(host).value) * cpus[host] * hz
-        allowed = IDENTITY_TOLERANCE + _half_width(cycles) * _half_width(rate)
-        if right > 0 and abs(left / right - 1) > allowed:
+        hz, known = basis.tsc_hz.get(name), ("cycles_per_kbyte", "cpu_busy_ratio", "cpu_other_ratio")
+        cycles, busy, other = (getattr(measured.get(f"{name}.{key}"), "value", None) for key in known)
+        if not hz or not cycles or busy is None:
+            continue
+        other = other if basis.without_others else None
+        left = cycles * kib_per_s
+        right = (busy - (other or 0.0) - basis.background_of(name).value) * len(host.cpus) * hz
+        if right > 0 and abs(left / right - 1) > IDENTITY_TOLERANCE:
             text = (
-                f"{host}: cycles/KiB x KiB/s is {left / 1e9:.2f} G cycles/s, but busy CPUs x clock is "
+                f"{name}: cycles/KiB x KiB/s is {left / 1e9:.2f} G cycles/s, but busy CPUs x clock is "
                 f"{right / 1e9:.2f}"
             )
-            found.append(Doubt(WarningCode.PHYSICS, text, where))
+            found.append(Doubt(WarningCode.PHYSICS, text, trial.name))
     return found
-
-
-def _half_width(found: Estimate) -> float:
-    """Half of the interval over the estimate; 0 without an interval."""
-    return found.reach / abs(found.estimate) if found.reach is not None and found.estimate else 0.0
 
 
 def tick_accounting(host: str, accounting: Accounting, cpus: int, measured_ns: int) -> Doubt | None:
@@ -145,26 +144,51 @@ def _bytes(trial: Trial) -> Iterator[Doubt]:
     # Both ways, an end's account has what it got, and what it sent is a reading: that is compared in `calls`.
     if sender is None or receiver is None or trial.direction == "both":
         return
-    sent, received = ((end.manifest.get("result") or {}).get("bytes") for end in (sender, receiver))
-    if sent is not None and received is not None and received > sent:
-        text = f"received {received} bytes, more than the {sent} that were sent"
-        yield Doubt(WarningCode.PHYSICS, text, trial.name)
+    for sent, received in _sent_and_received(trial, sender, receiver):
+        if received > sent:
+            text = f"received {received} bytes, more than the {sent} that were sent"
+            yield Doubt(WarningCode.PHYSICS, text, trial.name)
     device = data_device(receiver, "net.rx_bytes")
-    if device is None or _beside_devices(receiver):
+    if device is None or _speaks(receiver, "unix", "vsock"):  # bytes that no device carries
         return
-    wire = receiver.growth("net_devices", "net.rx_bytes", device) or 0
-    if both_ways := bool(_script(receiver) or trial.answer_bytes):
-        # An end of a script counts all that it moved, to the other end and from it; one that answers, what both ends got.
-        wire += receiver.growth("net_devices", "net.tx_bytes", device) or 0
+    # From the start of the load: what lay in receive buffers when the measured window began came in before it.
+    load = [record for record in receiver.records if record.index <= receiver.measured[-1].index]
+    delivered = sum(record.bytes for record in load)
+    both_ways = bool(_script(receiver) or trial.answer_bytes)
+    # An end of a script counts all that it moved, to the other end and from it; one that answers, what both ends got.
+    metrics = ("net.rx_bytes", "net.tx_bytes") if both_ways else ("net.rx_bytes",)
+    readings = receiver.readings.get(DEVICES, {})
+    found = [readings[record.index].values for record in load if record.index in readings]
+    wire = sum(values.get((metric, device), 0) for values in found for metric in metrics)
     ready = receiver.manifest.get("ready") or {}
     buffer = (ready.get("socket") or {}).get("receive_buffer_bytes") or _BUFFER_MAX
-    # What lay in receive buffers when the window began was on the wire before it.
-    held = buffer * int(ready.get("connections") or 0) + 0.01 * receiver.measured_bytes
-    if wire + held < receiver.measured_bytes:
+    # The device and the load are read one after the other: what one buffer holds may come between the two.
+    held = buffer * int(ready.get("connections") or 0) + 0.01 * delivered
+    if wire + held < delivered:
         name = device.removeprefix("dev=")
         way = "carried" if both_ways else "received"
-        text = f"{name} {way} {wire} bytes, fewer than the {receiver.measured_bytes} delivered"
+        text = f"{name} {way} {wire} bytes, fewer than the {delivered} delivered"
         yield Doubt(WarningCode.PHYSICS, text, trial.name)
+
+
+def _sent_and_received(trial: Trial, sender: HostData, receiver: HostData) -> Iterator[tuple[int, int]]:
+    """Bytes that one end sent, and the other got of them, for each way that is known."""
+    if _script(receiver):
+        # A path may carry a datagram twice, and whoever reads cannot tell.
+        if _speaks(receiver, "udp"):
+            return
+        # The account of an end is of both ways: what its calls sent and took is told by them.
+        roles = ("send", "receive")
+        for one, other in (roles, roles[::-1]):
+            yield script.moved(trial, one, script.SENDS), script.moved(trial, other, script.TAKES)
+        return
+    job = sender.manifest.get("job") or {}
+    if job.get("transport") == "udp" and job.get("workload", "stream") != "stream":
+        # The end that asks counts the requests that were answered; those whose answer was lost came all the same.
+        return
+    sent, received = ((end.manifest.get("result") or {}).get("bytes") for end in (sender, receiver))
+    if sent is not None and received is not None:
+        yield sent, received
 
 
 def _script(host: HostData) -> Mapping[str, Any]:
@@ -172,10 +196,10 @@ def _script(host: HostData) -> Mapping[str, Any]:
     return (host.manifest.get("job") or {}).get("script") or {}
 
 
-def _beside_devices(host: HostData) -> bool:
-    """Whether a script has connections whose bytes no device carries."""
+def _speaks(host: HostData, *protocols: str) -> bool:
+    """Whether a script has connections of these protocols."""
     return any(
-        operation.get("protocol") in ("unix", "vsock")
+        operation.get("protocol") in protocols
         for group in _script(host).get("groups", ())
         for transaction in group["transactions"]
         for operation in transaction["operations"]

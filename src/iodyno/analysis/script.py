@@ -229,6 +229,12 @@ def _transaction(number: int, mine: Sequence[_Json], theirs: _OfHosts, strands: 
     )
 
 
+def moved(trial: Trial, role: str, calls: Sequence[str]) -> int:
+    """Bytes that these calls of the hosts of one end moved, from start to end."""
+    groups = (g for host in _ends(trial, role) for g in (_account(host) or {}).get("groups", ()))
+    return sum(_moved(group, calls) for group in groups)
+
+
 def check(trial: Trial) -> Iterator[Doubt]:
     """Doubts about the rates that a script asks for."""
     for host in _ends(trial, "send"):

@@ -342,11 +342,7 @@ def _points(
         why_skipped = None if mine else skipped.get(point)
         if why_skipped:
             outcomes = {name: replace(e, missing=f"skipped: {why_skipped}") for name, e in outcomes.items()}
-        cpus = {host.name: len(host.cpus) for trial in mine for host in trial.hosts.values()}
-        about = [
-            *outcomes[rate_outcome(dataset)].warnings,
-            *physics.check_point(outcomes, cpus, basis, where),
-        ]
+        about = list(outcomes[rate_outcome(dataset)].warnings)
         if len(mine) < planned[point] and not why_skipped:
             text = f"{len(mine)} of {planned[point]} planned trials finished"
             about.append(Doubt(WarningCode.MISSING_TRIALS, text, where))
@@ -385,6 +381,7 @@ def _trial_doubts(
         unsteady = steady_state(measured[rate].intervals, trial.name, word)
         found += [unsteady] if unsteady else []
         found += physics.check_trial(trial, hello, basis.accounting)
+        found += physics.check_cost(trial, measured, basis)
         found += cache.unproved(trial)
         found += block_times.lost(trial)
     return found

@@ -11,12 +11,20 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from iodyno.core.design import PlannedTrial
 from iodyno.core.errors import StoreError
-from iodyno.store.manifest import NewerError, check_parts, read_header, read_manifest, trial_folders
+from iodyno.store.manifest import (
+    NewerError,
+    check_parts,
+    places_of_trials,
+    read_header,
+    read_manifest,
+    trial_folders,
+)
 from iodyno.store.schema import DAMAGED
 
 FILE = "campaign.sqlite"
@@ -50,7 +58,7 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
-        self.damaged: dict[str, str] = {}
+        self.damaged: dict[str, tuple[str, str]] = {}
         with self._errors():
             self._base = sqlite3.connect(self._path, isolation_level=None)
             self._base.execute("pragma journal_mode = wal")
@@ -60,15 +68,16 @@ class Ledger:
     def rebuild_from(cls, folder: Path) -> Self:
         """The ledger of the campaign in `folder`, made again from `campaign.json` and the trials.
 
-        A trial whose files are not what its manifest says is set aside in the folder `DAMAGED` of the campaign, and planned
-        again: `damaged` of the ledger names it and says what is wrong. Raises StoreError.
+        A trial whose files are not what its manifest says, or whose manifest is gone, is set aside in the folder `DAMAGED` of
+        the campaign, and planned again: `damaged` of the ledger names it, says what is wrong and where it lies now.
+        Raises StoreError.
         """
         header = read_header(folder)
         for suffix in ("", "-wal", "-shm"):
             (folder / (FILE + suffix)).unlink(missing_ok=True)
         ledger = cls(folder)
         ledger.plan(header)
-        for place in list(trial_folders(folder)):
+        for place in list(places_of_trials(folder)):
             try:
                 manifest = read_manifest(place)
                 check_parts(place, manifest)
@@ -76,8 +85,8 @@ class Ledger:
                 if isinstance(error, NewerError) or isinstance(error.__cause__, PermissionError):
                     # It may be whole; whoever can read it is to say.
                     raise
-                _set_aside(place, folder / DAMAGED)
-                ledger.damaged[place.name] = f"{error.where}: {error.what}"
+                left = _set_aside(place, folder / DAMAGED)
+                ledger.damaged[place.name] = (f"{error.where}: {error.what}", f"{DAMAGED}/{left.name}")
                 order, attempt = map(int, place.name.split("-"))
                 ledger.mark(order, "planned", attempt)
                 continue
@@ -189,9 +198,11 @@ def manifests(folder: Path) -> Iterator[dict[str, Any]]:
     return map(read_manifest, trial_folders(folder))
 
 
-def _set_aside(place: Path, into: Path) -> None:
+def _set_aside(place: Path, into: Path) -> Path:
+    """Moves a damaged trial there; where it lies then, which is beside what was moved of an earlier trial of its name."""
     try:
         into.mkdir(exist_ok=True)
-        place.rename(into / place.name)
+        names = (f"{place.name}.{number}" if number > 1 else place.name for number in count(1))
+        return place.rename(next(into / name for name in names if not (into / name).exists()))
     except OSError as error:
         raise StoreError(f"cannot be moved to {into}: {error.strerror}", where=str(place)) from error

@@ -34,7 +34,7 @@ from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
 from iodyno.session.sent import SentRecord
-from iodyno.store.schema import BACKGROUND, CAMPAIGN, DAMAGED, TRIALS
+from iodyno.store.schema import BACKGROUND, CAMPAIGN, TRIALS
 from iodyno.store.writer import TrialWriter, remove_partials
 
 OVERHEAD_NS = 500_000_000
@@ -213,8 +213,8 @@ class _Campaign:
 
     def tell_damaged(self, watcher: Watcher) -> None:
         """Says which trials are made again because what is stored of them is not whole."""
-        for name, wrong in self._ledger.damaged.items():
-            text = f"made again, as what was stored of it is damaged ({wrong}); what is left lies in {DAMAGED}/{name}"
+        for name, (wrong, left) in self._ledger.damaged.items():
+            text = f"made again, as what was stored of it is damaged ({wrong}); what is left lies in {left}"
             self.doubter(watcher)(Doubt(WarningCode.RETRIED, text, f"trial {name}"))
 
     def to_do(self, *, proof: bool = False) -> list[PlannedTrial]:

@@ -16,7 +16,7 @@ from iodyno.hosts.knobs import TURNED
 from iodyno.hosts.knobs.host import HostKnobs, shown
 from iodyno.hosts.knobs.knob import Place, State
 from iodyno.report.tables import Cell, Column, Table
-from iodyno.report.terminal import plain
+from iodyno.report.text_table import plain
 from iodyno.session.locate import find_agent
 
 _SOMEWHERE = "192.0.2.1"

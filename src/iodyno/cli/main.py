@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import click
 
 from iodyno.cli.aside import aside, settle
+from iodyno.cli.encoding import take_all_characters
 from iodyno.cli.lazy import CommandEntry, LazyGroup, PipeClosedError
 from iodyno.core.errors import Interrupted, IodynoError, StoreError
 
@@ -108,6 +109,7 @@ def iodyno() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and leaves with its exit code."""
+    take_all_characters(sys.argv[1:] if arguments is None else arguments)
     code = run(arguments)
     settle()
     sys.exit(code)

@@ -79,7 +79,7 @@ def _table(program: FoundProgram) -> Table:
         Column("failed"),
     )
     rows = tuple(_row(flowop, program) for flowop in program.flowops)
-    return Table(f"Flowops{_place(program)}{trials}", columns, rows)
+    return Table(f"Flowops{_place(program)}{trials}", columns, rows, keys=2)
 
 
 def _row(flowop: FoundFlowop, program: FoundProgram) -> tuple[Cell, ...]:

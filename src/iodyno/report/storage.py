@@ -67,7 +67,8 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
             row += [_cell(point, name) for name in names]
             row.append(Cell(short(point.limiter), limiter_sentence(point.limiter)))
             rows.append(tuple(row[n] for n in shown))
-        found.append(Table(_title(summary, layout, level), tuple(columns[n] for n in shown), tuple(rows)))
+        title, heads = _title(summary, layout, level), tuple(columns[n] for n in shown)
+        found.append(Table(title, heads, tuple(rows), len(factors)))
     served = [
         table for machine in machines_of(summary)[:1] if (table := served_table(summary, layout, machine))
     ]
@@ -225,7 +226,7 @@ def _client_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
         if point.knows(f"{client}.iops")
     ]
     columns = (Column("point"), Column("client"), *(Column(head) for head in heads))
-    return [Table("Each client", columns, tuple(rows))] if rows else []
+    return [Table("Each client", columns, tuple(rows), keys=2)] if rows else []
 
 
 def _slowest(summary: CampaignSummary) -> Iterator[str]:

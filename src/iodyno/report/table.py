@@ -24,8 +24,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows under a title."""
+    """Columns and rows under a title. The first `keys` columns say what a row is of."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    keys: int = 1

@@ -92,7 +92,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
                 row += [_of_point(point, name) if name in point.outcomes else Cell("–") for name in rates]
                 row.append(Cell(short(point.limiter), sentence(point.limiter)))
             rows.append(tuple(row))
-        found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows)))
+        found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows), len(factors)))
     return found
 
 
@@ -115,7 +115,7 @@ def outcome_table(summary: CampaignSummary) -> Table:
         )
         for point in ordered
     )
-    return Table("Every outcome", tuple(columns), rows)
+    return Table("Every outcome", tuple(columns), rows, len(factors))
 
 
 def outcome_name(outcome: str) -> str:

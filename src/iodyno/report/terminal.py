@@ -1,16 +1,13 @@
-"""Tables on a terminal; aligned plain text when the output goes into a file or a pipe."""
+"""What a campaign found, as text: for a terminal as wide as that is, for a file or a pipe as wide as the tables are."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
-
-from rich import box
-from rich.console import Console
-from rich.table import Table as RichTable
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
@@ -22,6 +19,7 @@ from iodyno.report.observer import observer_note
 from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentences import Sentence, sentences
 from iodyno.report.tables import Table, load_tables
+from iodyno.report.text_table import fitted, plain
 
 LOST_MOST = 5
 """Trials without numbers that are told one by one (chosen: the rest mostly has the same reason)."""
@@ -88,10 +86,8 @@ def _lost_trials(summary: CampaignSummary) -> Iterator[str]:
 
 def show_table(table: Table, out: TextIO) -> None:
     """Prints one table."""
-    if out.isatty():
-        Console(file=out, highlight=False, soft_wrap=False).print(_rich(table))
-    else:
-        out.write(plain(table) + "\n")
+    text = fitted(table, shutil.get_terminal_size().columns) if out.isatty() else plain(table)
+    out.write(f"{text}\n")
 
 
 def tier_note(summary: CampaignSummary) -> str:
@@ -101,29 +97,3 @@ def tier_note(summary: CampaignSummary) -> str:
         "tsc": "Cycles are reference cycles: busy time × clock of the time-stamp counter (tier tsc).",
     }
     return f"{cycles[summary.tier]} {CPU_TIERS[summary.accounting.tier]}"
-
-
-def plain(table: Table) -> str:
-    """The table as aligned columns of text, hosts above their columns."""
-    heads = [[column.group for column in table.columns], [column.title for column in table.columns]]
-    # A host's name stands above the first of its columns only.
-    heads[0] = [
-        "" if position and group == heads[0][position - 1] else group
-        for position, group in enumerate(heads[0])
-    ]
-    rows = [[cell.text for cell in row] for row in table.rows]
-    lines = ([heads[0]] if any(heads[0]) else []) + [heads[1]] + rows
-    widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
-    body = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
-    return "\n".join([table.title, *(line.rstrip() for line in body)]) + "\n"
-
-
-def _rich(table: Table) -> RichTable:
-    shown = RichTable(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    groups: Sequence[str] = [column.group for column in table.columns]
-    for column, group in zip(table.columns, groups, strict=True):
-        title = f"{group}\n{column.title}" if any(groups) else column.title
-        shown.add_column(title, justify="right", no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*(cell.text for cell in row))
-    return shown

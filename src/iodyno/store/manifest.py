@@ -64,25 +64,26 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def trial_folders(folder: Path) -> Iterator[Path]:
-    """Folders of the stored trials of a campaign, by order and attempt.
+def places_of_trials(folder: Path) -> Iterator[Path]:
+    """Folders that have the name of a trial of a campaign, by order and attempt, whole or not.
 
-    Without those that are not written to their end, which have no manifest, and those that are no trial's: a copy that somebody
-    put beside one is not one more trial.
+    Not those that are no trial's: a copy that somebody put beside one is not one more trial.
     """
     parent = folder / TRIALS
     found = [each for each in parent.iterdir() if _TRIAL_NAME.fullmatch(each.name)] if parent.is_dir() else []
     for each in sorted(found, key=lambda one: [int(number) for number in one.name.split("-")]):
-        if (each / MANIFEST).is_file():
+        if each.is_dir():
             yield each
+
+
+def trial_folders(folder: Path) -> Iterator[Path]:
+    """Of these, the folders that have a manifest: stored trials, each written to its end."""
+    return (each for each in places_of_trials(folder) if (each / MANIFEST).is_file())
 
 
 def folders_without_manifest(folder: Path) -> Iterator[Path]:
-    """Folders with the name of a trial of a campaign whose manifest is gone: a trial gets its name after it was written."""
-    parent = folder / TRIALS
-    for each in sorted(parent.iterdir()) if parent.is_dir() else ():
-        if _TRIAL_NAME.fullmatch(each.name) and each.is_dir() and not (each / MANIFEST).is_file():
-            yield each
+    """Of these, the folders whose manifest is gone: a trial gets its name after it was written."""
+    return (each for each in places_of_trials(folder) if not (each / MANIFEST).is_file())
 
 
 def check_parts(folder: Path, manifest: dict[str, Any]) -> None:

@@ -1,0 +1,102 @@
+"""Lets stdout and stderr take every character, whatever encoding the locale or the terminal has.
+
+A campaign of hours must not end in an error because its table has a `±` in it. What an encoding lacks is written in other
+characters that say the same, in names as an escape, and in JSON as JSON's own escape.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import sys
+from collections.abc import Sequence
+
+_PLAIN = {
+    "±": "+/-",
+    "×": "x",
+    "–": "-",
+    "−": "-",
+    "─": "-",
+    "│": "|",
+    "├": "+",
+    "└": "+",
+    "┘": "+",
+    "…": "...",
+    "·": ".",
+    "→": "->",
+    "←": "<-",
+    "▸": ">",
+    "▾": "v",
+    "▲": "^",
+    "▼": "v",
+    "“": '"',
+    "”": '"',
+    "‘": "'",
+    "’": "'",
+    "µ": "u",
+    "²": "^2",
+    "⚠": "!",
+    "✓": "yes",
+    "\u200b": "",
+    "\u202f": " ",
+    "\u00a0": " ",
+    # Shades, each denser than the one before.
+    **dict(zip("░▒▓█", "-=%#", strict=True)),
+    **dict.fromkeys("▉▊▋▌▇▆▅", "#"),
+    **dict.fromkeys("▍▎▏▄▃", "="),
+    **dict.fromkeys("▂▁", "_"),
+}
+"""What the tables, sentences and pictures of the terminal have beside ASCII."""
+_WORDS, _JSON, _ASCII = "iodyno.words", "iodyno.json", "iodyno_ascii"
+
+
+def take_all_characters(arguments: Sequence[str]) -> None:
+    """Sets stdout and stderr so that no text fails to be written; JSON comes out as ASCII where they are not UTF-8."""
+    codecs.register_error(_WORDS, _words)
+    codecs.register_error(_JSON, _json)
+    codecs.register(_ascii)
+    as_json = "--json" in arguments or list(arguments[:1]) == ["schema"]
+    for stream, errors in ((sys.stdout, _JSON if as_json else _WORDS), (sys.stderr, _WORDS)):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        name = codecs.lookup(stream.encoding).name
+        plain = name == "ascii" or (errors == _JSON and name != "utf-8")
+        stream.reconfigure(encoding=_ASCII if plain else None, errors=errors)
+
+
+def _words(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What is written for the first character that the encoding lacks."""
+    character, after = _lacking(error)
+    if 0xDC80 <= ord(character) <= 0xDCFF:
+        # A byte of a file's name that is no text: written as it is there.
+        return bytes([ord(character) - 0xDC00]), after
+    return _PLAIN.get(character, character.encode("ascii", "backslashreplace").decode("ascii")), after
+
+
+def _json(error: UnicodeError) -> tuple[str, int]:
+    """The same in JSON: all that is not ASCII stands in its strings."""
+    character, after = _lacking(error)
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(*[iter(units)] * 2, strict=True)), after
+
+
+def _lacking(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return error.object[error.start], error.start + 1
+
+
+def _ascii(name: str) -> codecs.CodecInfo | None:
+    """ASCII by a name of our own: click takes a stream that calls itself ASCII for a mistake, and writes UTF-8 past it."""
+    if name != _ASCII:
+        return None
+    known = codecs.lookup("ascii")
+    return codecs.CodecInfo(
+        known.encode,
+        known.decode,
+        known.streamreader,
+        known.streamwriter,
+        known.incrementalencoder,
+        known.incrementaldecoder,
+        _ASCII,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,13 +28,14 @@ MIB = 2**20
 def trial(scale: float = 1.0, **values: dict[tuple[str, str], int]) -> Trial:
     """One second at 100 MiB/s from `client`, on CPU 0, to `server`; CPU 1 is not the client's."""
     record = Record(1, "measured", 0, SECOND, 100 * MIB, int(1600 * scale), 4, 0)
+    warm_up = replace(record, index=0, window="warm_up", begin_ns=-SECOND, end_ns=0)
     sensors = {
         sensor: {1: Reading(SECOND, 1000, None, {key: int(value * scale) for key, value in read.items()})}
         for sensor, read in values.items()
     }
     hosts = {
-        "client": HostData("client", "send", (0,), {}, [record], {}, sensors),
-        "server": HostData("server", "receive", (1,), {}, [record], {}, {}),
+        "client": HostData("client", "send", (0,), {}, [warm_up, record], {}, sensors),
+        "server": HostData("server", "receive", (1,), {}, [warm_up, record], {}, {}),
     }
     return Trial("t", 0, 1, 0, 0, "p01", {}, {}, "finished", None, "", {}, (), hosts)
 
@@ -112,7 +114,49 @@ def test_what_is_counted_in_the_warm_up_only_is_taken_from_there() -> None:
     assert {name: found[name].value.estimate for name in names} == pytest.approx(
         {name: EXPECTED[name] for name in names}
     )
-    assert "slices" in " ".join(found["packets_per_poll"].value.assumptions)
+    assert "slice" in " ".join(found["packets_per_poll"].value.assumptions)
+
+
+def small_messages(rate_in_slice: int, warm_up_messages: int) -> Trial:
+    """Messages of 1 KiB at 100 MiB/s, and at another rate in the warm-up of 0.2 s, where system calls are counted."""
+    made = trial(cpu_exact={("syscalls.rate_per_s", ""): rate_in_slice})
+    for host in made.hosts.values():
+        job = {"workload": "stream", "driver": "threads", "interface": "read_write"}
+        host.manifest = {"job": job}
+        host.records[:] = [
+            Record(0, "warm_up", -SECOND // 5, 0, warm_up_messages * 1024, warm_up_messages, 4, 0),
+            Record(1, "measured", 0, SECOND, 100 * MIB, 102_400, 4, 0),
+        ]
+    return made
+
+
+def calls_per_mib(*trials: Trial) -> Estimate:
+    return by_name(mechanisms(trials, ["client"]), "client")["system_calls_per_mib"].value
+
+
+def test_system_calls_are_set_against_what_was_done_while_they_were_counted() -> None:
+    """The warm-up ran at a third of the window's rate: a rate of calls from there over that of bytes here would be 370."""
+    found = calls_per_mib(small_messages(37_500, 6_827))
+    assert found.estimate == pytest.approx(1024 * 37_500 / 5 / 6_827)
+    # One slice says nothing of how far slices vary, however many intervals the window has.
+    assert (found.low, found.high) == (None, None)
+
+
+def test_there_are_no_fewer_system_calls_than_the_load_made_itself() -> None:
+    """A slice in which the load hardly ran is known to be wrong by what it lacks, and no interval is narrower than that."""
+    found = calls_per_mib(*(small_messages(20_000, 6_827) for _ in range(3)))
+    raw = 1024 * 20_000 / 5 / 6_827
+    assert found.estimate == found.low == pytest.approx(1024)
+    assert found.high is not None and found.high - 1024 >= 1024 - raw
+    # One call may take several of them, so that calls may be fewer than messages.
+    several = small_messages(20_000, 6_827)
+    several.hosts["client"].manifest["job"]["interface"] = "batch"
+    assert calls_per_mib(several).estimate == pytest.approx(raw)
+
+
+def test_slices_of_a_warm_up_in_which_nothing_was_done_tell_nothing() -> None:
+    found = calls_per_mib(small_messages(20_000, 0))
+    assert found.estimate is None and "not known" in found.missing
 
 
 def test_what_was_not_measured_has_a_reason() -> None:

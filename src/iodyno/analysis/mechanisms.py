@@ -12,21 +12,29 @@ from functools import partial
 
 from iodyno.analysis import flows
 from iodyno.analysis.compare import leaves_out_one, ratio_estimate
-from iodyno.analysis.dataset import HostData, Reading, Trial
-from iodyno.analysis.interval import NOT_NEGATIVE, estimate
+from iodyno.analysis.dataset import HostData, Reading, Record, Trial
+from iodyno.analysis.interval import estimate
 from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.core.outcome import Estimate
 
 EXACT = "cpu_exact"
-_ON_SLICES = "the slices in which it is counted are like the rest"
+_ON_SLICES = "the load worked in the slice in which it is counted as in the rest of the warm-up beside it"
 MIB = 2**20
+SLICE_ENDS_NS = 150_000_000
+"""Where the slices end at the latest, counted from the begin of the warm-up (`agent/sense/src/exact/own_cost.rs`)."""
+
+WARM_UP = "warm_up"
+_CALL_BY_CALL = ("threads", "epoll", "round_robin")
+_ONE_A_CALL = ("read_write", "message", "zero_copy")
+"""Drivers and interfaces of a stream of which each operation is one call that moved bytes, or several."""
 
 Measure = Callable[[Trial, str], Measured]
 
 
 @dataclass(frozen=True)
 class MechanismKind:
-    """One mechanism. `role`: the host that it is counted on, `send` or `receive`; both without one."""
+    """One mechanism. `role`: the host that it is counted on, `send` or `receive`; both without one. `least`: what it cannot be
+    below in a trial, from another count."""
 
     name: str
     title: str
@@ -34,6 +42,7 @@ class MechanismKind:
     help: str
     measure: Measure
     role: str = ""
+    least: Callable[[Trial, str], float] = lambda _trial, _host: 0.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,8 @@ def mechanisms(trials: Sequence[Trial], hosts: Iterable[str]) -> list[Mechanism]
             roles = {trial.hosts[host].role for trial in mine}
             if not kind.role or kind.role in roles:
                 values = [kind.measure(trial, host) for trial in mine]
-                found.append(Mechanism(kind, host, estimate(values, kind.unit, possible=NOT_NEGATIVE)))
+                possible = (min((kind.least(trial, host) for trial in mine), default=0.0), None)
+                found.append(Mechanism(kind, host, estimate(values, kind.unit, possible=possible)))
     return found
 
 
@@ -177,6 +187,13 @@ def _slice_rate(host: HostData, metric: str) -> float | None:
     return None
 
 
+def _beside_slice(host: HostData) -> list[Record]:
+    """The records of the warm-up that hold the slices: a load that begins, or that waits for a CPU, does less in them than
+    in the measured window, so that what was counted in a slice is set against what was done then."""
+    warm_up = [record for record in host.records if record.window == WARM_UP]
+    return [record for record in warm_up if record.begin_ns < warm_up[0].begin_ns + SLICE_ENDS_NS]
+
+
 def _exact_per_mib(metric: str, trial: Trial, name: str) -> Measured:
     """As `_per_mib`; on the slice of the warm-up, where the counter is counted there only."""
     found = _per_mib(EXACT, metric, trial, name)
@@ -184,7 +201,11 @@ def _exact_per_mib(metric: str, trial: Trial, name: str) -> Measured:
     receiver = trial.end("receive")
     if found.value is not None or rate is None or receiver is None or not receiver.measured_bytes:
         return found
-    mib_per_s = receiver.measured_bytes / MIB / receiver.measured_ns * 1e9
+    beside = _beside_slice(receiver)
+    delivered = sum(record.bytes for record in beside)
+    if not delivered:
+        return missing(f"{metric} was counted in the warm-up only, in which nothing was delivered")
+    mib_per_s = delivered / MIB / sum(record.span_ns for record in beside) * 1e9
     return Measured(rate / mib_per_s, (rate / mib_per_s,), assumptions=(_ON_SLICES,))
 
 
@@ -198,20 +219,46 @@ def _sum_ratio(trial: Trial, name: str, above: str, below: str) -> Measured:
 
 
 def _system_calls(trial: Trial, name: str) -> Measured:
-    """The rate of a short slice over the rate of bytes; the agent counts calls only for so long."""
-    host, receiver = trial.hosts[name], trial.end("receive")
+    """Calls for each operation of the load itself where calls are counted, times its operations per MiB in the measured window.
+
+    They are counted on one slice of a trial, so that only trials tell how far that varies. Where the slice has less than
+    the calls that the load knows of itself, it is wrong by as much at least.
+    """
+    host = trial.hosts[name]
     key = ("syscalls.rate_per_s", "")
-    rates = [r.values[key] for r in host.measured_readings(EXACT) if key in r.values]
-    if not rates:
+    rate = next((r.values[key] for r in host.measured_readings(EXACT) if key in r.values), None)
+    if rate is None:
         return missing(_why(host, EXACT, key[0]))
-    if receiver is None or not receiver.measured_bytes:
+    own = _own_operations_per_mib(trial, name)
+    if own is None:
         return missing("nothing was delivered in the measured window")
-    mib_per_s = receiver.measured_bytes / MIB / receiver.measured_ns * 1e9
-    return Measured(
-        sum(rates) / len(rates) / mib_per_s,
-        tuple(rate / mib_per_s for rate in rates),
-        assumptions=(_ON_SLICES,),
+    beside = _beside_slice(host)
+    operations = sum(record.operations for record in beside)
+    if not operations:
+        return missing(f"what {name} did while its system calls were counted is not known")
+    found = rate * sum(record.span_ns for record in beside) / 1e9 / operations * own
+    least = _own_calls_per_mib(trial, name)
+    return Measured(max(found, least), assumptions=(_ON_SLICES,), shared_error=max(0.0, least - found))
+
+
+def _own_operations_per_mib(trial: Trial, name: str) -> float | None:
+    """Operations that the load of a host counted in the measured window, per MiB delivered."""
+    host, receiver = trial.hosts[name], trial.end("receive")
+    if receiver is None or not receiver.measured_bytes or not host.measured_ns:
+        return None
+    operations = sum(record.operations for record in host.measured)
+    return operations / host.measured_ns * receiver.measured_ns / (receiver.measured_bytes / MIB)
+
+
+def _own_calls_per_mib(trial: Trial, name: str) -> float:
+    """The same where each takes a call of its own at least, so that there were no fewer calls; else 0."""
+    job = trial.hosts[name].manifest.get("job") or {}
+    alone = (
+        job.get("workload") == "stream"
+        and job.get("driver") in _CALL_BY_CALL
+        and job.get("interface") in _ONE_A_CALL
     )
+    return (_own_operations_per_mib(trial, name) or 0.0) if alone else 0.0
 
 
 def _lock_wait(trial: Trial, name: str) -> Measured:
@@ -282,8 +329,9 @@ MECHANISMS = (
         "system_calls_per_mib",
         "system calls per MiB",
         "1/MiB",
-        "All system calls of the agent, counted on short slices.",
+        "All system calls of the agent: those for each of its operations, counted on a short slice of each warm-up.",
         _system_calls,
+        least=_own_calls_per_mib,
     ),
     MechanismKind(
         "packets_per_poll",

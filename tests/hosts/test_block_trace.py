@@ -17,6 +17,8 @@ from places import HUNG_S
 
 from iodyno.core.errors import AccessError
 from iodyno.core.grid import Grid
+from iodyno.core.replay import replay_of
+from iodyno.formats.block_traces import parse_trace
 from iodyno.session.block_trace import trace_block
 from iodyno.session.reduce import reduce
 
@@ -45,10 +47,12 @@ def traced(command: list[str]) -> subprocess.Popen[bytes]:
 
 
 def read_all(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    descriptor = os.open(path, os.O_RDWR | os.O_DIRECT)
     block = mmap.mmap(-1, BLOCK)
     for number in range(COUNT):
         assert os.preadv(descriptor, [block], number * BLOCK) == BLOCK
+    os.pwritev(descriptor, [block], 0)
+    os.fsync(descriptor)
     os.close(descriptor)
 
 
@@ -81,6 +85,15 @@ def test_every_operation_is_told_and_drawn(disk_file: Path, tmp_path: Path) -> N
     grid: Grid = reduce([trace])
     assert grid.events == len(lines) and grid.unreadable == 0
     assert grid.in_cells() + sum(grid.under) + sum(grid.over) == len(lines)
+    # And it can be replayed, flushes too, whose place is the greatest number that there is.
+    device = mine[0][9]
+    again = parse_trace(trace.read_text(), device=device).operations
+    here = [one for one in fields if one[9] == device]
+    for letter, kind in (("R", "read"), ("W", "write"), ("F", "fsync")):
+        said = sum(one[6] == letter and (letter == "F") == (one[8] == "0") for one in here)
+        assert sum(operation.kind == kind for operation in again) == said
+    told_to_agent = replay_of(again, {"working_set": 1 << 30, "beyond": "wrapped"})
+    assert len(told_to_agent["offsets_bytes"]) == len(again)
 
 
 def test_a_device_that_is_not_there_is_one_error() -> None:

@@ -258,6 +258,21 @@ def test_neighbours_that_give_way_are_left_out_of_the_cost(tmp_path: Path) -> No
     assert not texts(summary, WarningCode.PHYSICS)
 
 
+def test_a_cost_below_that_of_the_load_s_own_tasks_is_missing(tmp_path: Path) -> None:
+    """The idle machine had more soft interrupts than the loaded one: 15 % of its CPUs, where the load took 20 %."""
+    made = make_campaign(tmp_path / "c", [(POINT, changed(STILL, background=0.0))])
+    noisy = changed(STILL, background=0.15, exact=replace(EXACT, idle_machine={"softirq": 1.0}))
+    other = make_campaign(tmp_path / "d", [(POINT, noisy)])
+    for moment in ("before", "after"):
+        for part in (made / "background" / moment).iterdir():
+            part.write_bytes((other / "background" / moment / part.name).read_bytes())
+    found = outcomes(analyse(read_dataset(made)))
+    for name in ("cpu_ns_per_kib", "cycles_per_kbyte", "bytes_per_cycle"):
+        assert found[name].estimate is None
+        assert "the load's own tasks took" in (found[name].missing or "")
+    assert found["cpu_sys_ns_per_kib"].estimate == pytest.approx(0.55 * 400, rel=0.05)
+
+
 def test_a_campaign_of_the_first_store_still_reads(tmp_path: Path) -> None:
     """Written before exact classes and call stacks were known: no such sensor, no such part of a manifest."""
     made = make_campaign(tmp_path / "c", [(POINT, changed(STILL, exact=None))], layout=Layout(hello=TICKS))

@@ -6,6 +6,7 @@ is not. The busy time of the idle machine, measured before and after the campaig
 own, and stays visible as `Background`. Other tasks are part of the cost, as kernel threads work for the load; but
 where neighbours gave way to the load, their time when the machine was idle says nothing of the load, and exact classes
 let the cost do without it: `CostBasis.without_others`. How far the background may have been off is part of every interval.
+A cost that is less than its own parts, or of which nobody can say what it took from whom, is missing with the reason.
 
 cycles/KByte = busy seconds x Hz / KiB, as the tables of 2008 were made: (1 - idle) x Hz x CPUs / (KiB/s). The
 tier says what counted the cycles:
@@ -31,8 +32,10 @@ Tier = Literal["pmu", "tsc"]
 Unit = Literal["KiB", "operation", "packet"]
 CYCLES = "cycles"
 OTHERS_POINTS = 0.02
-"""Points by which other tasks may have less CPU time under load than without (chosen: as much as the background may
-move before it is a doubt)."""
+"""Points by which other tasks may have less CPU time under load than without, and idle time below which CPUs count as full
+(chosen: as much as the background may move before it is a doubt)."""
+TOLERANCE = 0.1
+"""Share of a cost by which its parts may be off (chosen: what a background that wanders makes of a small load)."""
 _KIB_BYTES = 1024
 _TICK_NS = 10_000_000
 """What /proc/stat counts in: USER_HZ is 100 on every architecture that Linux runs on today."""
@@ -164,7 +167,7 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
     rate = _rate(trial, host, unit)
     if isinstance(rate, str):
         return missing(rate)
-    background, cpus = basis.background_of(name, classes), len(host.cpus)
+    background, cpus = _to_subtract(basis, name, found, classes), len(host.cpus)
     left_out = ("other",) if basis.without_others else ()
     taken = [
         sum(one.classes[c] for c in classes)
@@ -174,12 +177,9 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
     ]
     whole = sum(one.whole_ns for one in found)
     busy = sum(taken) / whole
-    if not classes and busy <= background.value:
-        # The load did run: so the background under load was not that of the idle machine, and nothing is left to reckon with.
-        return missing(
-            f"{name} was {busy:.1%} busy under load and {background.value:.1%} without: what the load took cannot be "
-            "told from what others gave up; try a machine that does nothing else"
-        )
+    lacking = _untold(basis, name, found, classes, busy, background.value)
+    if lacking:
+        return missing(lacking)
     of_class = " in this class" if classes else ", other tasks left out," if left_out else ""
     return Measured(
         value=demand_ns(busy - background.value, cpus, rate.per_ns * 1e9),
@@ -200,6 +200,55 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
         ),
         shared_error=demand_ns(background.uncertainty, cpus, rate.per_ns * 1e9),
     )
+
+
+def _untold(
+    basis: CostBasis,
+    name: str,
+    found: Sequence[Spent],
+    classes: Sequence[str],
+    busy: float,
+    background: float,
+) -> str | None:
+    """Why what the load took cannot be told from what others gave up, as a sentence; None when it can.
+
+    The load did run: where its cost is not above nothing, or below that of its own tasks, which are timed, or where full
+    CPUs leave less to it than was taken off, the background under load was not that of the idle machine.
+    """
+    told = basis.accounting.tier == "bpf"
+    if classes and (told or not {"usr", "sys"} & set(classes)):
+        return None
+    try_this = (
+        "what the load took cannot be told from what others gave up; try a machine that does nothing else"
+    )
+    whole = sum(one.whole_ns for one in found)
+    full, taken = 1 - OTHERS_POINTS, sum(one.busy_ns for one in found) / whole
+    if not classes and busy <= background:
+        return f"{name} was {busy:.1%} busy under load and {background:.1%} without: {try_this}"
+    if not told:
+        idle_machine = basis.background_of(name).value
+        if taken > full and idle_machine > taken - idle_machine:
+            return f"{name} had no idle time left under load, and was {idle_machine:.1%} busy without: {try_this}"
+        return None
+    own = sum(one.app_ns for one in found) / whole - basis.background_of(name, ("usr", "sys")).value
+    if busy - background < (1 - TOLERANCE) * own:
+        return (
+            f"the load's own tasks took {own:.2%} of the CPUs of {name}, and all that counts, less the background, "
+            f"{busy - background:.2%}: {try_this}"
+        )
+    return None
+
+
+def _to_subtract(basis: CostBasis, name: str, found: Sequence[Spent], classes: Sequence[str]) -> Share:
+    """The share to subtract. Where nothing tells other tasks from the load and full CPUs had no room for both, the
+    background under load may have been anything down to nothing: of a rectangular distribution about its upper end the
+    root mean square is its width / sqrt(3).
+    """
+    known = basis.background_of(name, classes)
+    whole = sum(one.whole_ns for one in found)
+    if basis.accounting.tier == "bpf" or sum(one.busy_ns for one in found) < (1 - OTHERS_POINTS) * whole:
+        return known
+    return Share(known.value, max(known.uncertainty, known.value / math.sqrt(3)))
 
 
 def cycles_per_kbyte(trial: Trial, name: str, basis: CostBasis) -> Measured:
@@ -247,6 +296,8 @@ def _pmu_cycles(trial: Trial, name: str, basis: CostBasis) -> Measured:
     parts = _cycle_parts(host)
     if not parts:
         return missing(host.why_missing(CYCLES))
+    if basis.without_others:
+        return missing(f"hardware cycles are not told apart by task, and {basis.without_others}")
     rate = _rate(trial, host, "KiB")
     if isinstance(rate, str):
         return missing(rate)
@@ -321,19 +372,24 @@ def others_gave_way(
 ) -> str:
     """Whether other tasks had less CPU time under load than on the idle machine, as a sentence; empty when not.
 
-    What was subtracted for them was not there then. In one trial is enough: costs are compared with each other.
+    What was subtracted for them was not there then. In one trial is enough: costs are compared with each other. A load that
+    takes little of a machine with neighbours takes no points from them that could be seen, but all that it takes: there it
+    counts how much of the load's own time they lost.
     """
     if accounting.tier != "bpf":
         return ""
-    worst: tuple[float, str] = (OTHERS_POINTS, "")
+    worst: tuple[float, str] = (0.0, "")
     for trial in trials:
         for name, host in trial.hosts.items():
-            known = background[name].classes.get("other")
+            known, rest = background[name].classes.get("other"), background[name].without_others
             found = cpu_classes.spent(host, "bpf")
             whole = sum(one.whole_ns for one in found)
-            if known is None or not whole:
+            if known is None or rest is None or known.value <= OTHERS_POINTS or not whole:
                 continue
             share = sum(one.classes["other"] for one in found) / whole
+            own = sum(one.busy_ns for one in found) / whole - share - rest.value
+            if known.value - share <= min(OTHERS_POINTS, TOLERANCE * max(0.0, own)):
+                continue
             text = (
                 f"other tasks gave way to the load: {share:.1%} of the CPUs of {name} in trial {trial.name}, "
                 f"{known.value:.1%} on the idle machine"

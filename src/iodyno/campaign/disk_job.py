@@ -13,7 +13,7 @@ from iodyno.core.distribution import parse_zones
 from iodyno.core.errors import PreflightError
 from iodyno.core.replay import replay_of
 from iodyno.core.workload import Level
-from iodyno.formats.block_traces import read_trace
+from iodyno.formats.block_traces import Trace, read_trace
 
 PPM = 10**6
 CHECK_SEED = 1
@@ -82,12 +82,18 @@ def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, An
     }
 
 
+def trace_of(settings: Mapping[str, Level]) -> Trace:
+    """The trace that is replayed. Raises ExperimentError."""
+    device = settings.get("replay_device")
+    return read_trace(str(settings["replay"]), None if device is None else str(device))
+
+
 def _replay(settings: Mapping[str, Level]) -> dict[str, Any]:
     """The operations of a trace, where one is replayed. Raises ExperimentError and PreflightError."""
     named = settings.get("replay")
     if named is None:
         return {}
-    operations = read_trace(str(named))
+    operations = trace_of(settings).operations
     try:
         told = replay_of(operations, settings)
     except ValueError as problem:

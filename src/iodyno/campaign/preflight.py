@@ -64,6 +64,7 @@ async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> 
         # A test of it would make all its files: the first trial is the test.
         return [*(each for each, _ in checks), await preflight_files.filesets(rig, own)]
     if experiment.workload.hosts:
+        preflight_disk.left_out(rig, settings, note)
         return [*(each for each, _ in checks), await preflight_disk.data(rig, settings)]
     lines = [each for each, _ in checks]
     for receiver in experiment.workload.receivers:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
-from iodyno.campaign.disk_job import block_of
+from iodyno.campaign.disk_job import block_of, trace_of
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
 from iodyno.campaign.rig import Rig
 from iodyno.core import disk_parameters
 from iodyno.core.disk_parameters import kind_of
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
+from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.session.sent import SentRecord
 
@@ -63,6 +65,16 @@ def calls(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
             wrong |= {text: f"set {name} otherwise there" for name, text in wrong_together(point)}
     for text, advice in wrong.items():
         yield line("calls", False, text, advice)
+
+
+def left_out(rig: Rig, settings: Settings, note: Callable[[Doubt], None]) -> None:
+    """A doubt for each trace that is not replayed in full. Raises ExperimentError where a trace cannot be replayed at all."""
+    points = (point for host in rig.experiment.workload.hosts for point in told(rig, host, settings))
+    traces = {(str(p["replay"]), p.get("replay_device")): p for p in points if "replay" in p}
+    for (name, _), point in traces.items():
+        if without := trace_of(point).without:
+            text = f"of the operations of {name} were left out: {without}"
+            note(Doubt(WarningCode.REPLAY_IN_PART, text, Path(name).name))
 
 
 def told(rig: Rig, host: str, settings: Settings) -> Settings:

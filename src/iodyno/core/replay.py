@@ -41,7 +41,12 @@ PARAMETERS = (
     Parameter(
         "replay",
         "text",
-        "A trace of blkparse or iosnoop, whose operations are done instead of a pattern.",
+        "A trace of blkparse, iosnoop, biosnoop or `iodyno trace block`, whose operations are done once instead of a pattern.",
+    ),
+    Parameter(
+        "replay_device",
+        "text",
+        "Of a trace with several devices: the one whose operations are replayed, as the trace names it (8,0, sda).",
     ),
     Parameter(
         "timing",

@@ -39,6 +39,7 @@ class WarningCode(StrEnum):
     DISK_ERRORS = "disk_errors"
     SHORT_READS = "short_reads"
     BLOCK_TIMES_LOST = "block_times_lost"
+    REPLAY_IN_PART = "replay_in_part"
     # about numbers
     NOT_STEADY = "not_steady"
     SPLIT_UNRELIABLE = "split_unreliable"
@@ -129,6 +130,8 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
          "files as large as `workingset`, or use bytes per second"),
         (WarningCode.BLOCK_TIMES_LOST, "the kernel did not show the begin or the end of some operations",
          "their share is in the text"),
+        (WarningCode.REPLAY_IN_PART, "a trace has operations that are not replayed: of another kind or device",
+         "read the rates without them"),
         (WarningCode.NOT_STEADY, "a trial's rate changes from its first half to its second, or its intervals scatter",
          "a longer warm-up or measured window"),
         (WarningCode.SPLIT_UNRELIABLE, "classes of a CPU do not sum to all of its time", "use cost in all, not by class"),

@@ -19,7 +19,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached
-from iodyno.session import simulated_profile, wire
+from iodyno.session import simulated_classes, simulated_profile, wire
 from iodyno.session.simulated_arrivals import OpenLoop
 from iodyno.session.simulated_disk import SimulatedDisk
 from iodyno.session.simulated_drift import drift
@@ -30,8 +30,6 @@ _PORT = 5201
 # How the load's busy time is split, and the background's. Chosen: about what bulk TCP shows, and a quiet machine.
 LOAD_SHARES = {"usr": 0.05, "sys": 0.62, "irq": 0.03, "softirq": 0.30}
 BACKGROUND_SHARES = {"other": 0.8, "irq": 0.05, "softirq": 0.15}
-_SPLIT_HZ = 997
-_EVENT_NS = 80
 _SHARES = ("cpu.user_ns", "cpu.system_ns", "cpu.softirq_ns")
 _STATES = (
     *("cpu.user_ns", "cpu.nice_ns", "cpu.system_ns", "cpu.idle_ns"),
@@ -50,12 +48,12 @@ class Truth:
     CPU of a host per KiB delivered = `per_kib_ns` + `per_message_ns` * 1024 / size + `per_connection_ns` *
     connections, times `receiver_ratio` at the receiver. Goodput is `goodput_bits_per_s`, or what the CPUs of
     the costlier host can carry when that is less (where noise makes a trial dearer than a full CPU can pay, its cost is
-    cut off there). The load's time is split by `LOAD_SHARES`, the background's by
-    `BACKGROUND_SHARES`. An open loop is a queue with a server of `open_service_ns` (mean of an exponential law) on each
-    connection, fed by a generator that is always `open_lateness_ns` late. `exact`: no ticks, no samples; `bpf`: whether
-    the host tells exact classes. Of a disk: `disk_read_ns` and `disk_write_ns` of service time, `disk_iops` at most,
-    `disk_cpu_ns` of CPU per operation, and the share of the bytes read that come from the page cache. The drift is a slow
-    wave over the trials of a campaign that all costs follow.
+    cut off there). The load's time is split by `LOAD_SHARES`, the background's by `BACKGROUND_SHARES`; neighbours run beside,
+    and have up to `neighbours_ratio` of the CPUs where the load leaves it to them. An open loop is a queue with a server of
+    `open_service_ns` (mean of an exponential law) on each connection, fed by a generator that is always `open_lateness_ns`
+    late. `exact`: no ticks, no samples; `bpf`: whether the host tells exact classes. Of a disk: `disk_read_ns` and
+    `disk_write_ns` of service time, `disk_iops` at most, `disk_cpu_ns` of CPU per operation, and the share of the bytes read
+    that come from the page cache. The drift is a slow wave over the trials of a campaign that all costs follow.
     """
 
     per_kib_ns: float = 200.0
@@ -75,6 +73,7 @@ class Truth:
     noise_within_trial: float = 0.01
     drift_between_trials: float = 0.0
     background_ratio: float = 0.01
+    neighbours_ratio: float = 0.0
     exact: bool = False
     bpf: bool = True
     tsc_hz: int = 2_000_000_000
@@ -423,12 +422,15 @@ class _Trial:
         if window == "measured":
             self._measured_ns["load"] += busy_ns
             self._measured_ns["background"] += idle_machine_ns
+        room_ns = max(0.0, span_ns * len(self._cpus) - busy_ns - idle_machine_ns)
+        neighbours_ns = min(self._truth.neighbours_ratio * span_ns * len(self._cpus), room_ns)
         classes = {
             name: (busy_ns * LOAD_SHARES.get(name, 0.0) + idle_machine_ns * BACKGROUND_SHARES.get(name, 0.0))
             / len(self._cpus)
             for name in (*LOAD_SHARES, "other")
         }
-        busy_ns += idle_machine_ns
+        classes["other"] += neighbours_ns / len(self._cpus)
+        busy_ns += idle_machine_ns + neighbours_ns
         # The tick never sees a hard interrupt: its time is booked to what runs when interrupts are let in again.
         states = {
             "cpu.user_ns": classes["usr"],
@@ -447,7 +449,12 @@ class _Trial:
         rest = [state for state in _STATES if state not in _SHARES and state != "cpu.idle_ns"]
         values += [[state, f"cpu={cpu}", 0] for cpu in self._cpus for state in rest]
         if self._truth.bpf:
-            exact = [value for cpu in self._cpus for value in self._exact(cpu, classes, span_ns)]
+            samples = None if self._truth.exact else self._own
+            exact = [
+                value
+                for cpu in self._cpus
+                for value in simulated_classes.of_cpu(cpu, classes, span_ns, samples)
+            ]
             yield self._reading("cpu_exact", exact, read_ns, span_ns)
         else:
             yield self._reading("cpu_exact", [], read_ns, span_ns, "no kernel in this simulation")
@@ -484,29 +491,6 @@ class _Trial:
             ["tcp.flows", "", self._job["connections"]],
         ]
         yield self._reading("tcp_info", flows, read_ns, span_ns)
-
-    def _exact(self, cpu: int, classes: Mapping[str, float], span_ns: int) -> Iterator[list[Any]]:
-        """One CPU by class; the line between user and system by samples, unless all is exact."""
-        label = f"cpu={cpu}"
-        app_ns = round(classes["usr"] + classes["sys"])
-        irq_ns, other_ns = round(classes["irq"]), round(classes["other"])
-        vectors = {"NET_RX": round(0.9 * classes["softirq"]), "TIMER": round(0.1 * classes["softirq"])}
-        idle_ns = max(0, span_ns - app_ns - irq_ns - other_ns - sum(vectors.values()))
-        samples = 0 if self._truth.exact else int(_SPLIT_HZ * app_ns / 1e9)
-        share = classes["usr"] / app_ns if app_ns else 0.0
-        if samples:
-            share = sum(self._own.random() < share for _ in range(samples)) / samples
-            yield ["exact.split_samples", label, samples]
-        if samples or self._truth.exact:
-            yield ["exact.app_user_ns", label, round(app_ns * share)]
-        for metric, time_ns in (("app", app_ns), ("other", other_ns), ("idle", idle_ns), ("hardirq", irq_ns)):
-            yield [f"exact.{metric}_ns", label, time_ns]
-        for vector, time_ns in vectors.items():
-            yield ["exact.softirq_ns", f"{label},vector={vector}", time_ns]
-            yield ["exact.softirq_count", f"{label},vector={vector}", 1 + time_ns // 5000]
-        events = 2 * sum(1 + time_ns // 5000 for time_ns in vectors.values())
-        yield ["exact.events", label, events]
-        yield ["exact.observer_ns", label, events * _EVENT_NS]
 
     def _reading(
         self, sensor: str, values: list[list[Any]], read_ns: int, span_ns: int, missing: str | None = None

@@ -2,7 +2,7 @@
 
 That of processes is their threads' (sensor `roles`), that of the generator the agent's user and system classes; what is
 left of the whole are the kernel's own threads, interrupts and other tasks. Where all is on one machine, the roles add up to
-`cpu_us_per_io`.
+`cpu_us_per_io`; where they are more than it, neighbours gave way to the load, and the whole and its rest are missing.
 """
 
 from __future__ import annotations
@@ -77,11 +77,19 @@ def of_all(trial: Trial, name: str, basis: CostBasis) -> Measured:
     all the same: theirs is added.
     """
     found = _in_us(cost.cpu_time(trial, name, basis, "operation"))
-    if found.value is None or not basis.without_others:
-        return found
     every = (*ROLES, GENERATOR)
     known = [one for role in every if (one := of_processes(trial, name, role)).value is not None]
-    if not known:
+    if found.value is None or not known:
+        return found
+    if not basis.without_others:
+        own = _in_us(cost.cpu_time(trial, name, basis, "operation", "usr", "sys"))
+        parts = (own.value or 0.0) + sum(one.value or 0.0 for one in known)
+        if basis.accounting.tier == "bpf" and found.value < (1 - cost.TOLERANCE) * parts:
+            return missing(
+                f"the load's own tasks took {parts:.1f} us of CPU for each read or write, and all that ran, less the "
+                f"background, {found.value:.1f} us: what the load took cannot be told from what others gave up; try a machine "
+                "that does nothing else"
+            )
         return found
     lengths = {len(one.intervals) for one in (found, *known)}
     rows = zip(found.intervals, *(one.intervals for one in known), strict=True) if len(lengths) == 1 else ()
@@ -119,6 +127,8 @@ def _others(trial: Trial, name: str) -> float:
 def of_the_rest(trial: Trial, name: str, basis: CostBasis) -> Measured:
     """CPU microseconds of the kernel's own threads, of interrupts and of other tasks for each read or write."""
     rest = _in_us(cost.cpu_time(trial, name, basis, "operation", "irq", "softirq", "other"))
+    if rest.value is not None and (whole := of_all(trial, name, basis)).value is None:
+        return whole
     roles = (*ROLES, GENERATOR)
     known = [one.value for role in roles if (one := of_processes(trial, name, role)).value is not None]
     # Intervals of both are not of one reading each; what is left keeps those of the whole, moved.

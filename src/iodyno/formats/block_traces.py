@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from iodyno.core.errors import ExperimentError
+from iodyno.formats.given_file import read_given
 
 Kind = Literal["read", "write", "fsync"]
 SECTOR_BYTES = 512
@@ -44,14 +44,11 @@ class TracedOperation:
 
 def read_trace(path: str) -> list[TracedOperation]:
     """The operations of the trace in the file, in the order of their begins. Raises ExperimentError with the line."""
-    file = Path(path)
     try:
-        with file.open("rb") as opened:
-            raw = opened.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raw = read_given(path, MAX_BYTES)
+    except OSError as problem:
         raise ExperimentError(
-            f"cannot be read: {reason}", where=path, advice="name a trace of blkparse or iosnoop"
+            f"cannot be read: {problem.strerror}", where=path, advice="name a trace of blkparse or iosnoop"
         ) from None
     if len(raw) > MAX_BYTES:
         raise ExperimentError(

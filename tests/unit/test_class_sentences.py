@@ -35,10 +35,10 @@ def test_most_is_said_of_both_ends_only_where_it_is_more_than_half_at_both() -> 
     ends = []
     for total, usr in ((100, 60), (1000, 460)):
         parts = {"usr": usr, "sys": 0.3 * total, "softirq": total - usr - 0.3 * total, "irq": 0, "other": 0}
-        outcomes = {
-            f"sut.cpu_{kind}_ns_per_kib": around(value, "ns/KiB") for kind, value in parts.items()
-        }
+        outcomes = {f"sut.cpu_{kind}_ns_per_kib": around(value, "ns/KiB") for kind, value in parts.items()}
         outcomes["sut.cpu_ns_per_kib"] = around(total, "ns/KiB")
         ends.append(replace(made.points[0], outcomes={**made.points[0].outcomes, **outcomes}))
     text = next(what_makes_it(layout_of(made), *ends, "sut"))
-    assert text.startswith("On sut, user code makes the largest part of what a KiB costs: 60 % of it where it is cheapest")
+    assert text.startswith(
+        "On sut, user code makes the largest part of what a KiB costs: 60 % of it where it is cheapest"
+    )

@@ -77,7 +77,7 @@ def test_the_version_names_the_build_of_the_agent() -> None:
         (["plan", STUDY, "--jsn"], "--json"),
         (["plan", STUDY, "--json", "--csv"], "one of them"),
         (["plan", "no-such.yaml"], "no-such.yaml: cannot be read: No such file"),
-        (["check", "/"], "found a folder, allowed: an experiment file"),
+        (["check", "/"], "cannot be read: it is a folder"),
         (["completion", "tcsh"], "bash"),
     ],
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iodyno.campaign import drawn
 from iodyno.core.distribution import LARGEST, checked_zones, parse_sizes, parse_zones
-from iodyno.core.errors import PreflightError
+from iodyno.core.errors import ExperimentError, PreflightError
 from iodyno.core.workload import REQUEST_RESPONSE
 
 
@@ -80,13 +80,13 @@ def test_what_the_agent_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, said", [("x", "line 1"), ("", "0 values"), ("0ns", "all times"), (None, "cannot be read")]
+    "text, said", [("x", "gaps.txt:1"), ("", "0 values"), ("0ns", "all times"), (None, "cannot be read")]
 )
 def test_a_trace_that_cannot_be_used_says_why(text: str | None, said: str, tmp_path: Path) -> None:
     file = tmp_path / "gaps.txt"
     if text is not None:
         file.write_text(text, encoding="utf-8")
-    with pytest.raises(PreflightError) as raised:
+    with pytest.raises(ExperimentError) as raised:
         drawn.arrivals({"arrivals": f"trace({file})"}, 1)
     assert said in f"{raised.value} {raised.value.where}"
     with pytest.raises(PreflightError):

@@ -109,7 +109,7 @@ def test_a_script_is_known_by_its_content(capsys: pytest.CaptureFixture[str], tm
     ("words", "text"),
     [
         (("no-such-file.yaml",), "no-such-file.yaml: cannot be read"),
-        (("/tmp",), "found a folder, allowed: a model file"),
+        (("/tmp",), "/tmp: cannot be read: it is a folder"),
         ((EXAMPLE, "8"), "found '8' after the file"),
         ((EXAMPLE, "--population", "0"), "--population: found '0', allowed: whole numbers of 1 job or more"),
         ((EXAMPLE, "--population", "1.5"), "whole numbers"),

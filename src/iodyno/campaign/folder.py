@@ -182,7 +182,7 @@ def doubt_json(doubt: Doubt) -> dict[str, str]:
 
 def _parsed(experiment: Experiment) -> dict[str, Any]:
     content: dict[str, Any] = _plain(asdict(experiment))
-    del content["text"]
+    del content["text"], content["traces"]  # what the levels of a trial mean stands with the trial
     if experiment.workload.program is not None:
         # Its text is in the experiment's own file.
         content["workload"]["program"] = experiment.workload.program.file

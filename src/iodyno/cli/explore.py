@@ -116,7 +116,7 @@ def command(
     program = find_agent()
     done: list[Done] = []
     while stage is not None:
-        experiment, design = planned(whole, stage, quick)
+        experiment, design = planned(whole, stage, quick, Path(file).parent)
         noise = done[-1].told.noise_ratio if done else None
         aside(_announced(len(done) + 1, stage, experiment, design, noise))
         data, campaign = _run(stage, experiment, design, folder, len(done) + 1, outcome, again, yes, program)
@@ -141,8 +141,8 @@ def _outcome(whole: Experiment, name: str | None) -> str | None:
     return name
 
 
-def planned(whole: Experiment, stage: Stage, quick: bool) -> tuple[Experiment, Design]:
-    """The experiment of a stage, with its design."""
+def planned(whole: Experiment, stage: Stage, quick: bool, folder: Path) -> tuple[Experiment, Design]:
+    """The experiment of a stage, with its design; `folder`: of the file that the whole one was read from."""
     keys: dict[str, Any] = {**stage.design, "seed": whole.design.seed}
     if whole.design.log:
         keys["log"] = [name for name in whole.design.log if name in stage.factors]
@@ -150,7 +150,7 @@ def planned(whole: Experiment, stage: Stage, quick: bool) -> tuple[Experiment, D
         keys["rows"] = _rows(whole, stage)
     keys = {key: value for key, value in keys.items() if value not in ([], ())}
     text = stage_text(whole.text, stage.factors, keys, name=stage.name, quick=quick)
-    experiment = parse_experiment(text, file=f"stage {stage.name}", quick=quick)
+    experiment = parse_experiment(text, file=f"stage {stage.name}", quick=quick, folder=folder)
     return experiment, designs.plan(experiment)
 
 

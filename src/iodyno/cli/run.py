@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 from collections.abc import Collection
 from contextlib import nullcontext
@@ -23,6 +22,7 @@ from iodyno.cli.options import GroupedCommand
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.prove import strategy
 from iodyno.cli.seek import seeker
+from iodyno.cli.signals import stopped_by_signals
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
 from iodyno.core.design import Design
@@ -89,7 +89,8 @@ def command(
     """Run the experiment in FILE, or a profile of uperf, a personality of Filebench (.f) or a job file of fio (.fio), and
     name the campaign's folder on the last line.
 
-    Ctrl-C stops cleanly; finished trials stay, and --resume goes on from there. Failed trials are retried within
+    Ctrl-C stops cleanly; finished trials stay, and --resume goes on from there. A second Ctrl-C ends it at once; the next run
+    or `iodyno restore` takes back what was left. Failed trials are retried within
     the experiment's limit, and once more by --resume.
 
     With --prove, or `prove: on` in FILE, extra trials change the resource that is suspected to limit each point a little,
@@ -209,30 +210,27 @@ def execute(
 ) -> CampaignOutcome:
     """Runs the campaign until its end or a signal; `again` is the command that goes on with it.
 
-    Raises Interrupted on SIGINT, SIGTERM and SIGHUP, when everything is removed.
+    Raises Interrupted on SIGINT, SIGTERM and SIGHUP, when everything is removed. A second SIGINT ends the process.
     """
 
     async def until_stopped() -> CampaignOutcome:
         task = asyncio.current_task()
         assert task is not None
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # A signal that was ignored from the start, as nohup does it, stays ignored.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        return await run_campaign(
-            experiment,
-            design,
-            folder,
-            resume=resume,
-            watcher=watcher,
-            program=program,
-            strategy=strategy(experiment),
-            seeker=seeker(experiment),
-            decider=decide.decider(experiment),
-            last_block=last_block,
-            destroy=destroy,
-            remove_targets=remove_targets,
-        )
+        with stopped_by_signals(task):
+            return await run_campaign(
+                experiment,
+                design,
+                folder,
+                resume=resume,
+                watcher=watcher,
+                program=program,
+                strategy=strategy(experiment),
+                seeker=seeker(experiment),
+                decider=decide.decider(experiment),
+                last_block=last_block,
+                destroy=destroy,
+                remove_targets=remove_targets,
+            )
 
     try:
         return asyncio.run(until_stopped())

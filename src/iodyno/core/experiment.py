@@ -148,6 +148,7 @@ class Experiment:
     one takes from it. `until`: the rule that ends the campaign, block by block. `noise`: how often the levels of a noise
     ladder are repeated. `knobs`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
 
+    `traces`: for a parameter and a level that names a trace, the level with the whole path of its file.
     `notes` are sentences about what the reader decided by itself, to be shown to the user.
     """
 
@@ -169,6 +170,7 @@ class Experiment:
     until: UntilSpec | None = None
     noise: NoiseSpec | None = None
     knobs: Mapping[str, Level] = field(default_factory=dict)
+    traces: Mapping[tuple[str, Level], str] = field(default_factory=dict)
     text: str = ""
     quick: bool = False
     notes: tuple[str, ...] = ()
@@ -176,8 +178,10 @@ class Experiment:
     def settings(self, levels: Mapping[str, Level]) -> dict[str, Level]:
         """Everything that workload and hosts are told at a point: defaults, settings, then the point's levels.
 
-        What is searched for is at its least where the levels do not say it.
+        What is searched for is at its least where the levels do not say it. Traces are named by their whole paths, so that
+        levels say what was written and hosts are told what was meant.
         """
         searched = {self.search.factor: self.search.low} if self.search else {}
         fixed = {**self.workload.workload.defaults(), **self.workload.settings, **self.knobs}
-        return {**fixed, **searched, **levels}
+        told = {**fixed, **searched, **levels}
+        return {name: self.traces.get((name, level), level) for name, level in told.items()}

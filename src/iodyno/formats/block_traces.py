@@ -13,10 +13,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from iodyno.core.errors import ExperimentError
+from iodyno.formats.given_file import read_given
 
 Kind = Literal["read", "write", "fsync"]
 _REPLAYED: Mapping[str, Kind] = {"read": "read", "write": "write", "fsync": "fsync"}
@@ -89,14 +89,11 @@ class _Line:
 
 def read_trace(path: str, device: str | None = None) -> Trace:
     """The operations of the trace in the file; of several devices those of `device`. Raises ExperimentError with the line."""
-    file = Path(path)
     try:
-        with file.open("rb") as opened:
-            raw = opened.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raw = read_given(path, MAX_BYTES)
+    except OSError as problem:
         raise ExperimentError(
-            f"cannot be read: {reason}", where=path, advice="name a trace of blkparse or iosnoop"
+            f"cannot be read: {problem.strerror}", where=path, advice="name a trace of blkparse or iosnoop"
         ) from None
     if len(raw) > MAX_BYTES:
         raise ExperimentError(

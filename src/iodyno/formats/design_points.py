@@ -8,20 +8,24 @@ import json
 from pathlib import Path
 
 from iodyno.formats import yaml_document
+from iodyno.formats.given_file import read_given
 
 MAX_BYTES = yaml_document.MAX_SCALAR // 2
 """A design is kept in the experiment file that is stored with the campaign."""
+_MAX_CAMPAIGN_BYTES = 1 << 27
 
 
 def text_of(path: Path) -> tuple[str | None, str]:
     """The text of a design file, or of a campaign's points in base units; and what is wrong with it, or nothing."""
     campaign = path / "campaign.json" if path.is_dir() else path
     try:
-        raw = campaign.read_bytes() if campaign.stat().st_size <= 2**27 else b""
+        raw = read_given(campaign, _MAX_CAMPAIGN_BYTES if path.is_dir() else MAX_BYTES)
         if path.is_dir():
             return _of_campaign(raw), ""
-        if not 0 < len(raw) <= MAX_BYTES:
-            return None, f"{path} has {len(raw)} bytes, allowed: a design file of 1 to {MAX_BYTES}"
+        if not raw:
+            return None, f"{path} is empty, allowed: a design file of 1 to {MAX_BYTES} bytes"
+        if len(raw) > MAX_BYTES:
+            return None, f"{path} has more than {MAX_BYTES} bytes, allowed: a design file of 1 to {MAX_BYTES}"
         return yaml_document.decode(raw).replace("\r\n", "\n").replace("\r", "\n"), ""
     except yaml_document.NotYamlError as problem:
         return None, f"{path}: {problem.mistake.text}"

@@ -26,6 +26,7 @@ from iodyno.core.experiment import Experiment
 from iodyno.formats import design_text, yaml_document
 from iodyno.formats.experiment_model import experiment_schema
 from iodyno.formats.experiment_sections import Reading
+from iodyno.formats.given_file import read_given
 from iodyno.formats.mistakes import error, nearest
 from iodyno.formats.program_text import inline
 
@@ -63,17 +64,10 @@ def read_experiment(
     file = pathlib.Path(path)
     advice = "name an experiment file, such as one of studies/, or make one with `iodyno init`"
     try:
-        if not file.is_file() and file.exists():
-            kind = "a folder" if file.is_dir() else "no regular file"
-            raise ExperimentError(
-                f"found {kind}, allowed: an experiment file", where=str(path), advice=advice
-            )
-        with file.open("rb") as opened:
-            raw = opened.read(yaml_document.MAX_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
-        near = _nearest_file(file)
-        raise ExperimentError(f"cannot be read: {reason}{near}", where=str(path), advice=advice) from None
+        raw = read_given(path, yaml_document.MAX_BYTES)
+    except OSError as problem:
+        why = f"cannot be read: {problem.strerror}{_nearest_file(file)}"
+        raise ExperimentError(why, where=str(path), advice=advice) from None
     text: str | bytes = raw
     if design:
         try:
@@ -89,15 +83,18 @@ def parse_experiment(
     file: str = "experiment.yaml",
     quick: bool = False,
     environment: Mapping[str, str] | None = None,
+    folder: pathlib.Path | None = None,
 ) -> Experiment:
-    """The experiment in the text, which errors call `file`. See `read_experiment`."""
+    """The experiment in the text, which errors call `file`. See `read_experiment`. `folder`: where the files lie that it names;
+    without it, beside `file`.
+    """
     try:
         raw = text if isinstance(text, bytes) else text.encode("utf-8", errors="surrogatepass")
         decoded = yaml_document.decode(raw)
         top, mistakes = yaml_document.read(decoded, os.environ if environment is None else environment)
     except yaml_document.NotYamlError as problem:
         raise error(file, [problem.mistake]) from None
-    reading = Reading(top, mistakes, pathlib.Path(file).parent)
+    reading = Reading(top, mistakes, folder or pathlib.Path(file).parent)
     experiment = reading.experiment(decoded, quick=quick)
     if experiment is None or reading.mistakes:
         raise error(file, reading.mistakes, "`iodyno schema` prints every key with what it may hold")

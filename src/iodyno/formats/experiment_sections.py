@@ -28,6 +28,7 @@ from iodyno.formats import (
     design_section,
     host_groups,
     knob_sections,
+    named_traces,
     yaml_document,
 )
 from iodyno.formats import experiment_model as model
@@ -80,6 +81,7 @@ class Reading:
             self.check_variables(workload, factors)
             alone_section.check(self, workload, factors)
             combinations.check(self, workload, factors)
+        traces = named_traces.found(self, {"workload": workload, BYSTANDER: bystander}, factors)
         design = self.section(design_section.DesignSection, self.plain.get("design"), ("design",))
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))
@@ -105,7 +107,7 @@ class Reading:
             name=top.name,
             question=top.question,
             hosts=hosts,
-            workload=workload,
+            workload=named_traces.settled(workload, traces),
             knobs=knobs,
             factors=tuple(factors.values()),
             design=spec,
@@ -115,7 +117,8 @@ class Reading:
             prove=top.prove,
             explain=explain,
             search=search,
-            bystander=bystander,
+            bystander=named_traces.settled(bystander, traces) if bystander else None,
+            traces=traces,
             until=until,
             profile_hz=Experiment.profile_hz if top.profile else 0,
             text=text,

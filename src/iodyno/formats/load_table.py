@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
+from iodyno.formats.given_file import read_table
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ def read_load_table(path: Path | str, columns: Sequence[str] = ()) -> LoadTable:
     """
     where = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_table(path)
     except (OSError, UnicodeDecodeError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else "it is no UTF-8 text"
         raise ExperimentError(

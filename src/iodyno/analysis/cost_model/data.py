@@ -17,6 +17,7 @@ from iodyno.analysis.cost_model.coding import FactorScale, Kind, Natural
 from iodyno.analysis.cost_model.terms import Matrix, Vector
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.formats.given_file import read_table
 
 ROWS_MOST = 100_000
 """Rows of a file (chosen: the covariance of HC3 and the bootstrap stay within memory)."""
@@ -112,10 +113,12 @@ def read_csv(path: Path | str, outcome: str | None = None, unit: str = "") -> Co
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_table(path)
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(
-            f"the file cannot be read: {error}", where=str(path), advice="a CSV file in UTF-8"
+            f"the file cannot be read: {getattr(error, 'strerror', None) or error}",
+            where=str(path),
+            advice="a CSV file in UTF-8",
         ) from error
     lines = [
         (number, [cell.strip() for cell in row])

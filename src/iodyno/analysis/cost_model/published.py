@@ -20,6 +20,7 @@ from iodyno.analysis.cost_model.coding import FactorScale
 from iodyno.analysis.cost_model.data import factor_of, head_of
 from iodyno.analysis.cost_model.model import CostModel, published_model
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.formats.given_file import read_table
 
 COLUMNS = ("term", "coefficient", "low", "high")
 ROWS_MOST = 1000
@@ -41,10 +42,12 @@ def read_published(
             advice="an error of 0 or more, and 1 or more degrees of freedom",
         )
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_table(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(
-            f"the file cannot be read: {error}", where=str(path), advice="a CSV file in UTF-8"
+            f"the file cannot be read: {getattr(error, 'strerror', None) or error}",
+            where=str(path),
+            advice="a CSV file in UTF-8",
         ) from error
     rows = [
         (f"{path}:{number}", [cell.strip() for cell in row])

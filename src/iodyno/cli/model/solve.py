@@ -29,6 +29,7 @@ from iodyno.cli.model.options import numbers
 from iodyno.cli.model.rows import show_json
 from iodyno.core.errors import ExperimentError
 from iodyno.core.network import Class, ClosedClass, Network
+from iodyno.formats.given_file import read_given
 from iodyno.formats.network_file import parse_network
 from iodyno.formats.pdq import is_pdq
 
@@ -168,13 +169,10 @@ def command(
 def _read(file: Path) -> bytes:
     advice = "name a model file, such as docs/examples/three-tier.yaml"
     try:
-        if file.is_dir():
-            raise ExperimentError("found a folder, allowed: a model file", where=str(file), advice=advice)
-        with file.open("rb") as opened:
-            return opened.read(2**20 + 1)
-    except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
-        raise ExperimentError(f"cannot be read: {reason}", where=str(file), advice=advice) from None
+        return read_given(file, 2**20, pipes=True)
+    except OSError as problem:
+        text = f"cannot be read: {problem.strerror}"
+        raise ExperimentError(text, where=str(file), advice=advice) from None
 
 
 def _show(solution: Solution, as_json: bool, percents: Sequence[float], seed: int) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
+from iodyno.formats.given_file import head_of, read_given
 from iodyno.formats.mistakes import Mistake, error, found
 
 MAX_BYTES = 1 << 20
@@ -55,11 +56,7 @@ def is_job_file(path: str | os.PathLike[str]) -> bool:
         return True
     if file.suffix.lower() not in (".ini", ""):
         return False
-    try:
-        with file.open("rb") as opened:
-            head = opened.read(65536).decode("utf-8", errors="replace")
-    except (OSError, ValueError):
-        return False
+    head = head_of(file).decode("utf-8", errors="replace")
     first = next(
         (line.strip() for line in head.splitlines() if line.strip() and line.lstrip()[0] not in "#;"), ""
     )
@@ -200,14 +197,11 @@ class _Reading:
 def _content(path: Path, where: str) -> bytes:
     advice = "name a job file of fio"
     try:
-        if not path.is_file() and path.exists():
-            raise ExperimentError("is no regular file", where=where, advice=advice)
-        with path.open("rb") as opened:
-            return opened.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
+        return read_given(path, MAX_BYTES)
+    except OSError as problem:
         shown = "" if where == str(path) else f"{path} "
-        raise ExperimentError(f"{shown}cannot be read: {reason}", where=where, advice=advice) from None
+        text = f"{shown}cannot be read: {problem.strerror}"
+        raise ExperimentError(text, where=where, advice=advice) from None
 
 
 def _decoded(text: str | bytes, file: str) -> str:

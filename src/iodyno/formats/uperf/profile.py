@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 from iodyno.core.errors import ExperimentError
@@ -27,6 +26,7 @@ from iodyno.core.script.values import (
     Value,
     Variable,
 )
+from iodyno.formats.given_file import head_of, read_given
 from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
 from iodyno.formats.uperf import numbers
 from iodyno.formats.uperf.tags import NoTagError, Tag, tags
@@ -84,24 +84,19 @@ class Profile:
 
 def is_profile(path: str | os.PathLike[str]) -> bool:
     """Whether the file is XML, by its content. False when it cannot be read, which whoever reads it will say."""
-    try:
-        with Path(path).open("rb") as opened:
-            return opened.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
-    except (OSError, ValueError):
-        return False
+    return head_of(path).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
     """The profile in the file. Raises ExperimentError."""
-    file, advice = Path(path), "name a profile of uperf, an XML file"
     try:
-        if not file.is_file() and file.exists():
-            raise ExperimentError("is no regular file", where=str(path), advice=advice)
-        with file.open("rb") as opened:
-            raw = opened.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
-        raise ExperimentError(f"cannot be read: {reason}", where=str(path), advice=advice) from None
+        raw = read_given(path, MAX_BYTES)
+    except OSError as problem:
+        raise ExperimentError(
+            f"cannot be read: {problem.strerror}",
+            where=str(path),
+            advice="name a profile of uperf, an XML file",
+        ) from None
     return parse_profile(raw, file=str(path))
 
 

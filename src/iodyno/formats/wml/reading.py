@@ -8,6 +8,7 @@ from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.personality.values import Personality, Place, ProcessText, Statement
+from iodyno.formats.given_file import head_of, read_given
 from iodyno.formats.mistakes import found
 from iodyno.formats.wml.grammar import STATEMENTS, Grammar
 
@@ -26,11 +27,7 @@ def is_personality(path: str | os.PathLike[str]) -> bool:
         return True
     if file.suffix.lower() in (".yaml", ".yml", ".json", ".xml", ".fio"):
         return False
-    try:
-        with file.open("rb") as opened:
-            head = opened.read(65536).decode("utf-8", errors="replace")
-    except (OSError, ValueError):
-        return False
+    head = head_of(file).decode("utf-8", errors="replace")
     for line in head.splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             return re.match(rf"({'|'.join(STATEMENTS)})\s+[$\w\"]+\s*[=\w\"]", line.strip()) is not None
@@ -122,13 +119,10 @@ class _Reading:
 def _content(path: Path, place: Place | None) -> bytes:
     where = str(place or path)
     try:
-        if not path.is_file() and path.exists():
-            raise ExperimentError("is no regular file", where=where, advice=_ADVICE)
-        with path.open("rb") as opened:
-            return opened.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
-        raise ExperimentError(f"cannot be read: {reason}", where=where, advice=_ADVICE) from None
+        return read_given(path, MAX_BYTES)
+    except OSError as problem:
+        text = f"cannot be read: {problem.strerror}"
+        raise ExperimentError(text, where=where, advice=_ADVICE) from None
 
 
 def _decoded(text: str | bytes, file: str) -> str:

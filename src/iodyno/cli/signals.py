@@ -1,0 +1,47 @@
+"""What a signal means to a campaign: stop cleanly; and, when that takes too long for who sent it, end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SAME_S = 0.5
+"""Signals that come within this time are one (chosen: nobody presses Ctrl-C twice so fast, but `timeout -s INT` sends to the
+process and to its group)."""
+
+
+@contextmanager
+def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[None]:
+    """While it lasts, signals cancel the task, whose cleaning up then has all its time; but a second SIGINT ends the process.
+
+    Handlers of the event loop would do nothing while something blocks it; these come between in any case.
+    """
+    loop = asyncio.get_running_loop()
+    first: list[float] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if not first:
+            loop.call_soon_threadsafe(task.cancel)
+        elif number == signal.SIGINT and now - first[0] > _SAME_S:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        first.append(now)
+
+    # A signal that was ignored from the start, as nohup does it, stays ignored.
+    before = {
+        number: was for number in _STOPPING if (was := signal.getsignal(number)) not in (signal.SIG_IGN, None)
+    }
+    try:
+        for number in before:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number, was in before.items():
+            signal.signal(number, was)

@@ -210,11 +210,14 @@ def test_what_no_host_can_have_is_refused_before_a_file_is_laid_out(tmp_path: Pa
         "--block": ("--block", "1000", "--direct"),
         "--arrivals": ("--arrivals", "poisson"),
         "--pattern": ("--pattern", "zipf"),
+        "--random": ("--pattern", "zipf", "--theta", "0.9", "--random", "20%"),
+        "--sync-every": ("--read", "0%", "--sync", "o_dsync", "--sync-every", "4"),
+        "--stride": ("--pattern", "strided", "--stride", "1TiB"),
         "--depth": ("--depth", "8", "--interface", "pread"),
     }
     for option, words in wrong.items():
         shown = iodyno("disk", "--target", "work.dat", "--size", "1MiB", *words, cwd=tmp_path)
-        assert (shown.returncode, f"error: {option}: found" in shown.stderr) == (2, True), shown.stderr
+        assert (shown.returncode, f"error: {option}: " in shown.stderr) == (2, True), shown.stderr
     (tmp_path / "j.fio").write_text("[j]\nioengine=libaio\nnowait=1\nsize=1m\nruntime=1\n")
     shown = iodyno("run", "j.fio", cwd=tmp_path)
     assert (shown.returncode, "j.fio:3: [j] nowait" in shown.stderr) == (2, True), shown.stderr

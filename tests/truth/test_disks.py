@@ -26,6 +26,7 @@ from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.report.html import page
 from iodyno.report.sentences import sentences
+from iodyno.report.storage import storage_tables
 from iodyno.report.tables import source_tables
 from iodyno.session import simulated
 from iodyno.store.schema import manifest_json_schema
@@ -255,7 +256,11 @@ def test_a_lost_client_fails_the_trial_or_is_an_event_in_it(
         assert trial.manifest["hosts"]["client-2"]["result"] is None
         (doubt,) = [doubt for doubt in trial.doubts if doubt.code is WarningCode.CLIENT_LOST]
         assert "went on with the other 2" in doubt.text and "client-2" in doubt.where
-    point = analyse(dataset).points[0]
+    summary = analyse(dataset)
+    point = summary.points[0]
+    marked = [row[1].text for row in storage_tables(summary)[-1].rows]
+    assert marked == ["client-1", "client-2, until it was lost", "client-3"]
+    assert any("not among them: client-2." in sentence.text for sentence in sentences(summary))
     # Two clients of 20 000/s for a second, and the third for two of its ten intervals.
     assert point.outcomes["iops"].estimate == pytest.approx(2.2 * 20_000, rel=0.05)
 

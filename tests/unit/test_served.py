@@ -186,7 +186,7 @@ def test_what_a_foreign_file_is_read_as_stands_in_the_method() -> None:
 
 
 def test_the_table_of_a_server_has_a_row_for_each_point_in_the_words_of_its_page_cache() -> None:
-    """Read ahead is no share of less than nothing."""
+    """Read ahead is no share of less than nothing, and is seen beside the rate of the disk."""
     clients = ("client-1", "client-2")
     workload = {"kind": "disk", "hosts": list(clients), "settings": {"volume": "nbd", "workers": 20}}
     base = made_summary.single()
@@ -201,7 +201,7 @@ def test_the_table_of_a_server_has_a_row_for_each_point_in_the_words_of_its_page
     assert table is not None and "2 clients" in table.title
     (row,) = table.rows
     shown = dict(zip([column.title for column in table.columns], (cell.text for cell in row), strict=True))
-    assert (shown["threads"], shown["from cache"]) == ("40", "none")
+    assert (shown["threads"], shown["from cache"]) == ("40", "none, 166% read")
     assert shown["network"].startswith("200") and "MB/s" in shown["network"]
     assert served_table(base, layout_of(base), "client-1") is None
 

@@ -10,6 +10,7 @@ import pytest
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.outcome import Estimate
+from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.report.answer import answer
 from iodyno.report.sentences import sentences
 from iodyno.report.storage import storage_tables
@@ -79,3 +80,75 @@ def test_how_long_it_takes_is_answered_first_where_that_is_asked_and_what_the_me
     assert not any("mean tells little" in each.text for each in sentences(plain_)), "nothing is hidden"
     other = replace(asked, asked=("iops",))
     assert answer(other, sentences(other), ()).first[0].text.startswith("The rate")
+
+
+def shared_by(clients: int, *points: tuple[float, ...], fairness: tuple[float, ...] = ()) -> CampaignSummary:
+    """Points at which the first clients of so many have these rates."""
+    made = made_summary.single()
+    (point,) = made.points
+    names = [f"client-{number}" for number in range(1, clients + 1)]
+    found = tuple(
+        replace(
+            point,
+            id=f"p{place:02}",
+            levels={"block": place},
+            labels={"block": f"{place}KiB"},
+            outcomes={
+                "iops": made_summary.around(sum(rates), "1/s"),
+                "fairness": made_summary.around(fair, "1"),
+                **{
+                    f"{name}.iops": made_summary.around(rate, "1/s")
+                    for name, rate in zip(names, rates, strict=False)
+                },
+            },
+        )
+        for place, (rates, fair) in enumerate(zip(points, fairness, strict=True), start=1)
+    )
+    labels = tuple(one.labels["block"] for one in found)
+    return replace(
+        made,
+        workload={"kind": "disk", "hosts": names, "settings": {"target": "/srv/work.dat"}},
+        points=found,
+        factors=(FactorLevels("block", tuple(range(1, len(found) + 1)), (), "", False),),
+        factor_labels={"block": labels},
+    )
+
+
+def said_of_clients(summary: CampaignSummary) -> str:
+    return next(one.text for one in sentences(summary) if "clients" in one.text)
+
+
+def test_who_is_slowest_is_said_of_the_least_fair_point() -> None:
+    """Streams of one point and random blocks of another have no mean in common."""
+    mixed = shared_by(3, (9000.0, 9900.0, 9900.0), (200.0, 50.0, 100.0), fairness=(0.99, 0.85))
+    said = said_of_clients(mixed)
+    assert "client-2 is the slowest at the least fair point (block 2KiB), with 42.9% of the mean rate" in said
+    assert "at others it is another one" in said and "is 0.85" in said
+    always = shared_by(3, (5000.0, 9900.0, 9900.0), (50.0, 200.0, 100.0), fairness=(0.9, 0.85))
+    assert "client-1 is the slowest at every point, with 42.9%" in said_of_clients(always)
+    even = shared_by(3, (100.0, 100.0, 99.0), (50.0, 50.0, 50.0), fairness=(1.0, 1.0))
+    assert said_of_clients(even).startswith("All 3 clients have the same rate to within 0.7%")
+
+
+def test_points_of_which_no_client_is_shown_are_counted_and_the_least_fair_is_shown() -> None:
+    """Six hosts of which three take part: ten points have thirty rows."""
+    rates, fair = (100.0, 90.0, 80.0), tuple(1 - place / 100 for place in range(20))
+    few = storage_tables(shared_by(6, *[rates] * 10, fairness=fair[:10]))[-1]
+    assert few.title == "Each client" and len(few.rows) == 30
+    many = storage_tables(shared_by(6, *[rates] * 20, fairness=fair))[-1]
+    assert many.title.startswith("Each client, at 13 of 20 points: the least fair")
+    assert len(many.rows) == 39 and many.rows[-1][0].text == "block 20KiB"
+
+
+def test_a_client_that_was_lost_is_marked_and_is_not_called_slow() -> None:
+    made = shared_by(3, (100.0, 90.0, 40.0), fairness=(0.9,))
+    lost = Doubt(WarningCode.CLIENT_LOST, "the client was lost", "00000-1, host client-3")
+    made = replace(made, points=(replace(made.points[0], doubts=(lost,)),))
+    assert [row[1].text for row in storage_tables(made)[-1].rows] == [
+        "client-1",
+        "client-2",
+        "client-3, until it was lost",
+    ]
+    said = said_of_clients(made)
+    assert "Of 2 clients client-2 is the slowest" in said
+    assert "Lost on the way, and not among them: client-3." in said

@@ -19,3 +19,8 @@ def test_a_line_names_the_place_once() -> None:
     assert Doubt(WarningCode.BACKGROUND, said, "server").line == said
     assert Doubt(WarningCode.BACKGROUND, said, "client").line == f"client: {said}"
     assert Doubt(WarningCode.BACKGROUND, said).line == said
+
+
+def test_an_option_that_was_not_obtained_may_be_of_a_disk() -> None:
+    """A polling mode of io_uring is no option of a socket."""
+    assert "socket" not in TITLES[WarningCode.OPTION_NOT_OBTAINED].lower()

@@ -285,6 +285,7 @@ def test_variables_are_parameters_with_units() -> None:
         (personality("flowop wakeup name=w,target=nobody"), "target: found 'nobody', allowed: w (flowop that has this name)"),
         (personality("flowop sempost name=w,target=s,value=1\n flowop statfile name=s,filesetname=tree"), "target: s is statfile, allowed for sempost: semblock"),  # noqa: E501
         (personality("flowop makedir name=m,filesetname=tree"), "which has no leaf directories"),
+        ("set $s=randvar(type=uniform,min=4k,max=12k,round=1k)\n" + personality("flowop read name=r,filename=tree,iosize=$s"), "a randvar of type uniform with min=4096 and without a mean, needed: mean="),  # noqa: E501
         ("set $s=randvar(type=tabular,randtable={{50,1,2}})\n" + personality(), "the percentages of the table add up to 50, needed: 100"),  # noqa: E501
         ("set $s=cvar(type=cvar-gama)\n" + personality(), "type: found 'cvar-gama', allowed: uniform, normal,"),
         ("set $s=cvar(type=cvar-gamma,parameters=mena:5)\n" + personality(), "parameters: found 'mena:5', allowed for cvar-gamma: mean, gamma"),  # noqa: E501

@@ -168,9 +168,12 @@ def check(trial: Trial) -> Iterator[Doubt]:
         return
     waiting, oldest_ns = _left(sender)
     complete = sum(h.count for h in _times(sender, "response_time"))
-    if waiting > CENSORED_LEAST * (complete + waiting):
+    due = sender.growth(SENSOR, "arrivals.due") or 1
+    # Who became due just before the end waits for nobody: of more than was taken, the oldest waited while others became due.
+    if waiting > CENSORED_LEAST * (complete + waiting) and oldest_ns > sender.measured_ns / due:
+        count = f"{waiting} arrival{'s' if waiting != 1 else ''}"
         text = (
-            f"{waiting} arrivals still waited when the measured window ended, the oldest for {oldest_ns / 1e6:.1f} ms:"
+            f"{count} still waited when the measured window ended, the oldest for {oldest_ns / 1e6:.1f} ms:"
             " more was offered than the path took, and response times are lower bounds"
         )
         yield Doubt(WarningCode.RESPONSE_CENSORED, text, trial.name)

@@ -123,8 +123,6 @@ def _pattern(settings: Mapping[str, Level]) -> dict[str, Any]:
     elif pattern.startswith("zones("):
         zones = parse_zones(pattern)
     share = settings.get("random")
-    if share is not None and pattern == "random":
-        pattern = "sequential"
     return {
         "pattern": "zones" if pattern == "hot_spot" or pattern.startswith("zones(") else pattern,
         "random_ratio_ppm": share or 0,

@@ -84,9 +84,9 @@ def told(rig: Rig, host: str, settings: Settings) -> Settings:
 
 def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
     """(parameter, sentence) of all that does not go together in one point."""
-    # Where patterns are levels, what belongs to one of them stands beside the others too.
-    of_pattern = disk_parameters.OF_PATTERN
-    mistakes = disk_parameters.mistakes_of({k: v for k, v in point.items() if k not in of_pattern})
+    # What is varied, the experiment file says, and is checked with it.
+    varied = {"arrivals", *(other for other, _ in disk_parameters.OF_ANOTHER.values())}
+    mistakes = disk_parameters.mistakes_of(point, varied)
     yield from ((name, f"{name} {text}") for name, text in mistakes)
     for names, text in disk_parameters.mistakes_of_point(point):
         yield names[0], f"{names[0]}: {text}"

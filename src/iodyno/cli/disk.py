@@ -135,6 +135,7 @@ def command(
         aside(f"iodyno: note: --size {written['working_set']}")
     if int(DISK.parameter("depth").parse(written["depth"])) > 1 and "interface" not in written:  # type: ignore[union-attr]
         written["interface"] = "io_uring"
+        aside("iodyno: note: --interface io_uring, as one call at a time has no depth")
     keys = experiment_of(
         written | ({"direct": True} if direct else {}),
         seconds=seconds,

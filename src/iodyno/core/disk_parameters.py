@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from iodyno.core import distribution, quantity, replay
 from iodyno.core.parameter import Level, Parameter
@@ -159,7 +159,7 @@ PARAMETERS = (
     Parameter(
         "random",
         "share",
-        "Share of the operations at a random place, the others go on in order (sequential or strided).",
+        "Share of the operations at a random place, the others go on in order; of a pattern sequential or strided.",
         low=0,
         high=10**6,
     ),
@@ -262,18 +262,40 @@ PARAMETERS = (
 )  # fmt: skip
 """Every parameter of the workload `disk`."""
 
-OF_PATTERN = {"stride": "strided", "theta": "zipf"}
-"""What belongs to one pattern."""
+OF_ANOTHER: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "stride": ("pattern", ("strided",)),
+    "theta": ("pattern", ("zipf",)),
+    "random": ("pattern", ("sequential", "strided")),
+    "hot_space": ("pattern", ("hot_spot", "self_similar")),
+    "hot_operations": ("pattern", ("hot_spot", "self_similar")),
+    "sync_every": ("sync", ("fsync", "fdatasync")),
+}
+"""What counts only at some levels of another parameter: which, and at which levels."""
 
 
-def mistakes_of(settings: Mapping[str, object]) -> list[tuple[str, str]]:
-    """What single settings, as far as they are known, cannot mean together: (key, sentence)."""
+def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> list[tuple[str, str]]:
+    """What single settings, as far as they are known, cannot mean together: (key, sentence).
+
+    What belongs to some levels of a parameter that is `varied` stands beside its others too.
+
+    >>> mistakes_of({"pattern": "random", "theta": "0.9"})
+    [('theta', 'is of pattern zipf, found random; allowed: one of them')]
+    >>> mistakes_of({"theta": "0.9"}, varied={"pattern"})
+    []
+    """
     found = []
-    for name, pattern in OF_PATTERN.items():
-        if name in settings and settings.get("pattern", pattern) != pattern:
-            found.append(
-                (name, f"is of the pattern {pattern}, found {settings['pattern']}; allowed: one of them")
-            )
+    defaults = {p.name: p.default for p in PARAMETERS}
+    for name, (other, levels) in OF_ANOTHER.items():
+        # At its default nobody asked for it.
+        if other in varied or settings.get(name, defaults[name]) == defaults[name]:
+            continue
+        level = settings.get(other, defaults[other])
+        if level not in levels:
+            text = f"is of {other} {' or '.join(levels)}, found {level}; allowed: one of them"
+            found.append((name, text))
+    if "rate" in settings and settings.get("arrivals") == "closed" and "arrivals" not in varied:
+        text = "found closed, where nothing comes at a rate, with a rate; allowed: a law, or no rate"
+        found.append(("arrivals", text))
     if settings.get("think") and "rate" in settings:
         found.append(
             ("think", "found a pause with a rate, which says when operations begin; allowed: one of them")
@@ -293,7 +315,7 @@ def mistakes_of(settings: Mapping[str, object]) -> list[tuple[str, str]]:
 CONCERNED = (
     "target", "working_set", "offset", "cached", "read", "pattern", "random", "sequence", "stride", "theta", "hot_space",
     "hot_operations", "block", "align", "workers", "depth", "interface", "direct", "hipri", "nowait", "iopoll", "batch",
-    "verify", "rate", "arrivals", "think", "replay",
+    "sync", "sync_every", "verify", "rate", "arrivals", "think", "replay",
 )  # fmt: skip
 """The parameters that `mistakes_of` and `mistakes_of_point` look at."""
 
@@ -339,6 +361,9 @@ def _of_calls(point: Mapping[str, Level]) -> Mistakes:
             )
     if point.get("iopoll") is True and interface == "io_uring" and point["direct"] is not True:
         found.append((("iopoll", "direct"), "found on through the page cache, allowed: direct: on with it"))
+    if point["sync"] != "none" and point.get("target") == NULL_TARGET:
+        text = f"found {point['sync']} on {NULL_TARGET}, where nothing is to be made durable; allowed: none"
+        found.append((("sync", "target"), text))
     law = str(point.get("arrivals", "closed"))
     if law in ("constant", "poisson", "bursty") and "rate" not in point:
         found.append(
@@ -409,10 +434,11 @@ def _without_room(point: Mapping[str, Level], size: int, unit: int, greatest: in
     if units < needed:
         text = f"found a block of {shown} in a working set of {quantity.show('size', size)}, which has no room for it"
         return [(("block", "working_set"), f"{text}; allowed: a shorter block, or a longer working set")]
-    ordered = point["pattern"] in ("sequential", "strided") or (
-        "random" in point and point["pattern"] == "random"
-    )
-    if ordered and point["sequence"] == "split" and units // workers < needed:
+    if (
+        point["pattern"] in ("sequential", "strided")
+        and point["sequence"] == "split"
+        and units // workers < needed
+    ):
         text = f"found {workers}, of which each has a part of {quantity.show('size', size)} in order, and no room for a block"
         return [
             (("workers", "working_set"), f"{text} of {shown}; allowed: fewer, or sequence: each or shared")
@@ -434,7 +460,7 @@ def _of_pattern(point: Mapping[str, Level]) -> Mistakes:
         found += [
             (("pattern",), f"found append {what}, allowed: without it") for what, so in wrong.items() if so
         ]
-    for name, of in OF_PATTERN.items():
+    for name, of in (("stride", "strided"), ("theta", "zipf")):
         if pattern == of and name not in point:
             like = "its skew, such as 0.9" if name == "theta" else "the distance of two blocks, such as 64KiB"
             found.append((("pattern",), f"found {pattern}, needed: {name}, {like}"))
@@ -446,6 +472,18 @@ def _of_pattern(point: Mapping[str, Level]) -> Mistakes:
                 f"found {quantity.show('size', stride)}, allowed: {quantity.show('size', block)} or more, as long as a block is",
             )
         )
+    size = point.get("working_set")
+    if pattern == "strided" and isinstance(block, int) and isinstance(stride, int) and isinstance(size, int):
+        part = size // int(point["workers"]) if point["sequence"] == "split" else size
+        if stride >= block and stride + block > part:
+            its_part = f"and a worker has {quantity.show('size', part)}: only one block of them"
+            text = f"found {quantity.show('size', stride)}, {its_part}"
+            found.append(
+                (
+                    ("stride", "working_set"),
+                    f"{text}; allowed: {quantity.show('size', part - block)} at most, or a longer working set",
+                )
+            )
     if pattern == "hot_spot" and point["hot_space"] == WHOLE_PPM:
         found.append((("hot_space",), "found 100%, a hot spot that is all of the working set; allowed: less"))
     for name in ("hot_space", "hot_operations"):

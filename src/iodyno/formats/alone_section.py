@@ -79,7 +79,7 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
         reading.note(("workload", "each"), "with verify all hosts have the same settings")
     given = {*workload.settings, *varied}
     for host in workload.hosts:
-        _check_host(reading, workload, given, host)
+        _check_host(reading, workload, given, varied, host)
     if "volume" in given and "target" in given:
         reading.note(("workload", "target"), "the volume is the target, allowed: one of the two")
     # Also a volume with a wrong level is one, so that no target is asked for beside it.
@@ -93,7 +93,7 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
         reading.note_missing(("workload",), "volume", f"what is to be slower: {', '.join(MAY_BE_SLOWER)}")
     elif not workload.own and "target" not in given and not reading.has(("workload", "target")):
         reading.note_missing(("workload",), "target", "the file or device that is read and written")
-    for name, text in disk_parameters.mistakes_of(workload.settings):
+    for name, text in disk_parameters.mistakes_of(workload.settings, varied | own):
         reading.note(("workload", name), text)
     _check_points(reading, workload, factors)
     targets = [workload.settings.get("target"), *_levels(factors, "target")]
@@ -109,13 +109,15 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
             reading.note(where, f"found {count}, allowed: 1 to {most}, as many as there are hosts")
 
 
-def _check_host(reading: Reading, workload: WorkloadSpec, given: set[str], host: str) -> None:
+def _check_host(
+    reading: Reading, workload: WorkloadSpec, given: set[str], varied: set[str], host: str
+) -> None:
     """What the settings of one host mean together with those of all."""
     own = workload.own.get(host)
     if own is None:
         return
     here = ("workload", "each", host)
-    for name, text in disk_parameters.mistakes_of(workload.settings_of(host, workload.settings)):
+    for name, text in disk_parameters.mistakes_of(workload.settings_of(host, workload.settings), varied):
         reading.note((*here, name), text)
     if not {"target", "volume"} & {*given, *own}:
         reading.note_missing(here, "target", "the file or device that is read and written")
@@ -146,9 +148,7 @@ def _check_points(reading: Reading, workload: WorkloadSpec, factors: Mapping[str
             if host not in workload.hosts:
                 continue  # which is noted
             point = workload.settings_of(host, {**workload.settings, **levels})
-            # Where patterns are levels, what belongs to one of them stands beside the others too.
-            alike = {k: v for k, v in point.items() if k not in disk_parameters.OF_PATTERN}
-            mistakes = [((name,), text) for name, text in disk_parameters.mistakes_of(alike)]
+            mistakes = [((name,), text) for name, text in disk_parameters.mistakes_of(point, set_by)]
             for names, text in (*mistakes, *disk_parameters.mistakes_of_point(point)):
                 where = place(names, host)
                 if (where, text) not in noted:

@@ -52,7 +52,11 @@ def served_table(summary: CampaignSummary, layout: Layout, machine: str) -> Tabl
         Column("p50", "clients", "median time of an operation"),
         Column("p99", "clients", "99th percentile of it"),
         *(Column(head, "server", hint) for head, _, hint in _MOVED),
-        Column("from cache", "server", "share of the bytes read that the server's disk did not give"),
+        Column(
+            "from cache",
+            "server",
+            "share of the bytes read that the server's disk did not give, or how much of them it gave",
+        ),
         Column("server", "CPUs busy", "the server's processes; the kernel's network is in the machine"),
         Column("clients", "CPUs busy", "the clients' protocol daemons; the load itself is not in it"),
         Column("machine", hint="busy share of all CPUs: clients, server and all else are on one machine"),
@@ -105,7 +109,10 @@ def _from_cache(point: PointSummary) -> Cell:
     given = f"its disk gave {1 - found.estimate:.1%} of the bytes read"
     if found.estimate > _SHARE:
         return Cell("all", given)
-    return Cell("none", given + (": it read ahead" if found.estimate < -_SHARE else ""))
+    if found.estimate < -_SHARE:
+        # Or the rate of the disk would be taken for what clients needed.
+        return Cell(f"none, {1 - found.estimate:.0%} read", f"{given}: it read ahead")
+    return Cell("none", given)
 
 
 def _program(summary: CampaignSummary, point: PointSummary) -> FoundProgram | None:

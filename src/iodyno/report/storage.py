@@ -13,6 +13,7 @@ from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.volume import ROLES
+from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import FILES
 from iodyno.report.layout import Layout, layout_of, place_name, sections
 from iodyno.report.limiter import sentence as limiter_sentence
@@ -28,6 +29,8 @@ COST = "cpu_us_per_io"
 _EVEN = 0.98
 """Part of the mean rate that the slowest client has where nobody is called slow (chosen: as far as trials differ)."""
 _MEAN_TIME = "service_time_mean_ns"
+_CLIENT_ROWS = 40
+"""Rows of a table of clients (chosen: what is still looked at), unless one point has more."""
 _MACHINES_MOST = 3
 """Machines with columns of their own (chosen: as many as a table has room for); every outcome has all of them."""
 
@@ -213,47 +216,88 @@ def _client_table(summary: CampaignSummary, layout: Layout) -> list[Table]:
         return []
     names = ("iops", "bytes_per_s", "service_time_p50_ns", "service_time_p99_ns")
     heads = ("IO/s", "moved", "p50", "p99")
-    # Of many clients at many points only their spread is told, in the outcomes.
-    points = [p for p in summary.points if p.finished][: max(1, 40 // len(clients))]
+    finished = [point for point in summary.points if point.finished and _rates(point, clients)]
+    # Of many clients at many points only their spread is told, in the outcomes; the least fair is among those that are shown.
+    shown: list[PointSummary] = []
+    for point in sorted(finished, key=lambda one: one is not _least_fair(finished)):
+        if shown and sum(len(_rates(one, clients)) for one in (*shown, point)) > _CLIENT_ROWS:
+            break
+        shown.append(point)
     rows = [
         (
             Cell(place_name(point, layout.factors) or point.id),
-            Cell(client),
+            Cell(f"{client}, until it was lost" if client in _lost(point) else client),
             *(_cell(point, f"{client}.{n}") for n in names),
         )
-        for point in points
-        for client in clients
-        if point.knows(f"{client}.iops")
+        for point in finished
+        if point in shown
+        for client in _rates(point, clients)
     ]
+    part = f", at {len(shown)} of {len(finished)} points: the least fair and the first (--json has all)"
+    title = "Each client" + (part if len(shown) < len(finished) else "")
     columns = (Column("point"), Column("client"), *(Column(head) for head in heads))
-    return [Table("Each client", columns, tuple(rows), keys=2)] if rows else []
+    return [Table(title, columns, tuple(rows), keys=2)] if rows else []
+
+
+def _rates(point: PointSummary, clients: Iterable[str]) -> dict[str, float]:
+    """Operations per second of each client that took part."""
+    found = {client: point.outcomes.get(f"{client}.iops") for client in clients}
+    return {client: e.estimate for client, e in found.items() if e and e.estimate is not None}
+
+
+def _lost(point: PointSummary) -> set[str]:
+    """The clients without which a trial of the point went on."""
+    said = (doubt.where for doubt in point.doubts if doubt.code is WarningCode.CLIENT_LOST)
+    return {where.rpartition("host ")[2] for where in said}
+
+
+def _least_fair(points: Sequence[PointSummary]) -> PointSummary | None:
+    known = {
+        point.id: e.estimate
+        for point in points
+        if (e := point.outcomes.get("fairness")) and e.estimate is not None
+    }
+    return min((point for point in points if point.id in known), key=lambda one: known[one.id], default=None)
 
 
 def _slowest(summary: CampaignSummary) -> Iterator[str]:
-    """Who was served worst, where clients differ by more than their intervals."""
+    """Who was served worst, where clients differ by more than their intervals: at the least fair point, since what one of several
+    loads is to another is no unfairness.
+    """
     clients = [str(name) for name in summary.workload.get("hosts") or ()]
     if not _share_alike(summary):
         return
-    rates = {
-        client: [
-            e.estimate
-            for p in summary.points
-            if (e := p.outcomes.get(f"{client}.iops")) and e.estimate is not None
-        ]
-        for client in clients
-    }
-    means = {client: sum(each) / len(each) for client, each in rates.items() if each}
-    if len(means) < 2 or not sum(means.values()):
+    lost = sorted({client for point in summary.points for client in _lost(point)})
+    shares: dict[str, dict[str, float]] = {}
+    for point in summary.points:
+        rates = _rates(point, [client for client in clients if client not in _lost(point)])
+        if len(rates) > 1 and (mean := sum(rates.values()) / len(rates)):
+            shares[point.id] = {client: rate / mean for client, rate in rates.items()}
+    worst = _least_fair([point for point in summary.points if point.id in shares])
+    if worst is None:
         return
-    mean = sum(means.values()) / len(means)
-    name = min(means, key=lambda client: means[client])
-    fair = [e for p in summary.points if (e := p.outcomes.get("fairness")) and e.estimate is not None]
-    least = min(fair, key=lambda e: e.estimate or 0.0) if fair else None
-    index = f" Fairness (Jain's index) is {between(_index(least, len(means)))} at the least." if least else ""
-    if means[name] > _EVEN * mean:
-        yield f"All {len(means)} clients have the same rate to within {1 - means[name] / mean:.1%} of its mean.{index}"
+    most = max(len(of_point) for of_point in shares.values())
+    index = (
+        f" Fairness (Jain's index) is {between(_index(worst.outcomes['fairness'], len(shares[worst.id])))}"
+    )
+    index += "." if len(shares) == 1 else " at the least."
+    if lost:
+        index += f" Lost on the way, and not among them: {', '.join(lost)}."
+    least = min(share for of_point in shares.values() for share in of_point.values())
+    if least > _EVEN:
+        yield f"All {most} clients have the same rate to within {1 - least:.1%} of its mean.{index}"
         return
-    yield f"Of {len(means)} clients {name} is the slowest, with {means[name] / mean:.1%} of the mean rate.{index}"
+    here = shares[worst.id]
+    name = min(here, key=lambda client: here[client])
+    throughout = all(min(of_point, key=lambda c: of_point[c]) == name for of_point in shares.values())
+    text, share = f"Of {len(here)} clients {name} is the slowest", f"{here[name]:.1%} of the mean rate"
+    place = place_name(worst, layout_of(summary).factors)
+    if len(shares) == 1:
+        yield f"{text}, with {share}.{index}"
+    elif throughout:
+        yield f"{text} at every point, with {share} at the least fair one ({place}).{index}"
+    else:
+        yield f"{text} at the least fair point ({place}), with {share}; at others it is another one.{index}"
 
 
 def _cost_head(summary: CampaignSummary, machine: str, machines: Sequence[str]) -> tuple[str, str, str]:

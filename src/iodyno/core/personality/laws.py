@@ -87,6 +87,12 @@ def _random(name: str, drawn: Drawn, variables: Variables) -> Law:
     if drawn.table:
         raise drawn.place.error(f"a randvar of type {kind} with a randtable, allowed: with type=tabular")
     centre = gamma if mean is None else mean
+    if centre < least and mean is None:
+        middle = f"{(least + most) / 2:g}" if most is not None and most > least else "MEAN"
+        raise drawn.place.error(
+            f"a randvar of type {kind} with min={least:g} and without a mean, needed: mean= (max= only cuts off)",
+            f"mean={middle}",
+        )
     if centre < least:
         raise drawn.place.error(f"mean: found {centre:g}, allowed: min={least:g} or more", "a larger mean=")
     if kind == "uniform":

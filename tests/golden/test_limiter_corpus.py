@@ -1,7 +1,8 @@
 """Verdicts on planted limiters, made again from the signals that were kept of the calibration half of the corpus.
 
 `IODYNO_UPDATE=1 python -m bench limiter` measures them anew. Of trials that were kept before datagrams were planted,
-`lost_ratio` and `begun_over_due` are the 0 that they are of every load over TCP, whatever happens.
+`lost_ratio` and `begun_over_due` are the 0 that they are of every load over TCP, whatever happens. No trial that was kept had a
+ring of blocks, so that `block_law_ratio` is missing in all of them.
 """
 
 from __future__ import annotations

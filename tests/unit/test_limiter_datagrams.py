@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_limits import FULL, INTERVALS, SPAN, of_datagrams
+from made_limits import FULL, INTERVALS, SPAN, of_datagrams, trial
 
 from iodyno.analysis.limiter import verdict
 from iodyno.core.limiter import UNKNOWN, Finding
@@ -128,3 +129,35 @@ def test_a_link_is_as_full_as_its_shaper_counts() -> None:
     expected = FITS * 1442 * 8e9 / SPAN / 50e6
     assert list(used["client.link_used_ratio"].values.values()) == pytest.approx([expected] * INTERVALS)
     assert used["client.queue_drops_per_segment"].values[0] == pytest.approx(1 - FITS / 9_000)
+
+
+def of_blocks(rate: float, *, packets: int = 64) -> Any:
+    """Requests of 64 flows to a ring whose blocks are handed over after 10 ms, at a part of the 6400/s that make the law."""
+    asks = {"workload": "request_response", "connections": 64, "outstanding": 1, "arrivals": None}
+    ring = {"version": 3, "block_packets": packets, "block_timeout_ns": 10_000_000}
+    made = trial(
+        sending={"job": asks},
+        receiving={"job": {**asks, "ring": ring}},
+        connections=64,
+        sender={"in_call": 0.95},
+    )
+    records = made.hosts["client"].records
+    done = round(rate * 6400 * SPAN / 1e9)
+    records[:] = [replace(record, operations=done) for record in records]
+    return made
+
+
+@pytest.mark.parametrize("rate", [0.995, 0.84])
+def test_a_ring_whose_blocks_never_get_full_limits_by_its_timeout(rate: float) -> None:
+    found = verdict.of_trial(of_blocks(rate))
+    assert found.name == "block_timeout"
+    assert found.suspect is not None
+    (evidence,) = found.suspect.evidence
+    assert evidence.signal == "client.block_law_ratio" and evidence.value == pytest.approx(rate, abs=0.001)
+
+
+def test_a_ring_that_is_slower_than_its_law_or_full_is_limited_by_something_else() -> None:
+    assert verdict.of_trial(of_blocks(0.7)).name == "concurrency"
+    full = verdict.of_trial(of_blocks(0.995, packets=32))
+    assert full.name == "concurrency"
+    assert not [text for text in full.unseen if "block" in text]

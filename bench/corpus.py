@@ -277,6 +277,13 @@ PLANTS: tuple[Plant, ...] = (
         workload="request_response",
     ),
     _plant(
+        "block_timeout",
+        {"transport": "udp", "size": 512, "client": "epoll", "server": "packet_v3", "block_packets": 64},
+        [{"block_timeout": 4 * MS, "connections": 8}, {"block_timeout": 10 * MS, "connections": 64}],
+        [{"block_timeout": 2 * MS, "connections": 4}, {"block_timeout": 20 * MS, "connections": 32}],
+        workload="request_response",
+    ),
+    _plant(
         "client.disk",
         {"interface": "io_uring"},
         [{"device_limit": 400, "depth": 8}, {"device_limit": 1500, "depth": 16}],

@@ -86,6 +86,40 @@ def test_it_fits_the_width(shown: Page) -> None:
         shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
 
 
+def test_the_limiter_is_in_sight_however_many_columns_there_are(shown: Page) -> None:
+    """The table takes the margins of a wide page, and its last column stays when the others are scrolled."""
+    wide = "document.querySelector('#cost > .scroll')"
+    shown.evaluate(f"{wide}.querySelector('table').style.minWidth = '3000px'")
+    cell = shown.locator("#cost > .scroll tbody tr").first.locator("td").last
+    left, right = shown.evaluate(f"(box => [box.left, box.right])({wide}.getBoundingClientRect())")
+    window = shown.evaluate("document.documentElement.clientWidth")
+    assert 0 <= left < right <= window
+    box = cell.bounding_box()
+    assert box is not None
+    if window > 720:
+        assert right - left > 1240, "the margins are taken"
+        assert box["x"] + box["width"] <= right + 1
+        hosts = shown.locator("#cost > .scroll tr.hosts th").nth(1)
+        assert hosts.evaluate("each => getComputedStyle(each).position") == "static"
+    else:
+        # There it would cover the numbers.
+        assert box["x"] > right
+
+
+def test_the_way_to_the_contents_covers_no_part_of_a_line(shown: Page) -> None:
+    """It has the lower edge of the window for itself, from side to side."""
+    shown.evaluate("scrollTo({top: 600, behavior: 'instant'})")
+    there = "(document.elementFromPoint(x, innerHeight - 8) || document.body).className"
+    width = shown.evaluate("document.documentElement.clientWidth")
+    found = shown.evaluate(f"[2, {width / 2}, {width - 2}].map(x => {there})")
+    assert all("to-contents" in name for name in found), found
+    see_through = (
+        "(s => [s.opacity, s.backgroundColor])(getComputedStyle(document.querySelector('.to-contents')))"
+    )
+    opacity, colour = shown.evaluate(see_through)
+    assert opacity == "1" and not colour.startswith("rgba")
+
+
 def test_a_trial_opens_without_scripts(browser: Browser, report: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     shown = context.new_page()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_limits import FULL, INTERVALS, SPAN, of_datagrams
+from made_limits import FULL, INTERVALS, SPAN, of_datagrams, trial
 
 from iodyno.analysis.limiter import verdict
 from iodyno.core.limiter import UNKNOWN, Finding
@@ -152,3 +152,35 @@ def test_who_waits_for_an_answer_that_is_lost_does_not_pause(link_rate: int | No
     found = verdict.of_trial(made)
     assert found.name == expected, [(s.name, s.held, s.evidence) for s in found.ranked]
     assert not [suspect for suspect in found.ranked if suspect.name == "client.application" and suspect.held]
+
+
+def of_blocks(rate: float, *, packets: int = 64) -> Any:
+    """Requests of 64 flows to a ring whose blocks are handed over after 10 ms, at a part of the 6400/s that make the law."""
+    asks = {"workload": "request_response", "connections": 64, "outstanding": 1, "arrivals": None}
+    ring = {"version": 3, "block_packets": packets, "block_timeout_ns": 10_000_000}
+    made = trial(
+        sending={"job": asks},
+        receiving={"job": {**asks, "ring": ring}},
+        connections=64,
+        sender={"in_call": 0.95},
+    )
+    records = made.hosts["client"].records
+    done = round(rate * 6400 * SPAN / 1e9)
+    records[:] = [replace(record, operations=done) for record in records]
+    return made
+
+
+@pytest.mark.parametrize("rate", [0.995, 0.84])
+def test_a_ring_whose_blocks_never_get_full_limits_by_its_timeout(rate: float) -> None:
+    found = verdict.of_trial(of_blocks(rate))
+    assert found.name == "block_timeout"
+    assert found.suspect is not None
+    (evidence,) = found.suspect.evidence
+    assert evidence.signal == "client.block_law_ratio" and evidence.value == pytest.approx(rate, abs=0.001)
+
+
+def test_a_ring_that_is_slower_than_its_law_or_full_is_limited_by_something_else() -> None:
+    assert verdict.of_trial(of_blocks(0.7)).name == "concurrency"
+    full = verdict.of_trial(of_blocks(0.995, packets=32))
+    assert full.name == "concurrency"
+    assert not [text for text in full.unseen if "block" in text]

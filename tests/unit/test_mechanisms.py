@@ -226,6 +226,10 @@ def test_sentences_name_causes_and_nothing_else(tmp_path: Path) -> None:
     behind = next(text for text in texts if text.startswith(("Step by step", "With it")))
     assert ("as many writes" in behind and "in tcp_sendmsg" in behind) or "bytes per write go from" in behind
     assert not any("per acknowledgement" in text for text in texts)
+    # Where CPU time was stolen nothing is claimed of a cost, and so no reason is given for it.
+    dearest = study.contrasts[0].change.second
+    fewer = [sentence.text for sentence in contrast_sentences(study, void={(dearest.point, "client")})]
+    assert fewer and len(fewer) < len(texts) and set(fewer) < set(texts)
     # The receiver does the same work everywhere.
     server = [sentence.text for sentence in contrast_sentences(study, "server")]
     assert all("explain" not in text for text in server if text.startswith("On server"))

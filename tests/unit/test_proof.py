@@ -86,6 +86,8 @@ def test_two_suspects_with_one_test_are_not_tested_twice() -> None:
         ("loss", {"link_queue": 8000}, [("link_queue", 32000, 4.0)]),
         ("loss", {"transport": "udp", "receive_buffer": 8000}, [("receive_buffer", 32000, 4.0)]),
         ("loss", {"transport": "udp", "receive_buffer": 8000, "link_queue": 8000}, [("link_queue", 32000, 4.0)]),
+        ("block_timeout", {"block_timeout": 4_000_000}, [("block_timeout", 2_000_000, 2.0), ("block_timeout", 8_000_000, 0.5)]),
+        ("block_timeout", {}, [("block_timeout", 5_000_000, 2.0), ("block_timeout", 20_000_000, 0.5)]),
         ("concurrency", {"connections": 1}, [("connections", 2, 2.0)]),
         ("concurrency", {"connections": 4}, [("connections", 8, 2.0), ("connections", 2, 0.5)]),
     ],

@@ -16,6 +16,7 @@ from iodyno.report.function_section import contrast_sentences
 from iodyno.report.html import write_dataset
 from iodyno.report.json import as_json
 from iodyno.report.terminal import show_tables
+from iodyno.report.void import void_costs
 
 
 @click.command(name="report")
@@ -49,7 +50,7 @@ def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None
     if form:
         click.echo(as_json(summary) if form == "json" else as_csv(summary), nl=form == "json")
     else:
-        show_tables(summary, more=contrast_sentences(functions))
+        show_tables(summary, more=contrast_sentences(functions, void=void_costs(summary)))
     if form is None or html is not None:
         page = write_dataset(dataset, summary, html or campaign / "report.html", functions)
         aside(f"iodyno: report: {page}")
@@ -61,6 +62,6 @@ def show(folder: Path) -> None:
     """Prints the tables of a campaign that has just ended, and writes and names its page."""
     dataset = read_dataset(folder)
     summary, functions = analyse(dataset), study_functions(dataset)
-    show_tables(summary, more=contrast_sentences(functions))
+    show_tables(summary, more=contrast_sentences(functions, void=void_costs(summary)))
     page = write_dataset(dataset, summary, folder / "report.html", functions)
     aside(f"iodyno: report: {page}")

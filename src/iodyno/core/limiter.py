@@ -29,6 +29,7 @@ class LimiterKind:
 
 
 _RESOURCES: Mapping[str, str] = {
+    "block_timeout": "speed of blocks",
     "cpu_quota": "quota",
     "lock": "room behind the lock",
     "application": "pace of the application",
@@ -50,6 +51,13 @@ _RESOURCES: Mapping[str, str] = {
 LIMITERS: Mapping[str, LimiterKind] = {
     kind.name: kind
     for kind in (
+        # First: where the rate is that of its law, nothing else that is short has a part in it.
+        LimiterKind(
+            "block_timeout",
+            "A ring of blocks hands none over before its timeout: the requests under way do not fill one.",
+            "the same rate with a longer or shorter timeout",
+            per_host=False,
+        ),
         LimiterKind(
             "generator",
             "The load generator's own code takes the CPU: the rate is its own, not the path's.",

@@ -16,7 +16,7 @@ from iodyno.core.disk_parameters import MILLISECOND_NS
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.limiter import Perturbation
 from iodyno.core.volume import MAY_BE_SLOWER
-from iodyno.core.workload import Level
+from iodyno.core.workload import REQUEST_RESPONSE, Level
 
 BLOCKS = 6
 """Chosen: the interval over six pairs is 1.05 standard deviations each way, over four it is 1.6."""
@@ -177,6 +177,16 @@ def _rate(case: _Case) -> tuple[Perturbation, ...] | str:
     return case.scaled(found, 1.25), case.scaled(found, 0.8)
 
 
+def _block_timeout(case: _Case) -> tuple[Perturbation, ...] | str:
+    known = REQUEST_RESPONSE.parameter("block_timeout")
+    assert known is not None and isinstance(known.default, int)
+    found = case.number("block_timeout") or ("block_timeout", known.default)
+    if found[1] < 2 * known.low:
+        return "the timeout of a ring cannot be shorter"
+    longer = (case.scaled(found, 2.0, inverse=True),) if 2 * found[1] <= known.high else ()
+    return (case.scaled(found, 0.5, inverse=True), *longer)
+
+
 def _connections(case: _Case) -> tuple[Perturbation, ...] | str:
     found = case.number("connections")
     assert found is not None, "every workload has connections"
@@ -247,6 +257,7 @@ def _slower(case: _Case) -> tuple[Perturbation, ...]:
 
 
 _CHANGES: Mapping[str, _Changes] = {
+    "block_timeout": _block_timeout,
     "receive_window": _buffer("receive_buffer", 2.0),
     # The kernel takes a whole segment of up to 64 KiB into a buffer that has any room (sk_stream_memory_free), so that
     # a small buffer twice as large makes no difference (measured: 4 and 16 KiB alike, 64 KiB twice as fast).

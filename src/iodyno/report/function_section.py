@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -117,8 +117,12 @@ def function_section(summary: CampaignSummary, study: FunctionStudy) -> Function
     )
 
 
-def contrast_sentences(study: FunctionStudy, host: str | None = None) -> list[Sentence]:
-    """Why the dear points of a campaign cost what they do, on one host or on that which comes first."""
+def contrast_sentences(
+    study: FunctionStudy, host: str | None = None, *, void: Collection[tuple[str, str]] = ()
+) -> list[Sentence]:
+    """Why the dear points of a campaign cost what they do, on one host or on that which comes first. Nothing is said of the
+    points and hosts in `void`, of whose cost nothing is claimed.
+    """
     if not study.contrasts:
         return []
     wanted = host or study.contrasts[0].change.first.host
@@ -126,6 +130,7 @@ def contrast_sentences(study: FunctionStudy, host: str | None = None) -> list[Se
         sentence
         for each in study.contrasts
         if each.change.first.host == wanted
+        and not any((one.point, wanted) in void for one in (each.change.first, each.change.second))
         for sentence in why(each.change, each.mechanisms, study.factors, study.together)
     ]
 

@@ -51,7 +51,7 @@ from iodyno.report.storage import COST, machines_of, tile_outcomes
 from iodyno.report.tables import RATES, Table, load_tables, outcome_table, rate_outcome
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, drawings_of
-from iodyno.report.void import claimed
+from iodyno.report.void import claimed, void_costs
 
 PAGE = "report.html"
 LINES_MOST = 8
@@ -134,7 +134,7 @@ def page(
     figures = _figures(summary)
     said = answer(
         summary,
-        [*sentences(summary), *contrast_sentences(study), *_hidden(summary, found)],
+        [*sentences(summary), *contrast_sentences(study, void=void_costs(summary)), *_hidden(summary, found)],
         [each["name"] for each in figures if each["section"] != "effects" or _lines(summary) > LINES_MOST],
     )
     picture = next((figure for figure in figures if figure["name"] == said.picture), None)

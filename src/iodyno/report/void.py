@@ -30,6 +30,12 @@ def points_not_void(summary: CampaignSummary, host: str) -> tuple[PointSummary, 
     return tuple(point for point in summary.points if not void(point, host))
 
 
+def void_costs(summary: CampaignSummary) -> frozenset[tuple[str, str]]:
+    """Point and host of every cost of which nothing is claimed."""
+    hosts = [host.name for host in summary.hosts]
+    return frozenset((point.id, host) for point in summary.points for host in hosts if void(point, host))
+
+
 def claimed(summary: CampaignSummary, outcome: str) -> CampaignSummary:
     """The campaign without the points at which nothing is claimed of the outcome."""
     return replace(summary, points=tuple(point for point in summary.points if not is_void(point, outcome)))

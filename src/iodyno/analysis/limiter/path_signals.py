@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean, stdev
 
-from iodyno.analysis import datagrams
+from iodyno.analysis import blocks, datagrams
 from iodyno.analysis.dataset import Reading
 from iodyno.analysis.flows import DEVICES, data_device
 from iodyno.analysis.limiter.signals import (
@@ -27,6 +27,16 @@ _INTERVALS_LEAST = 4
 """Intervals that tell how a rate varies (chosen)."""
 _FRAME_OVERHEAD_BYTES = 66
 """Ethernet 14, IPv4 20, TCP 20 and its time-stamp option 12: what a segment carries beside its payload."""
+
+
+def block_law(view: View) -> Signal:
+    """Rate over that of a ring of blocks that never get full, over the whole window: a round of the loop may be as long as an
+    interval.
+    """
+    found = blocks.law_ratio(view.trial)
+    if found.value is None:
+        return absent("experiment", found.missing or "")
+    return of_window(view.sender, found.value, "records")
 
 
 def _wire_bits_per_s(reading: Reading) -> float | None:

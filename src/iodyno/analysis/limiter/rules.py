@@ -104,6 +104,18 @@ _WINDOW_OPEN = _below("rwnd_limited_ratio", signals.rwnd_limited, 0.20, _MEASURE
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "block_timeout",
+        (
+            _above(
+                "block_law_ratio",
+                path_signals.block_law,
+                0.80,
+                "TPACKET_V3, X = N / T; chosen: four fifths of a round are the timeout",
+            ),
+        ),
+        ends=("send",),
+    ),
+    Rule(
         "generator",
         (
             _above(

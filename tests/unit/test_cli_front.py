@@ -159,6 +159,15 @@ def test_check_as_json_and_with_mistakes(tmp_path: Path) -> None:
     assert shown.stdout == ""
     assert f"{wrong}: 2 mistakes" in shown.stderr
     assert "did you mean size?" in shown.stderr
+    told = iodyno("check", str(wrong), "--json")
+    assert told.returncode == 2 and told.stderr == shown.stderr
+    found = json.loads(told.stdout)
+    assert found["ok"] is False and found["file"] == str(wrong)
+    lines = wrong.read_text().splitlines()
+    assert [one["key"] for one in found["mistakes"]] == ["factors.sise", "design.replicates"]
+    assert [lines[one["line"] - 1].split()[0] for one in found["mistakes"]] == ["sise:", "design:"]
+    none = iodyno("check", str(tmp_path / "none.yaml"), "--json")
+    assert none.returncode == 2 and json.loads(none.stdout)["mistakes"][0]["line"] is None
 
 
 def test_plan_says_the_same_as_text_json_and_csv() -> None:
@@ -414,7 +423,8 @@ def test_a_log_that_is_full_stops_no_campaign(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, timeout=600)
     assert done.returncode == 0
-    assert json.loads(done.stdout)["finished"] == 2
+    told = json.loads(done.stdout)
+    assert told["finished"] is True and told["finished_trials"] == 2
 
 
 def test_an_output_that_cannot_be_written_is_an_error_and_no_traceback(tmp_path: Path) -> None:

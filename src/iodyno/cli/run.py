@@ -254,9 +254,10 @@ def _show(outcome: CampaignOutcome, as_json: bool) -> None:
     if as_json:
         failed = [{"order": entry.order, "reason": entry.reason} for entry in outcome.failed]
         skipped = [{"order": entry.order, "reason": entry.reason} for entry in outcome.skipped]
-        told = {"finished": outcome.finished, "failed": failed, "skipped": skipped}
+        told = {"finished": outcome.complete, "finished_trials": outcome.finished}
         decided = {"decision": asdict(outcome.decision)} if outcome.decision else {}
-        click.echo(json.dumps({"campaign": str(outcome.folder), **told, **decided}))
+        found = {"campaign": str(outcome.folder), **told, "failed": failed, "skipped": skipped, **decided}
+        click.echo(json.dumps(found))
         return
     try:
         if outcome.finished:

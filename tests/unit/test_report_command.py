@@ -38,6 +38,19 @@ def test_tables_on_stdout_and_the_page_named_on_stderr(
     assert (campaign / "report.html").is_file()
 
 
+@pytest.mark.parametrize(
+    ("replicates", "said"),
+    [(1, "over batches within the one trial of a point."), (2, "over trials.")],
+)
+def test_what_intervals_are_over_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], replicates: int, said: str
+) -> None:
+    points = [({"connections": number}, Truth()) for number in (1, 4)]
+    made = make_campaign(tmp_path / "c", points, factors=FACTORS, layout=Layout(replicates=replicates))
+    assert run(["report", str(made)]) == 0
+    assert f"± is half the 95 % interval {said}" in capsys.readouterr().out
+
+
 def test_json_has_the_promised_keys(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", str(campaign), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -209,6 +209,22 @@ def test_completion_finds_commands_and_options() -> None:
     assert option.stdout.split() == ["plain,--quick"]
 
 
+def test_completion_finds_campaigns(tmp_path: Path) -> None:
+    for name in ("campaigns/a-1", "campaigns/a-2", "b-1", "other/deep/c-1"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "campaign.json").touch()
+    asked = {**os.environ, "_IODYNO_COMPLETE": "bash_complete"}
+
+    def found(*words: str) -> list[str]:
+        typed = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        return iodyno(env={**asked, **typed}, cwd=tmp_path).stdout.split()
+
+    assert found("iodyno", "report", "camp") == ["plain,campaigns/a-1", "plain,campaigns/a-2"]
+    assert found("iodyno", "run", "x.yaml", "--resume", "campaigns/a-2") == ["plain,campaigns/a-2"]
+    assert found("iodyno", "watch", "b") == ["plain,b-1"]
+    assert found("iodyno", "report", "oth") == ["dir,oth"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -361,6 +377,14 @@ def test_the_word_of_an_option_leads_to_the_key_of_a_file(command: click.Command
         word = option.opts[0].removeprefix("--").replace("-", "_")
         if option.name in keys and word not in keys:
             assert f"allowed: {option.name}, which is the option {option.opts[0]}" in unknown_key(word, keys)
+
+
+def test_what_is_near_to_nothing_is_not_proposed() -> None:
+    goal = iodyno("search", "--goal", "p98 <= 1ms")
+    assert goal.returncode == 2 and "p99 <= 1ms" in goal.stderr and "did you mean" not in goal.stderr
+    unit = iodyno("tcp", "--size", "64XB")
+    assert unit.returncode == 2 and "unknown unit 'XB'" in unit.stderr and "did you mean" not in unit.stderr
+    assert "did you mean KiB?" in iodyno("tcp", "--size", "64kib").stderr
 
 
 def test_a_share_above_all_of_it_needs_its_sign(tmp_path: Path) -> None:

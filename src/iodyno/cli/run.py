@@ -19,6 +19,7 @@ from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
 from iodyno.cli import decide, design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
+from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.prove import strategy
@@ -43,7 +44,11 @@ _ASK_FROM_NS = 30 * 60 * 10**9
 @click.argument("file")
 @click.option("--quick", is_flag=True, help="Run the quick form of the experiment.")
 @click.option(
-    "--resume", metavar="CAMPAIGN", type=click.Path(path_type=Path), help="Go on with this campaign."
+    "--resume",
+    metavar="CAMPAIGN",
+    type=click.Path(path_type=Path),
+    shell_complete=complete_campaign,
+    help="Go on with this campaign.",
 )
 @click.option(
     "--into",

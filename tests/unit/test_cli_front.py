@@ -170,6 +170,21 @@ def test_check_as_json_and_with_mistakes(tmp_path: Path) -> None:
     assert none.returncode == 2 and json.loads(none.stdout)["mistakes"][0]["line"] is None
 
 
+def test_an_experiment_is_read_from_stdin(tmp_path: Path) -> None:
+    text = Path(STUDY).read_text()
+    for command in ("check", "plan"):
+        shown = iodyno(command, "-", "--quick", "--json", input=text, cwd=tmp_path)
+        named = iodyno(command, STUDY, "--quick", "--json")
+        assert shown.returncode == 0, shown.stderr
+        assert json.loads(shown.stdout) | {"file": ""} == json.loads(named.stdout) | {"file": ""}
+    done = iodyno("run", "-", "--json", input=SIMULATED, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / json.loads(done.stdout)["campaign"]
+    assert (folder / "experiment.yaml").read_text() == SIMULATED
+    wrong = iodyno("check", "-", input=text.replace("size:", "sise:"))
+    assert wrong.returncode == 2 and "error: -:" in wrong.stderr and "did you mean size?" in wrong.stderr
+
+
 def test_plan_says_the_same_as_text_json_and_csv() -> None:
     text = iodyno("plan", STUDY, "--quick").stdout
     plan = json.loads(iodyno("plan", STUDY, "--quick", "--json").stdout)
@@ -409,6 +424,7 @@ def test_help_of_run_sets_apart_what_holds_for_designs_and_for_files_of_other_to
     general, _, rest = shown.partition("\nOptions of the design:\n")
     design, _, foreign = rest.partition("\nOptions of files of other tools")
     assert "--resume" in general.partition("\nOptions:\n")[2]
+    assert max(map(len, shown.splitlines())) <= 80
     assert "--resolution" in design
     for option in ("--repeat", "--limit", "--to", "--set", "--section", "--seconds", "--target"):
         assert f"\n  {option} " in foreign, option

@@ -24,8 +24,8 @@ from iodyno.formats.uperf import is_profile
 @uperf.setting
 @storage_files.of_storage
 def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], **storage_asked: Any) -> None:
-    """Check an experiment FILE and say what it asks for; or a personality of Filebench (.f), a job file of fio (.fio), or a
-    profile of uperf (.xml).
+    """Check an experiment FILE (- is stdin) and say what it asks for; or a personality of Filebench (.f), a job file of fio
+    (.fio), or a profile of uperf (.xml).
 
     Lists every mistake with its line, what was found, what is allowed and the nearest word; exit code 2. With --json the
     object has `ok`, and either what the experiment asks for or its `mistakes`.

@@ -91,8 +91,8 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Run the experiment in FILE, or a profile of uperf, a personality of Filebench (.f) or a job file of fio (.fio), and
-    name the campaign's folder on the last line.
+    """Run the experiment in FILE (- is stdin), or a profile of uperf, a personality of Filebench (.f) or a job file of fio
+    (.fio), and name the campaign's folder on the last line.
 
     Ctrl-C stops cleanly; finished trials stay, and --resume goes on from there. Failed trials are retried within
     the experiment's limit, and once more by --resume.
@@ -108,9 +108,9 @@ def command(
     Examples:
       iodyno run studies/tcp-transmit.yaml --quick
       iodyno run studies/tcp-transmit.yaml --quick --prove
-      iodyno run studies/tcp-transmit.yaml --until 'ratio(size=1KiB/size=64KiB) > 1.5' --max-trials 60
+      iodyno run FILE --until 'ratio(size=1KiB/size=64KiB) > 1.5'
       iodyno run studies/tcp-transmit.yaml --resume campaigns/NAME
-      iodyno run studies/tcp-options.yaml --design fractional --resolution 3 --replicates 2
+      iodyno run studies/tcp-options.yaml --design fractional --resolution 3
       iodyno run profile.xml --set nthr=4 --set proto=tcp
       iodyno run fileserver.f --target /srv/test --set nfiles=1000 --seconds 10
       iodyno run job.fio --section randread --target /srv/test
@@ -158,7 +158,7 @@ def command(
         raise StoreError("is not there", where=str(folder), advice="name a folder that `iodyno run` printed")
     again = command_again(
         "run",
-        folder / EXPERIMENT if foreign or design_keys else file,
+        folder / EXPERIMENT if foreign or design_keys or file == "-" else file,
         folder,
         prove=prove,
         destroy=destroy,

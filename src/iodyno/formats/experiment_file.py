@@ -16,7 +16,9 @@ import json
 import os
 import pathlib
 import re
+import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +57,7 @@ def read_experiment(
     environment: Mapping[str, str] | None = None,
     design: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """The experiment in the file; with `quick`, in its quick form.
+    """The experiment in the file, or in stdin where that is `-`; with `quick`, in its quick form.
 
     `environment` (default: that of the process) gives the values of `${NAME}`. `design`: keys that replace those of its
     section `design`, also in the text that is kept. Raises ExperimentError.
@@ -63,12 +65,12 @@ def read_experiment(
     file = pathlib.Path(path)
     advice = "name an experiment file, such as one of studies/, or make one with `iodyno init`"
     try:
-        if not file.is_file() and file.exists():
+        if not file.is_file() and file.exists() and str(path) != "-":
             kind = "a folder" if file.is_dir() else "no regular file"
             raise ExperimentError(
                 f"found {kind}, allowed: an experiment file", where=str(path), advice=advice
             )
-        with file.open("rb") as opened:
+        with nullcontext(sys.stdin.buffer) if str(path) == "-" else file.open("rb") as opened:
             raw = opened.read(yaml_document.MAX_BYTES + 1)
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else str(problem)

@@ -258,7 +258,8 @@ def finish(experiment_file: Path, folder: Path, program: AgentProgram) -> None:
     command = iodyno("run", experiment_file, "--resume", folder, "--json", program=program)
     said, complaint = command.communicate(timeout=HUNG_S)
     assert command.returncode == 0, complaint
-    assert json.loads(said)["finished"] == 4
+    told = json.loads(said)
+    assert told["finished"] is True and told["finished_trials"] == 4
     assert json.loads((folder / "campaign.json").read_text())["finished"] is True
 
 
@@ -351,7 +352,11 @@ def test_trials_that_fail_for_good_are_exit_5(program: AgentProgram, tmp_path: P
     assert lab.returncode == 5, complaint
     outcome = json.loads(said)
     (failed,) = outcome["failed"]
-    assert outcome["finished"] == 3 and failed["reason"].startswith("agent_lost: ")
+    assert (
+        outcome["finished"] is False
+        and outcome["finished_trials"] == 3
+        and failed["reason"].startswith("agent_lost: ")
+    )
     assert "1 of 4 trials failed, the first of them: agent_lost" in complaint
     # A resume tries that one again, and nothing else.
     before = finished_trials(into, 4)

@@ -159,6 +159,30 @@ def test_check_as_json_and_with_mistakes(tmp_path: Path) -> None:
     assert shown.stdout == ""
     assert f"{wrong}: 2 mistakes" in shown.stderr
     assert "did you mean size?" in shown.stderr
+    told = iodyno("check", str(wrong), "--json")
+    assert told.returncode == 2 and told.stderr == shown.stderr
+    found = json.loads(told.stdout)
+    assert found["ok"] is False and found["file"] == str(wrong)
+    lines = wrong.read_text().splitlines()
+    assert [one["key"] for one in found["mistakes"]] == ["factors.sise", "design.replicates"]
+    assert [lines[one["line"] - 1].split()[0] for one in found["mistakes"]] == ["sise:", "design:"]
+    none = iodyno("check", str(tmp_path / "none.yaml"), "--json")
+    assert none.returncode == 2 and json.loads(none.stdout)["mistakes"][0]["line"] is None
+
+
+def test_an_experiment_is_read_from_stdin(tmp_path: Path) -> None:
+    text = Path(STUDY).read_text()
+    for command in ("check", "plan"):
+        shown = iodyno(command, "-", "--quick", "--json", input=text, cwd=tmp_path)
+        named = iodyno(command, STUDY, "--quick", "--json")
+        assert shown.returncode == 0, shown.stderr
+        assert json.loads(shown.stdout) | {"file": ""} == json.loads(named.stdout) | {"file": ""}
+    done = iodyno("run", "-", "--json", input=SIMULATED, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / json.loads(done.stdout)["campaign"]
+    assert (folder / "experiment.yaml").read_text() == SIMULATED
+    wrong = iodyno("check", "-", input=text.replace("size:", "sise:"))
+    assert wrong.returncode == 2 and "error: -:" in wrong.stderr and "did you mean size?" in wrong.stderr
 
 
 def test_plan_says_the_same_as_text_json_and_csv() -> None:
@@ -198,6 +222,22 @@ def test_completion_finds_commands_and_options() -> None:
     assert first.stdout.split() == ["plain,report", "plain,restore"]
     option = iodyno(env={**asked, "COMP_WORDS": "iodyno plan --q", "COMP_CWORD": "2"})
     assert option.stdout.split() == ["plain,--quick"]
+
+
+def test_completion_finds_campaigns(tmp_path: Path) -> None:
+    for name in ("campaigns/a-1", "campaigns/a-2", "b-1", "other/deep/c-1"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "campaign.json").touch()
+    asked = {**os.environ, "_IODYNO_COMPLETE": "bash_complete"}
+
+    def found(*words: str) -> list[str]:
+        typed = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        return iodyno(env={**asked, **typed}, cwd=tmp_path).stdout.split()
+
+    assert found("iodyno", "report", "camp") == ["plain,campaigns/a-1", "plain,campaigns/a-2"]
+    assert found("iodyno", "run", "x.yaml", "--resume", "campaigns/a-2") == ["plain,campaigns/a-2"]
+    assert found("iodyno", "watch", "b") == ["plain,b-1"]
+    assert found("iodyno", "report", "oth") == ["dir,oth"]
 
 
 @pytest.mark.parametrize(
@@ -354,6 +394,14 @@ def test_the_word_of_an_option_leads_to_the_key_of_a_file(command: click.Command
             assert f"allowed: {option.name}, which is the option {option.opts[0]}" in unknown_key(word, keys)
 
 
+def test_what_is_near_to_nothing_is_not_proposed() -> None:
+    goal = iodyno("search", "--goal", "p98 <= 1ms")
+    assert goal.returncode == 2 and "p99 <= 1ms" in goal.stderr and "did you mean" not in goal.stderr
+    unit = iodyno("tcp", "--size", "64XB")
+    assert unit.returncode == 2 and "unknown unit 'XB'" in unit.stderr and "did you mean" not in unit.stderr
+    assert "did you mean KiB?" in iodyno("tcp", "--size", "64kib").stderr
+
+
 def test_a_share_above_all_of_it_needs_its_sign(tmp_path: Path) -> None:
     for written in ("5", "1", "99"):
         refused = iodyno("plan", STUDY, "--noise", written)
@@ -376,6 +424,7 @@ def test_help_of_run_sets_apart_what_holds_for_designs_and_for_files_of_other_to
     general, _, rest = shown.partition("\nOptions of the design:\n")
     design, _, foreign = rest.partition("\nOptions of files of other tools")
     assert "--resume" in general.partition("\nOptions:\n")[2]
+    assert max(map(len, shown.splitlines())) <= 80
     assert "--resolution" in design
     for option in ("--repeat", "--limit", "--to", "--set", "--section", "--seconds", "--target"):
         assert f"\n  {option} " in foreign, option
@@ -414,7 +463,8 @@ def test_a_log_that_is_full_stops_no_campaign(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, timeout=600)
     assert done.returncode == 0
-    assert json.loads(done.stdout)["finished"] == 2
+    told = json.loads(done.stdout)
+    assert told["finished"] is True and told["finished_trials"] == 2
 
 
 def test_an_output_that_cannot_be_written_is_an_error_and_no_traceback(tmp_path: Path) -> None:

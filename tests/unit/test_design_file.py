@@ -292,7 +292,7 @@ def test_a_campaign_keeps_its_design_and_goes_on_with_it(made: Path, tmp_path: P
     options = ["--design", "fractional", "--resolution", "3", "--replicates", "1", "--slow", "nagle"]
     done = json.loads(said("run", str(made), *options, "--into", str(tmp_path / "c"), "--json"))
     folder = Path(done["campaign"])
-    assert done["finished"] == 8
+    assert done["finished_trials"] == 8
     header = json.loads((folder / "campaign.json").read_text())
     design = header["design"]
     assert design["kind"] == "fractional"
@@ -305,7 +305,7 @@ def test_a_campaign_keeps_its_design_and_goes_on_with_it(made: Path, tmp_path: P
     assert header["experiment"]["design"]["resolution"] == 3
     # The campaign's own file has the design; the file that was named has not.
     again = json.loads(said("run", str(folder / "experiment.yaml"), "--resume", str(folder), "--json"))
-    assert (again["campaign"], again["finished"]) == (str(folder), 8)
+    assert (again["campaign"], again["finished_trials"]) == (str(folder), 8)
     rows = list(csv.DictReader(io.StringIO(said("plan", str(folder / "experiment.yaml"), "--csv"))))
     assert [row["point"] for row in rows] == [trial["point"] for trial in design["trials"]]
     with pytest.raises(Exception, match="own file"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
@@ -36,6 +37,46 @@ def test_tables_on_stdout_and_the_page_named_on_stderr(
     assert "Gbit/s" in out
     assert str(campaign / "report.html") in err
     assert (campaign / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("replicates", "said"),
+    [(1, "over batches within the one trial of a point."), (2, "over trials.")],
+)
+def test_what_intervals_are_over_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], replicates: int, said: str
+) -> None:
+    points = [({"connections": number}, Truth()) for number in (1, 4)]
+    made = make_campaign(tmp_path / "c", points, factors=FACTORS, layout=Layout(replicates=replicates))
+    assert run(["report", str(made)]) == 0
+    assert f"± is half the 95 % interval {said}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("reason", "options", "code"),
+    [
+        (errno.EROFS, [], 0),
+        (errno.EACCES, [], 0),
+        (errno.ENOSPC, [], 6),
+        (errno.EROFS, ["--html", "x.html"], 6),
+    ],
+)
+def test_a_campaign_that_may_not_be_written_to_has_its_tables(
+    campaign: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    reason: int,
+    options: list[str],
+    code: int,
+) -> None:
+    def refused(path: Path, *_: object, **__: object) -> int:
+        raise OSError(reason, os.strerror(reason), str(path))
+
+    monkeypatch.setattr(Path, "write_text", refused)
+    assert run(["report", str(campaign), *options]) == code
+    out, err = capsys.readouterr()
+    assert "Gbit/s" in out and "the report cannot be written" in err
+    assert ("note:" in err) is (code == 0) and "--html" in err
 
 
 def test_json_has_the_promised_keys(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:

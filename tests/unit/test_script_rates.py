@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from iodyno.analysis import arrivals, goodput, script
 from iodyno.analysis.dataset import Dataset, HostData, Record, Trial
 from iodyno.core.warnings import WarningCode
+from iodyno.report.script_section import script_json, script_tables
 
 MS = 1_000_000
 START_NS = 5_000 * MS
@@ -17,7 +19,9 @@ START_NS = 5_000 * MS
 NO_TIMES = {"count": 0, "sum_ns": 0, "buckets": [], "counts": []}
 
 
-def operation(call: str, count: int, moved: int, begin_ms: float, end_ms: float) -> dict[str, Any]:
+def operation(
+    call: str, count: int, moved: int, begin_ms: float, end_ms: float, **more: int
+) -> dict[str, Any]:
     return {
         "call": call,
         "label": call,
@@ -30,6 +34,7 @@ def operation(call: str, count: int, moved: int, begin_ms: float, end_ms: float)
         "timeouts": 0,
         "lost": 0,
         "late": 0,
+        **more,
     }
 
 
@@ -136,6 +141,29 @@ def test_a_rate_that_is_held_is_shown_as_asked(strands: int, iterations: int, as
 
 def dataset(made: Trial) -> Dataset:
     return Dataset(Path(), {"points": [], "factors": []}, "", [made], {})
+
+
+def test_what_the_table_shows_is_in_json_and_a_group_says_what_both_ends_sent() -> None:
+    """A group that only reads: the other end sends, and some of it does not come."""
+    mine = [transaction([operation("read", 90, 90_000, 0, 100, failures=10, timeouts=10, lost=10)], 100)]
+    theirs = [transaction([operation("write", 100, 100_000, 0, 100)], 100)]
+    records = [(100, 90_000, 90)]
+    made = trial(host("client", "send", mine, records), host("server", "receive", theirs, records))
+    (found,) = script.scripts_of(dataset(made))
+    told = json.loads(json.dumps(script_json(found), allow_nan=False))
+    (group,) = told["groups"]
+    assert (group["name"], group["sent_bytes"], group["taken_bytes"]) == ("group 1", 100_000, 90_000)
+    (flowop,) = group["transactions"][0]["flowops"]
+    assert (flowop["lost"], flowop["loss_ratio"]) == (10, pytest.approx(0.1))
+    reads, writes = flowop["ends"]["client"], flowop["ends"]["server"]
+    assert (reads["call"], reads["operations"], reads["bytes"], reads["failures"]) == ("read", 90, 90_000, 10)
+    assert (writes["call"], writes["operations"], writes["bytes"]) == ("write", 100, 100_000)
+    assert writes["rate_per_s"] == pytest.approx(1000) and writes["bits_per_s"] == pytest.approx(8e6)
+    assert set(writes["time"]) == {"count", "mean_ns", "p50_ns", "p99_ns", "max_ns"}
+    (table,) = script_tables((found,))
+    assert [cell.text for cell in table.rows[0] if cell.text] == [
+        "group 1, 1 strand", "sent in all", "97.7 KiB", "taken in all", "87.9 KiB", "7.20 Mbit/s",
+    ]  # fmt: skip
 
 
 def test_a_rate_that_is_out_of_reach_is_said() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.script.values import Uniform, Variable
-from iodyno.formats.uperf import is_profile, parse_profile, read_profile
+from iodyno.formats.uperf import is_profile, parse_profile, read_profile, values_of
 from iodyno.formats.uperf.tags import NoTagError, tags
 
 STREAM = """<?xml version="1.0"?>
@@ -370,3 +371,31 @@ def test_tags_carry_the_lines_of_their_attributes() -> None:
     with pytest.raises(NoTagError) as caught:
         list(tags("<a/>\n\n<b c=>"))
     assert caught.value.line == 3
+
+
+def test_a_profile_in_utf16_is_known_as_one(tmp_path: Path) -> None:
+    """So that no option of profiles is refused as one of them, and the encoding is what is said."""
+    for mark in (b"\xff\xfe", b"\xff\xfe\xff\xfe", b"\xfe\xff"):
+        file = tmp_path / "wide.xml"
+        file.write_bytes(mark + "<profile/>".encode("utf-16-be" if mark == b"\xfe\xff" else "utf-16-le"))
+        assert is_profile(file)
+        with pytest.raises(ExperimentError, match=r"UTF-16, allowed: UTF-8"):
+            read_profile(file)
+
+
+def test_a_variable_is_a_whole_value_and_no_part_of_one_or_of_a_name() -> None:
+    text = (
+        "<profile><group nthreads='1' name='$gname'><transaction>"
+        "<flowop type='connect' options='remotehost=$h protocol=tcp'/>"
+        "<flowop type='write' options='size={size}'/></transaction></group></profile>"
+    )
+    with pytest.raises(
+        ExperimentError, match=r"found 'rand\(\$lo,\$hi\)', allowed: .*variable such as \$h for all of it"
+    ):
+        parse_profile(text.format(size="rand($lo,$hi)"))
+    read = parse_profile(text.format(size="$size"))
+    assert values_of(read, {}, {"size": "rand(1k,4k)"})["size"] == "rand(1024,4096)"
+    with pytest.raises(ExperimentError, match=r"has \$gname only in a name"):
+        values_of(read, {}, {"size": "1k", "gname": "x"})
+    with pytest.raises(ExperimentError, match=r"has no variable \$other, allowed: .*size"):
+        values_of(read, {}, {"size": "1k", "other": "x"})

@@ -72,7 +72,7 @@ def server_batch_mean(trial: Trial) -> Measured:
 
 def check(trial: Trial) -> list[Doubt]:
     """Every doubt that the datagrams of a trial raise."""
-    return [*_lost(trial), *_foreign(trial), *_fragments(trial)]
+    return [*_lost(trial), *_disordered(trial), *_foreign(trial), *_fragments(trial)]
 
 
 def who_waits(trial: Trial) -> HostData | None:
@@ -123,6 +123,20 @@ def _lost(trial: Trial) -> Iterator[Doubt]:
     for name, dropped in full.items():
         text += f"; a full socket buffer on {name} cost {dropped}: try a larger `window`"
     yield Doubt(WarningCode.DATAGRAMS_LOST, text, trial.name)
+
+
+def _disordered(trial: Trial) -> Iterator[Doubt]:
+    end = who_waits(trial)
+    if end is None:
+        return
+    told = {"duplicates": "came twice", "reordered": "came after a later one"}
+    counts = {words: end.growth(SENSOR, f"datagram.{metric}") or 0 for metric, words in told.items()}
+    if any(counts.values()):
+        what = " and ".join(f"{count} {words}" for words, count in counts.items() if count)
+        received = end.growth(SENSOR, "datagram.received") or 0
+        yield Doubt(
+            WarningCode.DATAGRAMS_DISORDERED, f"of {received} datagrams that were received {what}", trial.name
+        )
 
 
 def _foreign(trial: Trial) -> Iterator[Doubt]:

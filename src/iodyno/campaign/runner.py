@@ -72,7 +72,7 @@ class Watcher(Protocol):
 @dataclass(frozen=True)
 class CampaignOutcome:
     """How a campaign ended: trials finished, and trials of the design that failed for good, or were skipped, with
-    their reasons; and what was decided, where that was asked.
+    their reasons; and what was decided, where that was asked. `complete`: all that was due is finished or skipped.
     """
 
     folder: Path
@@ -80,6 +80,7 @@ class CampaignOutcome:
     failed: tuple[Entry, ...] = field(default=())
     skipped: tuple[Entry, ...] = field(default=())
     decision: Standing | None = None
+    complete: bool = False
 
 
 async def run_campaign(
@@ -490,8 +491,9 @@ class _Campaign:
         failed = tuple(entry for entry in entries if entry.status == "failed")
         skipped = tuple(entry for entry in entries if entry.status == "skipped")
         finished = sum(entry.status == "finished" for entry in entries)
-        self.note(finished=finished + len(skipped) == len(of_design))
-        return CampaignOutcome(self._folder, finished, failed, skipped, self._standing)
+        complete = finished + len(skipped) == len(of_design)
+        self.note(finished=complete)
+        return CampaignOutcome(self._folder, finished, failed, skipped, self._standing, complete)
 
 
 def _reason(failure: TrialError | None) -> dict[str, str] | None:

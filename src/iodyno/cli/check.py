@@ -8,10 +8,12 @@ from typing import Any
 import click
 
 from iodyno.cli import design_options, storage_files, uperf
+from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment, WorkloadSpec
 from iodyno.core.factor import parameter_of
 from iodyno.designs.stopping import extended
 from iodyno.formats.experiment_file import read_experiment
+from iodyno.formats.mistakes import MistakesError
 from iodyno.formats.uperf import is_profile
 
 
@@ -22,10 +24,11 @@ from iodyno.formats.uperf import is_profile
 @uperf.setting
 @storage_files.of_storage
 def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], **storage_asked: Any) -> None:
-    """Check an experiment FILE and say what it asks for; or a personality of Filebench (.f), a job file of fio (.fio), or a
-    profile of uperf (.xml).
+    """Check an experiment FILE (- is stdin) and say what it asks for; or a personality of Filebench (.f), a job file of fio
+    (.fio), or a profile of uperf (.xml).
 
-    Lists every mistake with its line, what was found, what is allowed and the nearest word; exit code 2.
+    Lists every mistake with its line, what was found, what is allowed and the nearest word; exit code 2. With --json the
+    object has `ok`, and either what the experiment asks for or its `mistakes`.
 
     \b
     Examples:
@@ -34,22 +37,20 @@ def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], *
       iodyno check fileserver.f --target /srv/test
       iodyno check connect.xml --set nthr=4
     """
-    if storage_files.in_steps(command, file, storage_asked):
-        return
-    if storage_files.kind_of(file) is not None:
-        experiment = storage_files.experiment_of(file, variables=variables, quick=quick, **storage_asked)
-    elif is_profile(file):
-        storage_files.refuse(file, storage_asked)
-        if quick:
-            raise click.UsageError("found a profile of uperf, allowed: --quick with an experiment file")
-        experiment = uperf.experiment_of(file, variables, to=None, repeat=None, limit=None)
-    else:
-        uperf.refuse(file, {"variables": variables})
-        storage_files.refuse(file, storage_asked)
-        experiment = read_experiment(file, quick=quick)
+    try:
+        if storage_files.in_steps(command, file, storage_asked):
+            return
+        experiment = _experiment(file, variables, storage_asked, quick=quick)
+        summary = _summary(experiment, file)
+    except ExperimentError as error:
+        told = click.get_current_context().meta
+        # A job file of several steps comes here for each of them, and for all.
+        if as_json and __name__ not in told:
+            told[__name__] = True
+            click.echo(json.dumps({"ok": False, "file": file, "mistakes": _mistakes(error)}, indent=2))
+        raise
     for note in experiment.notes:
         click.echo(f"iodyno: note: {note}", err=True)
-    summary = _summary(experiment, file)
     if as_json:
         click.echo(json.dumps({"ok": True, "file": file, **summary}, indent=2))
         return
@@ -59,6 +60,29 @@ def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], *
             click.echo(f"  {key:<9} {', '.join(value) if isinstance(value, list) else value}")
         for name, levels in value.items() if key == "factors" and isinstance(value, dict) else ():
             click.echo(f"  factor    {name}: {', '.join(levels)}")
+
+
+def _mistakes(error: ExperimentError) -> list[dict[str, object]]:
+    """Every mistake by its line and key; of an error that is of no line, the error."""
+    if isinstance(error, MistakesError):
+        return [{"line": one.line, "key": one.path, "text": one.text} for one in error.mistakes]
+    return [{"line": None, "key": error.where, "text": error.what}]
+
+
+def _experiment(
+    file: str, variables: tuple[str, ...], storage_asked: dict[str, Any], *, quick: bool
+) -> Experiment:
+    """What the file asks for. Raises ExperimentError."""
+    if storage_files.kind_of(file) is not None:
+        return storage_files.experiment_of(file, variables=variables, quick=quick, **storage_asked)
+    if is_profile(file):
+        storage_files.refuse(file, storage_asked)
+        if quick:
+            raise click.UsageError("found a profile of uperf, allowed: --quick with an experiment file")
+        return uperf.experiment_of(file, variables, to=None, repeat=None, limit=None)
+    uperf.refuse(file, {"variables": variables})
+    storage_files.refuse(file, storage_asked)
+    return read_experiment(file, quick=quick)
 
 
 def _summary(experiment: Experiment, file: str) -> dict[str, object]:

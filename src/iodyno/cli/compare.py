@@ -20,6 +20,7 @@ from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_cha
 from iodyno.analysis.path_steps import step_changes
 from iodyno.analysis.setting_changes import WORKLOAD, SettingChange, setting_changes
 from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
+from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.compare_verdicts import compare_campaigns, compare_history, compare_levels
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
 from iodyno.cli.share import SHARE
@@ -62,7 +63,12 @@ class Side:
 
 @click.command(name="compare")
 @click.argument(
-    "campaigns", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CAMPAIGN [CAMPAIGN ...]"
+    "campaigns",
+    type=click.Path(path_type=Path),
+    shell_complete=complete_campaign,
+    nargs=-1,
+    required=True,
+    metavar="CAMPAIGN [CAMPAIGN ...]",
 )
 @click.option(
     "--points",

@@ -11,6 +11,7 @@ import click
 
 from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.cli.again import again as command_again
+from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.run import ask, execute, failed
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
@@ -53,7 +54,13 @@ from iodyno.store.schema import CAMPAIGN
     help="Seconds to wait before a block.",
 )
 @click.option("--quick", is_flag=True, help="With the windows of the quick form.")
-@click.option("--resume", metavar="CAMPAIGN", type=click.Path(path_type=Path), help="Go on with this ladder.")
+@click.option(
+    "--resume",
+    metavar="CAMPAIGN",
+    type=click.Path(path_type=Path),
+    shell_complete=complete_campaign,
+    help="Go on with this ladder.",
+)
 @click.option(
     "--into",
     metavar="DIR",

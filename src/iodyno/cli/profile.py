@@ -12,6 +12,7 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.functions import Part, PointProfile, read_profiles
 from iodyno.analysis.mechanisms import Mechanism, mechanisms
 from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
+from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.report.function_json import mechanism_values, profile_values
@@ -32,7 +33,7 @@ FORMATS = ("table", "json", *(viewer.name for viewer in VIEWERS))
 
 
 @click.command(name="profile")
-@click.argument("campaign", type=click.Path(path_type=Path))
+@click.argument("campaign", type=click.Path(path_type=Path), shell_complete=complete_campaign)
 @click.option(
     "--point", shell_complete=complete_point, help="The point, such as connections=32,size=1KiB; or p07."
 )

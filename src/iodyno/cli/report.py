@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import webbrowser
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.function_study import FunctionStudy, study_functions
 from iodyno.analysis.summary import analyse
 from iodyno.cli.aside import aside
+from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.core.errors import StoreError
 from iodyno.report.csv import as_csv
 from iodyno.report.function_section import contrast_sentences
 from iodyno.report.html import write_dataset
@@ -20,7 +23,7 @@ from iodyno.report.void import void_costs
 
 
 @click.command(name="report")
-@click.argument("campaign", type=click.Path(path_type=Path))
+@click.argument("campaign", type=click.Path(path_type=Path), shell_complete=complete_campaign)
 @click.option("--json", "json_asked", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "csv_asked", is_flag=True, help="Print every outcome of every point as CSV.")
 @click.option(
@@ -33,7 +36,8 @@ def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None
     """Show what the campaign in the folder CAMPAIGN found, and write its page.
 
     Prints the tables, and writes CAMPAIGN/report.html: one file that needs no network. With --json or --csv it
-    prints only those, and writes the page only if --html says where.
+    prints only those, and writes the page only if --html says where. Of a campaign in a folder that may not be written to
+    it prints the tables, and a note.
 
     \b
     Examples:
@@ -52,10 +56,22 @@ def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None
     else:
         show_tables(summary, more=contrast_sentences(functions, void=void_costs(summary)))
     if form is None or html is not None:
-        page = write_dataset(dataset, summary, html or campaign / "report.html", functions)
+        try:
+            page = write_dataset(dataset, summary, html or campaign / "report.html", functions)
+        except StoreError as error:
+            if html or opened == "yes" or not _may_not_write(error):
+                raise
+            # Somebody else's campaign, or one in an archive: the tables were asked for, too, and are there.
+            aside(f"iodyno: note: {error}")
+            return
         aside(f"iodyno: report: {page}")
         if opened == "yes":
             webbrowser.open(page.resolve().as_uri())
+
+
+def _may_not_write(error: StoreError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def show(folder: Path) -> None:

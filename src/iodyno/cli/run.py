@@ -18,6 +18,7 @@ from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
 from iodyno.cli import decide, design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
+from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.prove import strategy
@@ -43,7 +44,11 @@ _ASK_FROM_NS = 30 * 60 * 10**9
 @click.argument("file")
 @click.option("--quick", is_flag=True, help="Run the quick form of the experiment.")
 @click.option(
-    "--resume", metavar="CAMPAIGN", type=click.Path(path_type=Path), help="Go on with this campaign."
+    "--resume",
+    metavar="CAMPAIGN",
+    type=click.Path(path_type=Path),
+    shell_complete=complete_campaign,
+    help="Go on with this campaign.",
 )
 @click.option(
     "--into",
@@ -86,8 +91,8 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Run the experiment in FILE, or a profile of uperf, a personality of Filebench (.f) or a job file of fio (.fio), and
-    name the campaign's folder on the last line.
+    """Run the experiment in FILE (- is stdin), or a profile of uperf, a personality of Filebench (.f) or a job file of fio
+    (.fio), and name the campaign's folder on the last line.
 
     Ctrl-C stops cleanly; finished trials stay, and --resume goes on from there. A second Ctrl-C ends it at once; the next run
     or `iodyno restore` takes back what was left. Failed trials are retried within
@@ -104,9 +109,9 @@ def command(
     Examples:
       iodyno run studies/tcp-transmit.yaml --quick
       iodyno run studies/tcp-transmit.yaml --quick --prove
-      iodyno run studies/tcp-transmit.yaml --until 'ratio(size=1KiB/size=64KiB) > 1.5' --max-trials 60
+      iodyno run FILE --until 'ratio(size=1KiB/size=64KiB) > 1.5'
       iodyno run studies/tcp-transmit.yaml --resume campaigns/NAME
-      iodyno run studies/tcp-options.yaml --design fractional --resolution 3 --replicates 2
+      iodyno run studies/tcp-options.yaml --design fractional --resolution 3
       iodyno run profile.xml --set nthr=4 --set proto=tcp
       iodyno run fileserver.f --target /srv/test --set nfiles=1000 --seconds 10
       iodyno run job.fio --section randread --target /srv/test
@@ -154,7 +159,7 @@ def command(
         raise StoreError("is not there", where=str(folder), advice="name a folder that `iodyno run` printed")
     again = command_again(
         "run",
-        folder / EXPERIMENT if foreign or design_keys else file,
+        folder / EXPERIMENT if foreign or design_keys or file == "-" else file,
         folder,
         prove=prove,
         destroy=destroy,
@@ -252,9 +257,10 @@ def _show(outcome: CampaignOutcome, as_json: bool) -> None:
     if as_json:
         failed = [{"order": entry.order, "reason": entry.reason} for entry in outcome.failed]
         skipped = [{"order": entry.order, "reason": entry.reason} for entry in outcome.skipped]
-        told = {"finished": outcome.finished, "failed": failed, "skipped": skipped}
+        told = {"finished": outcome.complete, "finished_trials": outcome.finished}
         decided = {"decision": asdict(outcome.decision)} if outcome.decision else {}
-        click.echo(json.dumps({"campaign": str(outcome.folder), **told, **decided}))
+        found = {"campaign": str(outcome.folder), **told, "failed": failed, "skipped": skipped, **decided}
+        click.echo(json.dumps(found))
         return
     try:
         if outcome.finished:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.core.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _GRACE_S = 3.0
 
 
 @click.command(name="watch")
-@click.argument("campaign", required=False, type=click.Path(path_type=Path))
+@click.argument("campaign", required=False, type=click.Path(path_type=Path), shell_complete=complete_campaign)
 @click.option("--once", is_flag=True, help="Print one frame and leave.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print what comes as lines of JSON, until the campaign ends."

@@ -61,6 +61,7 @@ class WarningCode(StrEnum):
     SKIPPED = "skipped"
     RECEIVE_ON_SENDER = "receive_on_sender"
     DATAGRAMS_LOST = "datagrams_lost"
+    DATAGRAMS_DISORDERED = "datagrams_disordered"
     FRAGMENTS = "fragments"
     # about models
     MODEL_LACKS_FIT = "model_lacks_fit"
@@ -164,6 +165,8 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
         (WarningCode.RECEIVE_ON_SENDER, "the receiver's protocol work ran on the sender's CPU, which is charged for it",
          "two hosts with `access: netns`, or real ones"),
         (WarningCode.DATAGRAMS_LOST, "datagrams were lost", "a larger `window`, or a lower rate"),
+        (WarningCode.DATAGRAMS_DISORDERED, "datagrams came twice, or after later ones; each counts once",
+         "look at what lies between the hosts"),
         (WarningCode.FRAGMENTS, "datagrams were longer than the path takes whole", "smaller ones, or a larger `link_mtu`"),
         (WarningCode.MODEL_LACKS_FIT, "the model leaves out more than the spread of replicates explains",
          "another model, or a narrower range"),

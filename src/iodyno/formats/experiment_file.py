@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -56,7 +57,7 @@ def read_experiment(
     environment: Mapping[str, str] | None = None,
     design: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """The experiment in the file; with `quick`, in its quick form.
+    """The experiment in the file, or in stdin where that is `-`; with `quick`, in its quick form.
 
     `environment` (default: that of the process) gives the values of `${NAME}`. `design`: keys that replace those of its
     section `design`, also in the text that is kept. Raises ExperimentError.
@@ -64,7 +65,10 @@ def read_experiment(
     file = pathlib.Path(path)
     advice = "name an experiment file, such as one of studies/, or make one with `iodyno init`"
     try:
-        raw = read_given(path, yaml_document.MAX_BYTES)
+        if str(path) == "-":
+            raw = sys.stdin.buffer.read(yaml_document.MAX_BYTES + 1)
+        else:
+            raw = read_given(path, yaml_document.MAX_BYTES)
     except OSError as problem:
         why = f"cannot be read: {problem.strerror}{_nearest_file(file)}"
         raise ExperimentError(why, where=str(path), advice=advice) from None

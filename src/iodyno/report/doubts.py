@@ -54,6 +54,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.SKIPPED: "Points that this machine cannot have were skipped",
     WarningCode.RECEIVE_ON_SENDER: "Receiving ran on the sender",
     WarningCode.DATAGRAMS_LOST: "Datagrams were lost",
+    WarningCode.DATAGRAMS_DISORDERED: "Datagrams came twice or out of order",
     WarningCode.FRAGMENTS: "Datagrams were cut into fragments",
     WarningCode.MODEL_LACKS_FIT: "Model does not fit the points",
     WarningCode.MODEL_RESIDUALS: "Residuals of the model are not as assumed",

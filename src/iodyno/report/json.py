@@ -20,6 +20,7 @@ from iodyno.report.finite_buffer import finite_buffer_json
 from iodyno.report.fit import values as fit_values
 from iodyno.report.flowop_section import program_json
 from iodyno.report.limiter import finding_json
+from iodyno.report.script_section import script_json
 from iodyno.report.search import search_json
 
 
@@ -64,6 +65,7 @@ def campaign(summary: CampaignSummary) -> dict[str, Any]:
         **({"fits": [fit_values(found) for found in summary.fits]} if summary.fits else {}),
         **({"cost_model": study_json(summary.costs)} if summary.costs else {}),
         **({"programs": [program_json(found) for found in summary.programs]} if summary.programs else {}),
+        **({"scripts": [script_json(found) for found in summary.scripts]} if summary.scripts else {}),
         "points": [_point(point) for point in summary.points],
         "trials": [_trial(trial) for trial in summary.trials],
         "background": {

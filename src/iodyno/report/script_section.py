@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from iodyno.analysis.script import (
     EndOfOperation,
@@ -12,6 +14,7 @@ from iodyno.analysis.script import (
     FoundTransaction,
     Times,
 )
+from iodyno.report.estimate_json import number
 from iodyno.report.numbers import quantity
 from iodyno.report.tables import Cell, Column, Table
 
@@ -28,6 +31,80 @@ def script_tables(scripts: tuple[FoundScript, ...]) -> list[Table]:
 def script_sentences(scripts: tuple[FoundScript, ...]) -> list[str]:
     """What the numbers of a script say that is easily overlooked: loss, failures, iterations that were missed."""
     return [sentence for script in scripts for sentence in _sentences(script)]
+
+
+def script_json(script: FoundScript) -> dict[str, Any]:
+    """What the script did at a point, as values that JSON knows: an account of each end of every flowop, times in ns."""
+    return {
+        "labels": dict(script.labels),
+        "trials": script.trials,
+        "sender": script.sender,
+        "receivers": list(script.receivers),
+        "groups": [
+            {
+                "name": group.name,
+                "strands": group.strands,
+                "sent_bytes": group.sent_bytes,
+                "taken_bytes": group.taken_bytes,
+                "moving_ns": group.moving_ns,
+                "bits_per_s": number(group.bits_per_s),
+                "transactions": [_transaction_json(one, script.sender) for one in group.transactions],
+            }
+            for group in script.groups
+        ],
+    }
+
+
+def _transaction_json(transaction: FoundTransaction, sender: str) -> dict[str, Any]:
+    return {
+        "number": transaction.number,
+        "iterations": transaction.iterations,
+        "missed_iterations": transaction.missed,
+        "span_ns": transaction.span_ns,
+        "rate_per_s": number(transaction.rate_per_s),
+        "service_time": _times_json(transaction.service),
+        "response_time": _times_json(transaction.response),
+        "lateness": _times_json(transaction.lateness),
+        "flowops": [
+            {
+                "ends": {
+                    host: _end_json(end)
+                    for host, end in ((sender, found.mine), (found.host, found.theirs))
+                    if end is not None
+                },
+                "lost": found.lost,
+                "loss_ratio": number(found.loss_ratio),
+            }
+            for found in transaction.operations
+        ],
+    }
+
+
+def _end_json(end: EndOfOperation) -> dict[str, Any]:
+    counts = (
+        "call",
+        "label",
+        "operations",
+        "bytes",
+        "failures",
+        "failure_reason",
+        "timeouts",
+        "lost",
+        "late",
+    )
+    return {
+        **{name: getattr(end, name) for name in counts},
+        "rate_per_s": number(end.rate_per_s),
+        "bits_per_s": number(end.bits_per_s),
+        "time": _times_json(end.times),
+    }
+
+
+def _times_json(times: Times | None) -> dict[str, Any] | None:
+    """Null where there are none of these times."""
+    if times is None:
+        return None
+    return {name: value if name == "count" else number(value) for name, value in asdict(times).items()}
 
 
 def _table(script: FoundScript) -> Table:
@@ -62,13 +139,17 @@ def _table(script: FoundScript) -> Table:
 
 def _group(group: FoundGroup) -> Iterator[list[str]]:
     strands = f"{group.strands} strand" + ("s" if group.strands != 1 else "")
-    moved = [quantity(group.sent_bytes, "B"), "", ""] if group.sent_bytes else ["", "", ""]
-    taken = (
-        [quantity(group.taken_bytes, "B"), quantity(group.bits_per_s, "bit/s")]
-        if group.sent_bytes
-        else ["", ""]
-    )
-    yield [f"{group.name}, {strands}", "", *moved, *[""] * 5, "taken in all", "", *taken, "", "", ""]
+    sent = taken = ["", "", "", ""]
+    if group.sent_bytes:
+        # By both ends: which of them sent depends on the flowops.
+        sent = ["sent in all", quantity(group.sent_bytes, "B"), "", ""]
+        taken = [
+            "taken in all",
+            "",
+            quantity(group.taken_bytes, "B"),
+            quantity(group.bits_per_s, "bit/s"),
+        ]
+    yield [f"{group.name}, {strands}", *sent, *[""] * 5, *taken, "", "", ""]
     for transaction in group.transactions:
         yield _transaction(transaction)
         yield from map(_operation, transaction.operations)

@@ -46,7 +46,7 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequ
     ):
         show_table(table, out)
     rate = "" if summary.on_disks else " Throughput is goodput."
-    out.write(f"± is half the 95 % interval over trials.{rate} {tier_note(summary)}\n\n")
+    out.write(f"{_interval_note(summary)}{rate} {tier_note(summary)}\n\n")
     for sentence in (*sentences(summary), *more):
         out.write(f"{sentence.text}\n")
     for text in (*script_sentences(summary.scripts), *flowop_sentences(summary.programs)):
@@ -64,6 +64,15 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequ
         out.write(
             f"warning: {len(lost) - LOST_MOST} more trials are damaged or failed; `--json` gives the reason of each\n"
         )
+
+
+def _interval_note(summary: CampaignSummary) -> str:
+    """What the intervals of the tables are over."""
+    trials = [point.finished for point in summary.points if point.finished]
+    if max(trials, default=1) > 1:
+        one = "; where a point has one trial, over batches within it" if min(trials) == 1 else ""
+        return f"± is half the 95 % interval over trials{one}."
+    return "± is half the 95 % interval over batches within the one trial of a point."
 
 
 def _with_reasons(group: DoubtGroup) -> Iterator[DoubtGroup]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 
@@ -36,7 +37,7 @@ class Asked:
 
 
 @click.command(name="cost")
-@click.argument("campaign", type=click.Path(path_type=Path), required=False)
+@click.argument("campaign", type=click.Path(path_type=Path), shell_complete=complete_campaign, required=False)
 @click.option("--csv", "own", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Own data: a line of names, then a line a trial. A file in the campaign's place is that too.")  # fmt: skip
 @click.option(

@@ -15,6 +15,7 @@ from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.fitting.campaign import LOADS, RATE, LineFit, fit_line, held_out
 from iodyno.analysis.fitting.points import Line, lines_of, rows_of
 from iodyno.analysis.summary import CampaignSummary, analyse, unit_of
+from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.core.errors import ExperimentError
 from iodyno.report.figures.fit import panels
 from iodyno.report.figures.panel import Figure
@@ -24,7 +25,7 @@ from iodyno.report.terminal import show_table
 
 
 @click.command(name="fit")
-@click.argument("campaign", type=click.Path(path_type=Path))
+@click.argument("campaign", type=click.Path(path_type=Path), shell_complete=complete_campaign)
 @click.option("--factor", help="Factor that is the load (default: connections, outstanding or rate).")
 @click.option("--outcome", default=RATE, show_default=True, help="Rate of a closed loop.")
 @click.option(

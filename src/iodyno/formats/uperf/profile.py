@@ -84,7 +84,8 @@ class Profile:
 
 def is_profile(path: str | os.PathLike[str]) -> bool:
     """Whether the file is XML, by its content. False when it cannot be read, which whoever reads it will say."""
-    return head_of(path).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
+    # Of UTF-16 too, with its marks and zeros: it is no encoding of a profile, which whoever reads it as one says.
+    return head_of(path).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")[:1] == b"<"
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
@@ -477,8 +478,10 @@ class _Reading:
         if variable is not None:
             return Variable(variable["bare"] or variable["braced"], kind, line)
         try:
-            if written.startswith("$"):
-                raise ValueError(f"found {found(written)}, allowed: a variable such as $h, or a value")
+            if "$" in written and (kind not in ("text", "host") or written.startswith("$")):
+                raise ValueError(
+                    f"found {found(written)}, allowed: a value, or a variable such as $h for all of it"
+                )
             if kind == "duration" and re.fullmatch(r"[\d.]+\s*(m|min)", written, re.IGNORECASE):
                 self.say(f"{written} is {written.rstrip('inIN')}s, milliseconds, as in uperf", line)
             return read_value(written, kind, low, high)

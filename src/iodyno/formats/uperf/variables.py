@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NoReturn
 
@@ -84,6 +85,11 @@ def _refuse_names(profile: Profile, first: Mapping[str, Variable], given: Mappin
     known = {*first, *(name.lower() for name in first)}
     for name in given:
         if name not in known:
+            if re.search(rf"\$\{{?{re.escape(name)}\b", profile.text):
+                raise ExperimentError(
+                    f"found {name}, allowed: variables of values; {profile.file} has ${name} only in a name or a comment",
+                    where="--set",
+                )
             allowed = ", ".join(first) or "none: the profile has no variable"
             raise ExperimentError(
                 f"{profile.file} has no variable ${name}, allowed: {allowed}{nearest(name, first)}",

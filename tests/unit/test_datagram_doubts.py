@@ -1,0 +1,55 @@
+"""What became of datagrams on their way is told beside the numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iodyno.analysis import datagrams
+from iodyno.analysis.dataset import HostData, Reading, Record, Trial
+from iodyno.core.warnings import WarningCode
+
+CODES = (WarningCode.DATAGRAMS_LOST, WarningCode.DATAGRAMS_DISORDERED)
+
+
+def trial(workload: str, end: str, **counts: int) -> Trial:
+    """100 datagrams came, and what `counts` says of them was seen by that end."""
+    hosts = {}
+    for name, role in (("client", "send"), ("server", "receive")):
+        job: dict[str, Any] = {"transport": "udp", "workload": workload}
+        host = hosts[name] = HostData(name, role, (0,), {"job": job})
+        host.records.append(Record(0, "measured", 0, 10**9, 10_000, 100, 1, 0))
+        told = {"received": 100, "lost": 0, "duplicates": 0, "reordered": 0} | (counts if name == end else {})
+        values = {(f"datagram.{metric}", ""): count for metric, count in told.items()}
+        host.readings["datagram"] = {0: Reading(10**9, 0, None, values)}
+    return Trial("00000-1", 0, 1, 0, 0, "p01", {}, {}, "finished", None, "", {}, hosts=hosts)
+
+
+@pytest.mark.parametrize(
+    ("workload", "end", "counts", "said"),
+    [
+        ("stream", "server", {}, []),
+        (
+            "stream",
+            "server",
+            {"duplicates": 7, "reordered": 3},
+            ["7 came twice and 3 came after a later one"],
+        ),
+        (
+            "stream",
+            "server",
+            {"reordered": 3},
+            ["of 100 datagrams that were received 3 came after a later one"],
+        ),
+        ("request_response", "client", {"duplicates": 7}, ["7 came twice"]),
+        ("stream", "server", {"lost": 5, "duplicates": 1}, ["5 of 105 datagrams were lost", "1 came twice"]),
+    ],
+)
+def test_losses_repeats_and_another_order_are_said(
+    workload: str, end: str, counts: dict[str, int], said: list[str]
+) -> None:
+    doubts = [doubt for doubt in datagrams.check(trial(workload, end, **counts)) if doubt.code in CODES]
+    assert len(doubts) == len(said)
+    for doubt, text in zip(doubts, said, strict=True):
+        assert text in doubt.text and doubt.where == "00000-1"

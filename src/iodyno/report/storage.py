@@ -15,8 +15,7 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.volume import ROLES
 from iodyno.core.workload import FILES
 from iodyno.report.layout import Layout, layout_of, place_name, sections
-from iodyno.report.limiter import sentence as limiter_sentence
-from iodyno.report.limiter import short
+from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import between, digits, with_interval
 from iodyno.report.sentence import Sentence
 from iodyno.report.served import served_table
@@ -64,7 +63,7 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
         for point in points:
             row = [Cell(point.labels.get(factor.name, "")) for factor in factors]
             row += [_cell(point, name) for name in names]
-            row.append(Cell(short(point.limiter), limiter_sentence(point.limiter)))
+            row.append(limiter_cell(point.id, point.limiter))
             rows.append(tuple(row[n] for n in shown))
         found.append(Table(_title(summary, layout, level), tuple(columns[n] for n in shown), tuple(rows)))
     served = [
@@ -298,7 +297,9 @@ def _cell(point: PointSummary, name: str) -> Cell:
         found = _index(found)
     if found.estimate is None:
         return Cell("skipped" if point.skipped else "–", found.missing or "")
-    return Cell(with_interval(found, name.rpartition(".")[2]), f"{found.method}, n = {found.n}")
+    outcome = name.rpartition(".")[2]
+    link = f"functions-{point.id}" if outcome == COST else ""
+    return Cell(with_interval(found, outcome), f"{found.method}, n = {found.n}", link)
 
 
 def tile_outcomes(summary: CampaignSummary) -> Sequence[tuple[str, str, str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
@@ -13,7 +14,7 @@ from iodyno.report.class_sentences import void
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
 from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
-from iodyno.report.limiter import sentence, short
+from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import Scale, scale_of, with_interval
 from iodyno.report.storage import storage_tables
 from iodyno.report.table import Cell as Cell
@@ -93,7 +94,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
                     _cell(point.outcomes[name], name) if name in point.outcomes else Cell("–")
                     for name in rates
                 ]
-                row.append(Cell(short(point.limiter), sentence(point.limiter)))
+                row.append(limiter_cell(point.id, point.limiter))
             rows.append(tuple(row))
         found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows)))
     return found
@@ -225,10 +226,11 @@ def _other(point: PointSummary, host: str) -> Cell:
 
 def _cost(point: PointSummary, host: str, cost: str) -> Cell:
     """With a question mark where the hypervisor took so much that the cost is not the host's own."""
-    cell = _cell(point.outcomes[f"{host}.{cost}"], cost, unit=False)
+    cell = replace(_cell(point.outcomes[f"{host}.{cost}"], cost, unit=False), link=f"functions-{point.id}")
     if not void(point, host) or cell.text == "–":
         return cell
-    return Cell(f"{cell.text}?", f"{cell.hint}; CPU time was stolen: nothing is claimed of this cost")
+    hint = f"{cell.hint}; CPU time was stolen: nothing is claimed of this cost"
+    return replace(cell, text=f"{cell.text}?", hint=hint)
 
 
 def _split(point: PointSummary, host: str) -> Cell:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from made_calls import cost, receiver, sender
 from made_campaign import Call, Layout, Truth, changed, make_campaign
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from iodyno.report import write_report
 
@@ -59,6 +59,13 @@ def shown(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Ite
     yield shown
     assert trouble == []
     context.close()
+
+
+def test_the_cost_of_a_row_leads_to_its_functions(shown: Page) -> None:
+    shown.locator("#cost td a[href='#functions-p02']").first.click()
+    expect(shown.locator("#functions-p02")).to_have_attribute("open", "")
+    expect(shown.locator("#functions-p02 summary").first).to_be_in_viewport()
+    assert shown.locator("#functions-p02 table").first.is_visible()
 
 
 def graph(shown: Page) -> Locator:

@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,11 +16,12 @@ import pytest
 from contrast import contrast
 from made_campaign import HELLO, Layout, Truth, changed, make_campaign
 from made_classes import ExactTruth
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial_views import study_trials
+from iodyno.core.limiter import Evidence, Finding, Proof, Suspect, Verdict
 from iodyno.report import write_report
 from iodyno.report.html import page, write_page
 
@@ -118,6 +120,45 @@ def test_the_way_to_the_contents_covers_no_part_of_a_line(shown: Page) -> None:
     )
     opacity, colour = shown.evaluate(see_through)
     assert opacity == "1" and not colour.startswith("rgba")
+
+
+def test_the_limiter_of_a_row_leads_to_its_evidence_by_keyboard_too(shown: Page) -> None:
+    evidence = shown.locator("#evidence-p02")
+    assert evidence.get_attribute("open") is None
+    link = shown.locator("#cost td a[href='#evidence-p02']")
+    for _ in range(2):
+        link.focus()
+        shown.keyboard.press("Enter")
+        expect(evidence).to_have_attribute("open", "")
+        expect(evidence.locator("summary").first).to_be_in_viewport()
+        # A second time it leads there too, although the address stays the same.
+        evidence.evaluate("each => { each.open = false; scrollTo(0, 0); }")
+    # Without call stacks there is no function table, and nothing pretends to lead there.
+    assert shown.locator("#cost td a[href^='#functions-']").count() == 0
+
+
+@pytest.mark.parametrize("width", [420, 1400])
+def test_evidence_is_not_cut(browser: Browser, tmp_path: Path, width: int) -> None:
+    """The proved limiter comes first, though another one was suspected before it; every column is seen."""
+    summary = made_summary.summary()
+    seen = Evidence("client.waiting_ratio", 1.0, "1", 0.8, True, 8, 8, "cpu_exact", "made")
+    suspects = tuple(Suspect(name, 1.0, 1.0, (seen,)) for name in ("concurrency", "server.cpu"))
+    proofs = (Proof("concurrency", "contradicted", "made"), Proof("server.cpu", "proved", "made"))
+    finding = Finding(Verdict("concurrency", suspects), proofs)
+    points = [replace(point, limiter=finding) for point in summary.points]
+    file = tmp_path / "report.html"
+    write_page(replace(summary, points=points), file)
+    shown = browser.new_page(viewport={"width": width, "height": 900})
+    shown.goto(f"{file.as_uri()}#evidence-{points[0].id}")
+    table = shown.locator(f"#evidence-{points[0].id} table.evidence")
+    table.wait_for()
+    assert table.evaluate("each => each.scrollWidth <= each.parentElement.clientWidth")
+    assert table.locator("tbody th").all_inner_texts() == [
+        "server: CPU (proved)",
+        "concurrency (contradicted)",
+    ]
+    assert table.get_by_text("the same rate with more operations at a time").first.is_visible()
+    shown.close()
 
 
 def test_a_trial_opens_without_scripts(browser: Browser, report: Path) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_calls import SOFTIRQ, cost, receiver, sender
 from made_campaign import Call, Truth, changed, make_campaign
 from made_classes import ExactTruth
 
+from iodyno.analysis.call_tree import merged_stacks
 from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.function_change import FunctionChange, ProfileChange, profile_change
-from iodyno.analysis.functions import FunctionCost, PointProfile, Profiles, read_profiles
+from iodyno.analysis.function_change import FunctionChange, ProfileChange, profile_change, why_not_compared
+from iodyno.analysis.functions import FunctionCost, PointProfile, Profiles, class_weights, read_profiles
 from iodyno.analysis.stacks import read_stacks
 from iodyno.analysis.summary import analyse
+from iodyno.report.function_json import profile_values
+from iodyno.report.function_tables import function_table
 
 LARGE, SMALL = sender(), sender(calls=60.0, ack=70.0)
 
@@ -203,6 +207,79 @@ def test_what_the_interval_of_a_difference_says_that_of_the_ratio_says_too(tmp_p
                 assert (above or below) == differs, one
                 verdicts.add(one.verdict)
     assert verdicts == {"rises", "falls", "unchanged"}
+
+
+SEND = ("iodyno-agent:write", "kernel:entry_SYSCALL_64_after_hwframe", "kernel:tcp_sendmsg")
+TIMER = ("kernel:asm_sysvec_apic_timer_interrupt", "kernel:sysvec_apic_timer_interrupt")
+RECEIVE = ("kernel:handle_softirqs", "kernel:net_rx_action", "kernel:tcp_v4_rcv")
+
+
+def test_a_timer_that_shuns_code_with_interrupts_off_does_not_move_cost_to_the_soft_interrupts(
+    tmp_path: Path,
+) -> None:
+    """Of the time, 60 % is the load's tasks, 15 % are handlers, 25 % soft interrupts; of the samples 40, none and 60 %."""
+    exact = ExactTruth(load={"usr": 0.1, "sys": 0.5, "irq": 0.15, "softirq": 0.25}, hz=0.0)
+    late = (*SEND, *TIMER, "kernel:__irq_exit_rcu", "kernel:handle_softirqs")
+    calls = (Call(SEND, 40.0), Call((*SEND, *RECEIVE), 20.0), Call(late, 40.0))
+    made = changed(
+        truth(calls, samples=1000), cost_ns_per_kib={"client": 400.0, "server": 300.0}, exact=exact
+    )
+    dataset = read_dataset(make_campaign(tmp_path / "c", [({"connections": 32, "size": 65536}, made)]))
+    profile = read_profiles(dataset).found["p01", "client"]
+    found = named(profile)
+    outcomes = analyse(dataset).points[0].outcomes
+    for name, part in (("handle_softirqs", "softirq"), ("sysvec_apic_timer_interrupt", "irq")):
+        estimate, known = found[name].inclusive_ns_per_kib, outcomes[f"client.cpu_{part}_ns_per_kib"].estimate
+        assert estimate.low is not None and estimate.high is not None and known is not None
+        assert estimate.low <= known <= estimate.high
+        assert estimate.estimate == pytest.approx(known, rel=0.02), name
+    assert found["tcp_sendmsg"].exclusive_ns_per_kib.estimate == pytest.approx(0.6 * 400, rel=0.03)
+    assert profile.by_class and profile.cost.estimate == pytest.approx(profile.busy.estimate)
+    # The flame graph and other viewers have the same.
+    stacks = merged_stacks(profile)
+    assert sum(one.ns_per_kib for one in stacks) == pytest.approx(profile.cost.estimate)
+    soft = [one for one in stacks if any(f.name == "handle_softirqs" for f in one.functions)]
+    assert sum(one.ns_per_kib for one in soft) == pytest.approx(
+        found["handle_softirqs"].inclusive_ns_per_kib.estimate
+    )
+
+
+def test_a_load_on_disks_costs_per_operation(profiles: Profiles, tmp_path: Path) -> None:
+    """The same work as that of messages of 64 KiB, of clients that need no other end."""
+    dataset = read_dataset(
+        make_campaign(tmp_path / "c", [({"connections": 32, "size": 65536}, truth(LARGE))])
+    )
+    for trial in dataset.trials:
+        trial.clients = {"client": trial.hosts["client"]}
+    found = read_profiles(dataset).found["p01", "client"]
+    alike = profiles.found["p01", "client"]
+    assert (found.unit, alike.unit) == ("ns/operation", "ns/KiB")
+    assert found.cost.estimate == pytest.approx(64 * (alike.cost.estimate or 0), rel=0.03)
+    told = profile_values(found, 1)
+    assert told["cost_ns_per_operation"]["estimate"] == pytest.approx(found.cost.estimate)
+    assert "exclusive_ns_per_operation" in told["functions"][0] and "ns_per_kib" not in json.dumps(told)
+    assert "ns/operation" in {column.title for column in function_table(found, 1).columns}
+    # Nothing follows from a KiB against an operation.
+    assert "operation" in why_not_compared(alike, found)
+    assert profile_change(found, found).total.unit == "ns/operation"
+
+
+def test_a_class_of_few_samples_is_taken_with_its_neighbour() -> None:
+    """App, handlers, soft interrupts, others: four samples are no measure of a class."""
+    times = np.asarray([60.0, 15.0, 25.0, 0.0])
+    assert class_weights(np.asarray([40, 20, 40, 0]), times) == pytest.approx([1.5, 0.75, 0.625, 1.5])
+    assert class_weights(np.asarray([56, 4, 40, 0]), times)[1:3] == pytest.approx(40 / 44)
+    assert class_weights(np.asarray([97, 1, 2, 0]), times) == pytest.approx(1)
+    assert class_weights(np.asarray([97, 1, 2, 0]), None) == pytest.approx(1)
+
+
+def test_a_program_that_gives_way_to_the_load_is_no_cost_of_it(tmp_path: Path) -> None:
+    """Its own frames cannot be read; the interrupt that ends its turn came out of user code."""
+    given_way = (*TIMER, "kernel:irqentry_exit_to_user_mode", "kernel:schedule")
+    calls = (*LARGE, Call(given_way, 50.0, "other"))
+    folder = make_campaign(tmp_path / "c", [({"connections": 32, "size": 65536}, truth(calls))])
+    profile = read_profiles(read_dataset(folder)).found["p01", "client"]
+    assert profile.foreign_ratio == pytest.approx(50 / cost(calls), abs=0.02)
 
 
 USER_ONLY = "only user code of the agent's own threads is sampled: run with CAP_PERFMON, or set kernel.perf_event_paranoid to 0"

@@ -149,6 +149,13 @@ def test_of_two_kinds_of_work_that_they_are_two_is_said_and_empty_tables_are_lef
     ("words", "code", "said", "advice"),
     [
         (["--points", "size=1KiB", "p01"], 2, "2 points are 'size=1KiB'", "name connections"),
+        (
+            ["--points", "p9", "p01"],
+            2,
+            "'p9' is neither a point nor a level of a factor; points: p01, p02, p03, p04",
+            "size",
+        ),
+        (["--points", "size=1KiB,size=64KiB", "p01"], 2, "size is named twice", "connections="),
         (["--points", "connections=40,size=1KiB", "p01"], 2, "no point is", "'connections=32,size=1KiB'"),
         (["--points", "speed=1", "p01"], 2, "'speed' is no factor", "connections=1,size=64KiB"),
         (["--points", "size=1kg", "p01"], 2, "size: found '1kg'", "connections=1,size=64KiB"),

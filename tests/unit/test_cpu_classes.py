@@ -114,7 +114,20 @@ def test_one_trial_without_exact_classes_has_no_cpu_numbers_and_the_others_keep_
     assert summary.trials[1].outcomes["client.cpu_ns_per_kib"] is None
     (said,) = texts(summary, WarningCode.SENSOR_MISSING)
     assert "no CPU numbers" in said
-    assert "in 1 of 5 trials" in said
+    assert "(in 1 of 3 trials)" in said
+
+
+def test_what_a_sensor_lacks_is_said_once_and_the_idle_machine_is_no_trial(tmp_path: Path) -> None:
+    dataset = read_dataset(make_campaign(tmp_path / "c", [(POINT, STILL)]))
+    dear = "polls counted in the warm-up only: too dear"
+    for trial in (dataset.trials[1], next(iter(dataset.background.values()))):
+        host = trial.hosts["client"]
+        readings = host.readings["cpu_exact"]
+        for place, record in enumerate(host.measured):
+            readings[record.index].missing = f"{dear}; CPU 1: not online" if place == 0 else dear
+        readings[host.measured[0].index].values.clear()
+    where = f"in 1 of 3 trials and 1 of {len(dataset.background)} measurements of the idle machine"
+    assert analyse(dataset).accounting.why == f"client: {dear}; CPU 1: not online ({where})"
 
 
 def test_a_point_without_exact_classes_takes_them_from_all_and_says_so(tmp_path: Path) -> None:
@@ -124,7 +137,7 @@ def test_a_point_without_exact_classes_takes_them_from_all_and_says_so(tmp_path:
     assert all("tier irq_time" in p.outcomes["client.cpu_ns_per_kib"].method for p in summary.points)
     said = texts(summary, WarningCode.SENSOR_MISSING)
     assert len(said) == 1
-    assert "in 3 of 8 trials" in said[0]
+    assert "(in 3 of 6 trials)" in said[0]
 
 
 def test_the_sampled_line_between_user_and_system_has_its_error(tmp_path: Path) -> None:

@@ -264,6 +264,7 @@ def _profiles(event: str, *functions: FunctionChange) -> ProfileChange:
         cost=Estimate(500.0, 450.0, 550.0, 3, "ns", "made"),
         sampling=SimpleNamespace(event=event),
         reach="all",
+        per="KiB",
         lacks=(),
     )
     dearer = Estimate(1500.0, 1400.0, 1600.0, 3, "ns", "made")

@@ -59,6 +59,7 @@ def change(*functions: FunctionChange, by: float = 1000.0) -> ProfileChange:
         cost=near(500.0),
         sampling=SimpleNamespace(event="cycles"),
         reach="all",
+        per="KiB",
         lacks=(),
     )
     other = SimpleNamespace(**{**vars(point), "labels": {"size": "1KiB"}, "cost": near(500.0 + by)})

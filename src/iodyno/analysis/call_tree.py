@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iodyno.analysis.function_change import Verdict, verdict_of
-from iodyno.analysis.functions import PointProfile
+from iodyno.analysis.functions import Per, PointProfile
 from iodyno.analysis.shares import ratio
 from iodyno.analysis.stacks import HARDIRQ, OWNERS, SOFTIRQ, Function, Integers, Reach, StackTable
 
@@ -51,12 +51,13 @@ class Node:
 class CallTree:
     """Nodes in depth-first order, the dearest child first. `samples`: of the point, and of the one before.
 
-    `reach`: what was sampled.
+    `reach`: what was sampled. `per`: what the costs are of.
     """
 
     nodes: tuple[Node, ...]
     samples: tuple[int, int]
     reach: Reach = "all"
+    per: Per = "KiB"
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,13 @@ def call_tree(
     if any(part.table is not table for part in parts):
         raise ValueError("call trees are compared within one campaign")
     trials = [rows for part in parts for rows in part.rows]
+    weights = [each for part in parts for each in part.weights]
     rows = np.concatenate(trials)
     counts = np.zeros((len(rows), len(trials)))
     scales = np.zeros((len(trials), 2))
     begin = 0
     for place, mine in enumerate(trials):
-        counts[begin : begin + len(mine), place] = table.count[mine]
+        counts[begin : begin + len(mine), place] = table.weighed(mine, weights[place])
         begin += len(mine)
     place = 0
     for column, part in enumerate(parts):
@@ -91,7 +93,7 @@ def call_tree(
     paths = _dearest(_paths(table, rows, counts, scales, least))
     seen = (profile.seen, before.seen if before else 0)
     nodes = [path.node for path in paths] if before is None else _judged(paths, profile, before)
-    return CallTree(tuple(nodes), seen, profile.reach)
+    return CallTree(tuple(nodes), seen, profile.reach, profile.per)
 
 
 def _judged(paths: Sequence[_Path], profile: PointProfile, before: PointProfile) -> list[Node]:
@@ -206,12 +208,14 @@ def merged_stacks(profile: PointProfile) -> list[MergedStack]:
     """Every stack of a profile once, the dearest first."""
     samples: dict[tuple[str, tuple[int, ...]], int] = {}
     costs: dict[tuple[str, tuple[int, ...]], float] = {}
-    for rows, seen, busy in zip(profile.rows, profile.samples_by_trial, profile.busy_by_trial, strict=True):
+    trials = zip(profile.rows, profile.weights, profile.samples_by_trial, profile.busy_by_trial, strict=True)
+    for rows, weights, seen, busy in trials:
         scale = busy / seen / len(profile.rows)
-        for stack in profile.table.stacks(rows):
+        weighed = profile.table.weighed(rows, weights).tolist()
+        for stack, count in zip(profile.table.stacks(rows), weighed, strict=True):
             key = (stack.owner, stack.frames)
             samples[key] = samples.get(key, 0) + stack.count
-            costs[key] = costs.get(key, 0.0) + stack.count * scale
+            costs[key] = costs.get(key, 0.0) + count * scale
     functions = profile.table.functions
     found = [
         MergedStack(owner, tuple(functions[number] for number in frames), count, costs[owner, frames])

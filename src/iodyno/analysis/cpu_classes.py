@@ -121,10 +121,9 @@ def choose(
             with_it.setdefault((place, host.name), []).append(has)
             if not has:
                 trials_by_reason.setdefault(f"{host.name}: {_why_not_exact(host)}", set()).add(trial.name)
-    every = len({trial.name for trial in (*trials, *idle)})
+    loaded, still = {trial.name for trial in trials}, {trial.name for trial in idle}
     why = "; ".join(
-        reason if len(names) == every else f"{reason} (in {len(names)} of {every} trials)"
-        for reason, names in sorted(trials_by_reason.items())
+        reason + _how_often(names, loaded, still) for reason, names in sorted(trials_by_reason.items())
     )
     # Of the idle machine one measurement will do.
     enough = all(
@@ -136,6 +135,16 @@ def choose(
     timed = facts and all(fact.get("irq_time_accounting") is True for fact in facts.values())
     partly = any(any(each) for each in with_it.values())
     return Accounting("irq_time" if timed else "tick", why, partly, tick_hz)
+
+
+def _how_often(names: set[str], trials: set[str], idle: set[str]) -> str:
+    """In how many trials something was so; measurements of the idle machine are no trials. Empty: in all of both."""
+    if names >= trials | idle:
+        return ""
+    of_idle = f"{len(names & idle)} of {len(idle)} measurements of the idle machine"
+    of_trials = f"{len(names & trials)} of {len(trials)} trials"
+    parts = [text for text, among in ((of_trials, trials), (of_idle, idle)) if names & among]
+    return f" (in {' and '.join(parts)})"
 
 
 def _that_read(trial: Trial) -> list[HostData]:

@@ -157,12 +157,17 @@ class HostData:
         """Why a sensor has nothing to say, as it said itself, or why the host has none. One that was read and lacked nothing has
         not seen what was asked for.
         """
-        said = {r.missing for r in self.readings.get(sensor, {}).values() if r.missing}
+        said = self.said_missing(sensor)
         if not said and sensor in self.lacking:
             return f"sensor {sensor} is not to be had on {self.name}: {self.lacking[sensor]}"
         if not said and self.measured_readings(sensor):
             return f"sensor {sensor} was read on {self.name}, and saw nothing of it in the measured window"
-        return "; ".join(sorted(said)) or f"sensor {sensor} was not read on {self.name}"
+        return "; ".join(said) or f"sensor {sensor} was not read on {self.name}"
+
+    def said_missing(self, sensor: str) -> list[str]:
+        """What the readings of a sensor lacked, each thing once: one lasts for many readings while others come and go."""
+        lacks = (r.missing for _, r in sorted(self.readings.get(sensor, {}).items()) if r.missing)
+        return list(dict.fromkeys(part for text in lacks for part in text.split("; ")))
 
 
 @dataclass

@@ -96,6 +96,8 @@ class ProfileChange:
 
 def why_not_compared(first: PointProfile, second: PointProfile) -> str:
     """Why two profiles are of different things, so that nothing follows from their difference; empty: they are not."""
+    if first.per != second.per:
+        return f"one cost is that of a {first.per}, the other that of a {second.per}".replace("a op", "an op")
     if first.reach == second.reach:
         return ""
     lacks = "; ".join(dict.fromkeys((*first.lacks, *second.lacks)))
@@ -105,6 +107,7 @@ def why_not_compared(first: PointProfile, second: PointProfile) -> str:
 def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
     """The change from the first profile to the second; they may be of two campaigns."""
     names, a, b = _aligned(first, second)
+    unit = second.unit
     exclusive = (_take(first.exclusive, a), _take(second.exclusive, b))
     inclusive = (_take(first.inclusive, a), _take(second.inclusive, b))
     seen = inclusive[0].counts.sum(axis=0), inclusive[1].counts.sum(axis=0)
@@ -117,20 +120,20 @@ def profile_change(first: PointProfile, second: PointProfile) -> ProfileChange:
     costs = [each.cost_bounds() for each in (*exclusive, *inclusive)]
     n = min(len(first.rows), len(second.rows))
     method = f"first: {first.method}; second: {second.method}; variance estimates recovered, and Welch's t"
-    total = _estimate(whole, 0, "ns/KiB", n, method)
+    total = _estimate(whole, 0, unit, n, method)
     total_ratio = _estimate(ratio(first.whole, second.whole), 0, "1", n, method)
     differ = _differ(total, total_ratio)
     found = []
     for number in compared:
-        step = _estimate(moved, number, "ns/KiB", n, method)
+        step = _estimate(moved, number, unit, n, method)
         mine, inside = (_estimate(r, number, "1", n, method) for r in (ratios, inclusive_ratios))
         verdict, within = verdict_of(ratios, number), verdict_of(inclusive_ratios, number)
         found.append(
             FunctionChange(
                 function=names[number],
                 samples=(int(seen[0][number]), int(seen[1][number])),
-                exclusive=(first.estimate(costs[0], number, "ns/KiB"), second.estimate(costs[1], number, "ns/KiB")),
-                inclusive=(first.estimate(costs[2], number, "ns/KiB"), second.estimate(costs[3], number, "ns/KiB")),
+                exclusive=(first.estimate(costs[0], number, unit), second.estimate(costs[1], number, unit)),
+                inclusive=(first.estimate(costs[2], number, unit), second.estimate(costs[3], number, unit)),
                 difference=step,
                 explains=_part(step, total, differ),
                 ratio=mine,
@@ -200,7 +203,7 @@ def _differ(total: Estimate, ratio: Estimate) -> bool:
 def _part(step: Estimate, total: Estimate, differ: bool) -> Estimate:
     """Part of the whole difference. The whole is taken as known: its own error moves all parts alike."""
     if not differ or not total.estimate:
-        text = "the two points do not differ in the cost of a KiB"
+        text = "the two points do not differ in this cost"
         return Estimate(None, None, None, step.n, "1", step.method, missing=text)
     ends = sorted(bound / total.estimate for bound in (step.low, step.high) if bound is not None)
     value = (step.estimate or 0.0) / total.estimate

@@ -1,8 +1,11 @@
-"""Cost by function: which functions a KiB's CPU time goes into, at one point and on one host.
+"""Cost by function: which functions a KiB's CPU time goes into (of a load on disks, an operation's), at one point and on
+one host.
 
 Inclusive: the function and all that it calls. Exclusive: the function itself. A cost is the share of the samples
 x the host's exact busy time per KiB delivered, so that it does not rest on how many of the samples asked for were
-delivered. Of the host's busy time, that of other programs is left out; the kernel's own background is not.
+delivered. Where the time of each class is known exactly, it is made class by class: a timer's samples shun code with
+interrupts off, and fall on what comes after it. Of the host's busy time, that of other programs is left out; the kernel's
+own background is not.
 
 A profile stands for no more than was sampled. Where the kernel lets an agent sample user code of its own threads only, the
 samples are shares of the load's user time (class `usr`); where it lets it sample its own threads only, of busy time
@@ -26,8 +29,10 @@ from iodyno.analysis.interval import estimate
 from iodyno.analysis.measured import Measured, missing
 from iodyno.analysis.shares import Bounds, Numbers, SampledCosts
 from iodyno.analysis.stacks import (
+    EVEN,
     MODES,
     OWNERS,
+    PARTS,
     REACHES,
     Function,
     Integers,
@@ -48,7 +53,13 @@ LOST_MOST = 0.05
 FOREIGN_MOST = 0.05
 """Share of busy time in other programs over which it is doubted (chosen: as much as an idle host may be busy)."""
 
+PART_LEAST = 5
+"""Samples of a part in a trial from which on they stand for its time (chosen: of fewer, one is too much of it)."""
+_TOGETHER = (("irq", "softirq"), ("softirq", "irq"), ("softirq", "app"), ("other", "app"), ("app", "other"))
+"""With which other part one is taken that has too few samples, in this order."""
+
 Part = Literal["exclusive", "inclusive"]
+Per = Literal["KiB", "operation"]
 _ASSUMED = ("samples fall evenly over busy time", "samples are independent")
 _ASSUMED_OF_PART = ("samples fall evenly over the time that was sampled", "samples are independent")
 
@@ -95,7 +106,8 @@ class PointProfile:
 
     `rows`: the stacks of each trial, without those of other programs, which are among `every`. `reach`: what was sampled, so
     that `busy` is all busy time (`all`), that of the load with interrupts (`own`), or its user time (`user`). `lacks`: what the
-    profile does not have and why, as agents said.
+    profile does not have and why, as agents said. `weights`: of each trial, what a sample of each part counts
+    (`class_weights`). `per`: what a cost is of; where it is not a KiB, all costs `_per_kib` are of that.
     """
 
     point: str
@@ -109,9 +121,16 @@ class PointProfile:
     busy_by_trial: tuple[float, ...]
     basis: str
     sampling: Sampling
+    weights: tuple[Numbers, ...]
     doubts: tuple[Doubt, ...] = ()
     reach: Reach = "all"
     lacks: tuple[str, ...] = ()
+    per: Per = "KiB"
+
+    @property
+    def unit(self) -> str:
+        """The unit of its costs."""
+        return f"ns/{self.per}"
 
     @property
     def samples(self) -> int:
@@ -131,18 +150,24 @@ class PointProfile:
     @cached_property
     def whole(self) -> SampledCosts:
         """Everything but other programs, as if it were one function."""
-        counts = np.asarray([[self.table.samples(rows)] for rows in self.rows], dtype=float)
+        counts = np.asarray([[weighed.sum()] for weighed in map(self.table.weighed, self.rows, self.weights)])
         return replace(self._sampled(counts), reference=None)
 
     @cached_property
     def cost(self) -> Estimate:
         """CPU time per KiB without that of other programs: what the costs of all functions by themselves add up to."""
-        return self.estimate(self.whole.cost_bounds(), 0, "ns/KiB")
+        return self.estimate(self.whole.cost_bounds(), 0, self.unit)
 
     @cached_property
     def foreign_ratio(self) -> float:
         """Share of the samples that are of other programs."""
-        return 1 - self.seen / sum(self.samples_by_trial)
+        weighed = sum(float(one.sum()) for one in map(self.table.weighed, self.rows, self.weights))
+        return 1 - weighed / sum(self.samples_by_trial)
+
+    @property
+    def by_class(self) -> bool:
+        """Whether costs were made class by class."""
+        return any(weights is not EVEN for weights in self.weights)
 
     @property
     def method(self) -> str:
@@ -160,12 +185,12 @@ class PointProfile:
     @cached_property
     def inclusive(self) -> SampledCosts:
         """Samples of every function of the campaign and all that it calls."""
-        return self._sampled(np.asarray([self.table.inclusive(rows) for rows in self.rows], dtype=float))
+        return self._sampled(np.asarray(list(map(self.table.inclusive, self.rows, self.weights))))
 
     def functions(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionCost]:
         """The functions that were seen, the dearest first."""
         ordered = np.argsort(-(self.exclusive if by == "exclusive" else self.inclusive).cost, kind="stable")
-        seen = self.inclusive.counts.sum(axis=0)
+        seen = np.sum([self.table.inclusive(rows) for rows in self.rows], axis=0)
         wanted = [number for number in ordered.tolist() if seen[number] > 0][:top]
         own_share, share = self.exclusive.share_bounds(), self.inclusive.share_bounds()
         own_cost, cost_of = self.exclusive.cost_bounds(), self.inclusive.cost_bounds()
@@ -176,8 +201,8 @@ class PointProfile:
                 samples=int(seen[number]),
                 exclusive_ratio=self.estimate(own_share, number, "1"),
                 inclusive_ratio=self.estimate(share, number, "1"),
-                exclusive_ns_per_kib=self.estimate(own_cost, number, "ns/KiB"),
-                inclusive_ns_per_kib=self.estimate(cost_of, number, "ns/KiB"),
+                exclusive_ns_per_kib=self.estimate(own_cost, number, self.unit),
+                inclusive_ns_per_kib=self.estimate(cost_of, number, self.unit),
                 owners={
                     owner: float(owners[place, number] / seen[number])
                     for place, owner in enumerate(OWNERS)
@@ -190,9 +215,9 @@ class PointProfile:
     def classes(self) -> list[ClassCost]:
         """The host's busy time by whose task was on the CPU and what it executed."""
         counts = np.zeros((len(self.every), len(OWNERS) * len(MODES)))
-        for trial, rows in enumerate(self.every):
+        for trial, (rows, weights) in enumerate(zip(self.every, self.weights, strict=True)):
             kind = self.table.owner[rows] * len(MODES) + self.table.mode[rows]
-            np.add.at(counts[trial], kind, self.table.count[rows])
+            np.add.at(counts[trial], kind, self.table.weighed(rows, weights))
         sampled = replace(self._sampled(counts), reference=None)
         shares, costs = sampled.share_bounds(), sampled.cost_bounds()
         return [
@@ -200,7 +225,7 @@ class PointProfile:
                 OWNERS[number // len(MODES)],
                 MODES[number % len(MODES)],
                 self.estimate(shares, number, "1"),
-                self.estimate(costs, number, "ns/KiB"),
+                self.estimate(costs, number, self.unit),
             )
             for number in range(counts.shape[1])
             if counts[:, number].sum()
@@ -221,11 +246,11 @@ class PointProfile:
 
     @cached_property
     def _own(self) -> Numbers:
-        return np.asarray([self.table.exclusive(rows) for rows in self.rows], dtype=float)
+        return np.asarray(list(map(self.table.exclusive, self.rows, self.weights)))
 
     @cached_property
-    def _owners(self) -> Integers:
-        found = np.zeros((len(OWNERS), len(self.table.functions)), dtype=np.int64)
+    def _owners(self) -> Numbers:
+        found = np.zeros((len(OWNERS), len(self.table.functions)))
         for rows in self.rows:
             for place in range(len(OWNERS)):
                 found[place] += self.table.inclusive(rows[self.table.owner[rows] == place])
@@ -235,7 +260,8 @@ class PointProfile:
         samples = np.asarray(self.samples_by_trial, dtype=float)
         low, high = (self.busy.low, self.busy.high) if len(self.rows) == 1 else (None, None)
         # Functions by themselves share no samples, so that they are the better witnesses of what varies.
-        return SampledCosts(counts, samples, np.asarray(self.busy_by_trial), low, high, self._own)
+        most = np.asarray([weights.max() for weights in self.weights])
+        return SampledCosts(counts, samples, np.asarray(self.busy_by_trial), low, high, self._own, most)
 
 
 @dataclass(frozen=True)
@@ -304,10 +330,15 @@ def point_profile(
     if reasons:
         text = f"{host}: {len(reasons)} of {len(trials)} trials have no profile: {'; '.join(sorted(set(reasons)))}"
         doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
+    per = per_what(trials[0])
     kept = tuple(rows[~table.foreign[rows]] for _, rows, *_ in taken)
+    weights = tuple(
+        class_weights(table.by_part(rows), _class_times(trial.hosts[host], reach))
+        for trial, rows, *_ in taken
+    )
     if not sum(map(table.samples, kept)):
         return f"all samples of {host} are of other programs"
-    foreign = 1 - sum(map(table.samples, kept)) / sampling.samples
+    foreign = 1 - sum(float(one.sum()) for one in map(table.weighed, kept, weights)) / sampling.samples
     if foreign > FOREIGN_MOST:
         text = f"{host}: {foreign:.0%} of its busy time went into other programs, which is left out of the cost by function"
         doubts.append(Doubt(WarningCode.HOST_BUSY, text, where))
@@ -319,18 +350,63 @@ def point_profile(
         table=table,
         rows=kept,
         every=tuple(rows for _, rows, *_ in taken),
-        busy=estimate([busy for _, _, busy, _ in taken], "ns/KiB", where=where),
+        busy=estimate([busy for _, _, busy, _ in taken], f"ns/{per}", where=where),
         busy_by_trial=tuple(busy.value or 0.0 for _, _, busy, _ in taken),
         basis=" and ".join(sorted({basis for *_, basis in taken})),
         sampling=sampling,
+        weights=weights,
         doubts=tuple(doubts),
         reach=reach,
         lacks=lacks,
+        per=per,
     )
 
 
+def class_weights(samples: Integers, times: Numbers | None) -> Numbers:
+    """What a sample of each part counts, so that all of a part together stand for its exact time (post-stratification, Holt and
+    Smith 1979); on the mean they count 1. A part of too few samples is taken together with the one that its time shows in.
+    """
+    if times is None or not times.sum() or not samples.sum():
+        return EVEN
+    group = np.arange(len(PARTS))
+    for part, other in _TOGETHER:
+        mine, theirs = group[PARTS.index(part)], group[PARTS.index(other)]
+        if samples[group == mine].sum() < PART_LEAST:
+            group[group == mine] = theirs
+    found = np.ones(len(PARTS))
+    for one in np.unique(group):
+        seen = samples[group == one].sum()
+        if seen:
+            found[group == one] = times[group == one].sum() / times.sum() * samples.sum() / seen
+    return found
+
+
+def _class_times(host: HostData, reach: Reach) -> Numbers | None:
+    """Exact time of each part in the measured window, of those that were sampled; None: not known."""
+    found = cpu_classes.spent(host, "bpf")
+    if reach == "user" or not found or len(found) != len(host.measured):
+        return None
+    others = 0.0 if reach == "own" else sum(one.classes["other"] for one in found)
+    irq, softirq = (sum(one.classes[name] for one in found) for name in ("irq", "softirq"))
+    return np.asarray([sum(one.app_ns for one in found), irq, softirq, others])
+
+
+def per_what(trial: Trial) -> Per:
+    """What a cost of a trial is of: a load on disks is asked for operations, of which not all move bytes."""
+    return "operation" if trial.clients else "KiB"
+
+
+def _work(trial: Trial) -> list[tuple[float, int]]:
+    """What the load did in each measured interval, KiB delivered or operations, with its length."""
+    if per_what(trial) == "operation":
+        every = trial.end("send")
+        return [(float(r.operations), r.span_ns) for r in every.measured] if every else []
+    receiver = trial.end("receive")
+    return [(record.bytes / 1024, record.span_ns) for record in receiver.measured] if receiver else []
+
+
 def busy_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:
-    """Busy CPU nanoseconds of a host per KiB delivered, background included, and what told that it was busy."""
+    """Busy CPU nanoseconds of a host per KiB delivered or operation, background included, and what told that it was busy."""
     return _per_kib(
         trial,
         name,
@@ -382,12 +458,14 @@ def _per_kib(
     bases: Mapping[ClassTier, str],
     part_ns: Callable[[cpu_classes.Spent], float | None],
 ) -> tuple[Measured, str]:
-    """A part of a host's CPU time per KiB delivered, by the first of the tiers that knows it, and what that tier goes by."""
-    host, receiver = trial.hosts.get(name), trial.end("receive")
+    """A part of a host's CPU time per KiB delivered or operation, by the first of the tiers that knows it, and what that tier
+    goes by."""
+    host, work = trial.hosts.get(name), _work(trial)
     if host is None:
         return missing(f"the trial has no host {name}"), ""
-    if receiver is None or not receiver.measured_bytes:
-        return missing("nothing was delivered in the measured window"), ""
+    if not sum(done for done, _ in work):
+        done = "completed" if trial.clients else "delivered"
+        return missing(f"nothing was {done} in the measured window"), ""
     parts: list[tuple[float, float]] = []
     basis = ""
     for tier, said in bases.items():
@@ -399,8 +477,8 @@ def _per_kib(
     if not parts:
         return missing(host.why_missing(cpu_classes.CPU_TIMES)), ""
     busy, whole = (sum(part) for part in zip(*parts, strict=True))
-    rate = receiver.measured_bytes / 1024 / receiver.measured_ns
-    rates = [record.bytes / 1024 / record.span_ns for record in receiver.measured]
+    rate = sum(done for done, _ in work) / sum(span_ns for _, span_ns in work)
+    rates = [done / span_ns for done, span_ns in work]
     cpus = len(host.cpus)
     return (
         Measured(

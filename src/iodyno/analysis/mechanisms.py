@@ -105,13 +105,18 @@ def _bytes_per_call(trial: Trial, name: str) -> Measured:
     return total_ratio(parts, nothing=f"{name} counted no call")
 
 
+def _who_got_it(trial: Trial) -> HostData | None:
+    """Whose records have the payload that was moved: the receiver, or all clients of a load on disks."""
+    return trial.end("send" if trial.clients else "receive")
+
+
 def _per_mib(
     sensor: str, metric: str, trial: Trial, name: str, *, labels: str = "", of_cpus: bool = True
 ) -> Measured:
     """Growth of a counter, over the trial's CPUs of the host, per MiB delivered to the receiver."""
-    host, receiver = trial.hosts[name], trial.end("receive")
+    host, receiver = trial.hosts[name], _who_got_it(trial)
     if receiver is None or not receiver.measured_bytes:
-        return missing("nothing was delivered in the measured window")
+        return missing("no payload was moved in the measured window")
     wanted = [label for label in host.labels(sensor, metric) if _fits(label, host, labels, of_cpus)]
     if not wanted:
         return missing(_why(host, sensor, metric))
@@ -144,11 +149,11 @@ def _softirq_runs(trial: Trial, name: str) -> Measured:
 
 def _own_switches(trial: Trial, name: str) -> Measured:
     """Of the agent's threads, by their own will and not."""
-    host, receiver = trial.hosts[name], trial.end("receive")
+    host, receiver = trial.hosts[name], _who_got_it(trial)
     metrics = ("process.voluntary_switches", "process.involuntary_switches")
     grown = [host.growth("process", metric) for metric in metrics]
     if receiver is None or not receiver.measured_bytes:
-        return missing("nothing was delivered in the measured window")
+        return missing("no payload was moved in the measured window")
     if any(value is None for value in grown):
         return missing(_why(host, "process", metrics[0]))
     parts = [
@@ -198,7 +203,7 @@ def _exact_per_mib(metric: str, trial: Trial, name: str) -> Measured:
     """As `_per_mib`; on the slice of the warm-up, where the counter is counted there only."""
     found = _per_mib(EXACT, metric, trial, name)
     rate = _slice_rate(trial.hosts[name], f"{metric}_per_s")
-    receiver = trial.end("receive")
+    receiver = _who_got_it(trial)
     if found.value is not None or rate is None or receiver is None or not receiver.measured_bytes:
         return found
     beside = _beside_slice(receiver)
@@ -231,7 +236,7 @@ def _system_calls(trial: Trial, name: str) -> Measured:
         return missing(_why(host, EXACT, key[0]))
     own = _own_operations_per_mib(trial, name)
     if own is None:
-        return missing("nothing was delivered in the measured window")
+        return missing("no payload was moved in the measured window")
     beside = _beside_slice(host)
     operations = sum(record.operations for record in beside)
     if not operations:
@@ -243,7 +248,7 @@ def _system_calls(trial: Trial, name: str) -> Measured:
 
 def _own_operations_per_mib(trial: Trial, name: str) -> float | None:
     """Operations that the load of a host counted in the measured window, per MiB delivered."""
-    host, receiver = trial.hosts[name], trial.end("receive")
+    host, receiver = trial.hosts[name], _who_got_it(trial)
     if receiver is None or not receiver.measured_bytes or not host.measured_ns:
         return None
     operations = sum(record.operations for record in host.measured)
@@ -288,8 +293,9 @@ def _why(host: HostData, sensor: str, metric: str) -> str:
     """Why a metric is not there: what its sensor says is missing, or that it was not read, or did not say."""
     if not host.readings.get(sensor):
         return host.why_missing(sensor)
-    said = {r.missing for r in host.readings[sensor].values() if r.missing}
-    return "; ".join(sorted(said)) or f"{metric} was not seen on {host.name} in the measured window"
+    return (
+        "; ".join(host.said_missing(sensor)) or f"{metric} was not seen on {host.name} in the measured window"
+    )
 
 
 MECHANISMS = (

@@ -65,7 +65,8 @@ class SampledCosts:
     `counts`: samples of each function (column) in each trial (row); `samples`: of all functions, by trial;
     `costs`: what all samples of a trial together stand for (CPU nanoseconds per KiB), by trial; `cost_low` and
     `cost_high`: bounds of that where there is one trial only; `reference`: counts of functions that show what variance is
-    usual, None: each stands for itself.
+    usual, None: each stands for itself. Where samples of one class of CPU time count for more than those of another, `counts` are
+    weighed, and `most` is the largest weight in each trial: no sum of them varies more than `most` times as much as its share.
     """
 
     counts: Numbers
@@ -74,6 +75,7 @@ class SampledCosts:
     cost_low: float | None = None
     cost_high: float | None = None
     reference: Numbers | None = None
+    most: Numbers | None = None
 
     @property
     def trials(self) -> int:
@@ -88,7 +90,11 @@ class SampledCosts:
     @property
     def effective_samples(self) -> float:
         """Samples that a single trial would need for the same binomial error of the mean over trials."""
-        return float(self.costs.sum() ** 2 / (self.costs**2 / self.samples).sum())
+        return float(self.costs.sum() ** 2 / (self.costs**2 * self._most / self.samples).sum())
+
+    @property
+    def _most(self) -> Numbers:
+        return np.ones(self.trials) if self.most is None else self.most
 
     @property
     def cost(self) -> Numbers:
@@ -154,9 +160,9 @@ class SampledCosts:
         values = counts * (scale / self.samples)[:, None]
         # A count of a few: Agresti and Coull's two more in either outcome keep its variance from being nothing.
         share = (counts + 2) / (self.samples[:, None] + 4)
-        sampling = (scale[:, None] ** 2 * share * (1 - share) / self.samples[:, None]).mean(axis=0)
+        sampling = (scale**2 * self._most / self.samples)[:, None] * share * (1 - share)
         # Of a share that is the whole nothing can vary: more work of its own makes all others less.
-        return values, sampling, values.mean(axis=0) * (1 - share.mean(axis=0))
+        return values, sampling.mean(axis=0), values.mean(axis=0) * (1 - share.mean(axis=0))
 
     @cached_property
     def _by_trial(self) -> Numbers:

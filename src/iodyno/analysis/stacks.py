@@ -6,6 +6,9 @@ module `kernel` are user code that called the kernel; all others are the kernel'
 Other programs on the host are no cost of the load: their stacks are told apart, as stacks of other tasks that begin in
 user code or at an entry to the kernel from there. Interrupts that came on top of them are the host's own, and begin at
 their entry here. Threads of the kernel work for whoever has work for them, and are kept.
+
+Where a timer makes the samples, code with interrupts off is seen when they are open again. After an interrupt's handler that is
+the begin of the soft interrupts that run on its way out: such a sample is one of the handler, and ends at its entry here.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from iodyno.analysis.dataset import Dataset, Trial
 
 OWNERS = ("app", "other", "idle")
 MODES = ("user", "kernel")
+PARTS = ("app", "irq", "softirq", "other")
+"""What a stack belongs to, as the exact classes of CPU time have it: tasks of the agent, interrupts, other tasks."""
 KERNEL = "kernel"
 SOFTIRQ = ("handle_softirqs", "__do_softirq", "do_softirq")
 """What the names of functions begin with that run soft interrupts (kernel/softirq.c)."""
@@ -34,6 +39,11 @@ HARDIRQ = (
     "el0t_64_irq",
 )
 """What the names of functions begin with that enter the kernel by an interrupt (arch/x86, arch/arm64)."""
+_RETURN = "irqentry_exit"
+_RETURN_TO_USER = "irqentry_exit_to_user"
+"""What the names of functions begin with that give a CPU back after an interrupt, also to another task; from user code."""
+_TIMER = "cpu-clock"
+"""The event of samples that a timer makes."""
 _FROM_USER = (
     "entry_SYSCALL",
     "do_syscall_64",
@@ -48,6 +58,9 @@ user's own frames could not be read."""
 UNKNOWN = "[unknown]"
 
 Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+EVEN: Numbers = np.ones(len(PARTS))
+"""Weights of parts of which each sample counts as one."""
 Space = Literal["user", "kernel"]
 Reach = Literal["all", "own", "user"]
 REACHES: tuple[Reach, ...] = ("all", "own", "user")
@@ -87,7 +100,7 @@ class Stack:
 class StackTable:
     """The stacks of many trials. Row i has the frames `frames[starts[i]:starts[i + 1]]`, numbers of `functions`.
 
-    `foreign`: rows of other programs.
+    `foreign`: rows of other programs. `part`: which of `PARTS` a row belongs to.
     """
 
     functions: tuple[Function, ...]
@@ -101,6 +114,7 @@ class StackTable:
     starts: Integers
     frames: Integers
     foreign: npt.NDArray[np.bool_]
+    part: Integers
 
     def rows(self, trial: str, host: str) -> Integers:
         """The rows of one host in one trial."""
@@ -116,25 +130,38 @@ class StackTable:
             found = tuple(frames[starts[row] : starts[row + 1]].tolist())
             yield Stack(OWNERS[self.owner[row]], MODES[self.mode[row]], found, int(self.count[row]))
 
-    def exclusive(self, rows: Integers) -> Integers:
-        """Samples in which a function itself ran, by number of function."""
-        return self._summed(self.frames[self.starts[rows + 1] - 1], self.count[rows])
+    def weighed(self, rows: Integers, weights: Numbers = EVEN) -> Numbers:
+        """The samples of each row, times the weight of the part that it belongs to."""
+        found: Numbers = self.count[rows] * weights[self.part[rows]]
+        return found
 
-    def inclusive(self, rows: Integers) -> Integers:
+    def by_part(self, rows: Integers) -> Integers:
+        """Samples of these rows by part."""
+        found = np.zeros(len(PARTS), dtype=np.int64)
+        np.add.at(found, self.part[rows], self.count[rows])
+        return found
+
+    def exclusive(self, rows: Integers, weights: Numbers = EVEN) -> Numbers:
+        """Samples in which a function itself ran, by number of function."""
+        return self._summed(self.frames[self.starts[rows + 1] - 1], self.weighed(rows, weights))
+
+    def inclusive(self, rows: Integers, weights: Numbers = EVEN) -> Numbers:
         """Samples in whose stack a function is, by number of function; recursion is counted once."""
         lengths = self.starts[rows + 1] - self.starts[rows]
         row = np.repeat(np.arange(len(rows)), lengths)
         places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         frames = self.frames[np.repeat(self.starts[rows], lengths) + places]
         once = np.unique(row * len(self.functions) + frames)
-        return self._summed(once % len(self.functions), self.count[rows][once // len(self.functions)])
+        return self._summed(
+            once % len(self.functions), self.weighed(rows, weights)[once // len(self.functions)]
+        )
 
     def samples(self, rows: Integers) -> int:
         """Samples of these rows."""
         return int(self.count[rows].sum())
 
-    def _summed(self, functions: Integers, counts: Integers) -> Integers:
-        found = np.zeros(len(self.functions), dtype=np.int64)
+    def _summed(self, functions: Integers, counts: Numbers) -> Numbers:
+        found = np.zeros(len(self.functions))
         np.add.at(found, functions, counts)
         return found
 
@@ -157,6 +184,13 @@ def read_stacks(dataset: Dataset) -> StackTable:
     known = [Function(names[pair // len(files)], files[pair % len(files)]) for pair in pairs.tolist()]
     trials, trial = _coded(column["trial"])
     hosts, host = _coded(column["host"])
+    timed = {
+        (one.name, name)
+        for one in dataset.trials
+        for name, data in one.hosts.items()
+        if (data.manifest.get("profile") or {}).get("event") == _TIMER
+    }
+    by_timer = np.asarray([[(one, name) in timed for name in hosts] for one in trials], dtype=bool)
     lengths = _whole_numbers(functions.value_lengths())
     return _told_apart(
         StackTable(
@@ -171,14 +205,17 @@ def read_stacks(dataset: Dataset) -> StackTable:
             starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
             frames=frames.astype(np.int64),
             foreign=np.zeros(len(trial), dtype=bool),
-        )
+            part=np.zeros(len(trial), dtype=np.int64),
+        ),
+        by_timer[trial, host] if len(trial) else np.zeros(0, dtype=bool),
     )
 
 
 def stack_table(
     rows: Iterable[tuple[str, str, str, str, Sequence[tuple[str, str]], int]],
+    by_timer: bool = False,
 ) -> StackTable:
-    """A table of (trial, host, owner, mode, frames as (name, module), count)."""
+    """A table of (trial, host, owner, mode, frames as (name, module), count). `by_timer`: whether a timer made the samples."""
     numbers: dict[tuple[str, str], int] = {}
     trials: dict[str, int] = {}
     hosts: dict[str, int] = {}
@@ -210,7 +247,9 @@ def stack_table(
             starts=np.asarray(starts, dtype=np.int64),
             frames=np.asarray(frames, dtype=np.int64),
             foreign=np.zeros(len(columns), dtype=bool),
-        )
+            part=np.zeros(len(columns), dtype=np.int64),
+        ),
+        np.full(len(columns), by_timer),
     )
 
 
@@ -235,28 +274,54 @@ def reach_of(trial: Trial, host: str) -> Reach:
     return next((reach for reach, words in _SAID.items() if words in said), "all")
 
 
-def _told_apart(table: StackTable) -> StackTable:
-    """With sides of all functions, and other programs told apart from interrupts on top of them."""
+def _told_apart(table: StackTable, by_timer: npt.NDArray[np.bool_]) -> StackTable:
+    """With sides of all functions, parts, other programs told apart from interrupts on top of them, and the samples of a timer
+    given to the handlers that they are of."""
     table = _with_spaces(table)
     if not len(table.count):
         return table
     lengths = np.diff(table.starts)
-    entry = np.asarray([f.name.startswith(SOFTIRQ + HARDIRQ) for f in table.functions], dtype=bool)
+    soft, hard, back, user = (
+        np.asarray([f.name.startswith(names) for f in table.functions], dtype=bool)[table.frames]
+        for names in (SOFTIRQ, HARDIRQ, _RETURN, _RETURN_TO_USER)
+    )
     outside = np.asarray(
         [f.space == "user" or f.name.startswith(_FROM_USER) for f in table.functions], dtype=bool
     )
     theirs = (table.owner == OWNERS.index("other")) & outside[table.frames[table.starts[:-1]]]
-    # How many frames stand before the first entry by an interrupt; all of them where there is none.
     row = np.repeat(np.arange(len(lengths)), lengths)
-    entries = np.cumsum(entry[table.frames])
-    before = np.concatenate(([0], entries))[table.starts[:-1]]
-    leading = np.bincount(row, entries - before[row] == 0, len(lengths)).astype(np.int64)
-    interrupted = leading < lengths
-    cut = np.where(theirs & interrupted, leading, 0)
     place = np.arange(len(table.frames)) - np.repeat(table.starts[:-1], lengths)
-    kept = place >= cut[row]
-    starts = np.concatenate(([0], np.cumsum(lengths - cut))).astype(np.int64)
-    return replace(table, starts=starts, frames=table.frames[kept], foreign=theirs & ~interrupted)
+    first = _extreme(np.minimum, row, place, soft | hard, lengths)
+    last_hard = _extreme(np.maximum, row, place, hard, np.full(len(lengths), -1))
+    interrupted = first < lengths
+    cut = np.where(theirs & interrupted, first, 0)
+    late = by_timer & soft[table.starts[1:] - 1] & (last_hard >= 0)
+    ends = np.where(late, last_hard + 1, lengths)
+    kept = (place >= cut[row]) & (place < ends[row])
+    starts = np.concatenate(([0], np.cumsum(ends - cut))).astype(np.int64)
+    in_soft, in_hard, given_back, to_user = (
+        np.bincount(row[kept & of], minlength=len(lengths)) > 0 for of in (soft, hard, back, user)
+    )
+    of_task = np.where(table.owner == OWNERS.index("app"), PARTS.index("app"), PARTS.index("other"))
+    # On an idle CPU there is nothing but interrupts, and what they wake it with.
+    irq = (in_hard & ~given_back) | (table.owner == OWNERS.index("idle"))
+    part = np.where(in_soft, PARTS.index("softirq"), np.where(irq, PARTS.index("irq"), of_task))
+    return replace(
+        table,
+        starts=starts,
+        frames=table.frames[kept],
+        foreign=(theirs & ~interrupted) | ((part == PARTS.index("other")) & to_user),
+        part=part.astype(np.int64),
+    )
+
+
+def _extreme(
+    of: np.ufunc, row: Integers, place: Integers, wanted: npt.NDArray[np.bool_], absent: Integers
+) -> Integers:
+    """The first or last place in each row at which `wanted` holds; `absent` where there is none."""
+    found = absent.copy()
+    of.at(found, row[wanted], place[wanted])
+    return found
 
 
 def _with_spaces(table: StackTable) -> StackTable:

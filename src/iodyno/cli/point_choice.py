@@ -92,11 +92,19 @@ def _levels(summary: CampaignSummary, written: str, where: str) -> dict[str, Lev
     found: dict[str, Level] = {}
     for part in filter(None, (part.strip() for part in written.split(","))):
         name, equals, level = (text.strip() for text in part.partition("="))
-        if not equals or name not in known:
-            what = (
-                f"{name!r} is no factor of this campaign" if equals else f"{part!r} is no level of a factor"
+        if not equals:
+            raise ExperimentError(
+                f"{part!r} is neither a point nor a level of a factor; points: {_ids(summary)}; factors: {', '.join(known)}",
+                where=where,
+                advice=example,
             )
-            raise ExperimentError(f"{what}; allowed: {', '.join(known)}", where=where, advice=example)
+        if name not in known:
+            text = f"{name!r} is no factor of this campaign; allowed: {', '.join(known)}"
+            raise ExperimentError(text, where=where, advice=example)
+        if name in found:
+            raise ExperimentError(
+                f"{name} is named twice, and a point has one level of it", where=where, advice=example
+            )
         parameter = parameter_of(workload, name)
         try:
             found[name] = parameter.parse(level) if parameter else level
@@ -118,6 +126,12 @@ def _distance(levels: Mapping[str, Level], wanted: Mapping[str, Level]) -> tuple
         numbers = isinstance(mine, int) and isinstance(level, int) and min(mine, level) > 0
         apart += abs(math.log2(int(mine) / int(level))) if numbers and mine is not None else 64.0
     return differ, apart
+
+
+def _ids(summary: CampaignSummary) -> str:
+    """The points by their ids: all, or the first and the last of many."""
+    ids = [point.id for point in summary.points]
+    return ", ".join(ids) if len(ids) <= 2 * NEAREST else f"{ids[0]} to {ids[-1]}"
 
 
 def _quoted(summary: CampaignSummary, point: PointSummary) -> str:

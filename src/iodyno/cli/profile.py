@@ -118,7 +118,7 @@ def _point(summary: CampaignSummary, written: str | None) -> PointSummary:
 
 def _show(profile: PointProfile, behind: list[Mechanism], title: str, top: int, by: Part) -> None:
     busy = profile.cost.estimate or 0.0
-    click.echo(f"{title}: {busy:.0f} ns/KiB, {len(profile.rows)} trials\n")
+    click.echo(f"{title}: {busy:.0f} {profile.unit}, {len(profile.rows)} trials\n")
     show_table(class_table(profile), sys.stdout)
     show_table(function_table(profile, top, by), sys.stdout)
     show_table(mechanism_table(behind), sys.stdout)

@@ -244,7 +244,11 @@ def add_to_schema(definitions: dict[str, Any]) -> None:
     ]
     section["target"] = {
         "description": section["target"]["description"],
-        "anyOf": [path, *({"type": "object", "additionalProperties": False, **one} for one in short)],
+        "anyOf": [
+            path,
+            {"type": "null"},
+            *({"type": "object", "additionalProperties": False, **one} for one in short),
+        ],
     }
 
 
@@ -259,8 +263,12 @@ def _levels(factors: Mapping[str, Factor], name: str) -> list[object]:
 
 
 def _with_target(reading: Reading, written: Any, path: Path) -> Any:
-    """The section with the short form of its target: `{file: PATH, size: 1GiB}` and `{device: PATH}` spelled out."""
-    target = written.get("target")
+    """The section with the short form of its target: `{file: PATH, size: 1GiB}` and `{device: PATH}` spelled out, and
+    `null` as the name that it is."""
+    target = written.get("target", "")
+    if target is None:
+        # YAML reads the word `null` so.
+        return {**written, "target": disk_parameters.NULL_TARGET}
     if not isinstance(target, dict):
         return written
     here = (*path, "target")

@@ -64,6 +64,11 @@ def _mistakes(kind: str, levels: _Levels) -> Iterator[tuple[str, str]]:
                     f"found {level}, allowed: {allowed}: a datagram shows the trial's token and its number",
                 )
                 break
+    if any(level not in (None, 1) and transport == "udp" for level, transport in levels.pairs("burst")):
+        yield (
+            "burst",
+            "cannot be had over udp: arrivals are of one datagram each; allowed: 1, or another transport",
+        )
     for name, why in _CONNECTIONS_ONLY.items():
         if any(level and transport == "udp" for level, transport in levels.pairs(name)):
             yield name, f"cannot be had over udp: {why}; allowed: leave it out, or another transport"

@@ -48,8 +48,8 @@ def what_makes_it(layout: Layout, cheapest: PointSummary, dearest: PointSummary,
         return
     if first == last:
         yield (
-            f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs: {_percent(share)} of it where it is cheapest "
-            f"({places[0]}), {_percent(final)} where it is dearest ({places[1]})."
+            f"On {host}, {_makes(first)} {part_of(min(share, final))} of what a KiB costs: {_percent(share)} of it "
+            f"where it is cheapest ({places[0]}), {_percent(final)} where it is dearest ({places[1]})."
         )
     else:
         yield (
@@ -82,7 +82,7 @@ def _what_makes_the_difference(cheapest: PointSummary, dearest: PointSummary, ho
 
 
 def _largest(point: PointSummary, host: str) -> tuple[str, float] | None:
-    """The class that makes the largest part of the cost, and its share; None where classes are missing or do not fit the total."""
+    """The class that makes the largest part of the cost, with its share; None where classes are missing or do not fit."""
     total = point.outcomes.get(f"{host}.cpu_ns_per_kib")
     parts = {kind: point.outcomes.get(f"{host}.cpu_{kind}_ns_per_kib") for kind in BUSY_CLASSES}
     known = {kind: found.estimate for kind, found in parts.items() if found and found.estimate is not None}

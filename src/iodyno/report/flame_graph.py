@@ -65,6 +65,7 @@ def _graph(title: str, tree: CallTree, numbers: dict[Function, int]) -> dict[str
     found: dict[str, Any] = {
         "title": title,
         "whole": WHOLE_WORDS[tree.reach],
+        "unit": f"ns/{tree.per}",
         "total": round(total, 3),
         "n": list(tree.samples[: 2 if two else 1]),
         "f": [

@@ -27,7 +27,6 @@ _SAME = "#e3e6e8"
 
 def still(title: str, tree: CallTree) -> Markup:
     """The SVG of a tree: widths are costs at the point, colours say whose code it is or, of two points, what changed."""
-    two = tree.samples[1] > 0
     root = tree.nodes[0]
     scale = WIDTH / root.ns_per_kib if root.ns_per_kib > 0 else 0.0
     # By depth: where the next node begins there. A node that is left out hides all that is deeper and comes next.
@@ -45,7 +44,7 @@ def still(title: str, tree: CallTree) -> Markup:
             continue
         begins.append(left)
         deepest = max(deepest, node.depth)
-        parts.append(_box(node, left, width, root.ns_per_kib, WHOLE_WORDS[tree.reach], two=two))
+        parts.append(_box(node, left, width, root.ns_per_kib, tree))
     label = escape(f"flame graph, {title}; the table holds the dearest functions", quote=True)
     return Markup(  # Drawn by us from escaped text.
         f'<svg class="flame-svg still" viewBox="0 0 {WIDTH:.0f} {(deepest + 1) * ROW}" role="img" aria-label="{label}">'
@@ -53,15 +52,16 @@ def still(title: str, tree: CallTree) -> Markup:
     )
 
 
-def _box(node: Node, left: float, width: float, whole: float, all_of: str, *, two: bool) -> str:
+def _box(node: Node, left: float, width: float, whole: float, tree: CallTree) -> str:
+    two, per, all_of = tree.samples[1] > 0, tree.per, WHOLE_WORDS[tree.reach]
     name = (
         node.function.name if node.function is not None else OWNER_WORDS[node.owner] if node.depth else all_of
     )
     look, mark, ink = f' class="k{KINDS.index(node.kind)}"', "", ""
-    told = f"{name}: {digits(node.ns_per_kib)} ns/KiB, {100 * node.ns_per_kib / whole:.1f} %"
+    told = f"{name}: {digits(node.ns_per_kib)} ns/{per}, {100 * node.ns_per_kib / whole:.1f} %"
     fill = ""
     if two:
-        look, told = "", f"{name}: A {digits(node.before)}, B {digits(node.ns_per_kib)} ns/KiB"
+        look, told = "", f"{name}: A {digits(node.before)}, B {digits(node.ns_per_kib)} ns/{per}"
         colour, mark, white = _change(node)
         fill, ink = f' fill="{colour}"', ' fill="#ffffff"' if white else ""
     letters = int((width - 7) / _LETTER)

@@ -21,7 +21,7 @@ def profile_values(profile: PointProfile, top: int | None = None, by: Part = "ex
 
     `sampled`: everything (`all`), the agent's own threads (`own`), or of those user code (`user`): costs are of that time.
     """
-    taken = profile.sampling
+    taken, per = profile.sampling, _per(profile)
     busy = profile.busy
     if profile.reach != "all":
         # What the samples stand for is less than busy time.
@@ -31,10 +31,10 @@ def profile_values(profile: PointProfile, top: int | None = None, by: Part = "ex
         "levels": dict(profile.levels),
         "labels": dict(profile.labels),
         "host": profile.host,
-        "cost_ns_per_kib": estimate_values(profile.cost),
+        f"cost_{per}": estimate_values(profile.cost),
         "sampled": profile.reach,
         "missing": "; ".join(profile.lacks) or None,
-        "busy_ns_per_kib": estimate_values(busy),
+        f"busy_{per}": estimate_values(busy),
         "other_programs_ratio": profile.foreign_ratio,
         "basis": profile.basis,
         "profile_hz": taken.hz,
@@ -46,24 +46,25 @@ def profile_values(profile: PointProfile, top: int | None = None, by: Part = "ex
                 "owner": each.owner,
                 "mode": each.mode,
                 "ratio": estimate_values(each.ratio),
-                "ns_per_kib": estimate_values(each.ns_per_kib),
+                per: estimate_values(each.ns_per_kib),
             }
             for each in profile.classes()
         ],
-        "functions": [_function_cost(each) for each in profile.functions(by, top)],
+        "functions": [_function_cost(each, per) for each in profile.functions(by, top)],
         "warnings": [{"code": d.code, "text": d.text, "where": d.where} for d in profile.doubts],
     }
 
 
 def change_values(change: ProfileChange, top: int | None = None, by: Part = "exclusive") -> dict[str, Any]:
     """The change from one profile to another, those functions first that explain most."""
+    per = _per(change.second)
     return {
-        "difference_ns_per_kib": estimate_values(change.total),
+        f"difference_{per}": estimate_values(change.total),
         "ratio": estimate_values(change.total_ratio),
         "compared": change.compared,
         "too_few_samples": change.too_few,
-        "unexplained_ns_per_kib": change.rest,
-        "functions": [_function_change(each) for each in change.ranked(by, top)],
+        f"unexplained_{per}": change.rest,
+        "functions": [_function_change(each, per) for each in change.ranked(by, top)],
     }
 
 
@@ -123,26 +124,31 @@ def _function(function: Function) -> Mapping[str, str]:
     return {"name": function.name, "module": function.module, "space": function.space}
 
 
-def _function_cost(each: FunctionCost) -> dict[str, Any]:
+def _per(profile: PointProfile) -> str:
+    """What keys of costs end with: `ns_per_kib`, `ns_per_operation`."""
+    return f"ns_per_{profile.per.lower()}"
+
+
+def _function_cost(each: FunctionCost, per: str) -> dict[str, Any]:
     return {
         **_function(each.function),
         "samples": each.samples,
         "exclusive_ratio": estimate_values(each.exclusive_ratio),
         "inclusive_ratio": estimate_values(each.inclusive_ratio),
-        "exclusive_ns_per_kib": estimate_values(each.exclusive_ns_per_kib),
-        "inclusive_ns_per_kib": estimate_values(each.inclusive_ns_per_kib),
+        f"exclusive_{per}": estimate_values(each.exclusive_ns_per_kib),
+        f"inclusive_{per}": estimate_values(each.inclusive_ns_per_kib),
         "owners": dict(each.owners),
     }
 
 
-def _function_change(each: FunctionChange) -> dict[str, Any]:
+def _function_change(each: FunctionChange, per: str) -> dict[str, Any]:
     return {
         **_function(each.function),
         "samples": list(each.samples),
         "explains": estimate_values(each.explains),
-        "difference_ns_per_kib": estimate_values(each.difference),
-        "exclusive_ns_per_kib": [estimate_values(e) for e in each.exclusive],
-        "inclusive_ns_per_kib": [estimate_values(e) for e in each.inclusive],
+        f"difference_{per}": estimate_values(each.difference),
+        f"exclusive_{per}": [estimate_values(e) for e in each.exclusive],
+        f"inclusive_{per}": [estimate_values(e) for e in each.inclusive],
         "ratio": estimate_values(each.ratio),
         "verdict": each.verdict,
         "certain": each.certain,

@@ -15,6 +15,7 @@ from iodyno.report.flame_graph import graph_data, script
 from iodyno.report.flame_still import still
 from iodyno.report.function_sentences import between_places, why
 from iodyno.report.function_tables import (
+    WORK_WORDS,
     basis_note,
     change_table,
     class_table,
@@ -77,7 +78,7 @@ class PointView:
 class FunctionSection:
     """What the template shows. `script` is ours; `data` is base64; `stills` are the graphs as pictures, by their ids.
 
-    `user_only`: of some host only user code was sampled.
+    `user_only`: of some host only user code was sampled. `per`: what the costs are of.
     """
 
     contrasts: list[ContrastView]
@@ -87,6 +88,7 @@ class FunctionSection:
     data: Markup
     stills: dict[str, Markup]
     user_only: bool
+    per: str
 
 
 def function_section(summary: CampaignSummary, study: FunctionStudy) -> FunctionSection | None:
@@ -114,6 +116,7 @@ def function_section(summary: CampaignSummary, study: FunctionStudy) -> Function
         Markup(graph_data(trees)),
         {name: still(title, tree) for name, (title, tree) in trees.items()},
         any(profile.reach == "user" for profile in study.profiles.found.values()),
+        next(WORK_WORDS[profile.per] for profile in study.profiles.found.values()),
     )
 
 
@@ -165,7 +168,7 @@ def _host(
     return HostView(
         id=name,
         host=profile.host,
-        cost=f"{profile.cost.estimate or 0.0:.0f} ns/KiB, {profile.samples} samples{scope_note(profile)}",
+        cost=f"{profile.cost.estimate or 0.0:.0f} {profile.unit}, {profile.samples} samples{scope_note(profile)}",
         classes=class_table(profile),
         table=function_table(profile, TOP),
         note=basis_note(profile),

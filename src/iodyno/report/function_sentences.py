@@ -60,11 +60,11 @@ def why(
     first, second = change.first, change.second
     host = second.host
     place = between_places(first.labels, second.labels, factors, together)
-    time = TIME_WORDS[second.reach]
+    time, work = TIME_WORDS[second.reach], "a KiB" if second.per == "KiB" else "an operation"
     a, b = first.cost.estimate or 0.0, second.cost.estimate or 0.0
     if not change.moved:
         text = (
-            f"On {host}, {place}, the {time} that a KiB takes cannot be told apart: {_cost(first.cost)} and "
+            f"On {host}, {place}, the {time} that {work} takes cannot be told apart: {_cost(first.cost)} and "
             f"{_cost(second.cost)}"
         )
         certain = [one for one in change.ranked() if one.certain][:NAMED_MOST]
@@ -73,12 +73,13 @@ def why(
         return [Sentence(f"{text}."), *_behind(mechanisms, host), *_not_whole(change)]
     verb = "grows" if b > a else "falls"
     said = [
-        f"On {host}, {place}, the {time} that a KiB takes {verb} from {digits(a)} to {digits(b)} ns, "
+        f"On {host}, {place}, the {time} that {work} takes {verb} from {digits(a)} to {digits(b)} ns, "
         f"{_times_of(change.total_ratio)}."
     ]
     named = [one for one in change.ranked() if _explains(one)]
     details = tuple(_in_full(one) for one in named)
-    steps = step_changes(change, mechanisms)[:STEPS_MOST]
+    # Steps are counted for the bytes that are carried.
+    steps = step_changes(change, mechanisms)[:STEPS_MOST] if second.per == "KiB" else []
     if named:
         shown = named[:NAMED_MOST]
         # Parts of one sum: their common part is theirs added up.
@@ -102,7 +103,7 @@ def why(
         said.append(late)
     steady = _steady(change)
     if steady:
-        said.append(f"Unchanged per KiB: {_listed(steady)}.")
+        said.append(f"Unchanged per {second.per}: {_listed(steady)}.")
     title = f"each function that explains {_percent(EXPLAINS_LEAST)} or more"
     return [
         Sentence(" ".join(said), details, title=title),

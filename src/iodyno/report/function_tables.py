@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from iodyno.analysis.compare import OutcomeChange, leaves_out_one
 from iodyno.analysis.function_change import FunctionChange, ProfileChange, Verdict
-from iodyno.analysis.functions import FunctionCost, Part, PointProfile
+from iodyno.analysis.functions import FunctionCost, Part, Per, PointProfile
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange
 from iodyno.analysis.stacks import UNKNOWN, Function, Reach
 from iodyno.core.experiment import Experiment
@@ -27,25 +27,27 @@ WHOLE_WORDS: Mapping[Reach, str] = {
 }
 """What a flame graph is as wide as, by what was sampled."""
 OWNER_WORDS = {"app": "load", "other": "other tasks", "idle": "interrupts on an idle CPU"}
+WORK_WORDS: Mapping[Per, str] = {"KiB": "KiB delivered", "operation": "operation"}
+"""What costs are of."""
 NO_END = "no end"
 """Stands for the upper bound of a ratio where what it is over may be nothing."""
 _SHARE = "share_ratio"
 
 
 def function_table(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> Table:
-    """What a KiB costs by function, the dearest first."""
+    """What a KiB or an operation costs by function, the dearest first."""
     whole = profile.reach == "all"
     columns = (
         Column("function"),
         Column("where", hint="kernel, or the kernel module or program that holds it"),
         Column("%", "itself", "share of the samples of busy CPUs" if whole else "share of what was sampled"),
         Column(
-            "ns/KiB",
+            profile.unit,
             "itself",
-            f"share x {'exact busy time' if whole else 'the time sampled'} per KiB delivered",
+            f"share x {'exact busy time' if whole else 'the time sampled'} per {WORK_WORDS[profile.per]}",
         ),
         Column("%", "with all that it calls"),
-        Column("ns/KiB", "with all that it calls"),
+        Column(profile.unit, "with all that it calls"),
         Column("on whose time", hint="whose task was on the CPU, by inclusive samples"),
     )
     return Table(
@@ -66,21 +68,23 @@ def class_table(profile: PointProfile) -> Table:
         for each in profile.classes()
     )
     title = "Whose time" if profile.reach == "all" else "Whose time, of what was sampled"
-    return Table(title, (Column("task, mode"), Column("%"), Column("ns/KiB")), rows)
+    return Table(title, (Column("task, mode"), Column("%"), Column(profile.unit)), rows)
 
 
 def change_table(change: ProfileChange, top: int | None = None, by: Part = "exclusive") -> Table:
     """The source's table: which functions explain the difference, with their ratios normalised to bandwidth."""
-    hint = "CPU per KiB at B over that at A: the ratio of CPU shares, normalised to bandwidth"
+    per, unit = change.second.per, change.second.unit
+    rate = "bandwidth" if per == "KiB" else "rate"
+    hint = f"CPU per {per} at B over that at A: the ratio of CPU shares, normalised to {rate}"
     columns = (
         Column("function"),
         Column("explains", hint="part of the whole difference, by the function's own code"),
         Column("verdict", hint="of the ratio by itself; ?: may be chance among so many functions"),
-        Column("A ns/KiB", "itself"),
-        Column("B ns/KiB", "itself"),
+        Column(f"A {unit}", "itself"),
+        Column(f"B {unit}", "itself"),
         Column("ratio B/A", "itself", hint),
-        Column("A ns/KiB", "with all that it calls"),
-        Column("B ns/KiB", "with all that it calls"),
+        Column(f"A {unit}", "with all that it calls"),
+        Column(f"B {unit}", "with all that it calls"),
         Column("ratio B/A", "with all that it calls", hint),
         Column("verdict", "with all that it calls"),
     )
@@ -179,7 +183,8 @@ def comparison_note(change: ProfileChange) -> str:
     end = f"; a ratio has {NO_END} where the cost at A may be nothing" if open_ended else ""
     few = f" {change.too_few} functions with fewer than 10 samples are left out." if change.too_few else ""
     return (
-        f"Ratios are CPU per KiB at B over that at A, which is the ratio of CPU shares normalised to bandwidth. "
+        f"Ratios are CPU per {change.second.per} at B over that at A, which is the ratio of CPU shares normalised to "
+        f"{'bandwidth' if change.second.per == 'KiB' else 'rate'}. "
         f"Brackets and ± are 95 % intervals{end}. Unchanged: the interval of the ratio spans 1, as that of the difference spans "
         f"0, so that no change can be told. {change.compared} functions were "
         f"compared, so that one in twenty of the unchanged would seem to change; those marked ? do not stand when "
@@ -201,9 +206,10 @@ def basis_note(profile: PointProfile) -> str:
         if taken.event == "cpu-clock" and taken.hz < Experiment.profile_hz
         else ""
     )
+    by_class = "of each class (tasks, hard and soft interrupts) " if profile.by_class else ""
     return (
         f"{taken.samples} samples of {'user code' if profile.reach == 'user' else 'busy CPUs'}{lost}, asked for at {taken.hz} "
-        f"Hz ({taken.event}{fewer}){reader}. Cost = share of the samples x {_stands_for(profile)}. "
+        f"Hz ({taken.event}{fewer}){reader}. Cost = share of the samples {by_class}x {_stands_for(profile)}. "
         f"Intervals: {profile.method}."
     )
 
@@ -212,8 +218,9 @@ def _stands_for(profile: PointProfile) -> str:
     """The time that the samples of a profile are shares of, and what is not in it."""
     if profile.reach == "user":
         return f"user time, which is {profile.basis}; what the kernel took is not in it"
-    others = f"other programs ({100 * profile.foreign_ratio:.2g} % of the samples) are left out, other background is in it"
-    return f"busy time, which is {profile.basis}; {others if profile.reach == 'all' else 'other tasks were not sampled'}"
+    others = f"other programs ({100 * profile.foreign_ratio:.2g} % of the time) are left out, other background is in it"
+    of = "its exact part of " if profile.by_class else ""
+    return f"{of}busy time, which is {profile.basis}; {others if profile.reach == 'all' else 'other tasks were not sampled'}"
 
 
 def scope_note(profile: PointProfile) -> str:
@@ -275,7 +282,7 @@ def _cell(found: Estimate, name: str = "", scale: Scale | None = None, *, unit: 
     if found.estimate == 0:
         return Cell("0")
     # Costs keep their unit in the heading, so that a column can be read down.
-    scale = scale or (Scale(1.0, found.unit) if found.unit == "ns/KiB" else None)
+    scale = scale or (Scale(1.0, found.unit) if found.unit in ("ns/KiB", "ns/operation") else None)
     # How the intervals are made is said once, below the table: a page has thousands of these cells.
     return Cell(with_interval(found, name, scale, unit=unit))
 

@@ -160,6 +160,7 @@ def page(
         "every": every,
         "limiters": _limiters(summary),
         "limiter_name": name_of,
+        "leads": _targets(summary, study).__contains__,
         "tier_note": tier_note(summary),
         "observer": observer_note(summary),
         "failed": [trial for trial in summary.trials if trial.status != "finished"],
@@ -299,11 +300,17 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
     return rows
 
 
-def _limiters(summary: CampaignSummary) -> list[tuple[str, Finding, str, list[Line]]]:
-    """Per point: where it is, what was found, in short, and the evidence."""
+def _targets(summary: CampaignSummary, study: FunctionStudy) -> set[str]:
+    """What cells of tables may lead to: the evidence of each point, and its functions where it has a profile."""
+    profiled = {f"functions-{point}" for point, _ in study.profiles.found}
+    return profiled | {f"evidence-{point.id}" for point in summary.points}
+
+
+def _limiters(summary: CampaignSummary) -> list[tuple[str, str, Finding, str, list[Line]]]:
+    """Per point: its id, where it is, what was found, in short, and the evidence."""
     factors = layout_of(summary).factors
     return [
-        (place_name(point, factors), point.limiter, short(point.limiter), lines(point.limiter))
+        (point.id, place_name(point, factors), point.limiter, short(point.limiter), lines(point.limiter))
         for point in summary.points
     ]
 

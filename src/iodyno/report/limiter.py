@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iodyno.core.limiter import UNKNOWN, Elasticity, Evidence, Finding, Proof, kind_of
+from iodyno.report.table import Cell
 
 _SAID = {
     "proved": "proved",
@@ -65,11 +66,22 @@ def sentence(finding: Finding) -> str:
     return f"{said} ({'; '.join(shown)})" if shown else said
 
 
+def cell(point_id: str, finding: Finding) -> Cell:
+    """The limiter of a point in a table, which leads to its evidence."""
+    return Cell(short(finding), sentence(finding), f"evidence-{point_id}")
+
+
 def lines(finding: Finding) -> list[Line]:
-    """The evidence for every suspect, the first suspect first."""
+    """The evidence for every suspect: that which the verdict names first, those last that an experiment spoke against."""
+    said = {proof.limiter: proof.verdict for proof in finding.proofs}
+    order = sorted(
+        finding.verdict.ranked,
+        key=lambda suspect: (suspect.name != finding.name, said.get(suspect.name) == "contradicted"),
+    )
+    marks = {name: f" ({_SAID[verdict]})" for name, verdict in said.items()}
     return [
         Line(
-            suspect=name_of(suspect.name) if number == 0 else "",
+            suspect=name_of(suspect.name) + marks.get(suspect.name, "") if number == 0 else "",
             signal=evidence.signal.replace("_", " "),
             seen=f"{_value(evidence)} in {evidence.over} of {evidence.windows} intervals",
             threshold=f"{'at least' if evidence.above else 'at most'} {evidence.threshold:g}",
@@ -77,7 +89,7 @@ def lines(finding: Finding) -> list[Line]:
             source=evidence.source,
             refuted_by=suspect.refuted_by if number == 0 else "",
         )
-        for suspect in finding.verdict.ranked
+        for suspect in order
         for number, evidence in enumerate(suspect.evidence)
     ]
 

@@ -16,8 +16,7 @@ from iodyno.core.volume import ROLES
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import FILES
 from iodyno.report.layout import Layout, layout_of, place_name, sections
-from iodyno.report.limiter import sentence as limiter_sentence
-from iodyno.report.limiter import short
+from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import between, digits, with_interval
 from iodyno.report.sentence import Sentence
 from iodyno.report.served import served_table
@@ -68,7 +67,7 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
         for point in points:
             row = [Cell(point.labels.get(factor.name, "")) for factor in factors]
             row += [_cell(point, name) for name in names]
-            row.append(Cell(short(point.limiter), limiter_sentence(point.limiter)))
+            row.append(limiter_cell(point.id, point.limiter))
             rows.append(tuple(row[n] for n in shown))
         title, heads = _title(summary, layout, level), tuple(columns[n] for n in shown)
         found.append(Table(title, heads, tuple(rows), len(factors)))
@@ -344,8 +343,10 @@ def _cell(point: PointSummary, name: str) -> Cell:
         found = _index(found)
     if found.estimate is None:
         return Cell("skipped" if point.skipped else "–", found.missing or "")
-    text, hint = with_interval(found, name.rpartition(".")[2]), f"{found.method}, n = {found.n}"
-    return Cell(f"{text}{MARK}", f"{hint}; {WHY}") if is_void(point, name) else Cell(text, hint)
+    outcome = name.rpartition(".")[2]
+    link = f"functions-{point.id}" if outcome == COST else ""
+    text, hint = with_interval(found, outcome), f"{found.method}, n = {found.n}"
+    return Cell(f"{text}{MARK}", f"{hint}; {WHY}", link) if is_void(point, name) else Cell(text, hint, link)
 
 
 def tile_outcomes(summary: CampaignSummary) -> Sequence[tuple[str, str, str, int]]:

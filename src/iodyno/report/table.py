@@ -16,10 +16,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is shown, and what a pointer resting on it is told."""
+    """What is shown, what a pointer resting on it is told, and which part of the page it leads to, if that is there."""
 
     text: str
     hint: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
@@ -12,7 +13,7 @@ from iodyno.report.bystander import bystander_columns
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
 from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
-from iodyno.report.limiter import sentence, short
+from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import Scale, scale_of, with_interval
 from iodyno.report.storage import storage_tables
 from iodyno.report.table import Cell as Cell
@@ -90,7 +91,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
                 row += [*(Cell("skipped", point.skipped) for _ in rates), Cell(point.skipped)]
             else:
                 row += [_of_point(point, name) if name in point.outcomes else Cell("–") for name in rates]
-                row.append(Cell(short(point.limiter), sentence(point.limiter)))
+                row.append(limiter_cell(point.id, point.limiter))
             rows.append(tuple(row))
         found.append(Table(_section_title(summary, layout, level), tuple(columns), tuple(rows), len(factors)))
     return found
@@ -221,7 +222,7 @@ def _other(point: PointSummary, host: str) -> Cell:
 
 
 def _cost(point: PointSummary, host: str, cost: str) -> Cell:
-    return _of_point(point, f"{host}.{cost}", unit=False)
+    return replace(_of_point(point, f"{host}.{cost}", unit=False), link=f"functions-{point.id}")
 
 
 def _split(point: PointSummary, host: str) -> Cell:

@@ -151,11 +151,11 @@
       const parts = [f < 0 ? this.name(i) : `${data.names[f]} (${data.modules[data.places[f]]}, ${KINDS[tree.k[i]]})`];
       if (this.two) {
         const a = this.cost(tree.a[i]), b = this.cost(tree.v[i]);
-        parts.push(`A ${number(a)}, B ${number(b)} ns/KiB` + (a && b ? `, × ${number(b / a)}` : ""));
+        parts.push(`A ${number(a)}, B ${number(b)} ${this.tree.unit}` + (a && b ? `, × ${number(b / a)}` : ""));
         parts.push(["within noise", "rises", "falls"][tree.c[i]]);
       } else {
         parts.push(`${number(this.cost(value[i]))} ns/KiB, ${percent(value[i] / value[0])} of the whole`);
-        parts.push(`itself ${number(this.cost(Math.max(0, own)))} ns/KiB`);
+        parts.push(`itself ${number(this.cost(Math.max(0, own)))} ${this.tree.unit}`);
         parts.push(`about ${Math.round(value[i] / value[0] * tree.n[0])} samples`);
       }
       this.about.textContent = parts.join("; ");
@@ -173,7 +173,7 @@
       let sum = 0;
       // Only the outermost match of a stack counts: what it calls is in it.
       if (this.query) for (let i = 0; i < value.length; i++) if (this.matches(i)) { sum += value[i]; i = this.end[i] - 1; }
-      this.found.textContent = this.query ? `matched: ${percent(sum / value[0])}, ${number(this.cost(sum))} ns/KiB` : "";
+      this.found.textContent = this.query ? `matched: ${percent(sum / value[0])}, ${number(this.cost(sum))} ${this.tree.unit}` : "";
       this.draw();
     }
 

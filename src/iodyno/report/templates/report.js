@@ -39,6 +39,10 @@
     if (target) target.scrollIntoView();
   };
   addEventListener("hashchange", reveal);
+  addEventListener("click", (event) => {
+    const link = event.target.closest && event.target.closest('a[href^="#"]');
+    if (link && link.hash === location.hash) reveal();
+  });
 
   // ---- what lies compressed in the page
   const unpacked = (text, form) => {

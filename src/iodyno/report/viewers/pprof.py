@@ -1,6 +1,7 @@
 """The profile of pprof (https://github.com/google/pprof/blob/main/proto/profile.proto), gzipped protocol buffers.
 
-Two values a stack: samples, and CPU nanoseconds per MiB delivered (whole numbers, which a KiB would leave too few of).
+Two values a stack: samples, and CPU nanoseconds per MiB delivered (whole numbers, which a KiB would leave too few of), of a
+load on disks per 1000 operations.
 The owner of a stack is a label, so that `pprof -tagfocus` can keep one.
 """
 
@@ -27,14 +28,15 @@ def write(profile: PointProfile, title: str) -> bytes:
     def text(written: str) -> int:
         return texts.setdefault(written, len(texts))
 
-    types = [(text("samples"), text("count")), (text("cpu_per_mib"), text("nanoseconds"))]
+    cost, times = ("cpu_per_mib", 1024) if profile.per == "KiB" else ("cpu_per_1000_operations", 1000)
+    types = [(text("samples"), text("count")), (text(cost), text("nanoseconds"))]
     out = bytearray()
     for kind, unit in types:
         out += _message(_SAMPLE_TYPE, _number(1, kind) + _number(2, unit))
     for stack in merged_stacks(profile):
         # Locations lead from the innermost frame outwards, and are numbered from 1.
         chain = [functions.setdefault(function, len(functions) + 1) for function in reversed(stack.functions)]
-        values = (stack.samples, round(stack.ns_per_kib * 1024))
+        values = (stack.samples, round(stack.ns_per_kib * times))
         label = _number(1, text("owner")) + _number(2, text(OWNER_WORDS[stack.owner]))
         out += _message(_SAMPLE, _packed(1, chain) + _packed(2, values) + _message(3, label))
     for function, number in functions.items():

@@ -48,14 +48,19 @@ def carried_out(text: str, into: Path, **variables: str) -> tuple[FoundScript | 
 
 
 def measured(
-    text: str, into: Path, sensors: tuple[str, ...] | None, link_delay: str = "", **variables: str
+    text: str,
+    into: Path,
+    sensors: tuple[str, ...] | None,
+    link_delay: str = "",
+    link_rate: str = "",
+    **variables: str,
 ) -> tuple[Dataset, dict[str, Any]]:
     """One short trial of the profile between two namespaces, with these sensors (None: all), and its manifest."""
     profile = parse_profile(text)
     levels = values_of(profile, {"h": "x"}, variables)
     keys = {**experiment_keys(profile, levels), "profile": False}
-    if link_delay:
-        keys["workload"]["link_delay"] = link_delay
+    shape = {"link_delay": link_delay, "link_rate": link_rate}
+    keys["workload"].update({key: value for key, value in shape.items() if value})
     experiment = parse_experiment(experiment_text(keys), environment={})
     limits = Limits(retries=0, background_ns=100_000_000, background_ratio=1.0)
     notes = Notes()
@@ -252,6 +257,23 @@ def test_a_long_way_is_no_loss_and_a_short_timeout_is_kept(tmp_path: Path) -> No
     assert read.theirs is not None and read.theirs.operations == 10
     assert read.mine.operations + read.lost == 10
     assert read.lost >= 6
+
+
+@pytest.mark.parametrize(("buffer", "fits"), [("32k", True), ("12k", False)])
+def test_a_queue_of_fragments_is_waited_for_and_what_never_fits_is_refused(
+    buffer: str, fits: bool, tmp_path: Path
+) -> None:
+    """The kernel refuses fragments beyond twice the send buffer: those of one datagram beside another's, or of one alone."""
+    text = loop('<flowop type="write" options="size=60k"/>', 'iterations="20"', "udp").replace(
+        "protocol=udp", f"protocol=udp wndsz={buffer}"
+    )
+    dataset, manifest = measured(text, tmp_path, (), link_rate="200Mbit/s")
+    if not fits:
+        assert "longer than its send buffer" in json.dumps(manifest["reason"])
+        return
+    assert manifest["status"] == "finished", manifest["reason"]
+    (found,) = scripts_of(dataset)
+    assert found.groups[0].transactions[1].operations[0].mine.operations == 40
 
 
 PAIR = '<flowop type="write" options="size=64"/><flowop type="read" options="size=64"/>'

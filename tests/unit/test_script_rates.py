@@ -11,7 +11,7 @@ import pytest
 from iodyno.analysis import arrivals, goodput, script
 from iodyno.analysis.dataset import Dataset, HostData, Record, Trial
 from iodyno.core.warnings import WarningCode
-from iodyno.report.script_section import script_json, script_tables
+from iodyno.report.script_section import script_json, script_sentences, script_tables
 
 MS = 1_000_000
 START_NS = 5_000 * MS
@@ -34,6 +34,7 @@ def operation(
         "timeouts": 0,
         "lost": 0,
         "late": 0,
+        "duplicates": 0,
         **more,
     }
 
@@ -176,3 +177,16 @@ def test_a_rate_that_is_out_of_reach_is_said() -> None:
     assert "480 of 500 iterations that were due had not begun" in doubt.text
     sent[0]["missed_iterations"] = 0
     assert not list(script.check(made))
+
+
+def test_datagrams_that_came_twice_or_late_are_told_of_the_end_that_read_them() -> None:
+    sent = [transaction([operation("write", 20, 1280, 0, 1000)], 20)]
+    got = [transaction([operation("read", 17, 1088, 0, 1000) | {"lost": 3, "late": 2, "duplicates": 5}], 17)]
+    records = [(1000, 1280, 20)]
+    made = trial(host("client", "send", sent, records), host("server", "receive", got, records))
+    said = script_sentences(script.scripts_of(dataset(made)))
+    told = "5 datagrams came twice and 2 datagrams came after they had been given up"
+    assert [text for text in said if f"read on server: {told}" in text]
+    # A campaign of before they were counted.
+    del got[0]["operations"][0]["duplicates"]
+    assert "came twice" not in "".join(script_sentences(script.scripts_of(dataset(made))))

@@ -94,6 +94,8 @@ pub struct OperationAccount {
     pub lost: u64,
     /// Of those, the ones that came after they had been given up: taken, and thrown away.
     pub late: u64,
+    /// Datagrams that came once more, and were thrown away.
+    pub duplicates: u64,
     /// Calls that would have waited, on a non-blocking socket.
     pub would_block: u64,
 }
@@ -119,6 +121,7 @@ impl OperationAccount {
             timeouts: 0,
             lost: 0,
             late: 0,
+            duplicates: 0,
             would_block: 0,
         }
     }

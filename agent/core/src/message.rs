@@ -31,7 +31,7 @@ use crate::profile::Profile;
 use crate::units::{Bytes, Nanos};
 
 /// Version of the wire; both ends must have the same. History: `schema/VERSIONS.md`.
-pub const WIRE_VERSION: u32 = 4;
+pub const WIRE_VERSION: u32 = 5;
 
 /// From the lab to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

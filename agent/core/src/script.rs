@@ -124,7 +124,8 @@ pub enum Protocol {
     /// TCP.
     #[default]
     Tcp,
-    /// UDP: a connected socket at both ends; the payload is the message and nothing else.
+    /// UDP: a connected socket at both ends; the payload is the message. Its first 16 bytes, where it has so many, tell which
+    /// one it is.
     Udp,
     /// A stream socket of the Unix domain; both ends on one host, in one network namespace.
     Unix,

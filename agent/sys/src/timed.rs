@@ -117,6 +117,47 @@ pub fn write(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     count(unsafe { libc::write(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
 }
 
+/// `writev`: as [`write`], of two pieces that go as one.
+///
+/// # Errors
+/// As [`write`].
+#[inline]
+pub fn write_joined(socket: BorrowedFd<'_>, pieces: [&[u8]; 2]) -> io::Result<usize> {
+    let pieces = pieces.map(vector);
+    // SAFETY: the kernel reads the length of each piece, which has that many.
+    count(unsafe { libc::writev(socket.as_raw_fd(), pieces.as_ptr(), pieces.len() as libc::c_int) })
+}
+
+/// `sendmsg`: as [`write_joined`].
+///
+/// # Errors
+/// As [`write`].
+#[inline]
+pub fn send_joined(socket: BorrowedFd<'_>, pieces: [&[u8]; 2]) -> io::Result<usize> {
+    let mut pieces = pieces.map(vector);
+    // SAFETY: all zero is a header of no address, no pieces and no control data.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = pieces.as_mut_ptr();
+    header.msg_iovlen = pieces.len() as _;
+    // SAFETY: as in `write_joined`; the kernel does not write to them.
+    count(unsafe { libc::sendmsg(socket.as_raw_fd(), &header, libc::MSG_NOSIGNAL) })
+}
+
+fn vector(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+/// Bytes that a socket was given and that have not left it, with what the kernel adds to them.
+///
+/// # Errors
+/// What the kernel said.
+pub fn on_its_way(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int, which outlives the call.
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) })?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
 /// `send`, of bytes that more will follow at once: the kernel waits for them, and sends both together.
 ///
 /// # Errors
@@ -149,6 +190,19 @@ mod tests {
     use super::*;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn two_pieces_go_as_one_datagram_and_are_not_on_their_way_for_ever() {
+        let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        assert_eq!(write_joined(near.as_fd(), [b"head", b" and rest"]).unwrap(), 13);
+        assert_eq!(send_joined(near.as_fd(), [b"head", b""]).unwrap(), 4);
+        assert!(on_its_way(near.as_fd()).unwrap() > 0);
+        let mut bytes = [0; 20];
+        assert_eq!(far.recv(&mut bytes).unwrap(), 13);
+        assert_eq!(&bytes[..13], b"head and rest");
+        assert_eq!(far.recv(&mut bytes).unwrap(), 4);
+        assert_eq!(on_its_way(near.as_fd()).unwrap(), 0);
+    }
 
     #[test]
     fn a_call_that_can_do_nothing_comes_back() {

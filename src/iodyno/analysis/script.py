@@ -50,6 +50,7 @@ class EndOfOperation:
     timeouts: int
     lost: int
     late: int
+    duplicates: int
 
 
 @dataclass(frozen=True)
@@ -276,6 +277,7 @@ def _end(accounts: Sequence[_Json], span_ns: int) -> EndOfOperation:
         sum(a["timeouts"] for a in accounts),
         sum(a["lost"] for a in accounts),
         sum(a["late"] for a in accounts),
+        sum(a.get("duplicates", 0) for a in accounts),
     )
 
 

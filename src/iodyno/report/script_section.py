@@ -91,6 +91,7 @@ def _end_json(end: EndOfOperation) -> dict[str, Any]:
         "timeouts",
         "lost",
         "late",
+        "duplicates",
     )
     return {
         **{name: getattr(end, name) for name in counts},
@@ -219,8 +220,16 @@ def _sentences(script: FoundScript) -> Iterator[str]:
                     if end is not None and end.failures:
                         reason = f", the first of them: {end.failure_reason}" if end.failure_reason else ""
                         yield f"{place}: {end.failures} of {end.label} failed on {host}{reason}."
+                    if end is not None and (end.duplicates or end.late):
+                        yield f"{place}, {end.label} on {host}: {_set_aside(end)}; none was taken for another."
                 if found.loss_ratio is not None:
                     yield (
                         f"{place}: {found.lost} datagrams of {found.mine.label} were lost,"
                         f" {quantity(found.loss_ratio, '1', 'loss_ratio')} of those waited for."
                     )
+
+
+def _set_aside(end: EndOfOperation) -> str:
+    """How many datagrams came that were not taken."""
+    counts = ((end.duplicates, "came twice"), (end.late, "came after they had been given up"))
+    return " and ".join(f"{count} datagrams {what}" for count, what in counts if count)

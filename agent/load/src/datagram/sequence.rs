@@ -3,8 +3,7 @@
 
 /// chosen: numbers that a datagram may be late by before it counts as lost: nearly as many as TCP gives them at most
 /// (`tcp_max_reordering`: 300), and at low rates a loss is known soon.
-const WINDOW: u64 = 256;
-const WORDS: usize = (WINDOW / 64) as usize;
+const WORDS: usize = 4;
 
 /// What the arrival of a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,24 +21,26 @@ pub(crate) enum Arrival {
     Late,
 }
 
-/// The numbers of one flow. Each number below `next` either came, or was counted as lost, or is still waited for.
-pub(crate) struct Sequence {
+/// The numbers of one flow, with a window of `N` times 64. Each number below `next` either came, or was counted as lost, or is
+/// still waited for.
+pub(crate) struct Sequence<const N: usize = WORDS> {
     /// One more than the highest number that came.
     next: u64,
-    /// Whether each of the last [`WINDOW`] numbers below `next` came, at its number modulo the window. Those below 0
-    /// count as if they had.
-    came: [u64; WORDS],
+    /// Whether each of the last numbers below `next` came, at its number modulo the window. Those below 0 count as if they had.
+    came: [u64; N],
 }
 
-impl Default for Sequence {
+impl<const N: usize> Default for Sequence<N> {
     fn default() -> Self {
-        Sequence { next: 0, came: [u64::MAX; WORDS] }
+        Sequence { next: 0, came: [u64::MAX; N] }
     }
 }
 
-impl Sequence {
+impl<const N: usize> Sequence<N> {
+    const WINDOW: u64 = 64 * N as u64;
+
     fn bit(number: u64) -> (usize, u64) {
-        ((number % WINDOW / 64) as usize, 1 << (number % 64))
+        ((number % Self::WINDOW / 64) as usize, 1 << (number % 64))
     }
 
     /// Number `number` came.
@@ -51,7 +52,7 @@ impl Sequence {
             self.came[word] |= bit;
             return Arrival::New { lost, reordered: false };
         }
-        if number + WINDOW < self.next {
+        if number + Self::WINDOW < self.next {
             return Arrival::Late;
         }
         let (word, bit) = Self::bit(number);
@@ -66,7 +67,17 @@ impl Sequence {
     /// were not counted yet.
     pub(crate) fn end(&mut self, total: Option<u64>) -> u64 {
         let total = total.unwrap_or(self.next).max(self.next);
-        self.advance(total) + self.advance(total.saturating_add(WINDOW))
+        self.advance(total) + self.advance(total.saturating_add(Self::WINDOW))
+    }
+
+    /// The first number from `from` on that has not come, as far as that is known.
+    pub(crate) fn first_missing(&self, from: u64) -> u64 {
+        let mut known = from.max(self.next.saturating_sub(Self::WINDOW))..self.next.max(from);
+        let missing = known.find(|number| {
+            let (word, bit) = Self::bit(*number);
+            self.came[word] & bit == 0
+        });
+        missing.unwrap_or(self.next.max(from))
     }
 
     /// Moves on to `to`; gives how many numbers fell out of the window that did not come. None of those between came.
@@ -74,9 +85,10 @@ impl Sequence {
     fn advance(&mut self, to: u64) -> u64 {
         let skipped = to - self.next;
         let mut lost = 0;
-        if skipped >= WINDOW {
-            lost = self.came.iter().map(|word| u64::from(word.count_zeros())).sum::<u64>() + skipped - WINDOW;
-            self.came = [0; WORDS];
+        if skipped >= Self::WINDOW {
+            lost = self.came.iter().map(|word| u64::from(word.count_zeros())).sum::<u64>() + skipped
+                - Self::WINDOW;
+            self.came = [0; N];
         } else {
             for number in self.next..to {
                 let (word, bit) = Self::bit(number);
@@ -95,15 +107,18 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    const WINDOW: u64 = Sequence::<WORDS>::WINDOW;
+
     #[test]
     fn a_late_one_is_not_lost_and_a_second_one_not_new() {
-        let mut flow = Sequence::default();
+        let mut flow = <Sequence>::default();
         let new = |lost, reordered| Arrival::New { lost, reordered };
         assert_eq!(flow.arrive(0), new(0, false));
         assert_eq!(flow.arrive(3), new(0, false));
         assert_eq!(flow.arrive(1), new(0, true));
         assert_eq!(flow.arrive(1), Arrival::Duplicate);
         assert_eq!(flow.arrive(3), Arrival::Duplicate);
+        assert_eq!([0, 3, 4].map(|from| flow.first_missing(from)), [2, 4, 4]);
         // 2 is still waited for until it is a window behind.
         assert_eq!(flow.arrive(WINDOW + 1), new(0, false));
         assert_eq!(flow.arrive(WINDOW + 2), new(1, false));
@@ -124,7 +139,7 @@ mod tests {
                     numbers.swap(from, from + by);
                 }
             }
-            let (mut flow, mut received, mut lost, mut late) = (Sequence::default(), 0, 0, 0);
+            let (mut flow, mut received, mut lost, mut late) = (<Sequence>::default(), 0, 0, 0);
             let mut seen = BTreeSet::new();
             for number in numbers.iter().flat_map(|number| [*number, *number]) {
                 match flow.arrive(number) {

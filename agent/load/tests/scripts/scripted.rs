@@ -91,8 +91,18 @@ pub fn job(role: Role, script: Script, load_ms: u64) -> Job {
 
 /// Both ends, ready: the sending one first.
 pub fn prepare(near: &Job, far: &Job, cancel: &Cancel) -> Result<(Prepared, Prepared), LoadError> {
+    prepare_by(near, far, cancel, |port| port)
+}
+
+/// The same, where `way` gives the port by which that of the receiving end is reached.
+pub fn prepare_by(
+    near: &Job,
+    far: &Job,
+    cancel: &Cancel,
+    way: impl FnOnce(u16) -> u16,
+) -> Result<(Prepared, Prepared), LoadError> {
     let listener = listen(far, cancel)?;
-    let near = Job { address: Some(format!("127.0.0.1:{}", listener.port())), ..near.clone() };
+    let near = Job { address: Some(format!("127.0.0.1:{}", way(listener.port()))), ..near.clone() };
     let other = cancel.clone();
     let connecting = thread::spawn(move || connect(&near, &other));
     let far = listener.accept_all();
@@ -102,9 +112,13 @@ pub fn prepare(near: &Job, far: &Job, cancel: &Cancel) -> Result<(Prepared, Prep
 
 /// Runs two scripts against each other within windows of `load_ms`: what the two ends did.
 pub fn run_within(near: &Script, far: &Script, load_ms: u64) -> (Finished, Finished) {
+    run_by(near, far, load_ms, |port| port)
+}
+
+fn run_by(near: &Script, far: &Script, load_ms: u64, way: impl FnOnce(u16) -> u16) -> (Finished, Finished) {
     let near = job(Role::Send, near.clone(), load_ms);
     let far = job(Role::Receive, far.clone(), load_ms);
-    let (near, far) = prepare(&near, &far, &Cancel::default()).unwrap();
+    let (near, far) = prepare_by(&near, &far, &Cancel::default(), way).unwrap();
     let start = clock::monotonic().plus(Nanos(30 * MS));
     let (far, near) = (far.arm(start), near.arm(start));
     (near.join(), far.join())
@@ -117,8 +131,17 @@ pub fn run(near: &Script) -> (ScriptAccount, ScriptAccount) {
 
 /// Likewise, against another.
 pub fn run_against(near: &Script, far: &Script) -> (ScriptAccount, ScriptAccount) {
+    run_against_by(near, far, |port| port)
+}
+
+/// Likewise, where `way` gives the port by which that of the receiving end is reached.
+pub fn run_against_by(
+    near: &Script,
+    far: &Script,
+    way: impl FnOnce(u16) -> u16,
+) -> (ScriptAccount, ScriptAccount) {
     let begun = Instant::now();
-    let (near, far) = run_within(near, far, LONG_MS);
+    let (near, far) = run_by(near, far, LONG_MS, way);
     assert_eq!((near.script_failure, far.script_failure), (None, None));
     assert!(begun.elapsed() < Duration::from_millis(LONG_MS / 2), "it came to an end by itself");
     let (near, far) = (near.script.unwrap(), far.script.unwrap());

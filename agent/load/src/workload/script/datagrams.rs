@@ -1,20 +1,30 @@
-//! Datagrams that a strand sends and takes: which of them are lost, which come too late, and which were never sent.
+//! Datagrams that a strand sends and takes: which of them are lost, which come twice or too late, and which were never sent.
 
-use iodyno_core::script::{Call, FlowOp, Size, Until as Limit};
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+use iodyno_core::script::{Call, FlowOp, Until as Limit};
 use iodyno_core::units::Nanos;
-use iodyno_sys::socket;
 use iodyno_sys::timed::{self, Until};
+use iodyno_sys::{clock, errno, socket};
 
 use super::fault::{Fault, Halt};
 use super::link::Word;
+use super::numbers::{Came, Head, Meaning, HEAD_BYTES};
 use super::preamble::{self, Kind, Preamble};
 use super::run::SLICE;
 use super::stall::Wait;
 use super::strand::Strand;
+use super::tally::Counts;
 
 /// For the account, of a datagram that was given up and that the other end had not sent.
 const NEVER_SENT: &str =
     "nothing came in time: the other end had not sent it, as it waited for what comes before, or was done";
+/// chosen: a datagram that the kernel has had no room for so often, with nothing on its way beside it, is too long.
+const REFUSALS: u32 = 3;
+/// chosen: before the kernel is asked once more whether there is room: some packets of a fast device.
+const A_MOMENT: Nanos = Nanos(100_000);
 
 /// Datagrams that moved on a connection in a transaction, those among them that only level the ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +38,8 @@ pub(super) struct Exchanged {
 pub(super) struct Silence {
     /// How long one is awaited that the other end was to send.
     patience: Nanos,
-    /// The transaction and the operation that have given one up, so that it is not taken for the next when it comes late.
+    /// The transaction and the operation that have given one up that has no room for a number, so that it is not taken for
+    /// the next when it comes late.
     gave_up: Option<(usize, usize)>,
     /// The transaction that the other end has made all of, and since when nothing came although that was known.
     since: Option<(usize, u64)>,
@@ -37,10 +48,6 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    pub(super) fn of_at_most(patience: Nanos) -> Self {
-        Silence { patience, ..Silence::default() }
-    }
-
     /// Nothing has come up to `now`. Whether that has lasted for long since the other end was known to have `ended` the
     /// transaction: what it sent before may be on its way for as long as any datagram.
     fn goes_on(&mut self, transaction: usize, ended: bool, now: u64) -> bool {
@@ -50,21 +57,78 @@ impl Silence {
     }
 }
 
+/// A datagram that has come before its turn.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    number: u64,
+    bytes: u64,
+    /// Since when it, or what is missing before it, was awaited.
+    since: u64,
+}
+
+/// The datagrams of a connection.
+#[derive(Default)]
+pub(super) struct Datagrams {
+    silence: Silence,
+    /// Mark of those that are sent, and of those that come.
+    marks: (u64, u64),
+    /// The other end.
+    remote: u32,
+    /// The transaction that the rest is about.
+    transaction: usize,
+    came: Came,
+    held: Option<Held>,
+}
+
+impl Datagrams {
+    /// Of a connection whose other end is awaited for so long at most, with the marks of what is sent and of what comes.
+    pub(super) fn of(remote: usize, patience: Nanos, marks: (u64, u64)) -> Self {
+        let silence = Silence { patience, ..Silence::default() };
+        Datagrams { silence, marks, remote: remote as u32, ..Datagrams::default() }
+    }
+
+    fn enter(&mut self, transaction: usize) {
+        if self.transaction != transaction {
+            (self.transaction, self.came, self.held) = (transaction, Came::default(), None);
+        }
+    }
+}
+
+/// What has been taken from a socket.
+enum Arrived {
+    Message(Meaning, u64),
+    /// It is of a transaction that is over.
+    Stale,
+    Greeting(Preamble),
+    Foreign,
+}
+
 impl Strand<'_> {
     /// Sends a datagram.
     pub(super) fn give_datagram(&mut self, operation: &FlowOp, size: u64, begun: u64) -> Result<u64, Fault> {
+        if self.is_overtaken(operation.remote) {
+            return Err(Fault::Passed);
+        }
         self.throw_late_ones_away(operation)?;
         let until = operation.timeout_ns.map(|timeout| begun.saturating_add(timeout.0));
         let wait = Wait::Give { connection: operation.connection };
         let source = self.worker.source();
         let bytes = &source[..(size as usize).min(source.len())];
+        let number = self.courses[self.place.operation].number(&self.place);
+        let head = Head { transaction: self.place.transaction, number };
+        let head = head.bytes(self.flow(operation)?.datagrams.marks.0);
+        let mut refusals = 0;
         loop {
             if until.is_some() {
                 self.await_readiness(operation, Until::Writable, wait, until)?;
             }
-            let outcome = match operation.call {
-                Call::Write => timed::write(self.flow(operation)?.fd(), bytes),
-                _ => socket::send(self.flow(operation)?.fd(), bytes),
+            let fd = self.flow(operation)?.fd();
+            let rest = bytes.get(HEAD_BYTES..);
+            let outcome = match (operation.call, rest) {
+                (Call::Write, Some(rest)) => timed::write_joined(fd, [&head, rest]),
+                (Call::Write, None) => timed::write(fd, bytes),
+                (_, Some(rest)) => timed::send_joined(fd, [&head, rest]),
+                (_, None) => socket::send(fd, bytes),
             };
             match outcome {
                 Ok(count) => {
@@ -73,51 +137,100 @@ impl Strand<'_> {
                     self.moved(count, begun);
                     return Ok(count as u64);
                 }
+                Err(error) if error.raw_os_error() == Some(errno::ENOBUFS) => {
+                    refusals += 1;
+                    self.await_room(operation, refusals, until, error)?;
+                }
                 Err(error) => self.refused(operation, error, Until::Writable, wait, until)?,
             }
         }
+    }
+
+    /// The kernel had no room for all fragments of a datagram beside what is on its way from the socket. Waits until that
+    /// is gone. Where nothing is on its way, it will never have.
+    #[cold]
+    fn await_room(
+        &mut self,
+        operation: &FlowOp,
+        refusals: u32,
+        until: Option<u64>,
+        error: io::Error,
+    ) -> Result<(), Fault> {
+        let fd = self.flow(operation)?.fd();
+        let is_alone = timed::on_its_way(fd).map_err(Fault::Os)? == 0;
+        if is_alone && refusals >= REFUSALS {
+            return Err(Fault::Os(error));
+        }
+        if operation.non_blocking {
+            self.passage.operations[self.place.operation].would_block += 1;
+        }
+        // The kernel calls a socket writable that has half of its buffer free, which may be too little.
+        let fd = self.flow(operation)?.fd();
+        match timed::wait_for(fd, Until::Writable, SLICE) {
+            Err(error) if error.raw_os_error() != Some(errno::EINTR) => return Err(Fault::Os(error)),
+            _ if refusals > 1 => drop(clock::sleep_until(clock::monotonic().plus(A_MOMENT))),
+            _ => {}
+        }
+        // A queue empties by itself: that is no stall.
+        self.waited(Wait::Give { connection: operation.connection }, until.or(Some(u64::MAX)))
     }
 
     /// Takes a datagram, or gives it up: by the script's timeout, else when the other end was to have sent it and it took
     /// longer than any does. The end that follows cannot know the former before the other end has come to the end of
     /// the transaction, or waits itself.
     pub(super) fn take_datagram(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
-        let patience = operation.timeout_ns.unwrap_or(self.flow(operation)?.datagrams.patience);
+        let run = self.courses[self.place.operation].run(&self.place, operation.times());
+        if self.held > 0 {
+            if let Some(bytes) = self.take_held(operation, &run)? {
+                return Ok(bytes);
+            }
+        }
+        let patience = operation.timeout_ns.unwrap_or(self.flow(operation)?.datagrams.silence.patience);
         let is_due = operation.timeout_ns.is_some() || self.run.leads;
         let mut until = is_due.then(|| begun.saturating_add(patience.0));
-        let longest = operation.size.map_or(0, Size::greatest).max(preamble::BYTES as u64) as usize;
         loop {
             if self.is_dry(operation)? {
-                return Err(self.lose_datagram(operation));
+                return Err(self.lose_datagram(operation, &run));
             }
             // A blocking call comes back after a slice, give or take a tick of the kernel's clock: too late for what is due
             // before. Where that is later, it is the only call that is needed.
             if until.is_some_and(|until| until.saturating_sub(self.worker.now) < 2 * SLICE.0) {
                 let wait = self.take_wait(operation)?;
                 match self.await_readiness(operation, Until::Readable, wait, until) {
-                    Err(Fault::Timeout) => return Err(self.lose_datagram(operation)),
+                    Err(Fault::Timeout) => return Err(self.lose_datagram(operation, &run)),
                     outcome => outcome?,
                 }
             }
             let mut place = std::mem::take(&mut self.datagram);
-            let length = longest.min(place.len());
-            let outcome =
-                self.flow(operation).map(|flow| socket::receive_into(flow.fd(), &mut place[..length]));
-            let greeting = matches!(outcome, Ok(Ok(preamble::BYTES)))
-                .then(|| Preamble::of(&place[..preamble::BYTES], self.run.token))
-                .flatten();
+            let outcome = self.flow(operation).map(|flow| socket::receive_into(flow.fd(), &mut place));
+            let arrived = match &outcome {
+                Ok(Ok(count)) => Some(self.understand(operation, &place[..*count], &run)),
+                _ => None,
+            };
             self.datagram = place;
-            match outcome? {
-                Ok(_) if greeting.is_some() => self.greet_again(operation, greeting)?,
-                Ok(count) => {
-                    let flow = self.flow(operation)?;
-                    flow.taken += count as u64;
-                    flow.datagrams.since = None;
-                    self.exchanged(operation).taken += 1;
-                    self.moved(count, begun);
-                    return Ok(count as u64);
+            match (outcome?, arrived.transpose()?) {
+                (Ok(count), Some(Arrived::Message(Meaning::Awaited, _))) => {
+                    return self.taken(operation, count as u64, begun);
                 }
-                Err(error) => {
+                (Ok(count), Some(Arrived::Message(Meaning::Ahead, number))) => {
+                    // What is missing before it is given up, operation by operation, until it is its turn.
+                    let held = Held { number, bytes: count as u64, since: begun };
+                    self.flow(operation)?.datagrams.held = Some(held);
+                    self.held += 1;
+                    return Err(Fault::Lost);
+                }
+                (Ok(_), Some(arrived)) => {
+                    self.set_aside(operation, arrived)?;
+                    self.worker.tick();
+                    if self.is_over() {
+                        return Err(Fault::Halt(Halt::Over));
+                    }
+                    if until.is_some_and(|until| self.worker.now >= until) {
+                        return Err(self.lose_datagram(operation, &run));
+                    }
+                }
+                (Ok(_), None) => {}
+                (Err(error), _) => {
                     self.worker.tick();
                     let ended = self.hear_silence(operation)?;
                     if !is_due {
@@ -128,12 +241,88 @@ impl Strand<'_> {
                     }
                     let wait = self.take_wait(operation)?;
                     match self.refused(operation, error, Until::Readable, wait, until.or(Some(u64::MAX))) {
-                        Err(Fault::Timeout) => return Err(self.lose_datagram(operation)),
+                        Err(Fault::Timeout) => return Err(self.lose_datagram(operation, &run)),
                         outcome => outcome?,
                     }
                 }
             }
         }
+    }
+
+    /// A datagram that was awaited since `begun` has come.
+    fn taken(&mut self, operation: &FlowOp, bytes: u64, begun: u64) -> Result<u64, Fault> {
+        let flow = self.flow(operation)?;
+        flow.taken += bytes;
+        flow.datagrams.silence.since = None;
+        self.exchanged(operation).taken += 1;
+        self.moved(bytes as usize, begun);
+        Ok(bytes)
+    }
+
+    /// Where a datagram has come before its turn: takes it, if it is that, else gives up what was to come before it.
+    #[cold]
+    fn take_held(&mut self, operation: &FlowOp, run: &Range<u64>) -> Result<Option<u64>, Fault> {
+        let transaction = self.place.transaction;
+        let datagrams = &mut self.flow(operation)?.datagrams;
+        datagrams.enter(transaction);
+        let Some(held) = datagrams.held else { return Ok(None) };
+        if held.number >= run.end {
+            return Err(Fault::Lost);
+        }
+        datagrams.held = None;
+        self.held -= 1;
+        if held.number < run.start {
+            // An operation that failed has left its turn out.
+            self.passage.operations[self.place.operation].late += 1;
+            return Ok(None);
+        }
+        self.awaited_since = Some(held.since);
+        self.taken(operation, held.bytes, held.since).map(Some)
+    }
+
+    /// Whether another end has gone on without what this one is to do now: it no longer takes what is sent here.
+    #[inline]
+    pub(super) fn is_overtaken(&self, remote: u32) -> bool {
+        let is_held = |datagrams: &Datagrams| {
+            datagrams.held.is_some()
+                && (datagrams.transaction, datagrams.remote) == (self.place.transaction, remote)
+        };
+        self.held > 0
+            && self.flows.iter().filter_map(|flows| flows.last()).any(|flow| is_held(&flow.datagrams))
+    }
+
+    /// What a datagram is that came on the connection of an operation.
+    #[inline]
+    fn understand(&mut self, operation: &FlowOp, bytes: &[u8], run: &Range<u64>) -> Result<Arrived, Fault> {
+        let (transaction, shorts) = (self.place.transaction, self.courses[self.place.operation].shorts);
+        let datagrams = &mut self.flow(operation)?.datagrams;
+        if let Some(head) = Head::of(bytes, datagrams.marks.1) {
+            if head.transaction != transaction {
+                return Ok(Arrived::Stale);
+            }
+            datagrams.enter(transaction);
+            return Ok(Arrived::Message(datagrams.came.judge(head.number, run), head.number));
+        }
+        if bytes.len() < HEAD_BYTES && shorts {
+            return Ok(Arrived::Message(Meaning::Awaited, run.start));
+        }
+        let greeting = Preamble::of(bytes, self.run.token);
+        Ok(greeting.map_or(Arrived::Foreign, Arrived::Greeting))
+    }
+
+    /// Counts a datagram that is not taken.
+    #[cold]
+    fn set_aside(&mut self, operation: &FlowOp, arrived: Arrived) -> Result<(), Fault> {
+        let counts = &mut self.passage.operations[self.place.operation];
+        match arrived {
+            Arrived::Message(Meaning::Duplicate, _) => counts.duplicates += 1,
+            Arrived::Message(Meaning::Late, _) => counts.late += 1,
+            Arrived::Foreign => drop(self.run.foreign.fetch_add(1, Relaxed)),
+            Arrived::Greeting(shown) => self.greet_again(operation, shown)?,
+            // That it did not come was settled with its transaction.
+            Arrived::Message(..) | Arrived::Stale => {}
+        }
+        Ok(())
     }
 
     /// Counts of the connection of an operation.
@@ -147,7 +336,7 @@ impl Strand<'_> {
     fn is_dry(&mut self, operation: &FlowOp) -> Result<bool, Fault> {
         let transaction = self.place.transaction;
         let flow = self.flow(operation)?;
-        let ran_dry = flow.datagrams.ran_dry == Some(transaction);
+        let ran_dry = flow.datagrams.silence.ran_dry == Some(transaction);
         Ok(ran_dry && !timed::wait_for(flow.fd(), Until::Readable, Nanos(0)).unwrap_or(false))
     }
 
@@ -155,26 +344,30 @@ impl Strand<'_> {
     fn hear_silence(&mut self, operation: &FlowOp) -> Result<bool, Fault> {
         let (ended, transaction, now) =
             (self.other_made().is_some(), self.place.transaction, self.worker.now);
-        let silence = &mut self.flow(operation)?.datagrams;
+        let silence = &mut self.flow(operation)?.datagrams.silence;
         if silence.goes_on(transaction, ended, now) {
             silence.ran_dry = Some(transaction);
         }
         Ok(ended)
     }
 
-    fn lose_datagram(&mut self, operation: &FlowOp) -> Fault {
+    /// One of a run has been awaited for long enough.
+    fn lose_datagram(&mut self, operation: &FlowOp, run: &Range<u64>) -> Fault {
         if let Err(fault) = self.hear_silence(operation) {
             return fault;
         }
         let (transaction, place, remotes) =
             (self.place.transaction, self.place.operation, self.run.remotes());
+        let shorts = self.courses[place].shorts;
         match self.flow(operation) {
             // With several ends, what one of them will not send is no reason to end what is between the others.
-            Ok(flow) if flow.datagrams.ran_dry == Some(transaction) && remotes == 1 => {
+            Ok(flow) if flow.datagrams.silence.ran_dry == Some(transaction) && remotes == 1 => {
                 self.give_up_datagrams()
             }
             Ok(flow) => {
-                flow.datagrams.gave_up = Some((transaction, place));
+                flow.datagrams.enter(transaction);
+                flow.datagrams.came.give_up(run);
+                flow.datagrams.silence.gave_up = shorts.then_some((transaction, place));
                 Fault::Lost
             }
             Err(fault) => fault,
@@ -245,12 +438,31 @@ impl Strand<'_> {
                     counts.failure_reason.get_or_insert_with(|| NEVER_SENT.to_owned());
                 }
             }
+            // What was late is among the lost. More had come before: it was too long ago to be known, or had no number.
+            let sum = |of: fn(&Counts) -> u64| {
+                of_it().map(|index| of(&self.passage.operations[index])).sum::<u64>()
+            };
+            let mut again = sum(|counts| counts.late).saturating_sub(sum(|counts| counts.lost));
+            for index in of_it() {
+                let counts = &mut self.passage.operations[index];
+                let part = counts.late.min(again);
+                again -= part;
+                (counts.late, counts.duplicates) = (counts.late - part, counts.duplicates + part);
+            }
         }
     }
 
-    /// Datagrams that came after they were given up must not be taken for what comes next.
+    /// Datagrams without a number that came after they were given up must not be taken for what comes next. Nor must any
+    /// that wait when a request is sent: what answers it is not among them.
     fn throw_late_ones_away(&mut self, operation: &FlowOp) -> Result<(), Fault> {
-        let Some((transaction, place)) = self.flow(operation)?.datagrams.gave_up.take() else {
+        let course = self.courses[self.place.operation];
+        if !course.shorts {
+            return Ok(());
+        }
+        let asks = course.asks && self.place.repetition == 0;
+        let gave_up = self.flow(operation)?.datagrams.silence.gave_up.take();
+        let answer = || (self.place.transaction, course.answer);
+        let Some((transaction, place)) = gave_up.or_else(|| asks.then(answer)) else {
             return Ok(());
         };
         let mut bytes = [0; preamble::BYTES];
@@ -264,7 +476,9 @@ impl Strand<'_> {
                 break;
             };
             // On a long way greetings are acknowledged more than once.
-            late += u64::from(Preamble::of(&bytes[..count], self.run.token).is_none());
+            let is_foreign =
+                count >= HEAD_BYTES && Head::of(&bytes, self.flow(operation)?.datagrams.marks.1).is_none();
+            late += u64::from(!is_foreign);
         }
         // One of the transaction before came when that was over.
         let counts = self.passage.operations.get_mut(place).filter(|_| transaction == self.place.transaction);
@@ -275,8 +489,8 @@ impl Strand<'_> {
     }
 
     /// The other end has not got the acknowledgement of its greeting.
-    fn greet_again(&mut self, operation: &FlowOp, greeting: Option<Preamble>) -> Result<(), Fault> {
-        if let Some(shown) = greeting.filter(|shown| shown.kind == Kind::Data) {
+    fn greet_again(&mut self, operation: &FlowOp, shown: Preamble) -> Result<(), Fault> {
+        if shown.kind == Kind::Data {
             let bytes = Preamble { kind: Kind::Acknowledged, ..shown }.bytes(self.run.token);
             // Should this one get lost, too, the greeting comes again.
             let _ = socket::send(self.flow(operation)?.fd(), &bytes);
@@ -291,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_silence_counts_from_when_the_end_of_the_transaction_was_known() {
-        let mut silence = Silence::of_at_most(Nanos(100));
+        let mut silence = Silence { patience: Nanos(100), ..Silence::default() };
         assert!(!silence.goes_on(1, false, 1_000));
         assert!(!silence.goes_on(1, true, 5_000));
         assert!(!silence.goes_on(1, true, 5_099));

@@ -28,6 +28,8 @@ pub(super) enum Fault {
     NotOpen,
     /// A datagram did not come.
     Lost,
+    /// The other end has gone on without it.
+    Passed,
 }
 
 pub(super) fn halt_of(fault: Fault) -> Halt {
@@ -42,7 +44,7 @@ impl Fault {
     pub(super) fn told(&self, operation: &FlowOp) -> String {
         let connection = operation.connection;
         match self {
-            Fault::Halt(_) => String::new(),
+            Fault::Halt(_) | Fault::Passed => String::new(),
             Fault::Timeout => "it did not end within its timeout".to_owned(),
             Fault::Os(error) => match why(error, operation) {
                 Some(why) => format!("connection {connection}: {error}: {why}"),
@@ -58,7 +60,10 @@ impl Fault {
 /// What the kernel means, where its error alone would not tell.
 fn why(error: &io::Error, operation: &FlowOp) -> Option<&'static str> {
     match (operation.protocol, error.raw_os_error()?) {
-        (Protocol::Udp, errno::ENOBUFS | errno::EMSGSIZE) => {
+        (Protocol::Udp, errno::ENOBUFS) => {
+            Some("the datagram, in its fragments, is longer than its send buffer (wndsz) has room for")
+        }
+        (Protocol::Udp, errno::EMSGSIZE) => {
             Some("the datagram is longer than its send buffer (wndsz) or than UDP can carry")
         }
         (Protocol::Sctp, errno::EMSGSIZE) => {

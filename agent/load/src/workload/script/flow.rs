@@ -15,7 +15,7 @@ use iodyno_sys::timed::{self, Until};
 use iodyno_sys::vsock::THIS_MACHINE;
 use iodyno_sys::{datagram, errno, socket};
 
-use super::datagrams::Silence;
+use super::datagrams::Datagrams;
 use super::door::unix_address;
 use super::fault::Fault;
 use super::files::Source;
@@ -48,7 +48,7 @@ pub(super) struct Flow {
     blocks: bool,
     track: sctp::Track,
     /// Of a connection over UDP.
-    pub datagrams: Silence,
+    pub datagrams: Datagrams,
 }
 
 impl Flow {
@@ -511,12 +511,13 @@ impl<'a> Strand<'a> {
         socket::set_blocking(socket.as_fd(), blocks).map_err(Fault::Os)?;
         timed::wait_at_most(socket.as_fd(), SLICE).map_err(Fault::Os)?;
         // The same at both ends: by who opened it.
-        let seed = |by_opener: bool| {
+        let drawn = |by_opener: bool| {
             let token = u64::from_le_bytes(self.run.token[..8].try_into().unwrap_or_default());
             let place = u64::from(self.number) << 32 | u64::from(operation.connection) << 1;
             let mut place = SplitMix(token ^ place ^ u64::from(by_opener));
-            Sizes(SplitMix(place.bits().wrapping_add(serial)))
+            SplitMix(place.bits().wrapping_add(serial))
         };
+        let seed = |by_opener| Sizes(drawn(by_opener));
         let socket = match operation.protocol {
             Protocol::Tcp | Protocol::Tls => self.run.opened.know(socket),
             _ => OpenSocket::apart(socket),
@@ -535,7 +536,7 @@ impl<'a> Strand<'a> {
             awaited: seed(!opened),
             blocks,
             track: sctp::Track::default(),
-            datagrams: Silence::of_at_most(patience),
+            datagrams: Datagrams::of(self.remote(), patience, (drawn(opened).bits(), drawn(!opened).bits())),
         };
         self.flows[operation.connection as usize].push(flow);
         self.has_moved = true;

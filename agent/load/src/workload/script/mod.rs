@@ -3,7 +3,7 @@
 //! - `meet`: the two ends find each other; `door` awaits connections on one port and `preamble` tells whose they are;
 //!   `link` is what the ends say to each other beside the data, and `run` is what is known of it.
 //! - `strand`: a thread goes through its transactions; `flow`: the calls on its connections, `datagrams`: what is
-//!   lost of them.
+//!   lost of them; `numbers`: which of them belong together.
 //! - `fault`: why an operation was not done; `waiting`, `stall`: when neither end can go on. `tally`: what was done.
 //!
 //! Blocking calls come back after 20 ms ([`run::SLICE`]), then ever less often, so that a strand notices the end of
@@ -19,6 +19,7 @@ mod flow;
 mod keys;
 mod link;
 mod meet;
+mod numbers;
 mod pair;
 mod preamble;
 pub(crate) mod run;

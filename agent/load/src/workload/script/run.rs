@@ -19,6 +19,7 @@ use iodyno_sys::{clock, errno};
 use super::files::{self, Source};
 use super::link::{Link, Word};
 use super::meet::SILENCE;
+use super::numbers::Course;
 use super::pair::Pair;
 use super::tally::Tally;
 use crate::cancel::Cancel;
@@ -34,8 +35,8 @@ pub(super) const LONGEST_SLICE: Nanos = Nanos(250_000_000);
 const MOST_WAITING: usize = 64;
 const FEW_WAITING: usize = 16;
 
-/// chosen: a datagram may take this many round trips of an idle path before it counts as lost. What comes later is
-/// taken for the next one, and so no time is right any more: a queue of several round trips must not do that.
+/// chosen: a datagram may take this many round trips of an idle path before it counts as lost: a queue of several round
+/// trips is no loss, and what has no room for a number would be taken for the next one.
 const ROUND_TRIPS: u64 = 10;
 
 /// How far a group has come, in transactions done by all strands of an end.
@@ -81,6 +82,8 @@ pub(crate) struct Run {
     pub(super) tls: Option<Terms>,
     /// By group, transaction and operation; empty but for `sendfile`.
     pub(super) files: Vec<Vec<Vec<Vec<Source>>>>,
+    /// By group, transaction and operation.
+    pub(super) courses: Vec<Vec<Vec<Course>>>,
     /// By strand.
     pub(super) pairs: Vec<Pair>,
     gatherings: Vec<Gathering>,
@@ -123,6 +126,7 @@ impl Run {
             }
             all_files.push(of_group);
         }
+        let courses_of = |group: &script::Group| group.transactions.iter().map(Course::of).collect();
         let over_tls = script.protocols().contains(&Protocol::Tls);
         let tls = over_tls.then(|| Terms::of(job)).transpose()?;
         Ok(Run {
@@ -132,6 +136,7 @@ impl Run {
             tally: Tally::new(&script, cpus),
             tls,
             files: all_files,
+            courses: script.groups.iter().map(courses_of).collect(),
             gatherings: script
                 .groups
                 .iter()

@@ -9,6 +9,7 @@ use super::datagrams::Exchanged;
 use super::fault::{halt_of, Fault, Halt};
 use super::flow::Flow;
 use super::link::Word;
+use super::numbers::Course;
 use super::pair::Pair;
 use super::run::{Run, SLICE};
 use super::stall::Wait;
@@ -50,6 +51,14 @@ pub(super) struct Strand<'a> {
     pub datagram: Vec<u8>,
     /// Datagrams that moved in the transaction, as `opened`.
     pub exchanged: Vec<Exchanged>,
+    /// Where the datagrams of each operation of the transaction stand.
+    pub courses: &'a [Course],
+    /// Connections on which a datagram has come before its turn.
+    pub held: u32,
+    /// Since when one that was taken now was awaited, where that was before the operation.
+    pub awaited_since: Option<u64>,
+    /// Whether the other end has gone on without some of the iteration.
+    has_passed: bool,
     /// How many files were sent.
     pub files_sent: usize,
     pub place: Place,
@@ -94,6 +103,10 @@ pub(crate) fn carry_out(shared: &Shared, run: &Run, number: usize) {
         accepted: vec![0; connections],
         datagram,
         exchanged: vec![Exchanged::default(); connections * run.remotes()],
+        courses: &[],
+        held: 0,
+        awaited_since: None,
+        has_passed: false,
         files_sent: 0,
         place: Place::default(),
         passage: Passage::default(),
@@ -130,6 +143,8 @@ impl<'a> Strand<'a> {
             self.recorders = self.run.tally.recorders(self.pair.group, number, self.pair.number);
             let transaction = &self.group.transactions[number];
             self.passage = Passage::of(transaction);
+            self.courses = &self.run.courses[self.pair.group][number];
+            self.held = 0;
             let ended = self.go_through(transaction);
             self.passage.done = ended.is_ok();
             let gathered = ended.and_then(|()| self.gather(number));
@@ -284,7 +299,7 @@ impl<'a> Strand<'a> {
     /// One iteration that was to begin at `intended`, or now.
     fn iterate(&mut self, transaction: &'a Transaction, intended: Option<u64>) -> Result<(), Halt> {
         let begun = self.worker.now;
-        self.has_moved = false;
+        (self.has_moved, self.has_passed) = (false, false);
         for (index, operation) in transaction.operations.iter().enumerate() {
             self.place.operation = index;
             let of_another = operation.remote > 0 && !self.run.leads;
@@ -296,7 +311,7 @@ impl<'a> Strand<'a> {
         if self.is_over() {
             return Err(Halt::Over);
         }
-        if !self.counts {
+        if !self.counts || self.has_passed {
             return Ok(());
         }
         self.passage.iterations += 1;
@@ -322,13 +337,18 @@ impl<'a> Strand<'a> {
             self.went_on();
             match outcome {
                 Ok(bytes) if self.counts => {
+                    let begun = self.awaited_since.take().unwrap_or(begun);
                     self.passage.operations[index].completed(begun, now, bytes);
                     self.recorders.operations[index].0.record(now.saturating_sub(begun));
                     if bytes > 0 {
                         self.worker.completed(self.cell, begun);
                     }
                 }
-                Ok(_) => {}
+                Ok(_) => self.awaited_since = None,
+                Err(Fault::Passed) => {
+                    self.has_passed = true;
+                    return Ok(());
+                }
                 Err(Fault::Lost) => self.passage.operations[index].lost += 1,
                 Err(Fault::Halt(halt)) => return Err(halt),
                 Err(fault) => {
@@ -365,6 +385,9 @@ impl<'a> Strand<'a> {
     fn think(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
         if !self.counts {
             return Ok(0);
+        }
+        if self.is_overtaken(operation.remote) {
+            return Err(Fault::Passed);
         }
         let until = begun.saturating_add(operation.duration_ns.0).min(self.due.unwrap_or(u64::MAX));
         match operation.think {

@@ -29,6 +29,7 @@ pub(super) struct Counts {
     pub timeouts: u64,
     pub lost: u64,
     pub late: u64,
+    pub duplicates: u64,
     pub would_block: u64,
 }
 
@@ -65,6 +66,7 @@ impl Counts {
         self.timeouts += other.timeouts;
         self.lost += other.lost;
         self.late += other.late;
+        self.duplicates += other.duplicates;
         self.would_block += other.would_block;
     }
 }
@@ -225,6 +227,7 @@ impl TransactionTally {
                 timeouts: counts.timeouts,
                 lost: counts.lost,
                 late: counts.late,
+                duplicates: counts.duplicates,
                 would_block: counts.would_block,
                 ..OperationAccount::new(operation.call, &operation.label)
             }

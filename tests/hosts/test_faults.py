@@ -330,6 +330,49 @@ def test_without_the_right_to_make_namespaces_the_loopback_is_taken_and_told(
     assert campaign["hosts"]["server"]["path"]["kind"] == "loopback"
 
 
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("settings", "more", "said"),
+    [
+        ("", "knobs: {all: {mtu: 4000}}\n", "knobs are set in namespaces of the hosts, and there are none"),
+        (
+            ", transport: udp, server: packet_v2, size: 1000",
+            "",
+            "rings take frames of a device between hosts",
+        ),
+    ],
+)
+def test_what_the_loopback_cannot_stand_in_for_needs_root(
+    settings: str, more: str, said: str, program: AgentProgram, tmp_path: Path
+) -> None:
+    drop = "-sys_admin,-net_admin"
+    prefix = ("setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}")
+    if shutil.which("setpriv") is None or subprocess.run([*prefix, "true"]).returncode:
+        pytest.skip("needs setpriv to drop rights")
+    before = Path("/sys/class/net/lo/mtu").read_text()
+    text = FILE.replace("receiver: server", f"receiver: server{settings}") + more
+    file = write_experiment(tmp_path, "netns", text)
+    lab = iodyno("run", file, "--into", tmp_path / "campaigns", program=program, prefix=prefix)
+    _, complaint = lab.communicate(timeout=HUNG_S)
+    assert lab.returncode == 4, complaint
+    assert said in complaint and "does not run as root" in complaint
+    assert "try: run as root" in complaint
+    assert Path("/sys/class/net/lo/mtu").read_text() == before
+
+
+@pytest.mark.root
+def test_root_of_a_user_namespace_has_the_loopback(program: AgentProgram, tmp_path: Path) -> None:
+    prefix = ("unshare", "--user", "--map-root-user")
+    if subprocess.run([*prefix, "true"]).returncode:
+        pytest.skip("this kernel lets nobody make a user namespace")
+    file = write_experiment(tmp_path, "netns", FILE.replace("[1, 2, 3, 4]", "[1]"))
+    lab = iodyno("run", file, "--into", tmp_path / "campaigns", "--json", program=program, prefix=prefix)
+    said, complaint = lab.communicate(timeout=HUNG_S)
+    assert lab.returncode == 0, complaint
+    campaign = json.loads((Path(json.loads(said)["campaign"]) / "campaign.json").read_text())
+    assert campaign["hosts"]["server"]["path"]["kind"] == "loopback"
+
+
 def test_a_low_descriptor_limit_ends_with_need_and_have(program: AgentProgram, tmp_path: Path) -> None:
     file = write_experiment(tmp_path, "local", FILE.replace("[1, 2, 3, 4]", "[1, 1000]"))
     prefix = ("prlimit", "--nofile=256:256")

@@ -294,11 +294,34 @@ def test_a_read_only_sysfs_is_named_and_changes_nothing(program: AgentProgram) -
             assert "Read-only file system" in (settings["rps"].why or "")
             assert settings["rps"].obtained == "own" and settings["mtu"].obtained == 9000
             _, wrong = await knobs.restore()
-            # Its mask is as it was; that it cannot be written again is said, and stays in the journal.
-            assert any("rps" in text for text in wrong)
+            # Its mask is as it was, so that nothing is to be taken back, and nothing fails to be.
+            assert wrong == []
             await guard.close()
             async with turning(end, program):  # where sysfs can be written, it is restored
                 assert everything(end.namespace) == before
+
+    asyncio.run(scenario())
+
+
+def test_what_was_refused_leaves_nothing_to_restore(program: AgentProgram) -> None:
+    """Without the right to set anything: the next restore would be refused like the setting was, for ever."""
+
+    async def scenario() -> None:
+        async with veth_end() as end:
+            before = everything(end.namespace)
+            inside = ("ip", "netns", "exec", end.namespace)
+            powerless = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
+            guard = await Guard.start(LocalAccess("server", end.cpus, prefix=(*inside, *powerless)), program)
+            await guard.claim("a test")
+            knobs = HostKnobs(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
+            settings = await knobs.set({"mtu": 9000})
+            assert "not permitted" in (settings["mtu"].why or "")
+            assert settings["mtu"].obtained == settings["mtu"].before
+            await guard.close()
+            next_one = await Guard.start(_access(end), program)
+            assert await next_one.claim("another test") == {"done": [], "failed": []}
+            await next_one.close()
+            assert everything(end.namespace) == before
 
     asyncio.run(scenario())
 

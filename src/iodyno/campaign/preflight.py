@@ -9,8 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from errno import EACCES, EPERM
+from os import strerror
 
 from iodyno.campaign import meeting, preflight_disk, preflight_files, preflight_scripts
+from iodyno.campaign.job import submission
 from iodyno.campaign.preflight_lines import Line, congestion_line, line, mib, or_unknown
 from iodyno.campaign.rig import Rig, path_of
 from iodyno.campaign.scripted import load_settings, with_stream
@@ -31,6 +34,8 @@ _DEFAULT_BUFFER_BYTES = 128 << 10  # tcp_rmem's default; the sender's is smaller
 _COARSE_STEP_NS = 1_000
 _TEST_WINDOWS = Windows(warm_up_ns=0, measured_ns=100_000_000, drain_ns=10_000_000, interval_ns=100_000_000)
 
+_NO_RIGHT = (strerror(EPERM), strerror(EACCES))
+"""What the kernel says to whoever may not set a knob."""
 _SLOW = ("think", "reader_think", "compute", "sender_quota", "receiver_quota", "quota", "device_limit")
 
 
@@ -45,7 +50,7 @@ async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> 
     own = [point for point in own if path_of(point) == rig.path]
     settings = [load_settings(experiment, point) for point in own]
     knobs = await _knobs(rig, settings, note)
-    of_load = [_limits, _memory, _congestion, _shaping, _transports]
+    of_load = [_limits, _memory, _congestion, _shaping, _transports, _rings]
     if experiment.workload.hosts:
         of_load = [preflight_disk.limits, preflight_disk.memory, preflight_disk.calls]
     if experiment.workload.program is not None:
@@ -167,18 +172,36 @@ def _transports(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Li
             yield line("transport", False, why, meeting.ADVICE)
 
 
+def _rings(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+    """Rings take frames of a device; without the right to make one, hosts have the loopback device, which has none."""
+    if not rig.hosts.fallback:
+        return
+    ways = {submission(role, point) for point in settings for role in ("send", "receive")}
+    if any(way.transport is not None or way.driver == "reflector" for way in ways):
+        text = f"rings take frames of a device between hosts, and there is none, because {rig.hosts.fallback}"
+        yield line(
+            "rings", False, text, "run as root, or take a client and a server that make calls of sockets"
+        )
+
+
 async def _knobs(
     rig: Rig, settings: list[dict[str, Level]], note: Callable[[Doubt], None]
 ) -> list[tuple[Line, str]]:
     """Every combination of knobs that a trial asks for is tried out: set, read back, restored."""
     if not any(asked for point in settings for asked in rig.knobs.asked(point).values()):
         return []
+    if rig.hosts.fallback:
+        # They would be set for the whole machine, whose settings are not the experiment's to change.
+        text = f"knobs are set in namespaces of the hosts, and there are none, because {rig.hosts.fallback}"
+        return [line("knobs", False, text, "run as root, or leave the knobs out")]
     before = len(rig.knobs.doubts)
     wrong = await rig.knobs.try_out(settings)
     for doubt in rig.knobs.doubts[before:]:
         note(doubt)
     advice = "leave that knob or level out; `iodyno knobs` shows what a host has"
     if wrong:
+        if any(words in text for text in wrong for words in _NO_RIGHT):
+            advice = f"run as root, or {advice}"
         return [line("knobs", False, text, advice) for text in wrong]
     return [line("knobs", True, "every knob could be set as the trials ask, and was restored")]
 

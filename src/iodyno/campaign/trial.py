@@ -100,6 +100,9 @@ async def carry_out(
                 await _load(flows, windows)
             except TrialError as error:
                 error.where = as_asked(error.where)
+                if gone := await rig.hosts.missing_device():
+                    error.what = f"{gone}: {error.what}"
+                    error.advice = "look what removes network devices on this machine"
                 raise
     # Not below 0: a simulated host does not wait for its windows.
     account.overhead_ns = max(0, time.monotonic_ns() - began_ns - windows.load_ns)

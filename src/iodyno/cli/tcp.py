@@ -68,7 +68,8 @@ def command(
     written = {name: value for name, value in levels.items() if value is not None}
     if "window" in written and ("send_buffer" in written or "receive_buffer" in written):
         raise click.UsageError("found --window and a buffer, allowed: --window alone, or the two buffers")
-    written["nagle"] = nagle
+    if not nagle or written.get("transport") in (None, "tcp", "tls"):
+        written["nagle"] = nagle  # it is on where it is not said, and other transports have none
     keys = experiment_of(written, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile)
     folder = right_now.measure(right_now.experiment_of(keys), into)
     right_now.show(folder, as_json=as_json)

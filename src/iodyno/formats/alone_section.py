@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import islice, product
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from iodyno.core import disk_parameters
@@ -11,9 +10,10 @@ from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.personality.parameters import kinds_of, workload_of
 from iodyno.core.volume import CREATE_FILES, FOR_MANY, MAY_BE_SLOWER, MAY_KEEP_NOTHING, MOST_CLIENTS
-from iodyno.core.workload import DISK, FILES, WORKLOADS, Level, Workload
+from iodyno.core.workload import DISK, FILES, WORKLOADS, Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats import program_section
+from iodyno.formats.factor_points import points, varied_at
 from iodyno.formats.mistakes import Path, found, unknown
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _OPEN = ("iops", "offered_operations_per_s", "response_time_p50_ns", "response_time_p99_ns")
 _CLOSED = ("iops", "read_service_time_p50_ns", "read_service_time_p99_ns", "write_service_time_p99_ns")
-_MOST_POINTS = 20_000
-"""Points that are looked at here (chosen: a second of work); those after them are looked at on the hosts."""
 
 
 def read(reading: Reading, described: Workload, written: Any, path: Path) -> WorkloadSpec | None:
@@ -129,21 +127,21 @@ def _check_host(
 
 def _check_points(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
     """What all settings of a host mean together at a point, before a host is opened: a layout may take minutes."""
-    set_by = {name: factor.name for factor in factors.values() for name in (factor.name, *factor.together)}
+    varied = varied_at(factors)
 
     def place(names: tuple[str, ...], host: str) -> Path:
         own = workload.own.get(host, {})
         for name in names:
             if name in own:
                 return ("workload", "each", host, name)
-            if (factor := set_by.get(name)) is not None:
-                return ("factors", factor) if factor == name else ("factors", factor, "together", name)
+            if name in varied:
+                return varied[name]
             if name in workload.settings:
                 return ("workload", name)
         return ("workload", names[0])
 
     noted: set[tuple[Path, str]] = set()
-    for levels in islice(_points(reading, factors), _MOST_POINTS):
+    for levels in points(reading, factors, disk_parameters.CONCERNED):
         for host in [*workload.own, *(host for host in workload.hosts[:1] if host not in workload.own)]:
             if host not in workload.hosts:
                 continue  # which is noted
@@ -154,30 +152,6 @@ def _check_points(reading: Reading, workload: WorkloadSpec, factors: Mapping[str
                 if (where, text) not in noted:
                     noted.add((where, text))
                     reading.note(where, text)
-
-
-def _points(reading: Reading, factors: Mapping[str, Factor]) -> Iterator[dict[str, Level]]:
-    """The levels of the points that the design has for certain; what is searched for is at some level too."""
-    search, design = (reading.plain.get(name) for name in ("search", "design"))
-    searched: dict[str, Level] = {"rate": 1} if isinstance(search, dict) else {}
-    concerned = [
-        factor
-        for factor in factors.values()
-        if {factor.name, *factor.together} & {*disk_parameters.CONCERNED} and factor.levels
-    ]
-    kind = design.get("kind", "full_factorial") if isinstance(design, dict) else "full_factorial"
-    if kind != "full_factorial" and sum(len(factor.levels) > 1 for factor in concerned) > 1:
-        return  # Which of their levels meet, the design says.
-    every = (range(len(factor.levels)) for factor in concerned)
-    for indices in product(*every):
-        levels: dict[str, Level] = dict(searched)
-        for factor, index in zip(concerned, indices, strict=True):
-            levels |= {
-                name: each[index]
-                for name, each in ((factor.name, factor.levels), *factor.together.items())
-                if index < len(each)
-            }
-        yield levels
 
 
 def _check_volume(

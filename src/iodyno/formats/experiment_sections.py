@@ -25,6 +25,7 @@ from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
 from iodyno.formats import (
     alone_section,
     combinations,
+    connection_points,
     design_section,
     host_groups,
     knob_sections,
@@ -80,8 +81,11 @@ class Reading:
         if workload is not None:
             self.check_variables(workload, factors)
             alone_section.check(self, workload, factors)
-            combinations.check(self, workload, factors)
         traces = named_traces.found(self, {"workload": workload, BYSTANDER: bystander}, factors)
+        if workload is not None:
+            combinations.check(self, workload, factors)
+            if workload.sender and workload.script is None:
+                connection_points.check(self, workload, factors, hosts, knobs, traces)
         design = self.section(design_section.DesignSection, self.plain.get("design"), ("design",))
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))
@@ -342,10 +346,13 @@ class Reading:
             costs = tuple(f"{host}.cpu_ns_per_kib" for host in workload.ends)
             return ("goodput_bits_per_s", f"{workload.sender}.cycles_per_kbyte", *costs)
         names = {index: name for index, name in enumerate(named) if isinstance(name, str)}
+        listed: set[str] = set()
         for index, name in names.items():
-            on_disks = workload is not None and bool(workload.hosts)
-            if text := mistake_of(name, self.host_names, beside=BYSTANDER in self.plain, on_disks=on_disks):
-                self.note(("outcomes", index), text)
+            on_disks, beside = workload is not None and bool(workload.hosts), BYSTANDER in self.plain
+            if text := mistake_of(name, self.host_names, beside=beside, on_disks=on_disks):
+                what, _, allowed = text.partition(", allowed: ")
+                self.note(("outcomes", index), f"{what}, allowed: as above" if allowed in listed else text)
+                listed |= {allowed} - {""}
         self.no_duplicates(named, ("outcomes",), str)
         return tuple(names.values())
 

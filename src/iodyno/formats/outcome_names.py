@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iodyno.core.disk_outcomes import NAMES_OF_DISKS, ONLY_OF_DISKS
 from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
-from iodyno.formats.mistakes import found, nearest, unknown
+from iodyno.formats.mistakes import found, listed, nearest, unknown
 
 _OF_NETWORKS = frozenset(OUTCOMES) - ONLY_OF_DISKS
 _LISTED_CHARACTERS = 1500  # chosen: half a screen
@@ -22,8 +22,10 @@ def mistake_of(name: str, hosts: list[str], *, beside: bool, on_disks: bool = Fa
     known = [k for k in OUTCOMES.values() if k.name in (NAMES_OF_DISKS if on_disks else _OF_NETWORKS)]
     if rest not in (kind.name for kind in known):
         allowed = [k.name if k.of_trial or not k.per_host else f"HOST.{k.name}" for k in known]
-        near = nearest(rest, [kind.name for kind in known])
-        return f"found {found(name)}, allowed: {_listed(allowed)}{near}"
+        near = nearest(rest, [kind.name for kind in known]).removeprefix("; ")
+        if near:
+            return f"found {found(name)}; {near} allowed: {listed(rest, allowed)}"
+        return f"found {found(name)}, allowed: {_listed(allowed)}"
     if OUTCOMES[rest].per_host and not OUTCOMES[rest].of_trial and not dot:
         return f"found {found(name)}, which each host has; allowed: {', '.join(f'{h}.{rest}' for h in hosts)}"
     if not OUTCOMES[rest].per_host and dot:

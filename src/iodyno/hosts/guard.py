@@ -145,6 +145,10 @@ class Guard:
         question = {"do": "set", "knob": knob, "device": device, "undo": list(undo), "steps": list(steps)}
         await self._ask(question)
 
+    async def forget(self) -> None:
+        """Crosses out the way back of the last `set`, which was refused and changed nothing. Raises GuardLostError."""
+        await self._ask({"do": "forget"})
+
     async def restore(self) -> dict[str, list[str]]:
         """Takes everything back; `done` and `failed`. Raises GuardLostError."""
         restored: dict[str, list[str]] = (await self._ask({"do": "restore"}))["restored"]

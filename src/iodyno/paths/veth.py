@@ -11,6 +11,7 @@ is gone, or whose number belongs to another process by now, is a leftover and is
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import re
 import subprocess
@@ -30,6 +31,7 @@ _MORE_ADDRESSES = ("198.18", "198.19")
 
 _NAMES = re.compile(r"iodyno-(\d+)-(\d+)-[A-Za-z0-9_.-]+")
 _FOLDER = Path("/run/netns")
+_NS_GET_USERNS = 0xB701
 DEVICE = "veth0"
 """Name of the device in each of the two namespaces."""
 _BUFFER_MAX = 64 << 20
@@ -190,9 +192,25 @@ def may_make_namespaces() -> str | None:
         subprocess.run(["ip", "-V"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "there is no `ip` command (Debian: apt-get install iproute2)"
+    if not _own_mounts():
+        return "the lab runs as root of a user namespace only, whose mounts are another one's (unshare -m has its own)"
     if _FOLDER.is_dir() and not os.access(_FOLDER, os.W_OK):
         return f"{_FOLDER} cannot be written"
     return None
+
+
+def _own_mounts() -> bool:
+    """Whether this process' rights hold for its mounts, where the names of namespaces are: as root of a user namespace they
+    do not for the mounts of another one (ioctl_nsfs(2), NS_GET_USERNS).
+    """
+    try:
+        with Path("/proc/self/ns/mnt").open("rb") as mounts:
+            os.close(fcntl.ioctl(mounts, _NS_GET_USERNS))
+    except PermissionError:
+        return False
+    except OSError:
+        pass  # a kernel that cannot tell
+    return True
 
 
 def remove_leftovers() -> list[str]:
@@ -300,6 +318,15 @@ async def ip(*arguments: str, said: bytes = b"") -> str:
             advice="run as root of a machine that may make network namespaces, or use access: local",
         )
     return answer.decode(errors="replace")
+
+
+async def is_gone(end: VethEnd) -> bool:
+    """Whether somebody has removed the end's device. The namespace's loopback device cannot be."""
+    try:
+        await ip("-n", end.namespace, "link", "show", "dev", end.device)
+    except AccessError as error:
+        return "does not exist" in error.what
+    return False
 
 
 def _remove(namespace: str) -> None:

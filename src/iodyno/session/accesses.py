@@ -36,6 +36,7 @@ class OpenHosts:
 
     `observers`: for hosts that cannot see their own CPUs, a place on the machine outside that does. `linked`: whether
     they need a way for data between them; `hub`: the one that has it to all others, where there are more than two.
+    `fallback`: why hosts that were to have namespaces share the machine's own.
     """
 
     accesses: dict[str, Access] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class OpenHosts:
     doubts: list[Doubt] = field(default_factory=list)
     linked: bool = True
     hub: str = ""
+    fallback: str = ""
 
     async def close(self) -> None:
         """Removes everything; also when one of them cannot be removed."""
@@ -76,6 +78,14 @@ class OpenHosts:
                     facts = {} if facts is None else facts
                     await stack.enter_async_context(path.counted(facts))
             yield facts
+
+    async def missing_device(self) -> str | None:
+        """A device that the lab made between the hosts and that is not there any more, in words."""
+        for path in self.paths:
+            for name, end in path.ends.items():
+                if await veth.is_gone(end):
+                    return f"the device {end.device} of host {name} is gone"
+        return None
 
     @property
     def may_be_shaped(self) -> bool:
@@ -126,6 +136,7 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
             advice="give all hosts access: netns, or another access to all",
         )
     if refused := veth.may_make_namespaces():
+        hosts.fallback = refused
         await _open_local(hosts, specs, cpus)
         hosts.doubts.append(
             Doubt(
@@ -165,7 +176,8 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
 
 async def _open_unlinked(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
     """Namespaces with nothing between them; without root the machine as it is, which is the same to a disk."""
-    if veth.may_make_namespaces():
+    if refused := veth.may_make_namespaces():
+        hosts.fallback = refused
         await _open_local(hosts, specs, cpus)
         return
     veth.remove_leftovers()

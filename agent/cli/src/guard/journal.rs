@@ -119,6 +119,14 @@ impl Journal {
         Ok(())
     }
 
+    /// Crosses out the last entry, which is about something that was not done.
+    pub fn forget_last(&mut self) {
+        // Were it lost, what is there already would only be set once more.
+        if self.entries.pop().is_some() {
+            let _ = self.add(&Line::Undone {});
+        }
+    }
+
     /// Takes everything back, the last one first. What cannot be taken back stays in the journal.
     pub fn restore(&mut self) -> Restored {
         let mut restored = Restored::default();
@@ -385,6 +393,24 @@ mod tests {
         let mut next = Journal::claim(&place.0.join("knobs")).unwrap().unwrap_or_else(|o| panic!("{o}"));
         assert!(next.restore().done.contains(&"to 2".to_owned()));
         assert_eq!(fs::read_to_string(&absent).unwrap(), "2");
+    }
+
+    #[test]
+    fn what_was_refused_is_crossed_out_and_nothing_else() {
+        let place = Place::new("refused");
+        let (file, absent) = (place.0.join("setting"), place.0.join("absent"));
+        fs::write(&file, "9").unwrap();
+        let mut guard = super::super::Guard { folder: None, journal: Some(claim(&place)), refused: false };
+        let write = |file: &Path| Step::Write { file: file.display().to_string(), text: "5".to_owned() };
+        guard.set(entry(&file, "1"), &[write(&file)]);
+        guard.set(entry(&absent, "2"), &[write(&absent)]);
+        let forget = r#"{"do": "forget"}"#;
+        for _ in 0..3 {
+            guard.hear(forget);
+        }
+        let restored = guard.journal.as_mut().unwrap().restore();
+        assert_eq!((restored.done, restored.failed), (vec!["to 1".to_owned()], vec![]));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "1");
     }
 
     #[test]

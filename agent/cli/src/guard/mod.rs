@@ -38,6 +38,8 @@ enum Request {
     Look { at: Vec<Look> },
     /// To write the way back down, then to do the steps.
     Set { knob: String, device: Option<String>, undo: Vec<Step>, steps: Vec<Step> },
+    /// To cross out the last way back: its steps were refused, and the lab has read that nothing changed.
+    Forget {},
     /// To take back everything that is set, the last one first.
     Restore {},
 }
@@ -117,7 +119,7 @@ fn run(lab_timeout_s: f64, folder: Option<PathBuf>) -> std::io::Result<()> {
     let (sink, events) = channel();
     watch_signals(sink.clone());
     watch_stdin(sink);
-    let mut guard = Guard { folder: journal::folder(folder), journal: None };
+    let mut guard = Guard { folder: journal::folder(folder), journal: None, refused: false };
     say(&Answer::Hello {
         boot: journal::boot(),
         namespace: journal::namespace()?,
@@ -141,6 +143,8 @@ fn run(lab_timeout_s: f64, folder: Option<PathBuf>) -> std::io::Result<()> {
 struct Guard {
     folder: Option<PathBuf>,
     journal: Option<Journal>,
+    /// Whether the last entry is of steps that were refused.
+    refused: bool,
 }
 
 impl Guard {
@@ -155,6 +159,14 @@ impl Guard {
             Request::Claim { owner } => self.claim(&owner),
             Request::Look { at } => Answer::Seen { seen: at.iter().map(Look::see).collect() },
             Request::Set { knob, device, undo, steps } => self.set(Entry::new(knob, device, undo), &steps),
+            Request::Forget {} => {
+                match &mut self.journal {
+                    // Of a set that could not even be noted there is nothing to cross out.
+                    Some(journal) if std::mem::take(&mut self.refused) => journal.forget_last(),
+                    _ => {}
+                }
+                Answer::Done {}
+            }
             Request::Restore {} => {
                 Answer::Restored { restored: self.journal.as_mut().map(Journal::restore).unwrap_or_default() }
             }
@@ -190,11 +202,13 @@ impl Guard {
         let Some(journal) = &mut self.journal else {
             return Answer::Refused { why: "set before claim".to_owned() };
         };
+        self.refused = false;
         if let Err(why) = journal.write(entry) {
             return Answer::Refused { why };
         }
         for step in steps {
             if let Err(why) = step.take() {
+                self.refused = true;
                 return Answer::Refused { why };
             }
         }

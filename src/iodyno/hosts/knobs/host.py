@@ -154,8 +154,15 @@ class HostKnobs:
         knob = TURNED[name]
         try:
             steps = knob.steps(place, before, level)
-            await self.guard.set(name, _device_of(name, place), knob.undo(place, before), steps)
-        except (ValueError, RefusedError) as problem:
+            undo = knob.undo(place, before)
+        except ValueError as problem:
+            return str(problem)
+        try:
+            await self.guard.set(name, _device_of(name, place), undo, steps)
+        except RefusedError as problem:
+            # A way back that is not needed might be refused as well, and would then be tried for ever.
+            if (await self.read([name], place))[name].level == before.level:
+                await self.guard.forget()
             return str(problem)
         return None
 

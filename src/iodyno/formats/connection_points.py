@@ -1,0 +1,210 @@
+"""What all settings of a load over connections cannot mean together at a point, and what has no effect at any: told with the key
+that is to blame, before a host is opened.
+
+What agents refuse besides (`agent/load/src/driver/supported.rs`, `agent/load/src/datagram`) depends on their kernel too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from iodyno.core.distribution import parse_sizes, trace_file
+from iodyno.core.errors import ExperimentError
+from iodyno.core.experiment import HostSpec, WorkloadSpec
+from iodyno.core.factor import Factor
+from iodyno.core.knob import ALL, named
+from iodyno.core.submission import CLIENTS, SERVERS, Submission
+from iodyno.core.workload import REQUEST_RESPONSE, Level
+from iodyno.formats import value_traces
+from iodyno.formats.factor_points import points, varied_at
+from iodyno.formats.mistakes import Path
+from iodyno.formats.named_traces import Traces
+
+if TYPE_CHECKING:
+    from iodyno.formats.experiment_sections import Reading
+
+Point = Mapping[str, Level]
+Mistakes = list[tuple[tuple[str, ...], str]]
+"""What is wrong: the parameters that are to blame, the first one first, and a sentence."""
+
+CONCERNED = (
+    "transport", "driver", "interface", "client", "server", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
+    "outstanding", "multiplexed", "nagle", "path",
+)  # fmt: skip
+"""The parameters that are looked at, beside knobs."""
+_LAWS = ("constant", "poisson", "bursty")
+_OF_TCP = ("tcp", "tls")
+_IN_ORDER = ("tcp", "unix", "vsock")
+_DATAGRAM_BYTES = range(24, 65_507 + 1)
+"""As in `combinations`."""
+_HEADERS_BYTES = 28
+"""Of IPv4 and UDP, which a packet of the path's MTU holds beside the payload."""
+_MTU_BYTES = 1500
+"""Of a veth to which nobody said another one."""
+_NEED_A_QUEUE = ("blanking", "threaded")
+
+
+def law_of(point: Point) -> str:
+    """How operations begin."""
+    return str(point.get("arrivals", "constant" if "rate" in point else "closed"))
+
+
+_EFFECTS: Mapping[str, tuple[Callable[[Point], bool], str]] = {
+    "rate": (lambda point: law_of(point) != "closed", "arrivals that are not closed"),
+    "on": (lambda point: law_of(point) == "bursty", "arrivals: bursty"),
+    "off": (lambda point: law_of(point) == "bursty", "arrivals: bursty"),
+    "nagle": (lambda point: point.get("transport", "tcp") in _OF_TCP, "transport tcp or tls"),
+}
+"""Where a parameter has an effect at all, and that place in words."""
+
+
+def check(
+    reading: Reading,
+    workload: WorkloadSpec,
+    factors: Mapping[str, Factor],
+    hosts: Mapping[str, HostSpec],
+    knobs: Mapping[str, Level],
+    traces: Traces,
+) -> None:
+    """Notes what cannot be at a point of the file, and what is at none of them."""
+    varied = varied_at(factors)
+    given = {*workload.settings, *varied}
+
+    def place(names: tuple[str, ...]) -> Path:
+        for name in names:
+            if name in varied:
+                return varied[name]
+            if name in workload.settings:
+                return ("workload", name)
+            if name in knobs:
+                return ("knobs", *(named(name) or ()))
+        return ("workload", names[0])
+
+    if {"size", "sizes"} <= given:
+        reading.note(
+            place(("sizes",)), "found sizes beside size, which it stands for; allowed: one of the two"
+        )
+    idle = {name for name in _EFFECTS if name in given}
+    noted: set[tuple[Path, str]] = set()
+    seen = False
+    concerned = (*CONCERNED, *(name for name in varied if named(name)))
+    for levels in points(reading, factors, concerned):
+        seen = True
+        point = {**workload.workload.defaults(), **workload.settings, **knobs, **levels}
+        idle -= {name for name in idle if _EFFECTS[name][0](point)}
+        found = [*_of_arrivals(workload, point), *_of_calls(workload, point), *_of_sizes(point, traces)]
+        for names, text in (*found, *_of_path(workload, point, hosts)):
+            where = place(names)
+            if (where, text) not in noted:
+                noted.add((where, text))
+                reading.note(where, text)
+    for name in sorted(idle) if seen else ():
+        reading.note(place((name,)), f"has no effect here, allowed: with {_EFFECTS[name][1]}")
+
+
+def _way(point: Point, end: str) -> Submission:
+    """How the end that is called `client` or `server` makes its calls."""
+    ways = CLIENTS if end == "client" else SERVERS
+    both = Submission("", str(point.get("driver", "threads")), str(point.get("interface", "read_write")))
+    return ways.get(str(point.get(end)), both)
+
+
+def _of_arrivals(workload: WorkloadSpec, point: Point) -> Mistakes:
+    law = law_of(point)
+    if law == "closed":
+        return []
+    if law in _LAWS and "rate" not in point:
+        text = f"found {law}, and nothing says how many there are; needed: rate, in operations per second"
+        return [(("arrivals",), text)]
+    found: Mistakes = []
+    if _way(point, "client").driver == "reflector":
+        text = "found reflector, which sends when an answer comes, with arrivals; allowed: a closed loop, or another client"
+        found.append((("client",), text))
+    if point.get("multiplexed") is True:
+        text = "found on with arrivals, allowed: in a closed loop, with outstanding"
+        found.append((("multiplexed",), text))
+    return found
+
+
+def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
+    transport, found = str(point.get("transport", "tcp")), Mistakes()
+    for end in ("client", "server"):
+        way = _way(point, end)
+        if (way.transport is not None or way.driver == "reflector") and transport != "udp":
+            text = (
+                f"found {point[end]} with transport {transport}, allowed: with udp, whose datagrams it takes"
+            )
+            found.append(((end, "transport"), text))
+    if workload.kind != REQUEST_RESPONSE.name or found:
+        return found
+    driver, outstanding = _way(point, "client").driver, int(point.get("outstanding", 1))
+    if outstanding > 1 and transport != "udp":
+        if driver == "threads":
+            text = f"found {outstanding} with driver threads, which waits for each answer; allowed: 1, or driver epoll"
+            found.append((("outstanding",), text))
+        elif law_of(point) != "closed":
+            text = f"found {outstanding} with arrivals, allowed: in a closed loop; arrivals take more connections"
+            found.append((("outstanding",), text))
+    if point.get("multiplexed") is True:
+        if transport not in _IN_ORDER:
+            text = f"found on with transport {transport}, allowed: {', '.join(_IN_ORDER)}"
+            found.append((("multiplexed",), text))
+        elif driver == "threads":
+            text = "found on with driver threads, which waits for each answer; allowed: driver epoll"
+            found.append((("multiplexed",), text))
+    return found
+
+
+def _of_sizes(point: Point, traces: Traces) -> Mistakes:
+    """Sizes that are drawn: none of them may be too short or too long for a datagram."""
+    written = point.get("sizes")
+    if point.get("transport") != "udp" or not isinstance(written, str):
+        return []
+    law = parse_sizes(written)
+    sizes = law.values if law.law != "exponential" else law.values[1:]  # the agent cuts it at the least
+    if law.file is not None:
+        file = trace_file(traces.get(("sizes", written), written))
+        try:
+            sizes = tuple(value_traces.sizes_bytes(str(file)))
+        except ExperimentError:
+            return []  # which is noted
+    wrong = next((size for size in (min(sizes), max(sizes)) if size not in _DATAGRAM_BYTES), None)
+    if wrong is None:
+        return []
+    allowed = f"{_DATAGRAM_BYTES.start} to {_DATAGRAM_BYTES.stop - 1} bytes over udp"
+    text = (
+        f"found sizes of {wrong} bytes, allowed: {allowed}: a datagram shows the trial's token and its number"
+    )
+    return [(("sizes",), text)]
+
+
+def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
+    """What the devices that the lab makes between namespaces are known to be, before there are any."""
+    ends = [hosts[name] for name in (workload.sender, workload.receiver) if name in hosts]
+    if (
+        len(ends) != 2
+        or any(end.access != "netns" for end in ends)
+        or point.get("path") not in (None, "zone")
+    ):
+        return []
+    found: Mistakes = []
+    for end in ends:
+        whose = (end.name, ALL)
+        if any(point.get(f"{one}.gro") for one in whose):
+            continue
+        for name in (f"{one}.{knob}" for one in whose for knob in _NEED_A_QUEUE):
+            if point.get(name):
+                text = (
+                    f"needs {end.name}.gro: on, which gives the device between namespaces its receive queue"
+                )
+                found.append(((name,), f"{text}; allowed: with it"))
+    mtu = min(int(end.options.get("link_mtu", _MTU_BYTES)) for end in ends)
+    told = [point[f"{whose}.mtu"] for whose in (workload.receiver, ALL) if f"{whose}.mtu" in point]
+    most = min([int(level) for level in told] or [mtu]) - _HEADERS_BYTES
+    answer = int(point.get("answer", 0))
+    segments = _way(point, "server").interface == "segments" and point.get("transport") == "udp"
+    if segments and workload.kind == REQUEST_RESPONSE.name and answer > most:
+        text = f"found {answer} bytes from a server by segments, allowed: {most}, which a packet of the path holds"
+        found.append((("answer", "server"), f"{text}; the kernel cuts no segment in two"))
+    return found

@@ -1,0 +1,52 @@
+"""What a load over connections may be told together: what is right is taken, though parts of it alone would not be."""
+
+from __future__ import annotations
+
+import pytest
+
+from iodyno.core.errors import ExperimentError
+from iodyno.formats.experiment_file import parse_experiment
+
+FILE = """
+name: t
+hosts: {{client: {{access: netns}}, server: {{access: netns}}}}
+workload: {{kind: request_response, sender: client, receiver: server, {settings}}}
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "more"),
+    [
+        # Each key has an effect at one of the points.
+        ("rate: 100, on: 1ms", "factors: {arrivals: [closed, bursty]}"),
+        ("nagle: on", "factors: {transport: [unix, tcp]}"),
+        ("", "factors: {variant: {levels: [a, b], together: {transport: [tcp, udp], server: [epoll, packet_v3]}}}"),
+        ("driver: epoll, outstanding: 4", ""),
+        ("client: epoll, outstanding: 4", ""),
+        ("transport: udp, outstanding: 4", ""),
+        ("transport: udp, client: epoll, server: segments, answer: 1472", ""),
+        ("transport: udp, client: epoll, server: segments, answer: 3000", "knobs: {all: {mtu: 4000}}"),
+        ("transport: udp, client: epoll, server: segments, answer: 3000, path: loopback", ""),
+        ("", "knobs: {server: {blanking: 50us}, all: {gro: on}}"),
+        ("transport: udp, sizes: 'exponential(100, most=1400)'", ""),
+        # Which levels meet is for the design to say.
+        (
+            "",
+            "factors: {transport: [tcp, udp], server: [epoll, packet_v3]}\ndesign: {kind: csv, rows: "
+            "\"transport,server\\ntcp,epoll\\nudp,packet_v3\\n\"}",
+        ),
+    ],
+)  # fmt: skip
+def test_what_can_be_together_is_taken(settings: str, more: str) -> None:
+    assert parse_experiment(FILE.format(settings=settings, more=more)).name == "t"
+
+
+def test_a_list_of_outcomes_stands_once_and_the_nearest_name_first() -> None:
+    text = FILE.format(settings="", more="outcomes: [goodput_bit, zzzz, yyyy]")
+    with pytest.raises(ExperimentError) as raised:
+        parse_experiment(text, file="FILE")
+    _, near, far, again, *_ = str(raised.value).splitlines()
+    assert "found 'goodput_bit'; did you mean goodput_bits_per_s? allowed: goodput_bits_per_s and " in near
+    assert "HOST.cpu_ns_per_operation" in far
+    assert again.endswith("found 'yyyy', allowed: as above")

@@ -6,7 +6,7 @@
 //! ```
 //! Nothing but the named target is ever written, and nothing of somebody else's without his word.
 
-mod below;
+pub(crate) mod below;
 mod checked;
 mod device;
 mod layout;

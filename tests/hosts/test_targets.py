@@ -353,6 +353,7 @@ def test_a_file_that_a_device_is_made_of_is_refused_whatever_is_said(
         ):
             with pytest.raises(PreflightError, match=f"is what {device} is made of"):
                 ready(program, path, **wanted)
+    assert image.read_bytes() == before
     place = folder / "mounted here"
     place.mkdir()
     subprocess.run(["mount", device, place], check=True)
@@ -364,7 +365,6 @@ def test_a_file_that_a_device_is_made_of_is_refused_whatever_is_said(
     finally:
         subprocess.run(["umount", place], check=True)
     assert ready(program, image).action == "foreign", "it may be read"
-    assert image.read_bytes()[:4096] == before[:4096]
 
 
 @pytest.mark.root
@@ -375,7 +375,6 @@ def test_a_file_that_a_device_is_made_of_is_refused_whatever_is_said(
         (("mkfs.minix", "-3"), "a minix file system"),
         (("mkfs.cramfs",), "a cramfs file system"),
         (("mkswap", "-p", "8192"), "swap space"),
-        (("sfdisk", "-q"), "the backup of a GPT partition table"),
     ],
 )
 def test_what_the_tools_of_this_machine_write_is_seen(
@@ -388,10 +387,7 @@ def test_what_the_tools_of_this_machine_write_is_seen(
         (folder / "content").mkdir()
         subprocess.run([*make, folder / "content", device], check=True, capture_output=True)
     else:
-        subprocess.run([*make, device], input=b"label: gpt\n", check=True, capture_output=True)
-    if make[0] == "sfdisk":
-        with Path(device).open("r+b") as file:
-            file.write(bytes(MIB))  # the primary table is lost
+        subprocess.run([*make, device], check=True, capture_output=True)
     with pytest.raises(PreflightError, match=f"holds {named}"):
         ready(program, device, 8 * MIB, writes=True)
     assert ready(program, device, 8 * MIB, writes=True, destroy=True).action == "none"

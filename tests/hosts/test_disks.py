@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,9 +206,42 @@ def test_what_the_agent_finds_wrong_is_one_clear_error(tmp_path: Path) -> None:
         asyncio.run(run(asked(hosts, {"block": ["4KiB"]}, target=str(tmp_path / "short")), tmp_path))
 
 
+def test_a_target_that_is_removed_or_replaced_under_a_load_is_a_doubt(tmp_path: Path) -> None:
+    target = tmp_path / "work.dat"
+
+    class Changing(Notes):
+        def __init__(self, change: Callable[[], object]) -> None:
+            super().__init__()
+            self._change = change
+
+        def on_progress(self, host: str, progress: object) -> None:
+            self._change()
+
+    def doubts_of(change: Callable[[], object]) -> list[str]:
+        hosts = {"client": {"access": "local"}}
+        experiment = asked(hosts, {"block": ["4KiB"]}, target=str(target), working_set="1MiB", read="100%")
+        folder = asyncio.run(run(experiment, tmp_path / "campaigns", notes=Changing(change))).folder
+        (trial,) = read_dataset(folder).trials
+        return [doubt.text for doubt in trial.doubts if doubt.code is WarningCode.TARGET_LOST]
+
+    def remove() -> None:
+        target.unlink(missing_ok=True)
+
+    def replace() -> None:
+        (tmp_path / "new").write_bytes(bytes(4096))
+        (tmp_path / "new").replace(target)
+
+    assert doubts_of(lambda: None) == []
+    (removed,) = doubts_of(remove)
+    assert "its name was removed while the load was on" in removed
+    (replaced,) = doubts_of(replace)
+    assert "its name was given to another file" in replaced
+
+
 def test_what_no_host_can_have_is_refused_before_a_file_is_laid_out(tmp_path: Path) -> None:
     wrong = {
         "--block": ("--block", "1000", "--direct"),
+        "--block:": ("--block", "uniform(1000, 5000)", "--direct"),
         "--arrivals": ("--arrivals", "poisson"),
         "--pattern": ("--pattern", "zipf"),
         "--random": ("--pattern", "zipf", "--theta", "0.9", "--random", "20%"),
@@ -217,7 +251,9 @@ def test_what_no_host_can_have_is_refused_before_a_file_is_laid_out(tmp_path: Pa
     }
     for option, words in wrong.items():
         shown = iodyno("disk", "--target", "work.dat", "--size", "1MiB", *words, cwd=tmp_path)
-        assert (shown.returncode, f"error: {option}: " in shown.stderr) == (2, True), shown.stderr
+        assert "found 512B" not in shown.stderr, "nobody wrote that"
+        named = f"error: {option.rstrip(':')}: " in shown.stderr
+        assert (shown.returncode, named) == (2, True), shown.stderr
     (tmp_path / "j.fio").write_text("[j]\nioengine=libaio\nnowait=1\nsize=1m\nruntime=1\n")
     shown = iodyno("run", "j.fio", cwd=tmp_path)
     assert (shown.returncode, "j.fio:3: [j] nowait" in shown.stderr) == (2, True), shown.stderr

@@ -65,6 +65,14 @@ def ready(program: AgentProgram, path: object, size: int = MIB, **more: bool) ->
     return asyncio.run(asked())
 
 
+def remove(program: AgentProgram, path: Path) -> bool:
+    async def asked() -> bool:
+        async with keeper_of(here(), program) as keeper:
+            return await keeper.remove(str(path))
+
+    return asyncio.run(asked())
+
+
 def over_ssh(place: SshPlace, target: Path) -> dict[str, Any]:
     return {
         "name": "far",
@@ -256,15 +264,27 @@ def test_a_disk_that_is_full_or_read_only_is_told_and_left_as_it_was(
     small_disk: Path, program: AgentProgram
 ) -> None:
     path = small_disk / "work.dat"
-    with pytest.raises(PreflightError, match=r"a working set of 8 MiB does not fit: 4 MiB are free"):
+    with pytest.raises(
+        PreflightError, match=r"a working set of 8\.0 MiB does not fit: .* takes 9\.1 MiB, and 4\.0"
+    ):
         ready(program, path, 8 * MIB)
     assert not path.exists()
     found = ready(program, path)
     assert found.in_memory and found.device is None and found.file_system == "tmpfs"
-    path.unlink()
+    # As much as there is: what does not fit is what the file system needs beside it.
+    with pytest.raises(
+        PreflightError, match=r"set of 4\.0 MiB does not fit: .* it takes 5\.1 MiB, and 4\.0 MiB are free"
+    ):
+        ready(program, path, 4 * MIB)
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     with pytest.raises(PreflightError, match="cannot be laid out: Read-only file system"):
-        ready(program, path)
+        ready(program, small_disk / "other.dat")
+    assert ready(program, path).action == "reused"
+    with pytest.raises(PreflightError, match="cannot be written: Read-only file system"):
+        ready(program, path, writes=True)
+    with pytest.raises(PreflightError, match="cannot be removed: Read-only file system") as refused:
+        remove(program, path)
+    assert refused.value.advice == "mount its file system for writing first"
 
 
 @pytest.fixture
@@ -314,3 +334,60 @@ def test_a_device_with_content_needs_the_word_and_one_in_use_is_refused(
             if time.monotonic() > end:
                 raise
             time.sleep(0.05)
+
+
+@pytest.mark.root
+def test_a_file_that_a_device_is_made_of_is_refused_whatever_is_said(
+    loop: tuple[str, Path], program: AgentProgram
+) -> None:
+    device, folder = loop
+    image, other = folder / "image", folder / "other name"
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    before = image.read_bytes()
+    os.link(image, other)
+    for path in (image, other):
+        for wanted in (
+            {"writes": True},
+            {"writes": True, "destroy": True},
+            {"appends": True, "writes": True},
+        ):
+            with pytest.raises(PreflightError, match=f"is what {device} is made of"):
+                ready(program, path, **wanted)
+    assert image.read_bytes() == before
+    place = folder / "mounted here"
+    place.mkdir()
+    subprocess.run(["mount", device, place], check=True)
+    try:
+        with pytest.raises(PreflightError, match=f"is what {device} is made of, mounted at {place}"):
+            ready(program, image, writes=True, destroy=True)
+        # A file on it is one like all others.
+        assert ready(program, place / "work.dat", writes=True).action == "made"
+    finally:
+        subprocess.run(["umount", place], check=True)
+    assert ready(program, image).action == "foreign", "it may be read"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (("mkfs.minix",), "a minix file system"),
+        (("mkfs.minix", "-3"), "a minix file system"),
+        (("mkfs.cramfs",), "a cramfs file system"),
+        (("mkswap", "-p", "8192"), "swap space"),
+    ],
+)
+def test_what_the_tools_of_this_machine_write_is_seen(
+    loop: tuple[str, Path], program: AgentProgram, make: tuple[str, ...], named: str
+) -> None:
+    device, folder = loop
+    if shutil.which(make[0]) is None:
+        pytest.skip(f"{make[0]} is not here")
+    if make[0] == "mkfs.cramfs":
+        (folder / "content").mkdir()
+        subprocess.run([*make, folder / "content", device], check=True, capture_output=True)
+    else:
+        subprocess.run([*make, device], check=True, capture_output=True)
+    with pytest.raises(PreflightError, match=f"holds {named}"):
+        ready(program, device, 8 * MIB, writes=True)
+    assert ready(program, device, 8 * MIB, writes=True, destroy=True).action == "none"

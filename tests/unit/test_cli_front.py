@@ -21,6 +21,7 @@ from iodyno.cli import disk, rr, search, tcp
 from iodyno.cli import main as front
 from iodyno.cli.lazy import CommandEntry
 from iodyno.cli.right_now import _methods
+from iodyno.cli.run import failed
 from iodyno.core.errors import Interrupted, PreflightError
 from iodyno.core.workload import WORKLOADS
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
@@ -528,6 +529,24 @@ def test_a_ladder_of_which_trials_failed_says_so(
     shown = capsys.readouterr()
     assert shown.out == "the ladder\n"
     assert "1 of 4 trials failed" in shown.err and "--resume" in shown.err
+
+
+def test_the_first_attempts_reason_stands_beside_that_of_the_last(tmp_path: Path) -> None:
+    entry = Entry(3, "failed", 2, "target: it is 0 bytes long", "trials/00003-2")
+    outcome = CampaignOutcome(tmp_path, 3, (entry,))
+    for attempt, what in ((1, "a read at 4096 failed"), (2, "it is 0 bytes long")):
+        place = tmp_path / "trials" / f"00003-{attempt}"
+        place.mkdir(parents=True)
+        reason = {"code": "target", "what": what, "where": "x", "advice": "y"}
+        (place / "manifest.json").write_text(json.dumps({"reason": reason}))
+    told = str(failed(outcome, 4, tmp_path, "again"))
+    assert (
+        "first of them: target: it is 0 bytes long; its first attempt: target: a read at 4096 failed" in told
+    )
+    (tmp_path / "trials" / "00003-1" / "manifest.json").write_text(json.dumps({"reason": reason}))
+    assert "its first attempt" not in str(failed(outcome, 4, tmp_path, "again")), (
+        "the same reason is said once"
+    )
 
 
 def test_how_intervals_were_made_is_said_with_the_outcomes_where_there_are_several_ways() -> None:

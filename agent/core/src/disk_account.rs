@@ -59,6 +59,10 @@ pub struct TargetAccount {
     /// Why they are not known.
     #[serde(default)]
     pub resident_missing: Option<String>,
+    /// What has become of its path while the load was on, where that no longer leads to what was read and written: removed, or
+    /// another file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
     /// Bytes read in all.
     pub read_bytes: Bytes,
     /// Bytes written in all.

@@ -73,7 +73,8 @@ fn what_was_laid_out_is_used_again_repaired_or_made_anew() {
     // Trials of a campaign draw each their own numbers, and use one tree.
     let drawn = FileProgram { seed: 4711, ..program(&scratch, vec![set()], glance()) };
     assert!(run(drawn, 60_000).unwrap().account.filesets[0].reused);
-    // One is longer, one shorter, one gone, one there that was not to be.
+    // One is longer, one shorter, one gone, as a program leaves them that was killed in its run.
+    killed(&scratch);
     let path = |at: usize| scratch.0.join(&before[at].0);
     fs::write(path(0), vec![0; 5_000]).unwrap();
     fs::write(path(1), vec![0; 10]).unwrap();
@@ -94,6 +95,8 @@ fn a_layout_that_was_cut_short_is_made_anew() {
     let text = fs::read_to_string(&marker).unwrap();
     assert!(text.contains("\"complete\":true"));
     // As a kill in the middle leaves it.
+    killed(&scratch);
+    let text = text.replace(",\"at_rest\":true", "");
     fs::write(&marker, text.replace("\"complete\":true", "\"complete\":false")).unwrap();
     fs::write(scratch.0.join("set/00000003"), b"half").unwrap();
     fs::remove_file(scratch.0.join("set/00000009")).unwrap();
@@ -119,14 +122,159 @@ fn what_is_somebody_elses_stays_and_links_lead_nowhere() {
         assert!(run(program(&scratch, vec![set], glance()), 1_000).is_err());
         fs::remove_file(scratch.0.join(link)).unwrap();
     }
-    // A link put into a tree that is ours is removed with it, and not followed.
-    run(program(&scratch, vec![fileset("set", 2, 10, 100)], glance()), 1_000).unwrap();
-    symlink(&outside.0, scratch.0.join("set/link")).unwrap();
-    let last =
-        FileProgram { remove_after: true, ..program(&scratch, vec![fileset("set", 2, 10, 100)], glance()) };
-    run(last, 1_000).unwrap();
+    // A link put into a tree that is ours is neither followed nor removed, whatever its name.
+    let set = || program(&scratch, vec![fileset("set", 2, 10, 100)], glance());
+    run(set(), 1_000).unwrap();
+    for name in ["set/link", "set/00000001"] {
+        let _ = fs::remove_file(scratch.0.join(name));
+        symlink(&outside.0, scratch.0.join(name)).unwrap();
+        assert!(run(set(), 1_000).err().unwrap().what.contains("is not of this fileset"));
+        fs::remove_file(scratch.0.join(name)).unwrap();
+    }
+    run(FileProgram { remove_after: true, ..set() }, 1_000).unwrap();
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 0);
     assert_eq!(fs::read(outside.0.join("precious")).unwrap(), b"kept");
+}
+
+/// Everything below a directory, by its path there.
+fn everything(at: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            all.extend(everything(&entry));
+        }
+        all.push(entry);
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn what_a_user_puts_into_a_fileset_is_named_before_anything_is_removed() {
+    let scratch = Scratch::new();
+    let set = || {
+        let tree = Fileset { dir_width: 5, leaf_dirs: 3, ..fileset("tree", 40, 100, 50) };
+        program(&scratch, vec![fileset("set", 3, 10, 100), tree], glance())
+    };
+    let put = |name: &str| {
+        let path = scratch.0.join("tree").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, b"kept").unwrap();
+    };
+    // The last ones have the form of the fileset's own names, and numbers that it does not give.
+    for (file, named) in [
+        ("mine.txt", "mine.txt"),
+        ("mydir/z", "mydir"),
+        ("00000001/mine", "00000001/mine"),
+        ("20240101", "20240101"),
+        ("1", "1"),
+        ("00000000", "00000000"),
+    ] {
+        run(set(), 1_000).unwrap();
+        put(file);
+        let before = everything(&scratch.0);
+        let looked = programs_of_files::look(&set()).unwrap_err();
+        let ran = run(set(), 1_000).err().unwrap();
+        let removed = programs_of_files::remove(&set()).unwrap_err();
+        for error in [looked, ran, removed] {
+            assert!(error.what.contains(&format!("{named} in it is not of this fileset")), "{file}: {error}");
+            assert!(error.advice.contains("move that away"), "{error}");
+        }
+        assert_eq!(everything(&scratch.0), before, "{file}");
+        let at = scratch.0.join("tree").join(named);
+        fs::remove_file(&at).or_else(|_| fs::remove_dir_all(&at)).unwrap();
+    }
+    programs_of_files::remove(&set()).unwrap();
+    assert_eq!(everything(&scratch.0), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_fileset_that_is_used_again_leaves_what_else_lies_there() {
+    let scratch = Scratch::new();
+    let set = || program(&scratch, vec![reused(fileset("set", 3, 10, 100))], glance());
+    run(set(), 1_000).unwrap();
+    fs::write(scratch.0.join("set/mine.txt"), b"kept").unwrap();
+    assert!(run(set(), 1_000).unwrap().account.filesets[0].reused);
+    assert_eq!(fs::read(scratch.0.join("set/mine.txt")).unwrap(), b"kept");
+}
+
+/// A run of the program that was there ended with a kill: its marker does not say that it is at rest.
+fn killed(scratch: &Scratch) {
+    for name in ["set/.iodyno.json", ".one.iodyno.json"] {
+        let path = scratch.0.join(name);
+        if let Ok(text) = fs::read_to_string(&path) {
+            assert!(text.contains(",\"at_rest\":true"), "{text}");
+            fs::write(&path, text.replace(",\"at_rest\":true", "")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_changed_since_its_run_is_refused_and_one_that_a_killed_run_left_is_not() {
+    let scratch = Scratch::new();
+    let one = |reuse| Fileset { kind: FilesetKind::File, reuse, ..fileset("one", 1, 8_192, 100) };
+    let both = |reuse| {
+        let flowops = vec![
+            FileFlowop { io_bytes: Some(Value::Fixed(4_096)), ..on(FileCall::Write, "one") },
+            FileFlowop { io_bytes: Some(Value::Fixed(100)), ..on(FileCall::AppendFile, "set") },
+            FileFlowop { value: Value::Fixed(4), ..flowop(FileCall::FinishOnCount) },
+        ];
+        program(&scratch, vec![one(reuse), Fileset { reuse, ..fileset("set", 3, 100, 100) }], flowops)
+    };
+    for reuse in [false, true] {
+        for (name, left) in [("one", "it was changed"), ("set/00000002", "00000002 in it was changed")] {
+            // What the program itself has written is its own.
+            run(both(reuse), 60_000).unwrap();
+            run(both(reuse), 60_000).unwrap();
+            let path = scratch.0.join(name);
+            // Later than the end of the run by the clock of the file system, whose step is a tick of the kernel.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            fs::write(&path, b"hello").unwrap();
+            for error in [
+                programs_of_files::look(&both(reuse)).unwrap_err(),
+                run(both(reuse), 1_000).err().unwrap(),
+                programs_of_files::remove(&both(reuse)).unwrap_err(),
+            ] {
+                assert!(error.what.contains(left), "{error}");
+            }
+            assert_eq!(fs::read(&path).unwrap(), b"hello");
+            killed(&scratch);
+            run(both(reuse), 60_000).unwrap();
+            assert!(fs::metadata(&path).unwrap().len() >= 100);
+        }
+    }
+    programs_of_files::remove(&both(true)).unwrap();
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 0);
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+fn what_is_mounted_in_a_fileset_is_never_gone_into() {
+    let (scratch, outside) = (Scratch::new(), Scratch::new());
+    let set = || program(&scratch, vec![Fileset { dir_width: 5, ..fileset("set", 40, 10, 100) }], glance());
+    run(set(), 1_000).unwrap();
+    fs::write(outside.0.join("00000001"), b"kept").unwrap();
+    let mounted = |on: &str| {
+        let on = scratch.0.join(on);
+        let done = std::process::Command::new("mount").arg("--bind").arg(&outside.0).arg(&on).output();
+        done.is_ok_and(|done| done.status.success()).then_some(on)
+    };
+    // A part of the same file system, on a name of the fileset's own.
+    let Some(on) = mounted("set/00000001") else {
+        eprintln!("skipped: nothing can be mounted here");
+        return;
+    };
+    let before = files_in(&scratch.0);
+    let errors = [run(set(), 1_000).err().unwrap(), programs_of_files::remove(&set()).unwrap_err()];
+    let after = files_in(&scratch.0);
+    assert!(std::process::Command::new("umount").arg(&on).status().unwrap().success());
+    for error in errors {
+        assert!(error.what.contains("something is mounted in it, at"), "{error}");
+    }
+    assert_eq!(before, after);
+    assert_eq!(fs::read(outside.0.join("00000001")).unwrap(), b"kept");
+    run(FileProgram { remove_after: true, ..set() }, 1_000).unwrap();
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use iodyno_load::Cancel;
-use iodyno_storage::targets::signatures::{signature_of, MAGICS};
+use iodyno_storage::targets::signatures::{signature_of, MAGICS, PAGES_BYTES, SWAPS};
 use iodyno_storage::targets::{
     make_ready, mark, remove, see, stamp_of, unit_content, Action, Checked, Kind, Ready, Refusal, Stamp,
     State, Wanted, STAMP_BYTES, UNIT_BYTES,
@@ -268,6 +268,11 @@ fn every_magic_number_is_seen() {
     for magic in MAGICS {
         let at = usize::try_from(magic.offset).unwrap_or(length - magic.offset.unsigned_abs() as usize);
         assert_eq!(on_a_device(length, &[(at, magic.bytes)]), Some(magic.name));
+    }
+    for page in PAGES_BYTES {
+        for (name, bytes) in SWAPS {
+            assert_eq!(on_a_device(length, &[(page - 10, bytes)]), Some(*name));
+        }
     }
     let old_raid = on_a_device(length + 12_288, &[(length - 65_536, b"\xfc\x4e\x2b\xa9")]);
     assert_eq!(old_raid, Some("a member of a RAID"));

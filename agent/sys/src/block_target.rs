@@ -12,6 +12,9 @@ use iodyno_core::disk::Sync;
 /// From the kernel's `linux/fs.h`: `BLKGETSIZE64`, `BLKSSZGET`.
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
 const BLKSSZGET: libc::Ioctl = 0x1268;
+/// From the kernel's `linux/loop.h`: `LOOP_GET_STATUS64`, and the length of `struct loop_info64` in words of 64 bits.
+const LOOP_GET_STATUS64: libc::Ioctl = 0x4c05;
+const LOOP_INFO_WORDS: usize = 29;
 /// From the kernel's `linux/stat.h`, and where `struct statx` has what it asks for, in words of 32 bits.
 const STATX_DIOALIGN: libc::c_long = 0x2000;
 const STATX_WORDS: usize = 64;
@@ -94,6 +97,21 @@ pub fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
         return Err(io::Error::last_os_error());
     }
     Ok(bytes)
+}
+
+/// The file that a loop device holds, by the numbers of its file system and in that; an error where none is attached.
+///
+/// # Errors
+/// `ENXIO` where nothing is attached, `ENOTTY` where it is no loop device.
+pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    let mut info = [0_u64; LOOP_INFO_WORDS];
+    // SAFETY: the kernel writes one `struct loop_info64`, which is this long.
+    if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // `huge_encode_dev` of the kernel's `linux/kdev_t.h`; `lo_device` is not in the form of the C library.
+    let (major, minor) = (info[0] >> 8 & 0xfff, info[0] & 0xff | info[0] >> 12 & 0xfff00);
+    Ok((libc::makedev(major as u32, minor as u32), info[1]))
 }
 
 /// Length of a logical sector of a block device in bytes.

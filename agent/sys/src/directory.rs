@@ -33,6 +33,8 @@ pub struct Attributes {
     pub bytes: u64,
     /// The file system that it lies on.
     pub device: u64,
+    /// When its content, name or owner was last changed, by the clock of its file system.
+    pub changed_ns: i128,
 }
 
 /// How a file is opened.
@@ -90,7 +92,8 @@ fn attributes_of(status: &libc::stat) -> Attributes {
         libc::S_IFDIR => Kind::Directory,
         _ => Kind::Other,
     };
-    Attributes { kind, bytes: status.st_size as u64, device: status.st_dev }
+    let changed_ns = i128::from(status.st_ctime) * 1_000_000_000 + i128::from(status.st_ctime_nsec);
+    Attributes { kind, bytes: status.st_size as u64, device: status.st_dev, changed_ns }
 }
 
 impl Directory {
@@ -112,6 +115,58 @@ impl Directory {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         // SAFETY: `name` ends with a zero, and the kernel only reads it.
         descriptor(unsafe { libc::openat(self.0.as_raw_fd(), name.as_ptr(), flags) }).map(Directory)
+    }
+
+    /// The same, and never one of another mount: neither another file system's nor a part of this one that is mounted there.
+    ///
+    /// # Errors
+    /// What the kernel said; `EXDEV` where something is mounted on it.
+    pub fn directory_of_its_mount(&self, name: &CStr) -> io::Result<Self> {
+        // SAFETY: an all-zero open_how is a valid one.
+        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+        how.flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC) as u64;
+        how.resolve = libc::RESOLVE_NO_XDEV | libc::RESOLVE_NO_SYMLINKS;
+        let (place, size) = (&raw const how, std::mem::size_of_val(&how));
+        // SAFETY: `name` ends with a zero, `how` is this long, and the kernel only reads both.
+        let outcome = unsafe {
+            libc::syscall(libc::SYS_openat2, self.0.as_raw_fd(), name.as_ptr(), place, size) as libc::c_int
+        };
+        match descriptor(outcome) {
+            // Kernels before 5.6 do not have the call, and some sandboxes do not allow it: there the number of the file
+            // system tells most of it.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                let found = self.directory(name)?;
+                if found.own_attributes()?.device == self.own_attributes()?.device {
+                    return Ok(found);
+                }
+                Err(io::Error::from_raw_os_error(libc::EXDEV))
+            }
+            opened => opened.map(Directory),
+        }
+    }
+
+    /// Whether this host's own kernel gives the times of what is changed in it. That of a server may come later than the
+    /// change, with the write-back.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn has_own_times(&self) -> io::Result<bool> {
+        // SAFETY: an all-zero statfs is a valid one.
+        let mut status: libc::statfs = unsafe { std::mem::zeroed() };
+        // SAFETY: `status` is a valid place for one statfs.
+        done(unsafe { libc::fstatfs(self.0.as_raw_fd(), &mut status) })?;
+        // `statfs(2)` and `fs/*`: NFS, CIFS, SMB2, FUSE, 9p, Ceph, AFS.
+        const OF_OTHERS: [u32; 7] =
+            [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
+        Ok(!OF_OTHERS.contains(&(status.f_type as u32)))
+    }
+
+    /// Its path, as this process has it now.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn path(&self) -> io::Result<std::path::PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 
     /// Another opening of it.

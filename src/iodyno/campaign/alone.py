@@ -118,6 +118,10 @@ def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
         for part in disk.get("degraded") or ():
             text = f"asked for {part['name']}, which is not in force: {part['reason']}"
             account.doubt(WarningCode.OPTION_NOT_OBTAINED, text, f"host {host}")
+        for target in disk.get("targets") or ():
+            if target.get("lost"):
+                text = f"{target['lost']}; what was measured is the file that was open, which is gone"
+                account.doubt(WarningCode.TARGET_LOST, text, f"{target['path']} on host {host}")
         if disk.get("errors"):
             first = disk.get("first_error") or {}
             text = f"{disk['errors']} operations failed, the first at offset {first.get('offset_bytes')}: {first.get('what')}"

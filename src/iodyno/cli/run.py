@@ -34,7 +34,7 @@ from iodyno.formats.experiment_file import read_experiment
 from iodyno.formats.uperf import is_profile
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
-from iodyno.store.schema import EXPERIMENT, MANIFEST
+from iodyno.store.schema import EXPERIMENT, MANIFEST, TRIALS
 
 _ASK_FROM_NS = 30 * 60 * 10**9
 """A campaign that is longer than this is asked about on a terminal (chosen: longer than a coffee)."""
@@ -190,6 +190,9 @@ def failed(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> Tria
     first = outcome.failed[0]
     where = folder / (first.folder or "")
     text = f"{len(outcome.failed)} of {due} trials failed, the first of them: {first.reason}"
+    earlier = _reason_of_first_attempt(folder, first.order, first.attempt)
+    if earlier not in (None, first.reason):
+        text += f"; its first attempt: {earlier}"
     advice = again
     if str(first.reason).partition(":")[0] in CERTAIN:
         try:
@@ -198,6 +201,18 @@ def failed(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> Tria
             told = ""
         advice = told or again
     return TrialError(text, where=str(where), advice=advice)
+
+
+def _reason_of_first_attempt(folder: Path, order: int, last: int) -> str | None:
+    """Why the first attempt at a trial failed, of which `last` is the last; none: it was the only one, or cannot be read."""
+    for attempt in range(1, last):
+        place = folder / TRIALS / f"{order:05d}-{attempt}" / MANIFEST
+        try:
+            reason = json.loads(place.read_text(encoding="utf-8"))["reason"]
+            return f"{reason['code']}: {reason['what']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
 
 
 def execute(

@@ -384,6 +384,13 @@ def _of_blocks(point: Mapping[str, Level]) -> Mistakes:
     shown = quantity.show("size", greatest)
     drawn = isinstance(block, str)
     unit = int(point.get("align", min(SECTOR_BYTES, greatest) if drawn else greatest))
+    if drawn and "align" not in point and greatest % unit:
+        # Nobody named the unit: the block is what can be mended.
+        text = (
+            f"found lengths of up to {shown}, which are drawn at multiples of {quantity.show('size', unit)} where no `align` says"
+            " otherwise; allowed: a greatest length that is such a multiple, or an `align` that it is a multiple of"
+        )
+        return [(("block",), text)]
     if unit > greatest or greatest % unit:
         return [
             (("align", "block"), f"found {quantity.show('size', unit)}, allowed: what the block, {shown}, is a multiple of")

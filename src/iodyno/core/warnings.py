@@ -36,6 +36,7 @@ class WarningCode(StrEnum):
     RETRIED = "retried"
     CLIENT_LOST = "client_lost"
     READ_FROM_CACHE = "read_from_cache"
+    TARGET_LOST = "target_lost"
     DISK_ERRORS = "disk_errors"
     SHORT_READS = "short_reads"
     BLOCK_TIMES_LOST = "block_times_lost"
@@ -126,6 +127,8 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
          "`on_client_loss: fail` does not let it"),
         (WarningCode.READ_FROM_CACHE, "the page cache was not as asked (the trial is void), or that cannot be seen",
          "a larger `working_set`, or `direct: on`"),
+        (WarningCode.TARGET_LOST, "the name of a target led to another file at the end of the trial, or to none",
+         "see who removed or replaced it; the next run lays it out anew"),
         (WarningCode.DISK_ERRORS, "operations on a file or device failed", "look at the kernel's log"),
         (WarningCode.SHORT_READS, "reads of a personality brought fewer bytes than its iosize, or none, and count as operations",
          "files as large as `workingset`, or use bytes per second"),

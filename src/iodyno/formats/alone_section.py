@@ -146,7 +146,7 @@ def _check_points(reading: Reading, workload: WorkloadSpec, factors: Mapping[str
             if host not in workload.hosts:
                 continue  # which is noted
             point = workload.settings_of(host, {**workload.settings, **levels})
-            mistakes = [((name,), text) for name, text in disk_parameters.mistakes_of(point, set_by)]
+            mistakes = [((name,), text) for name, text in disk_parameters.mistakes_of(point, varied)]
             for names, text in (*mistakes, *disk_parameters.mistakes_of_point(point)):
                 where = place(names, host)
                 if (where, text) not in noted:

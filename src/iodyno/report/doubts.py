@@ -28,6 +28,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.CONNECTIONS_LOST: "Connections lost",
     WarningCode.CLIENT_LOST: "Client lost",
     WarningCode.READ_FROM_CACHE: "Page cache not as asked",
+    WarningCode.TARGET_LOST: "Target removed or replaced",
     WarningCode.DISK_ERRORS: "Operations on the disk failed",
     WarningCode.SHORT_READS: "Reads brought fewer bytes than asked",
     WarningCode.BLOCK_TIMES_LOST: "Operations of a device were not counted",

@@ -390,6 +390,7 @@ fn account(shared: &Shared) -> DiskAccount {
         let [read, written] = shared.counters.target_bytes(at);
         (account.read_bytes, account.written_bytes) = (Bytes(read), Bytes(written));
         if account.kind != TargetKind::Null && hanging == 0 {
+            account.lost = target::lost(&shared.files[at], account);
             target::note_resident(&shared.files[at], shared.extents[at], account, false);
         }
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use iodyno_core::block_pattern::Extent;
@@ -251,6 +251,23 @@ pub(crate) fn note_resident(file: &File, extent: Extent, account: &mut TargetAcc
         Ok(pages) => *place = Some(Bytes((pages * block_target::page_bytes()).min(extent.length))),
         Err(error) => account.resident_missing = Some(format!("cachestat: {error}")),
     }
+}
+
+/// What has become of a target's path, where that no longer leads to what is open.
+pub(crate) fn lost(file: &File, account: &TargetAccount) -> Option<String> {
+    let open = file.metadata().ok()?;
+    let other = match std::fs::metadata(&account.path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Some("its name was removed while the load was on".to_owned());
+        }
+        // What cannot be looked at tells nothing.
+        found => found.ok()?,
+    };
+    let same = match account.kind {
+        TargetKind::Device => other.rdev() == open.rdev(),
+        _ => (other.dev(), other.ino()) == (open.dev(), open.ino()),
+    };
+    (!same).then(|| "its name was given to another file while the load was on".to_owned())
 }
 
 /// What an error number means for a target.

@@ -75,16 +75,26 @@ pub(super) fn lay_out(program: &FileProgram, cancel: &Cancel) -> Result<Vec<Laid
     let root =
         Directory::open(Path::new(place)).map_err(|error| refused(&error, "open the directory", place))?;
     let plans: Vec<Plan> = program.filesets.iter().map(|fileset| Plan::of(program, fileset)).collect();
-    let mut reused = Vec::new();
     let mut places = Vec::new();
     for fileset in &program.filesets {
         let place = Place::of(program, &root, fileset)?;
-        reused.push(find(program, fileset, &place)?);
-        places.push(place);
+        let lying = what_lies(program, fileset, &place)?;
+        places.push((place, lying));
+    }
+    // Only when there is nothing of somebody else's in any of them.
+    let mut reused = Vec::new();
+    for (place, lying) in &places {
+        if let Lying::Stale(marker) = lying {
+            place
+                .remove(marker)
+                .map_err(|error| refused(&error, "remove what an earlier job has left", &place.text))?;
+        }
+        reused.push(matches!(lying, Lying::Usable));
     }
     refuse_larger(&root, program, &plans, &reused, 0)?;
     let mut all = Vec::new();
-    for (((fileset, plan), place), reused) in program.filesets.iter().zip(plans).zip(&places).zip(reused) {
+    for (((fileset, plan), (place, _)), reused) in program.filesets.iter().zip(plans).zip(&places).zip(reused)
+    {
         all.push(make(program, fileset, plan, place, reused, cancel)?);
     }
     Ok(all)
@@ -110,7 +120,7 @@ pub(super) fn look(program: &FileProgram) -> Result<(), LoadError> {
                 match what_lies(program, fileset, &there)? {
                     Lying::Nothing => {}
                     Lying::Usable => *reused = true,
-                    Lying::Stale => {
+                    Lying::Stale(_) => {
                         held += there.bytes().map_err(|error| {
                             refused(&error, "look at what an earlier job has left", &there.text)
                         })?;
@@ -131,18 +141,17 @@ enum Lying {
     Nothing,
     /// The fileset, as it is wanted.
     Usable,
-    /// Something of ours that is to be made anew.
-    Stale,
+    /// Something of ours that is to be made anew, with its marker.
+    Stale(Box<Marker>),
 }
 
-/// What lies in the place. What is not ours is refused.
+/// What lies in the place. What is not ours, or has something in it that is not, is refused.
 fn what_lies(program: &FileProgram, fileset: &Fileset, place: &Place) -> Result<Lying, LoadError> {
     let Some(attributes) = place.attributes()? else {
         return Ok(Lying::Nothing);
     };
-    let marker = place.marker();
     let wanted = if place.inside { Kind::Directory } else { Kind::File };
-    if attributes.kind != wanted || marker.is_none() {
+    let Some(marker) = place.marker().filter(|_| attributes.kind == wanted) else {
         let empty = attributes.kind == Kind::Directory && place.inside && is_empty(place).unwrap_or(false);
         if empty {
             return Ok(Lying::Nothing);
@@ -152,20 +161,13 @@ fn what_lies(program: &FileProgram, fileset: &Fileset, place: &Place) -> Result<
             &place.text,
             "name another directory, or remove it yourself",
         ));
+    };
+    let usable =
+        fileset.reuse && Marker { at_rest: marker.at_rest, ..marker_of(program, fileset, true) } == marker;
+    if !(usable && fileset.trust_tree) {
+        place.refuse_foreign(&marker, usable)?;
     }
-    let usable = fileset.reuse && marker == Some(marker_of(program, fileset, true));
-    Ok(if usable { Lying::Usable } else { Lying::Stale })
-}
-
-/// Whether what lies in the place can be used. What is ours and cannot is removed; what is not ours is refused.
-fn find(program: &FileProgram, fileset: &Fileset, place: &Place) -> Result<bool, LoadError> {
-    let lying = what_lies(program, fileset, place)?;
-    if matches!(lying, Lying::Stale) {
-        place
-            .remove()
-            .map_err(|error| refused(&error, "remove what an earlier job has left", &place.text))?;
-    }
-    Ok(matches!(lying, Lying::Usable))
+    Ok(if usable { Lying::Usable } else { Lying::Stale(Box::new(marker)) })
 }
 
 fn is_empty(place: &Place) -> io::Result<bool> {
@@ -189,7 +191,7 @@ fn marker_of(program: &FileProgram, fileset: &Fileset, complete: bool) -> Marker
     let used: Vec<&str> = used.into_iter().flatten().filter_map(Value::variable).collect();
     let variables = program.variables.iter().filter(|variable| used.contains(&variable.name.as_str()));
     let variables = variables.cloned().collect();
-    Marker { iodyno_fileset: FORM, complete, seed, fileset, variables }
+    Marker { iodyno_fileset: FORM, complete, at_rest: false, seed, fileset, variables }
 }
 
 /// Where what is to be written is more than there is room for. `held`: bytes that come free before.
@@ -209,7 +211,8 @@ fn refuse_larger(
         return Err(failure(
             format!(
                 "the filesets take {}, and {} may be written there; nothing was",
-                mib(bytes),
+                // Up, so that what does not fit looks greater.
+                mib(bytes.next_multiple_of(1 << 20)),
                 mib(room.into())
             ),
             place,
@@ -304,8 +307,9 @@ fn make(
     if !reused || repaired.load(Relaxed) > 0 {
         // What is written now is not to be written back while it is measured.
         live.in_directory(0, Directory::synchronise_file_system).map_err(trouble)?;
-        place.mark(&marker_of(program, fileset, true)).map_err(trouble)?;
     }
+    // Also where it was whole before: from now on changes are the load's.
+    place.mark(&marker_of(program, fileset, true)).map_err(trouble)?;
     let account = FilesetAccount {
         name: fileset.name.clone(),
         entries: fileset.entries,
@@ -443,16 +447,34 @@ fn make_leaf(live: &LiveFileset, leaf: u64, percent: u32) -> io::Result<bool> {
     }
 }
 
-/// Removes every fileset of a program.
-pub(super) fn remove(program: &FileProgram) -> Result<(), LoadError> {
+/// The places of a program's filesets.
+fn places(program: &FileProgram) -> Result<Vec<Place>, LoadError> {
     let place = program.directory.as_str();
     let root =
         Directory::open(Path::new(place)).map_err(|error| refused(&error, "open the directory", place))?;
-    for fileset in &program.filesets {
-        let place = Place::of(program, &root, fileset)?;
-        if place.marker().is_some() {
-            place.remove().map_err(|error| refused(&error, "remove the fileset", &place.text))?;
+    let found = program.filesets.iter().map(|fileset| Place::found(program, &root, fileset));
+    found.filter_map(Result::transpose).collect()
+}
+
+/// Removes every fileset of a program.
+pub(super) fn remove(program: &FileProgram) -> Result<(), LoadError> {
+    let mut found = Vec::new();
+    for place in places(program)? {
+        if let Some(marker) = place.marker() {
+            place.refuse_foreign(&marker, false)?;
+            found.push((place, marker));
         }
+    }
+    for (place, marker) in found {
+        place.remove(&marker).map_err(|error| refused(&error, "remove the fileset", &place.text))?;
+    }
+    Ok(())
+}
+
+/// Notes of every fileset of a program that the run has ended.
+pub(super) fn rest(program: &FileProgram) -> Result<(), LoadError> {
+    for place in places(program)? {
+        place.mark_rest().map_err(|error| refused(&error, "note that the run has ended", &place.text))?;
     }
     Ok(())
 }

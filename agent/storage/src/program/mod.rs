@@ -221,10 +221,10 @@ impl Crew {
             return;
         }
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
-        if self.shared.program.remove_after {
-            if let Err(error) = layout::remove(&self.shared.program) {
-                self.note(error.to_string());
-            }
+        let program = &self.shared.program;
+        let outcome = if program.remove_after { layout::remove(program) } else { layout::rest(program) };
+        if let Err(error) = outcome {
+            self.note(error.to_string());
         }
     }
 

@@ -9,12 +9,16 @@ use iodyno_load::LoadError;
 use iodyno_sys::directory::{Attributes, Directory, Kind, Opening};
 use serde::{Deserialize, Serialize};
 
-use super::layout::refused;
+use super::fileset::name_of;
+use super::layout::{failure, refused};
+use crate::targets::below::mounts;
 
 /// Deepest tree that is removed: twice what is ever made.
 const MOST_DEPTH: usize = 150;
 /// What the marker of a tree is called.
 const MARKER: &CStr = c".iodyno.json";
+/// What it is called while it is written.
+const NEW_MARKER: &CStr = c".iodyno.new";
 
 /// What the marker says.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +27,10 @@ pub(super) struct Marker {
     /// Form of layouts; another one is made anew.
     pub iodyno_fileset: u32,
     pub complete: bool,
+    /// Whether the last run has ended, and had made all its changes when this was written: later ones are somebody else's.
+    /// One that was killed leaves it unsaid.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_rest: bool,
     pub seed: u64,
     pub fileset: Fileset,
     pub variables: Vec<Variable>,
@@ -141,10 +149,20 @@ impl Place {
         serde_json::from_str(&text).ok()
     }
 
+    /// Notes that a run has ended, so that a later change is known for somebody else's.
+    pub fn mark_rest(&self) -> io::Result<()> {
+        match self.marker() {
+            Some(marker) if marker.complete && self.home()?.has_own_times()? => {
+                self.mark(&Marker { at_rest: true, ..marker })
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn mark(&self, marker: &Marker) -> io::Result<()> {
         let home = self.home()?;
         let new = if self.inside {
-            c".iodyno.new".to_owned()
+            NEW_MARKER.to_owned()
         } else {
             c_name(&format!("{}.new", self.marker.to_string_lossy()))
         };
@@ -157,15 +175,52 @@ impl Place {
         home.synchronise()
     }
 
-    /// Removes the fileset and its marker.
-    pub fn remove(&self) -> io::Result<()> {
+    /// Refuses to touch what lies in the place where a part of it is not of this fileset: a name that it does not give, a
+    /// change since its last run, another mount. `marker`: the one that was found there. `used`: the fileset is used again,
+    /// and what lies beside its files stays.
+    pub fn refuse_foreign(&self, marker: &Marker, used: bool) -> Result<(), LoadError> {
+        let trouble = |error| refused(&error, "look at what an earlier job has left", &self.text);
+        let Some(what) = self.foreign(marker, used).map_err(trouble)? else { return Ok(()) };
+        let advice = "move that away, or name another directory; what nobody needs, remove yourself";
+        Err(failure(format!("{what}; nothing was removed or overwritten"), &self.text, advice))
+    }
+
+    fn foreign(&self, marker: &Marker, used: bool) -> io::Result<Option<String>> {
+        let Some(found) = attributes_of(&self.parent, &self.name)? else { return Ok(None) };
+        let rested_ns = if marker.at_rest {
+            attributes_of(&self.home()?, &self.marker)?.map(|marker| marker.changed_ns)
+        } else {
+            None
+        };
+        if !self.inside {
+            return Ok(changed(&found, rested_ns).then(|| "it was changed after its last run".to_owned()));
+        }
+        let tree = self.parent.directory(&self.name)?;
+        let path = tree.path()?;
+        let below = |mount: &&str| std::path::Path::new(mount).starts_with(&path);
+        let inner = |mount: &&str| below(mount) && std::path::Path::new(mount) != path;
+        if let Some(mount) = mounts().iter().map(|mount| mount.point.as_str()).find(inner) {
+            return Ok(Some(format!("something is mounted in it, at {mount}")));
+        }
+        let most = marker.fileset.entries.saturating_add(marker.fileset.leaf_dirs);
+        first_foreign(&tree, 0, &Own { most, rested_ns, used })
+    }
+
+    /// Removes the fileset and its marker: what [`Place::refuse_foreign`] has looked through.
+    pub fn remove(&self, marker: &Marker) -> io::Result<()> {
         match self.parent.attributes(&self.name) {
             Ok(Attributes { kind: Kind::Directory, .. }) if self.inside => {
                 let tree = self.parent.directory(&self.name)?;
+                let most = marker.fileset.entries.saturating_add(marker.fileset.leaf_dirs);
                 // The marker goes last, so that what is left after a kill is still known to be ours.
-                remove_all(&tree, tree.own_attributes()?.device, 0, Some(MARKER))?;
+                remove_all(&tree, 0, &Own { most, rested_ns: None, used: false })?;
+                remove_if_there(&tree, NEW_MARKER)?;
                 remove_if_there(&tree, MARKER)?;
-                self.parent.remove_directory(&self.name)
+                match self.parent.remove_directory(&self.name) {
+                    // A file system is mounted on it: it is empty now, and stays.
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
+                    other => other,
+                }
             }
             Ok(_) if self.inside => Err(io::ErrorKind::NotADirectory.into()),
             Ok(_) => {
@@ -184,6 +239,19 @@ impl Place {
     }
 }
 
+/// What is known of a name; none: it is not there.
+fn attributes_of(directory: &Directory, name: &CStr) -> io::Result<Option<Attributes>> {
+    match directory.attributes(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Whether a file was changed after the last run; of a run that was killed nobody knows.
+fn changed(found: &Attributes, rested_ns: Option<i128>) -> bool {
+    rested_ns.is_some_and(|rested_ns| found.changed_ns > rested_ns)
+}
+
 fn remove_if_there(directory: &Directory, name: &CStr) -> io::Result<()> {
     match directory.remove_file(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -191,24 +259,81 @@ fn remove_if_there(directory: &Directory, name: &CStr) -> io::Result<()> {
     }
 }
 
-/// Removes everything in a directory but `kept`, never over a link or into another file system.
-fn remove_all(directory: &Directory, device: u64, depth: usize, kept: Option<&CStr>) -> io::Result<()> {
-    let mut names: Vec<CString> = Vec::new();
+/// What of a tree is the fileset's own.
+struct Own {
+    /// Greatest number that a name in it can be: files and directories of one directory are numbered from 1 on, and each
+    /// directory that is not a leaf holds one at least.
+    most: u64,
+    /// When its last run had ended.
+    rested_ns: Option<i128>,
+    /// Whether it is used again, so that what else lies there is none of our business.
+    used: bool,
+}
+
+impl Own {
+    /// Whether a name is one that the layout gives; flowops make, rename and remove those and no others.
+    fn has(&self, name: &CStr) -> bool {
+        let number = name.to_str().ok().and_then(|name| name.parse::<u32>().ok());
+        number.is_some_and(|number| {
+            (1..=self.most).contains(&number.into()) && name_of(number, &mut [0; 12]) == name
+        })
+    }
+}
+
+/// The names in a directory, without those that all directories have and, in a fileset's own, without its marker's.
+fn names_in(directory: &Directory, depth: usize) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    let marker = |name: &CStr| depth == 0 && (name == MARKER || name == NEW_MARKER);
     directory.list(|name| {
-        if name != c"." && name != c".." && Some(name) != kept {
+        if name != c"." && name != c".." && !marker(name) {
             names.push(name.to_owned());
         }
     })?;
-    for name in names {
+    Ok(names)
+}
+
+/// What is not the fileset's own in a directory and below, the first of it.
+fn first_foreign(directory: &Directory, depth: usize, own: &Own) -> io::Result<Option<String>> {
+    for name in names_in(directory, depth)? {
         let attributes = directory.attributes(&name)?;
-        if attributes.kind != Kind::Directory {
+        let shown = name.to_string_lossy();
+        if own.used && !own.has(&name) {
+            continue;
+        }
+        if !own.has(&name) || attributes.kind == Kind::Other || depth >= MOST_DEPTH {
+            return Ok(Some(format!("{shown} in it is not of this fileset")));
+        }
+        if attributes.kind == Kind::File {
+            if changed(&attributes, own.rested_ns) {
+                return Ok(Some(format!("{shown} in it was changed after the last run")));
+            }
+            continue;
+        }
+        let below = first_foreign(&directory.directory_of_its_mount(&name)?, depth + 1, own)?;
+        if let Some(what) = below {
+            return Ok(Some(format!("{shown}/{what}")));
+        }
+    }
+    Ok(None)
+}
+
+/// Removes what is the fileset's own in a directory, never over a link or into another mount.
+fn remove_all(directory: &Directory, depth: usize, own: &Own) -> io::Result<()> {
+    for name in names_in(directory, depth)? {
+        if !own.has(&name) {
+            return Err(io::Error::other(format!(
+                "{} came into it, which is not of this fileset",
+                name.to_string_lossy()
+            )));
+        }
+        if directory.attributes(&name)?.kind != Kind::Directory {
             directory.remove_file(&name)?;
             continue;
         }
-        if attributes.device != device || depth >= MOST_DEPTH {
-            return Err(io::Error::other("something is mounted in it, or it is deeper than any fileset"));
+        if depth >= MOST_DEPTH {
+            return Err(io::Error::other("it is deeper than any fileset"));
         }
-        remove_all(&directory.directory(&name)?, device, depth + 1, None)?;
+        remove_all(&directory.directory_of_its_mount(&name)?, depth + 1, own)?;
         directory.remove_directory(&name)?;
     }
     Ok(())
@@ -216,17 +341,13 @@ fn remove_all(directory: &Directory, device: u64, depth: usize, kept: Option<&CS
 
 /// Bytes of the files in a directory and below.
 fn bytes_below(directory: &Directory, depth: usize) -> io::Result<u64> {
-    let mut names: Vec<CString> = Vec::new();
-    directory.list(|name| {
-        if name != c"." && name != c".." {
-            names.push(name.to_owned());
-        }
-    })?;
     let mut bytes = 0;
-    for name in names {
+    for name in names_in(directory, depth)? {
         let attributes = directory.attributes(&name)?;
         bytes += match attributes.kind {
-            Kind::Directory if depth < MOST_DEPTH => bytes_below(&directory.directory(&name)?, depth + 1)?,
+            Kind::Directory if depth < MOST_DEPTH => {
+                bytes_below(&directory.directory_of_its_mount(&name)?, depth + 1)?
+            }
             Kind::File => attributes.bytes,
             _ => 0,
         };

@@ -47,7 +47,7 @@ pub(super) fn name_of(number: u64) -> Option<String> {
 
 /// A line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
+pub(crate) struct Mount {
     /// `major:minor` of the files on it.
     pub number: String,
     pub point: String,
@@ -56,7 +56,7 @@ pub(super) struct Mount {
 }
 
 /// All mounts that this process sees, the later ones over the earlier ones.
-pub(super) fn mounts() -> Vec<Mount> {
+pub(crate) fn mounts() -> Vec<Mount> {
     let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
     String::from_utf8_lossy(&text).lines().filter_map(parse).collect()
 }
@@ -74,7 +74,7 @@ fn parse(line: &str) -> Option<Mount> {
 }
 
 /// Blanks and backslashes are written as three octal digits.
-fn unescaped(text: &str) -> String {
+pub(super) fn unescaped(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use iodyno_sys::block_target;
 
-use super::below::{mounts, name_of, Mount};
+use super::below::{mounts, name_of, unescaped, Mount};
 use super::{said, signatures, Refusal, Wanted};
 
 /// A raw device. One in use is refused, whatever is said; one with content, unless it is named to be destroyed.
@@ -68,6 +68,41 @@ fn users(path: &Path, name: Option<&str>) -> Vec<String> {
         found.push(what.to_owned());
     }
     found
+}
+
+/// A file that is to be written or removed. One that a device is made of, or that is swap space, is refused, whatever is said.
+pub(super) fn look_at_users_of(path: &Path) -> Result<(), Refusal> {
+    let Ok(found) = fs::metadata(path) else { return Ok(()) };
+    let this = |device: u64, inode: u64| (device, inode) == (found.dev(), found.ino());
+    let is_it = |other: &Path| fs::metadata(other).is_ok_and(|other| this(other.dev(), other.ino()));
+    let mut used = Vec::new();
+    let mounts = mounts();
+    for name in names_in("/sys/block").into_iter().filter(|name| name.starts_with("loop")) {
+        let Ok(backing) = fs::read(format!("/sys/block/{name}/loop/backing_file")) else { continue };
+        let node = Path::new("/dev").join(&name);
+        // The kernel's numbers hold for a file that was renamed, removed, or lies in another mount; its path is what there is
+        // for whoever may not open the device.
+        let held = match File::open(&node).and_then(|device| block_target::loop_file(device.as_fd())) {
+            Ok((device, inode)) => this(device, inode),
+            Err(_) => is_it(Path::new(String::from_utf8_lossy(&backing).trim_end_matches('\n'))),
+        };
+        if held {
+            let points: Vec<&str> = mount_points(&mounts, &name).collect();
+            let mounted =
+                if points.is_empty() { String::new() } else { format!(", mounted at {}", points.join(", ")) };
+            used.push(format!("is what {} is made of{mounted}", node.display()));
+        }
+    }
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let named = |line: &str| line.split_whitespace().next().map(unescaped);
+    if swaps.lines().skip(1).filter_map(named).any(|swap| is_it(Path::new(&swap))) {
+        used.push("is swap space in use".to_owned());
+    }
+    if used.is_empty() {
+        return Ok(());
+    }
+    let advice = "unmount and release it (losetup -d, swapoff), or name another file";
+    Err(Refusal::new(used.join("; "), path, advice))
 }
 
 /// What lies on the device: partitions, a file system, a volume.

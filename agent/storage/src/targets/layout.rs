@@ -17,10 +17,11 @@ use iodyno_core::random::Random;
 use iodyno_load::Cancel;
 use iodyno_sys::{block_target, errno, file_lock};
 
+use super::device::look_at_users_of;
 use super::stamp::{
     chunk, place, read, unit_content, Stamp, State, CHUNK_BYTES, SEED, STAMP_BYTES, UNIT_BYTES, VERSION,
 };
-use super::{Action, Refusal, Wanted};
+use super::{Action, Refusal, Wanted, REMOVED};
 
 /// Outlives the stamp: a load that appends cuts the file.
 const MARK: &CStr = c"user.iodyno.target";
@@ -50,9 +51,13 @@ pub(super) fn lay_out(
     if existing(path)?.is_none() {
         check_room(path, size, 0)?;
     }
+    if wanted.writes || wanted.destroy {
+        look_at_users_of(path)?;
+    }
     // Held until this is done: two labs that lay out one file would each have half of it.
     let (file, found) = hold(path, cancel)?;
     let mut build = |held: u64| {
+        look_at_users_of(path)?;
         check_room(path, size, held)?;
         build(path, size, wanted.writes, progress, cancel)
     };
@@ -75,6 +80,7 @@ pub(super) fn lay_out(
             let checked = stamp.checked.filter(|_| kept(&stamp, size, wanted));
             let now = Stamp { pristine: false, checked, ..stamp };
             if now != stamp {
+                let told = |error: io::Error| Refusal::of_doing(&error, path, "written");
                 let file = OpenOptions::new().write(true).open(path).map_err(told)?;
                 now.write(&file).and_then(|()| file.sync_all()).map_err(told)?;
             }
@@ -122,6 +128,7 @@ fn stopped(path: &Path) -> Refusal {
 pub(super) fn lay_empty(path: &Path, destroy: bool) -> Done {
     let told = |error: io::Error| Refusal::of(&error, path);
     let found = existing(path)?;
+    look_at_users_of(path)?;
     if let Some(found) = found.as_ref().filter(|found| found.len() > 0 && !destroy) {
         if !is_ours(&File::open(path).map_err(told)?).map_err(told)? {
             return foreign(path, found, 0, true);
@@ -137,12 +144,13 @@ pub(super) fn lay_empty(path: &Path, destroy: bool) -> Done {
 
 /// Removes a file that was laid out here; whether there was one.
 pub(super) fn remove(path: &Path) -> Result<bool, Refusal> {
-    let told = |error: io::Error| Refusal::of(&error, path);
+    let told = |error: io::Error| Refusal::of_doing(&error, path, REMOVED);
     let Some(found) = existing(path)? else { return Ok(false) };
     if found.len() > 0 && !is_ours(&File::open(path).map_err(told)?).map_err(told)? {
         let what = "was not laid out by iodyno, and is left alone";
         return Err(Refusal::new(what, path, "remove it yourself"));
     }
+    look_at_users_of(path)?;
     std::fs::remove_file(path).map_err(told)?;
     Ok(true)
 }
@@ -226,15 +234,22 @@ fn check_room(path: &Path, size: u64, held: u64) -> Result<(), Refusal> {
     let needed = u128::from(size) + u128::from(UNIT_BYTES + STAMP_BYTES + SPARE_BYTES);
     let have = free.saturating_add(held);
     if needed > u128::from(have) {
-        let what = format!("a working set of {} does not fit: {} are free there", mib(size), mib(have));
+        let what = format!(
+            "a working set of {} does not fit: with what its file system needs beside it, it takes {}, and {} are free there",
+            mib(size.into(), false),
+            mib(needed, true),
+            mib(have.into(), false)
+        );
         let advice = "take a smaller working set, free space, or name a file on another disk";
         return Err(Refusal::new(what, path, advice));
     }
     Ok(())
 }
 
-fn mib(bytes: u64) -> String {
-    format!("{} MiB", bytes >> 20)
+/// MiB with a decimal. What is needed is rounded up and what there is down, so that the greater one looks greater.
+fn mib(bytes: u128, up: bool) -> String {
+    let tenths = if up { (bytes * 10).div_ceil(1 << 20) } else { (bytes * 10) >> 20 };
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
 }
 
 fn open(path: &Path, fresh: bool) -> io::Result<File> {

@@ -6,7 +6,7 @@
 //! ```
 //! Nothing but the named target is ever written, and nothing of somebody else's without his word.
 
-mod below;
+pub(crate) mod below;
 mod checked;
 mod device;
 mod layout;
@@ -22,6 +22,9 @@ use serde::{Deserialize, Serialize};
 
 pub use checked::{mark, Checked};
 pub use stamp::{unit_content, Stamp, State, STAMP_BYTES, UNIT_BYTES};
+
+/// What is done to a file that nobody needs any more.
+const REMOVED: &str = "removed";
 
 /// A target, with the most that a load asks of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -111,17 +114,23 @@ impl Refusal {
         Self { what: what.into(), place: place.display().to_string(), advice: advice.into(), stopped: false }
     }
 
-    /// An error of the file system in words.
+    /// An error of the file system in words, of a working set that was to be laid out.
     fn of(error: &io::Error, place: &Path) -> Self {
+        Self::of_doing(error, place, "laid out")
+    }
+
+    /// The same of whatever was to be done.
+    fn of_doing(error: &io::Error, place: &Path, done: &str) -> Self {
         let number = error.raw_os_error().unwrap_or(0);
         let what = match number {
             errno::ENOENT => "the folder of the target is not there".to_owned(),
             errno::ENOSPC => "the disk is full".to_owned(),
-            _ => format!("cannot be laid out: {}", said(error)),
+            _ => format!("cannot be {done}: {}", said(error)),
         };
         let advice = match number {
             errno::ENOENT => "name a file in a folder that is there",
             errno::EACCES | errno::EPERM => "name a file that this account may write",
+            errno::EROFS if done == REMOVED => "mount its file system for writing first",
             errno::EROFS => "name a file on a file system that can be written",
             errno::ENOSPC | errno::EDQUOT => "free space, or take a smaller working set",
             errno::EIO => "look at the log of the kernel: the disk may be broken",

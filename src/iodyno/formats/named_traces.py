@@ -7,7 +7,8 @@ of an experiment in its campaign's folder finds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
@@ -41,18 +42,33 @@ def found(
     traces: dict[tuple[str, Level], str] = {}
     if any(workload and (workload.script or workload.program) for workload in places.values()):
         return traces  # whose variables may have any name
-    for where, name, level in _named(places, factors):
+    named = [*_named(places, factors)]
+    chosen = [str(level) for _, name, level in named if name == "replay_device"]
+    devices: Sequence[str | None] = chosen or [None]
+    for where, name, level in named:
         file = _file(name, level)
         if file is None or name not in _READERS:
             continue
         path = reading.folder / file
         whole = (path if path.exists() or not FilePath(file).exists() else FilePath(file)).absolute()
         try:
-            _READERS[name](str(whole))
+            if name == "replay":
+                _of_one(str(whole), devices)
+            else:
+                _READERS[name](str(whole))
         except ExperimentError as problem:
-            reading.note(where, f"{problem.where}: {problem.what}; {problem.advice}")
+            reading.note(where, f"{problem.where}: {problem.what}; {problem.advice}".removesuffix("; "))
         traces[name, level] = f"trace({whole})" if name != "replay" else str(whole)
     return traces
+
+
+def _of_one(path: str, devices: Sequence[str | None]) -> None:
+    """Raises ExperimentError where the trace has nothing to replay of any of these devices: traces may be levels, and devices."""
+    for device in devices[:-1]:
+        with suppress(ExperimentError):
+            block_traces.read_trace(path, device)
+            return
+    block_traces.read_trace(path, devices[-1])
 
 
 def settled(workload: WorkloadSpec, traces: Traces) -> WorkloadSpec:

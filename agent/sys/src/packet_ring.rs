@@ -332,6 +332,17 @@ impl Receiver {
         Taken { packets, by_timeout: status & BY_TIMEOUT != 0 }
     }
 
+    /// Blocks that are ready behind each other, from the next one on, because they got full (V3).
+    #[must_use]
+    pub fn full(&self) -> usize {
+        let is_full = |behind: &usize| {
+            let unit = (self.next + behind) % self.units * self.unit_bytes;
+            let status = self.word(unit + BLOCK_STATUS).load(Ordering::Relaxed);
+            status & (READY | BY_TIMEOUT) == READY
+        };
+        (0..self.units).take_while(is_full).count()
+    }
+
     /// Packets that found the ring full since the last question.
     ///
     /// # Errors

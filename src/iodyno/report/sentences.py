@@ -10,6 +10,7 @@ from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
+from iodyno.report.block_size import block_size_sentences
 from iodyno.report.bystander import bystander_sentences
 from iodyno.report.class_sentences import busy_by_class, part_of, what_makes_it
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange, subject
@@ -72,6 +73,7 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     for host in summary.hosts if not is_exchange(summary) else ():
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
         found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
+    found += map(Sentence, block_size_sentences(summary, layout))
     found += bystander_sentences(summary)
     if not found:
         found.append(Sentence("No trial finished, so nothing can be said."))

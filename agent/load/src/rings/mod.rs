@@ -9,6 +9,7 @@
 
 mod adaptive;
 mod answers;
+mod choice;
 pub(crate) mod frames;
 mod halves;
 mod place;

@@ -15,7 +15,7 @@ from places import SOON_S, SshPlace, gone_within, own_agent, run, ssh_place
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.flowops import accounts_of
-from iodyno.core.errors import AccessError
+from iodyno.core.errors import AccessError, IodynoError
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.hosts.access import AgentProgram
@@ -173,9 +173,13 @@ def test_files_of_a_personality_are_made_used_again_checked_and_removed_over_ssh
         assert (made["reused"], made["existing"], again["reused"], again["repaired"]) == (False, 12, True, 0)
         files = sorted(path for path in there.rglob("*") if path.stat().st_size == 8192)
         assert len(files) == 12
-        # What is gone or shorter than it was is made again, and all of it goes on request.
-        files[0].unlink()
+        # What somebody has changed since is not overwritten; what is gone is made again, and all of it goes on request.
         os.truncate(files[1], 100)
+        with pytest.raises(IodynoError, match="was changed after the last run"):
+            accounts(remove="on")
+        assert files[1].stat().st_size == 100
+        for file in files[:2]:
+            file.unlink()
         (mended,) = accounts(remove="on")
         assert mended["repaired"] == 2 or not mended["reused"]
         assert not [path for path in there.rglob("*") if path.is_file()]

@@ -1,6 +1,5 @@
 //! Datagrams that a strand sends and takes: which of them are lost, which come twice or too late, and which were never sent.
 
-use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,8 +20,6 @@ use super::tally::Counts;
 /// For the account, of a datagram that was given up and that the other end had not sent.
 const NEVER_SENT: &str =
     "nothing came in time: the other end had not sent it, as it waited for what comes before, or was done";
-/// chosen: a datagram that the kernel has had no room for so often, with nothing on its way beside it, is too long.
-const REFUSALS: u32 = 3;
 /// chosen: before the kernel is asked once more whether there is room: some packets of a fast device.
 const A_MOMENT: Nanos = Nanos(100_000);
 
@@ -117,7 +114,7 @@ impl Strand<'_> {
         let number = self.courses[self.place.operation].number(&self.place);
         let head = Head { transaction: self.place.transaction, number };
         let head = head.bytes(self.flow(operation)?.datagrams.marks.0);
-        let mut refusals = 0;
+        let mut is_alone = false;
         loop {
             if until.is_some() {
                 self.await_readiness(operation, Until::Writable, wait, until)?;
@@ -137,42 +134,30 @@ impl Strand<'_> {
                     self.moved(count, begun);
                     return Ok(count as u64);
                 }
-                Err(error) if error.raw_os_error() == Some(errno::ENOBUFS) => {
-                    refusals += 1;
-                    self.await_room(operation, refusals, until, error)?;
+                // With nothing on its way beside it there will never be room.
+                Err(error) if error.raw_os_error() == Some(errno::ENOBUFS) && !is_alone => {
+                    is_alone = self.await_room(operation, until)?;
                 }
                 Err(error) => self.refused(operation, error, Until::Writable, wait, until)?,
             }
         }
     }
 
-    /// The kernel had no room for all fragments of a datagram beside what is on its way from the socket. Waits until that
-    /// is gone. Where nothing is on its way, it will never have.
+    /// The kernel had no room for all fragments of a datagram beside what is on its way from the socket: waits for some of that
+    /// to be gone. Whether all of it is.
     #[cold]
-    fn await_room(
-        &mut self,
-        operation: &FlowOp,
-        refusals: u32,
-        until: Option<u64>,
-        error: io::Error,
-    ) -> Result<(), Fault> {
-        let fd = self.flow(operation)?.fd();
-        let is_alone = timed::on_its_way(fd).map_err(Fault::Os)? == 0;
-        if is_alone && refusals >= REFUSALS {
-            return Err(Fault::Os(error));
-        }
+    fn await_room(&mut self, operation: &FlowOp, until: Option<u64>) -> Result<bool, Fault> {
         if operation.non_blocking {
             self.passage.operations[self.place.operation].would_block += 1;
         }
         // The kernel calls a socket writable that has half of its buffer free, which may be too little.
-        let fd = self.flow(operation)?.fd();
-        match timed::wait_for(fd, Until::Writable, SLICE) {
+        match timed::wait_for(self.flow(operation)?.fd(), Until::Writable, SLICE) {
             Err(error) if error.raw_os_error() != Some(errno::EINTR) => return Err(Fault::Os(error)),
-            _ if refusals > 1 => drop(clock::sleep_until(clock::monotonic().plus(A_MOMENT))),
-            _ => {}
+            _ => drop(clock::sleep_until(clock::monotonic().plus(A_MOMENT))),
         }
         // A queue empties by itself: that is no stall.
-        self.waited(Wait::Give { connection: operation.connection }, until.or(Some(u64::MAX)))
+        self.waited(Wait::Give { connection: operation.connection }, until.or(Some(u64::MAX)))?;
+        Ok(timed::on_its_way(self.flow(operation)?.fd()).map_err(Fault::Os)? == 0)
     }
 
     /// Takes a datagram, or gives it up: by the script's timeout, else when the other end was to have sent it and it took

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iodyno.analysis.datagrams import SENSOR
+from iodyno.analysis.datagrams import given_up_ns
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
 
@@ -29,10 +29,7 @@ def round_trip_mean(trial: Trial) -> Measured:
     if not operations:
         return missing("no request was answered in the measured window")
     timeout_ns = int(job.get("answer_timeout_ns") or 0)
-    waited_ns = (
-        (sender.growth(SENSOR, "datagram.lost") or 0) * timeout_ns * (1 + int(job.get("retries") or 0))
-    )
-    if waited_ns > LOST_MOST * sum(time for _, time in parts):
+    if given_up_ns(sender) > LOST_MOST * sum(time for _, time in parts):
         return missing(
             f"requests were lost and waited for `answer_timeout` ({timeout_ns / 1e6:g} ms): more than {LOST_MOST:.0%} of the time"
             " that Little's law takes for round trips"

@@ -86,9 +86,10 @@ def who_waits(trial: Trial) -> HostData | None:
 def given_up_ns(host: HostData) -> int:
     """How long requests of this host were under way in the measured window that no answer came to: each until it was given up."""
     job = host.manifest.get("job") or {}
-    if job.get("transport") != "udp" or job.get("workload") == "stream" or host.role != "send":
+    if host.role != "send" or job.get("workload") == "stream":
         return 0
-    return (host.growth(SENSOR, "datagram.lost") or 0) * int(job.get("answer_timeout_ns") or 0)
+    each_ns = int(job.get("answer_timeout_ns") or 0) * (1 + int(job.get("retries") or 0))
+    return (host.growth(SENSOR, "datagram.lost") or 0) * each_ns
 
 
 def _of_server(trial: Trial, metric: str) -> Measured:

@@ -196,7 +196,9 @@ fn observe(
     let cpu_before = clock::process_cpu();
     panel.baseline();
 
-    let mut before = Count { at_ns: start_ns, tally: count().tally };
+    // Nothing was counted before the start. A reading here would come after it where the baseline took long, and what the
+    // load did by then would be in no record.
+    let mut before = Count { at_ns: start_ns, tally: Tally::default() };
     let mut measured_from = None;
     let mut carried = Vec::new();
     let records = job.windows.records();

@@ -9,7 +9,9 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -63,8 +65,32 @@ def test_every_command_is_there_with_an_example(entry: CommandEntry) -> None:
     assert f"iodyno {entry.name}" in shown.stdout
 
 
+def _commands(
+    command: click.Command, words: tuple[str, ...]
+) -> Iterator[tuple[click.Command, tuple[str, ...]]]:
+    yield command, words
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        for name in command.list_commands(ctx):
+            found = command.get_command(ctx, name)
+            assert found is not None
+            yield from _commands(found, (*words, name))
+
+
+def test_help_fits_a_terminal_of_80_columns_and_its_examples_can_be_pasted() -> None:
+    for command, words in _commands(front.iodyno, ("iodyno",)):
+        ctx = click.Context(command, info_name=" ".join(words), terminal_width=80, max_content_width=80)
+        lines = command.get_help(ctx).splitlines()
+        assert [line for line in lines if len(line) > 80] == []
+        # A shell goes on with the next line, which is set in further.
+        for line, after in pairwise(lines):
+            assert not line.endswith(("\\", "&&")) or after.startswith("      "), (words, line)
+
+
 def test_the_version_names_the_build_of_the_agent() -> None:
     shown = iodyno("--version")
+    as_module = subprocess.run([sys.executable, "-m", "iodyno", "--version"], capture_output=True, text=True)
+    assert as_module.stdout == shown.stdout
     assert shown.returncode == 0
     assert shown.stdout.startswith("iodyno ")
     assert "agent build " in shown.stdout
@@ -223,6 +249,8 @@ def test_completion_finds_commands_and_options() -> None:
     assert first.stdout.split() == ["plain,report", "plain,restore"]
     option = iodyno(env={**asked, "COMP_WORDS": "iodyno plan --q", "COMP_CWORD": "2"})
     assert option.stdout.split() == ["plain,--quick"]
+    level = iodyno(env={**asked, "COMP_WORDS": "iodyno rr --server recvm", "COMP_CWORD": "3"})
+    assert level.stdout.split() == ["plain,recvmsg", "plain,recvmmsg"]
 
 
 def test_completion_finds_campaigns(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,9 @@ from iodyno.analysis.summary import CampaignSummary
 from iodyno.cli import right_now
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.report import html
+from iodyno.report.csv import as_csv
+from iodyno.report.figures import cost_vs_factor, draw
+from iodyno.report.json import campaign
 from iodyno.report.sentences import sentences
 from iodyno.report.tables import outcome_table, source_tables
 
@@ -61,6 +66,30 @@ def test_a_void_cost_has_its_mark_in_every_table() -> None:
         assert all("nothing is claimed" in cell.hint for cell in marked)
     goodput = [cell.text for table in source_tables(made) for row in table.rows for cell in row[-2:-1]]
     assert not any(text.endswith("?") for text in goodput)
+
+
+def test_a_void_cost_is_told_where_programs_read_it() -> None:
+    at = place_of(40209)
+    made = void_at(at)
+    point, other = campaign(made)["points"][at], campaign(made)["points"][at - 1]
+    void = {name for name, found in point["outcomes"].items() if "void" in found}
+    assert "sut.cycles_per_kbyte" in void and "goodput_bits_per_s" not in void
+    assert not any("void" in found for found in other["outcomes"].values())
+    rows = list(csv.DictReader(io.StringIO(as_csv(made))))
+    told = {row["outcome"] for row in rows if row["void"] and row["point"] == point["id"]}
+    assert told == void == {row["outcome"] for row in rows if row["void"]}
+
+
+def test_a_void_cost_has_its_mark_in_the_figure() -> None:
+    def drawn(summary: CampaignSummary) -> tuple[int, str]:
+        found = cost_vs_factor.figure(summary)
+        assert found is not None
+        return sum(text.count(">?</text>") for text in draw(found)), found.caption
+
+    marks, caption = drawn(void_at(place_of(40209), place_of(2793)))
+    assert marks == 2 and "?: CPU time was stolen" in caption
+    marks, caption = drawn(made_summary.summary())
+    assert marks == 0 and "stolen" not in caption
 
 
 @pytest.mark.parametrize("steal", [0.0, 0.1])

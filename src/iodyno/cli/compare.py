@@ -132,8 +132,10 @@ def command(
 
     \b
     Examples:
-      iodyno compare CAMPAIGN --points 'connections=32,size=64KiB' 'connections=32,size=1KiB' --functions
-      iodyno compare CAMPAIGN --points p01 p07 --functions --host server --by inclusive
+      iodyno compare CAMPAIGN --points 'connections=32,size=64KiB' \\
+        'connections=32,size=1KiB' --functions
+      iodyno compare CAMPAIGN --points p01 p07 --functions --host server \\
+        --by inclusive
       iodyno compare BEFORE AFTER --least 5%
       iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'
       iodyno compare campaigns/nightly-*

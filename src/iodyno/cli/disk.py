@@ -109,9 +109,11 @@ def command(
     \b
     Examples:
       iodyno disk --target work.dat --size 1GiB
-      iodyno disk --target work.dat --size 1GiB --read 70% --depth 16 --interface io_uring --direct --seconds 5
+      iodyno disk --target work.dat --size 1GiB --read 70% --depth 16 \\
+        --interface io_uring --direct --seconds 5
       iodyno disk --target work.dat --rate 4000/s --arrivals poisson --json
-      iodyno disk --target /dev/loop3 --destroy /dev/loop3 --read 0% --block 1MiB --pattern sequential --direct
+      iodyno disk --target /dev/loop3 --destroy /dev/loop3 --read 0% \\
+        --block 1MiB --pattern sequential --direct
       iodyno disk --target '{host}.dat' --size 64MiB --clients 4
       iodyno disk --target work.dat --remove
       iodyno disk --on ssh:root@filer --target /srv/work.dat --size 1GiB

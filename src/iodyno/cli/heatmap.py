@@ -160,7 +160,8 @@ def command(sources: tuple[str, ...], written: str | None, as_json: bool, **opti
     \b
     Examples:
       iodyno heatmap trace.txt --time-unit us --value-unit us
-      awk '{ print $2, $3 }' out.iosnoop | iodyno heatmap - --time-unit us --value-unit us --max 2000 --grid -o heat.svg
+      awk '{ print $2, $3 }' out.iosnoop | iodyno heatmap - --time-unit us \\
+        --value-unit us --max 2000 --grid -o heat.svg
       iodyno heatmap out.iosnoop -o heat.html
       iodyno heatmap out.iosnoop --outliers 50ms --limit 20
       iodyno heatmap after.txt --minus before.txt -o difference.svg

@@ -69,8 +69,10 @@ def command(
       iodyno plan studies/tcp-transmit.yaml
       iodyno plan studies/tcp-transmit.yaml --quick
       iodyno plan studies/tcp-transmit.yaml --csv > order.csv
-      iodyno plan studies/tcp-options.yaml --design fractional --resolution 3 --noise 5% --effect 10%
-      iodyno plan studies/tcp-options.yaml --design full_factorial --split 2 --slow nagle
+      iodyno plan studies/tcp-options.yaml --design fractional --resolution 3 \\
+        --noise 5% --effect 10%
+      iodyno plan studies/tcp-options.yaml --design full_factorial --split 2 \\
+        --slow nagle
       iodyno plan studies/tcp-options.yaml --design-file order.csv
     """
     if as_json and as_csv:

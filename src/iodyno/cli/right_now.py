@@ -26,6 +26,9 @@ from iodyno.store.schema import EXPERIMENT
 if TYPE_CHECKING:
     from iodyno.formats.mistakes import Mistake
 
+_LONGEST_METAVAR = 44
+"""Chosen: with it a line of help stays within 80 columns; words that are longer together stand in the text."""
+
 WARM_UP = "500ms"
 """Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
 
@@ -42,6 +45,10 @@ def level(
     """An option that holds a level of the workload's parameter as it was written."""
     parameter = workload.parameter(name)
     assert parameter is not None
+    words = "|".join(parameter.words)
+    told = parameter.help
+    if len(words) > _LONGEST_METAVAR:
+        told, words = f"{told} One of {', '.join(parameter.words)}.", ""
 
     def checked(ctx: click.Context, _option: click.Parameter, written: str | None) -> str | None:
         try:
@@ -54,11 +61,12 @@ def level(
     return click.option(
         option,
         name,
-        metavar="|".join(parameter.words) or parameter.kind.upper(),
+        metavar=words or parameter.kind.upper(),
         default=default,
         show_default=True,
         callback=checked,
-        help=parameter.help,
+        help=told,
+        shell_complete=lambda _ctx, _option, begun: [w for w in parameter.words if w.startswith(begun)],
     )
 
 

@@ -94,10 +94,12 @@ def command(
     \b
     Examples:
       iodyno rr --flows 16
-      iodyno rr --transport udp --flows 64 --request 512B --response 1024B --server recvmmsg
+      iodyno rr --transport udp --flows 64 --request 512B --response 1024B \\
+        --server recvmmsg
       iodyno rr --transport udp --flows 64 --client packet_v2 --server io_uring
       iodyno rr --outstanding 16 --multiplexed --sizes 'mix(64B: 7, 1500B: 1)'
-      iodyno rr --transport tcp --rate 20000/s --arrivals poisson --seconds 10 --json
+      iodyno rr --transport tcp --rate 20000/s --arrivals poisson --seconds 10 \\
+        --json
       iodyno rr --connect --flows 4 --to ssh:me@server
     """
     written = {name: value for name, value in levels.items() if value is not None}

@@ -42,7 +42,8 @@ _BUFFER_MAX = 64 << 20
 SYSCTLS: Mapping[str, str] = {
     "net.core.wmem_max": f"+{_BUFFER_MAX}",
     "net.core.rmem_max": f"+{_BUFFER_MAX}",
-    # The kernel's own defaults on a machine with enough memory (Documentation/networking/ip-sysctl.rst).
+    # Defaults of a kernel on a machine with enough memory (Documentation/networking/ip-sysctl.rst); Linux 6.16 and later
+    # have 32 MiB for receive buffers, which are kept.
     "net.ipv4.tcp_wmem": "= = +4194304",
     "net.ipv4.tcp_rmem": "= = +6291456",
     "net.ipv4.ip_local_port_range": "1024 65535",

@@ -7,12 +7,14 @@ import io
 
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.report.estimate_json import number
+from iodyno.report.void import WHY, is_void
 
-_ESTIMATE = ("estimate", "low", "high", "n", "unit", "method", "missing")
+_ESTIMATE = ("estimate", "low", "high", "n", "unit", "method", "missing", "void")
 
 
 def as_csv(summary: CampaignSummary) -> str:
-    """A row per point and outcome: levels in base units, estimate and 95 % interval to ten digits, trials, unit, method."""
+    """A row per point and outcome: levels in base units, estimate and 95 % interval to ten digits, trials, unit, method,
+    why it is missing, and why nothing is claimed of it."""
     levels = list(dict.fromkeys(name for point in summary.points for name in point.levels))
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\r\n")
@@ -26,6 +28,7 @@ def as_csv(summary: CampaignSummary) -> str:
                     name,
                     *(number(found.estimate), number(found.low), number(found.high)),
                     *(found.n, found.unit, found.method, found.missing),
+                    WHY if is_void(point, name) else None,
                 ]
             )
     return out.getvalue()

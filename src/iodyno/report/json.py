@@ -1,7 +1,7 @@
 """A campaign as one JSON object: `{"points": [{"levels", "labels", "outcomes", "limiter", "warnings"}], ...}`.
 
 Levels are in base units (bytes, nanoseconds), with `labels` as people write them. Outcomes of a host are prefixed
-with its name. An estimate of null has `missing` saying why.
+with its name. An estimate of null has `missing` saying why; one of which nothing is claimed has `void` saying why.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from iodyno.report.flowop_section import program_json
 from iodyno.report.limiter import finding_json
 from iodyno.report.script_section import script_json
 from iodyno.report.search import search_json
+from iodyno.report.void import WHY, is_void
 
 
 def as_json(summary: CampaignSummary, *, indent: int | None = 2, digits: int | None = None) -> str:
@@ -90,10 +91,15 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "planned": point.planned,
         "finished": point.finished,
         "skipped": point.skipped,
-        "outcomes": {name: estimate_values(found) for name, found in point.outcomes.items()},
+        "outcomes": {name: _outcome(point, name) for name in point.outcomes},
         "limiter": finding_json(point.limiter),
         "warnings": [_doubt(doubt) for doubt in point.doubts],
     }
+
+
+def _outcome(point: PointSummary, name: str) -> dict[str, Any]:
+    found = estimate_values(point.outcomes[name])
+    return {**found, "void": WHY} if is_void(point, name) else found
 
 
 def _wall(wall: Wall) -> dict[str, Any]:

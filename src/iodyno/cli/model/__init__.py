@@ -53,7 +53,8 @@ def command() -> None:
 
     \b
     Examples:
-      iodyno model mmc --servers 8 --service 127us --utilisation 0,.2,.4,.6,.8 --percentiles 50,99
+      iodyno model mmc --servers 8 --service 127us --utilisation 0,.2,.4,.6,.8 \\
+        --percentiles 50,99
       iodyno model mm1k --buffers 8 --service 2.5us --utilisation .9 --json
       iodyno model solve docs/examples/three-tier.yaml
       iodyno model usl --data threads-vs-rate.csv --json

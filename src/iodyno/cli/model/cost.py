@@ -118,9 +118,13 @@ def command(
     Examples:
       iodyno model cost campaigns/NAME
       iodyno model cost campaigns/NAME --at 'size=4KiB' --ratio protocol
-      iodyno model cost campaigns/NAME --at 'protocol=udp' --cores --load 70000/s --target-utilisation 70%
-      iodyno model cost --published table.csv --unit '% of 8 cores' --standard-error 0.018 --residual-df 624 --per iops
-      iodyno model cost --csv trials.csv --formula 'cpu ~ (read + protocol + iops)**2' --per iops --unit '% of 8 cores'
+      iodyno model cost campaigns/NAME --at 'protocol=udp' --cores \\
+        --load 70000/s --target-utilisation 70%
+      iodyno model cost --published table.csv --unit '% of 8 cores' \\
+        --standard-error 0.018 --residual-df 624 --per iops
+      iodyno model cost --csv trials.csv \\
+        --formula 'cpu ~ (read + protocol + iops)**2' --per iops \\
+        --unit '% of 8 cores'
     """
     # Imported here: numpy and scipy are slow, and `--help` needs neither.
     from iodyno.analysis.cost_model.fit import fit

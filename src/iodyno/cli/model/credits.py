@@ -45,8 +45,10 @@ def command(
 
     \b
     Examples:
-      iodyno model credits --credits 8 --frame 2.5us --distance 2 --utilisation .5:.8:.1
-      iodyno model credits --credits 32 --frame 2.5us --round-trip 60us --rate 200k/s,350k/s --json
+      iodyno model credits --credits 8 --frame 2.5us --distance 2 \\
+        --utilisation .5:.8:.1
+      iodyno model credits --credits 32 --frame 2.5us --round-trip 60us \\
+        --rate 200k/s,350k/s --json
     """
     quantiles = options.quantiles(percents)
     trip_s = _round_trip_s(round_trip_s, distance_km)

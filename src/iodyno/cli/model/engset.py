@@ -34,8 +34,10 @@ def command(
 
     \b
     Examples:
-      iodyno model engset --servers 8 --service 1ms --think 4ms --population 10:100:10
-      iodyno model engset --servers 4 --waiting-room 4 --service 1ms --think 9ms --population 64 --json
+      iodyno model engset --servers 8 --service 1ms --think 4ms \\
+        --population 10:100:10
+      iodyno model engset --servers 4 --waiting-room 4 --service 1ms \\
+        --think 9ms --population 64 --json
     """
     quantiles = options.quantiles(percents)
     clients = options.whole(population, "--population")

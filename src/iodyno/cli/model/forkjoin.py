@@ -38,7 +38,8 @@ def command(
     \b
     Examples:
       iodyno model forkjoin --servers 8 --service 1ms --utilisation .5:.9:.1
-      iodyno model forkjoin --servers 3 --quorum 2 --service 1ms --percentiles 50,99,99.9
+      iodyno model forkjoin --servers 3 --quorum 2 --service 1ms \\
+        --percentiles 50,99,99.9
     """
     quantiles = options.quantiles(percents)
     if utilisations is None and rates is None:

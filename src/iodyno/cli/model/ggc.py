@@ -36,7 +36,8 @@ def command(
     \b
     Examples:
       iodyno model ggc --servers 8 --service 81us --service-scv 0 --utilisation .8
-      iodyno model ggc --servers 4 --service 81us --service-scv 2.5 --arrival-scv .5 --rate 10k/s,40k/s --json
+      iodyno model ggc --servers 4 --service 81us --service-scv 2.5 \\
+        --arrival-scv .5 --rate 10k/s,40k/s --json
     """
     quantiles = options.quantiles(percents)
     loads = options.arrivals_per_s(utilisations, rates, service_s, servers)

@@ -35,7 +35,8 @@ def command(
     \b
     Examples:
       iodyno model md1k --buffers 8 --service 2.5us --utilisation .5:1.2:.1
-      iodyno model md1k --waiting-room 4 --service 1ms --utilisation .8,.95,1.2 --json
+      iodyno model md1k --waiting-room 4 --service 1ms --utilisation .8,.95,1.2 \\
+        --json
     """
     quantiles = options.quantiles(percents)
     capacity = options.capacity_of(buffers, waiting_room, 1)

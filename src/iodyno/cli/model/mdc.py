@@ -25,7 +25,8 @@ def command(
     \b
     Examples:
       iodyno model mdc --servers 8 --service 81us --utilisation .2:.8:.2
-      iodyno model mdc --servers 8 --service 81us --rate 79k/s --percentiles 99,99.9 --json
+      iodyno model mdc --servers 8 --service 81us --rate 79k/s \\
+        --percentiles 99,99.9 --json
     """
     quantiles = options.quantiles(percents)
     loads = options.arrivals_per_s(utilisations, rates, service_s, servers)

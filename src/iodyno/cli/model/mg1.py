@@ -27,7 +27,8 @@ def command(
     \b
     Examples:
       iodyno model mg1 --service 40us --service-scv 4 --utilisation .5:.9:.1
-      iodyno model mg1 --service 40us --service-scv .25 --rate 10k/s --percentiles 50,99,99.9 --json
+      iodyno model mg1 --service 40us --service-scv .25 --rate 10k/s \\
+        --percentiles 50,99,99.9 --json
     """
     quantiles = options.quantiles(percents)
     loads = options.arrivals_per_s(utilisations, rates, service_s)

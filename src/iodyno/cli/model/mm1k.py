@@ -36,7 +36,8 @@ def command(
     \b
     Examples:
       iodyno model mm1k --buffers 8 --service 2.5us --utilisation .9
-      iodyno model mm1k --waiting-room 31 --service 2.5us --utilisation 0.5:1.2:.1 --json
+      iodyno model mm1k --waiting-room 31 --service 2.5us \\
+        --utilisation 0.5:1.2:.1 --json
     """
     quantiles = options.quantiles(percents)
     capacity = options.capacity_of(buffers, waiting_room, 1)

@@ -28,7 +28,8 @@ def command(
 
     \b
     Examples:
-      iodyno model mmc --servers 8 --service 127us --utilisation 0,.2,.4,.6,.8 --percentiles 50,99
+      iodyno model mmc --servers 8 --service 127us --utilisation 0,.2,.4,.6,.8 \\
+        --percentiles 50,99
       iodyno model mmc --servers 8 --service 81us --rate 10k/s,60k/s,90k/s --json
     """
     quantiles = options.quantiles(percents)

@@ -35,8 +35,10 @@ def command(
 
     \b
     Examples:
-      iodyno model mmck --servers 8 --buffers 64 --service 127us --utilisation .6:1.2:.1
-      iodyno model mmck --servers 512 --waiting-room 0 --service 1ms --rate 480k/s --json
+      iodyno model mmck --servers 8 --buffers 64 --service 127us \\
+        --utilisation .6:1.2:.1
+      iodyno model mmck --servers 512 --waiting-room 0 --service 1ms \\
+        --rate 480k/s --json
     """
     quantiles = options.quantiles(percents)
     capacity = options.capacity_of(buffers, waiting_room, servers)

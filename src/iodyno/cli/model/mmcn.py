@@ -28,7 +28,8 @@ def command(
 
     \b
     Examples:
-      iodyno model mmcn --servers 8 --service 127us --think 1ms --population 1,10,50:500:50
+      iodyno model mmcn --servers 8 --service 127us --think 1ms \\
+        --population 1,10,50:500:50
       iodyno model mmcn --servers 1 --service 40us --population 1:64:1 --json
     """
     quantiles = options.quantiles(percents)

@@ -92,10 +92,14 @@ def command(
 
     \b
     Examples:
-      iodyno model simulate --service 2.5us --service-law constant --places 8 --utilisation .9 --percentiles 50,99
-      iodyno model simulate --service 127us --service-law 'lognormal(2)' --servers 8 --rate 50k/s
-      iodyno model simulate --service 2.5us --service-law constant --credits 8 --round-trip 10us --utilisation .6
-      iodyno model simulate --service 1ms --service 1ms --places - --places 4 --rate 700/s --json
+      iodyno model simulate --service 2.5us --service-law constant --places 8 \\
+        --utilisation .9 --percentiles 50,99
+      iodyno model simulate --service 127us --service-law 'lognormal(2)' \\
+        --servers 8 --rate 50k/s
+      iodyno model simulate --service 2.5us --service-law constant --credits 8 \\
+        --round-trip 10us --utilisation .6
+      iodyno model simulate --service 1ms --service 1ms --places - --places 4 \\
+        --rate 700/s --json
     """  # fmt: skip
     # Imported here: numpy is slow to load, and `--help` does not need it.
     from iodyno.analysis.queueing import random_times, simulation

@@ -97,7 +97,8 @@ def command(
     ARGUMENTs are what the script would be given on its command line.
 
     \b
-    A model has classes of work, stations, and the time that each class needs at each station:
+    A model has classes of work, stations, and the time that each class needs
+    at each station:
       classes:
         browse: {population: 120, think: 2s}       closed: so many users
         api: {rate: 40/s}                          open: whatever comes
@@ -112,7 +113,8 @@ def command(
     Examples:
       iodyno model solve docs/examples/three-tier.yaml
       iodyno model solve docs/examples/three-tier.yaml --population 20:400:20
-      iodyno model solve docs/examples/three-tier.yaml --class api --rate 10:200:10 --json
+      iodyno model solve docs/examples/three-tier.yaml --class api \\
+        --rate 10:200:10 --json
       iodyno model solve docs/examples/three-tier.yaml --percentiles 50,99
       iodyno model solve docs/examples/mm8-response.pl 8 0.000127
     """

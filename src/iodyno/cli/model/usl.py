@@ -84,7 +84,8 @@ def command(
     \b
     Examples:
       iodyno model usl --data threads-vs-rate.csv
-      iodyno model usl --data threads-vs-rate.csv --at 24,48 --extrapolate --svg curve.svg
+      iodyno model usl --data threads-vs-rate.csv --at 24,48 --extrapolate \\
+        --svg curve.svg
       iodyno model usl --data threads-vs-rate.csv --json
       iodyno model usl --campaign campaigns/NAME --outcome goodput_bits_per_s
     """

@@ -36,8 +36,9 @@ def command(
 
     \b
     Examples:
-      iodyno trace block --seconds 5 -o block.trace && iodyno heatmap block.trace -o block.svg
-      iodyno trace block --device sda --least 10000        slow ones only, until Ctrl-C
+      iodyno trace block --seconds 5 -o block.trace &&
+        iodyno heatmap block.trace -o block.svg
+      iodyno trace block --device sda --least 10000   # slow ones only
     """
     if device is not None and not Path("/sys/class/block", device).exists():
         known = sorted(path.name for path in Path("/sys/block").iterdir())

@@ -20,12 +20,14 @@ from iodyno.report.figures.spans import (
     TOP,
     WIDTH,
     Span,
+    beside,
     labels_below,
     linear_ticks,
     log_ticks,
     marker,
     short,
 )
+from iodyno.report.void import MARK
 
 
 def draw(figure: Figure) -> list[str]:
@@ -161,9 +163,8 @@ def _series(series: Series, x: Span, y: Span, dodge: float, *, joined: bool) -> 
             caps = [end for end, value in ((low, mark.low), (high, mark.high)) if y.low <= value <= y.high]
             path = "".join(f"M{at - 4:.1f} {end}h8" for end in caps)
             parts.append(f'<path class="bar" d="M{at:.1f} {low}V{high}{path}"/>')
-        parts.append(
-            f'<circle class="hit" cx="{at:.1f}" cy="{up}" r="10"/>{marker(series.style, round(at, 1), up)}</g>'
-        )
+        shape = marker(series.style, round(at, 1), up) + (beside(at, up, MARK) if mark.void else "")
+        parts.append(f'<circle class="hit" cx="{at:.1f}" cy="{up}" r="10"/>{shape}</g>')
     return [*parts, "</g>"]
 
 

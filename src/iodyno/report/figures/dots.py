@@ -15,6 +15,7 @@ from iodyno.report.figures.spans import (
     LETTER,
     WIDTH,
     Span,
+    beside,
     labels_below,
     linear_ticks,
     log_ticks,
@@ -22,6 +23,7 @@ from iodyno.report.figures.spans import (
     short,
 )
 from iodyno.report.heat_map.layout import wrapped
+from iodyno.report.void import MARK
 
 _TOP, _BOTTOM, _RIGHT = 50.0, 56.0, 24.0
 _APART = 15.0
@@ -97,6 +99,5 @@ def _dot(mark: Mark, across: Span, y: float, style: int, shown: str) -> str:
         caps = "".join(f"M{end} {y - 4:.1f}v8" for end, value in ends if across.low <= value <= across.high)
         bar = f'<path class="bar" d="M{low} {y:.1f}H{high}{caps}"/>'
     hit = f'<circle class="hit" cx="{at}" cy="{y:.1f}" r="9"/>'
-    return (
-        f"<g><title>{escape(shown)}{escape(mark.hint)}</title>{bar}{hit}{marker(style, at, round(y, 1))}</g>"
-    )
+    shape = marker(style, at, round(y, 1)) + (beside(at, y, MARK) if mark.void else "")
+    return f"<g><title>{escape(shown)}{escape(mark.hint)}</title>{bar}{hit}{shape}</g>"

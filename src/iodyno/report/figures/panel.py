@@ -13,6 +13,7 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 from iodyno.report.layout import figure_layout, line_name
 from iodyno.report.numbers import Scale, between, scale_of
+from iodyno.report.void import MARK, WHY, is_void
 
 Kind = Literal["linear", "log", "category"]
 
@@ -23,13 +24,15 @@ _LOG_FROM_Y = 30
 
 @dataclass(frozen=True)
 class Mark:
-    """One estimate: position, value and interval in the units of the axes, and what a pointer is told."""
+    """One estimate: position, value and interval in the units of the axes, and what a pointer is told. Nothing is claimed of
+    one that is `void`."""
 
     x: float
     y: float
     low: float | None
     high: float | None
     hint: str
+    void: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,7 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
                     low=None if estimate.low is None else estimate.low / scale.factor,
                     high=None if estimate.high is None else estimate.high / scale.factor,
                     hint=f"{where}: {between(estimate, outcome, scale)}, n = {estimate.n}",
+                    void=is_void(point, outcome),
                 )
             )
         series = tuple(
@@ -153,7 +157,8 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
 
 
 def interval_note(summary: CampaignSummary, outcomes: Iterable[str], marks: str = "Bars are") -> str:
-    """Which intervals the `marks` of a figure are."""
+    """Which intervals the `marks` of a figure are, of which points nothing is claimed, and what is not shown."""
+    outcomes = tuple(outcomes)
     methods = dict.fromkeys(
         estimate.method.split(";")[0].split(", lag-1")[0]
         for point in summary.points
@@ -161,7 +166,8 @@ def interval_note(summary: CampaignSummary, outcomes: Iterable[str], marks: str 
         if (estimate := point.outcomes.get(outcome)) and estimate.low is not None
     )
     said = f"{marks} 95 % intervals ({'; '.join(methods)})." if methods else "No intervals: too few trials."
-    return " ".join([said, *_left_out(summary, outcomes)])
+    void = any(is_void(point, outcome) for point in summary.points for outcome in outcomes)
+    return " ".join([said, *([f"{MARK}: {WHY}."] if void else []), *_left_out(summary, outcomes)])
 
 
 def _shown(summary: CampaignSummary, along: FactorLevels, outcomes: Iterable[str]) -> tuple[Level, ...]:

@@ -80,3 +80,8 @@ def marker(style: int, x: float, y: float, size: float = 4.5) -> str:
         f'<path class="open" d="M{x - s:.1f} {y}h{2 * s}m{-s} {-s}v{2 * s}"/>',
     )
     return shapes[style % len(shapes)]
+
+
+def beside(x: float, y: float, text: str) -> str:
+    """A few letters at the upper right of a marker, clear of its bar whichever way that goes."""
+    return f'<text x="{x + 6:.1f}" y="{y - 3:.1f}" class="small">{escape(text)}</text>'

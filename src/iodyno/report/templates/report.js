@@ -74,7 +74,7 @@
     const all = document.querySelector("[data-rows]");
     all.addEventListener("click", async () => {
       const { points } = await plain().json(), levels = [...new Set(points.flatMap((point) => Object.keys(point.levels)))];
-      const told = ["estimate", "low", "high", "n", "unit", "method", "missing"];
+      const told = ["estimate", "low", "high", "n", "unit", "method", "missing", "void"];
       const level = (value) => (value === true ? "on" : value === false ? "off" : value);
       csv(all.dataset.rows, [["point", ...levels, "outcome", ...told], ...points.flatMap((point) => Object.entries(point.outcomes)
         .map(([name, found]) => [point.id, ...levels.map((each) => level(point.levels[each])), name, ...told.map((key) => found[key])]))]);

@@ -145,11 +145,14 @@ def keep_golden(named: Sequence[Named], path: Path) -> None:
     """
     kept: dict[str, Named] = {}
     for one in named:
-        # A median tells less than the intervals: what it would tell otherwise is no case.
+        # A median tells less than the intervals: what it would tell otherwise is no case. Nor is a verdict that is right
+        # because its plant cannot be told from another.
+        as_planted = one.plant.label in ("healthy", one.verdict.name)
         if (
             one.half == "calibration"
             and not one.plant.storage
             and one.right
+            and as_planted
             and _of_medians(one) == one.verdict.name
         ):
             kept.setdefault(f"{one.plant.label} {sorted(one.strength.items())}", one)

@@ -18,6 +18,7 @@ use iodyno_core::units::{Bytes, Nanos};
 use iodyno_load::Cancel;
 use iodyno_storage::block;
 use iodyno_storage::classes::ClassTotals;
+use iodyno_storage::targets::{make_ready, Action, Kind, Wanted};
 use iodyno_sys::clock;
 
 fn class<'a>(classes: &'a [ClassTotals], name: &str) -> &'a ClassTotals {
@@ -186,6 +187,41 @@ fn appended_blocks_make_the_file_longer_up_to_its_end() {
     let error = carry_out(&job(disk, 100)).err().expect("it would be cut");
     assert!(error.what.contains("would be cut off"), "{error}");
     assert_eq!(std::fs::metadata(folder.path("long")).unwrap().len(), 20 * 4096);
+}
+
+#[test]
+fn what_was_appended_to_is_ours_until_somebody_else_writes_to_it() {
+    let folder = Folder::new("appended");
+    let path = folder.path("log");
+    let wanted = Wanted {
+        path: path.display().to_string(),
+        kind: Kind::File,
+        appends: true,
+        writes: true,
+        ..Wanted::default()
+    };
+    let ready = || make_ready(&wanted, &mut |_, _| {}, &Cancel::default());
+    if let Err(refused) = ready() {
+        // Without extended attributes.
+        return assert!(refused.what.contains("cannot be laid out"), "{refused:?}");
+    }
+    let append = || {
+        let target = Target {
+            path: wanted.path.clone(),
+            kind: TargetKind::File,
+            size_bytes: Some(Bytes(1 << 20)),
+            ..Target::default()
+        };
+        let disk =
+            Disk { pattern: Pattern::Append, operations: Some(5), ..mixed(target, DiskInterface::Pread) };
+        carry_out(&job(Disk { read_ratio_ppm: 0, ..disk }, 10_000)).unwrap()
+    };
+    append();
+    assert_eq!(ready().unwrap().action, Action::Rebuilt);
+    append();
+    std::fs::write(&path, b"somebody's own").unwrap();
+    assert!(ready().unwrap_err().what.contains("did not write"));
+    assert_eq!(std::fs::read(&path).unwrap(), b"somebody's own");
 }
 
 #[test]

@@ -203,6 +203,22 @@ fn what_a_load_appends_to_begins_empty_and_stays_ours() {
 }
 
 #[test]
+fn a_file_that_its_owner_has_made_anew_is_no_longer_ours() {
+    let folder = Folder::new("target-taken");
+    let path = folder.path("work.dat");
+    action(&path, MIB, true);
+    // As a shell does with `> work.dat`: the file is cut, and whatever stands beside its content stays.
+    fs::write(&path, b"somebody's own").unwrap();
+    assert!(ready(&wanted(&path, MIB, true)).unwrap_err().what.contains("did not write"));
+    assert!(ready(&Wanted { appends: true, ..wanted(&path, MIB, true) })
+        .unwrap_err()
+        .what
+        .contains("did not write"));
+    assert!(remove(&path).unwrap_err().what.contains("was not laid out by iodyno"));
+    assert_eq!(fs::read(&path).unwrap(), b"somebody's own");
+}
+
+#[test]
 fn what_cannot_be_a_target_is_told() {
     let folder = Folder::new("target-wrong");
     let link = folder.path("link");

@@ -213,27 +213,29 @@ pub fn reserve(file: BorrowedFd<'_>, length: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts an extended attribute of one byte on a file.
+/// Puts an extended attribute on a file.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the file system has none.
-pub fn set_mark(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-    // SAFETY: the kernel reads `name` up to its zero, and one byte of a constant.
-    let outcome = unsafe { libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), c"1".as_ptr().cast(), 1, 0) };
+/// The file system has none, or the file is not to be written.
+pub fn set_mark(file: BorrowedFd<'_>, name: &CStr, value: &str) -> io::Result<()> {
+    // SAFETY: the kernel reads `name` up to its zero, and the bytes of `value`.
+    let outcome =
+        unsafe { libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
     if outcome != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Whether a file has an attribute that [`set_mark`] has put on it.
+/// What [`set_mark`] has put on a file; none, or none that is so short: `None`.
 #[must_use]
-pub fn has_mark(file: BorrowedFd<'_>, name: &CStr) -> bool {
-    let mut held = [0_u8; 2];
-    // SAFETY: the kernel reads `name` up to its zero, and writes at most two bytes into `held`.
+pub fn mark(file: BorrowedFd<'_>, name: &CStr) -> Option<String> {
+    let mut held = [0_u8; 128];
+    // SAFETY: the kernel reads `name` up to its zero, and writes at most as many bytes as `held` has.
     let length =
         unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), held.as_mut_ptr().cast(), held.len()) };
-    length == 1 && held[0] == b'1'
+    let value = held.get(..usize::try_from(length).ok()?)?;
+    String::from_utf8(value.to_vec()).ok()
 }
 
 /// Whether the kernel gives a block device to one user alone (open(2), `O_EXCL` without `O_CREAT`).
@@ -294,9 +296,10 @@ mod tests {
             assert_eq!(pages * page_bytes(), 65_536);
         }
         let name = c"user.iodyno.test";
-        assert!(!has_mark(file.as_fd(), name));
+        assert_eq!(mark(file.as_fd(), name), None);
         // Not every file system has attributes, or can take room.
-        assert_eq!(set_mark(file.as_fd(), name).is_ok(), has_mark(file.as_fd(), name));
+        let put = set_mark(file.as_fd(), name, "left as it is").is_ok();
+        assert_eq!(mark(file.as_fd(), name).as_deref(), put.then_some("left as it is"));
         if reserve(file.as_fd(), 1 << 20).is_ok() {
             assert_eq!(file.metadata().unwrap().len(), 1 << 20);
         }

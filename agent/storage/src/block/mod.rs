@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iodyno_core::arrivals::{Arrivals, Law};
 use iodyno_core::block_pattern::{BlockStream, Cursors, Extent};
-use iodyno_core::disk::{Disk, DiskAccount, DiskFailure, Replay, TargetKind, Verify, VerifyFailure};
+use iodyno_core::disk::{Disk, DiskAccount, DiskFailure, Pattern, Replay, TargetKind, Verify, VerifyFailure};
 use iodyno_core::histogram::Snapshot;
 use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;
@@ -27,6 +27,7 @@ use iodyno_sys::lock::locked;
 use iodyno_sys::{affinity, clock, realtime};
 
 use crate::classes::ClassTotals;
+use crate::targets;
 use shared::Shared;
 use units::{Units, MOST_UNITS};
 
@@ -390,6 +391,9 @@ fn account(shared: &Shared) -> DiskAccount {
         let [read, written] = shared.counters.target_bytes(at);
         (account.read_bytes, account.written_bytes) = (Bytes(read), Bytes(written));
         if account.kind != TargetKind::Null && hanging == 0 {
+            if shared.disk.pattern == Pattern::Append {
+                targets::rest(&shared.files[at]);
+            }
             account.lost = target::lost(&shared.files[at], account);
             target::note_resident(&shared.files[at], shared.extents[at], account, false);
         }

@@ -3,7 +3,8 @@
 //! The file is as long as the working set and one block more, which holds the stamp. It says `building` before the first byte
 //! of content is written and `complete` after the last one is on the disk, so that a layout which was killed is known for
 //! what it is, and laid out anew. A file that has bytes and no stamp belongs to somebody else: it is read as it is, and never
-//! written without an explicit word.
+//! written without an explicit word. A load that appends leaves no stamp: what it has written is known by a mark beside the
+//! content, an extended attribute, which says how the file was left.
 
 use std::ffi::CStr;
 use std::fs::{File, Metadata, OpenOptions};
@@ -23,8 +24,12 @@ use super::stamp::{
 };
 use super::{Action, Refusal, Wanted, REMOVED};
 
-/// Outlives the stamp: a load that appends cuts the file.
+/// Outlives the stamp: a load that appends cuts the file. So it does when somebody else cuts it.
 const MARK: &CStr = c"user.iodyno.target";
+/// A load appends to the file, or was killed while it did.
+const APPENDING: &str = "1";
+/// The file is known by its stamp, and not without it.
+const STAMPED: &str = "stamped";
 /// Blocks that are looked at before a layout is used again. chosen: a file that is wrong in a tenth of its blocks passes
 /// with a chance of one in a thousand.
 const SAMPLES: u64 = 64;
@@ -66,7 +71,7 @@ pub(super) fn lay_out(
         return Ok((Action::Made, String::new()));
     }
     let stamp = read(&file).map_err(told)?;
-    if stamp.is_none() && !wanted.destroy && !block_target::has_mark(file.as_fd(), MARK) {
+    if !wanted.destroy && !is_ours(&file).map_err(told)? {
         return foreign(path, &found, size, wanted.writes);
     }
     let why = match &stamp {
@@ -136,7 +141,7 @@ pub(super) fn lay_empty(path: &Path, destroy: bool) -> Done {
     }
     let file = open(path, false).map_err(told)?;
     // Before it is cut: a file that cannot be marked could not be told from somebody else's once it is longer.
-    block_target::set_mark(file.as_fd(), MARK).map_err(told)?;
+    block_target::set_mark(file.as_fd(), MARK, APPENDING).map_err(told)?;
     file.set_len(0).map_err(told)?;
     let action = if found.is_none() { Action::Made } else { Action::Rebuilt };
     Ok((action, "a load that appends begins with nothing".to_owned()))
@@ -155,8 +160,27 @@ pub(super) fn remove(path: &Path) -> Result<bool, Refusal> {
     Ok(true)
 }
 
+/// Notes how a load that appended has left a file, where it was made for one: once somebody else has written to it, it is not
+/// ours any more.
+pub(crate) fn rest(file: &File) {
+    if block_target::mark(file.as_fd(), MARK).as_deref() == Some(APPENDING) {
+        // Without it the file is ours whatever becomes of it, as after a load that was killed.
+        let _ = file.metadata().and_then(|left| block_target::set_mark(file.as_fd(), MARK, &as_left(&left)));
+    }
+}
+
+/// How a file was left: its length, and when it was last written to. The mark itself is no writing.
+fn as_left(found: &Metadata) -> String {
+    format!("left {} bytes at {}.{:09}", found.len(), found.mtime(), found.mtime_nsec())
+}
+
 fn is_ours(file: &File) -> io::Result<bool> {
-    Ok(block_target::has_mark(file.as_fd(), MARK) || read(file)?.is_some())
+    let marked = match block_target::mark(file.as_fd(), MARK).as_deref() {
+        None | Some(STAMPED) => false,
+        Some(APPENDING) => true,
+        Some(left) => left == as_left(&file.metadata()?),
+    };
+    Ok(marked || read(file)?.is_some())
 }
 
 /// What is there, a regular file or nothing.
@@ -290,11 +314,11 @@ fn write(
     cancel: &Cancel,
 ) -> io::Result<()> {
     let end = place(size);
-    // The marks of an unfinished layout first: whatever happens from here on, the file is known as ours. Where a file system
-    // has no attributes, the stamp alone tells it.
-    let _ = block_target::set_mark(file.as_fd(), MARK);
+    // The stamp of an unfinished layout first: whatever happens from here on, the file is known as ours.
     file.set_len(0)?;
     Stamp::new(size, State::Building, true).write(file)?;
+    // What appended to it earlier says nothing any more. A file system without attributes has nothing to forget.
+    let _ = block_target::set_mark(file.as_fd(), MARK, STAMPED);
     file.sync_all()?;
     match block_target::reserve(file.as_fd(), end + STAMP_BYTES) {
         Err(error) if !cannot_reserve(&error) => return Err(error),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from iodyno.campaign import drawn
 from iodyno.core.errors import TrialError
+from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentStreams
 from iodyno.session import wire
 from iodyno.session.sent import SentRecord
@@ -17,8 +20,8 @@ from iodyno.session.simulated import SimulatedAccess
 INTERVAL_NS = 250_000_000
 
 
-async def taken(moved: list[int], window: str = "measured") -> list[SentRecord]:
-    """What a lab takes of an agent that moves so many bytes in each interval."""
+async def taken(moved: list[int], window: str = "measured", silence_s: float = 0.0) -> list[SentRecord]:
+    """What a lab takes of an agent that moves so many bytes in each interval, where silence may last so long."""
     reader = asyncio.StreamReader()
     # Nothing is sent to this agent, and nobody asks for its process.
     session = Session(
@@ -35,7 +38,7 @@ async def taken(moved: list[int], window: str = "measured") -> list[SentRecord]:
         reader.feed_data(wire.encode(number, message))
     found: list[SentRecord] = []
     try:
-        await session.result(0, found.append)
+        await session.result(0, found.append, silence_s=silence_s)
     finally:
         session._tasks[0].cancel()
     return found
@@ -62,3 +65,35 @@ def test_a_load_that_never_moved_anything_has_stalled() -> None:
         asyncio.run(taken([0]))
     with pytest.raises(TrialError, match="no byte moved in the measured window"):
         asyncio.run(taken([1000], window="warm_up"))
+
+
+def test_silence_between_arrivals_is_no_stall_as_long_as_it_is_no_wonder() -> None:
+    assert len(asyncio.run(taken([1000, *[0] * 20, 1000, 0, 0, 0], silence_s=5.5))) == 25
+    assert len(asyncio.run(taken([0] * 8, silence_s=2.5))) == 8
+    with pytest.raises(TrialError, match=r"no byte moved for 3\.0 s in 12 records"):
+        asyncio.run(taken([1000, *[0] * 20], silence_s=3.0))
+    with pytest.raises(TrialError, match="no byte moved"):
+        asyncio.run(taken([0] * 8, silence_s=1.9))
+
+
+@pytest.mark.parametrize(
+    ("settings", "longest_s"),
+    [
+        ({}, 0.0),
+        ({"rate": 1000}, 0.002),
+        ({"rate": 2, "arrivals": "poisson"}, 10.5),
+        ({"rate": 100, "arrivals": "bursty", "on": 500_000_000, "off": 4_000_000_000}, 4.21),
+    ],
+)
+def test_how_long_nothing_may_arrive_follows_from_the_law(
+    settings: dict[str, Level], longest_s: float
+) -> None:
+    assert drawn.longest_silence_s(drawn.arrivals(settings, 1)) == pytest.approx(longest_s)
+
+
+def test_the_longest_gap_of_a_trace_is_no_stall(tmp_path: Path) -> None:
+    (tmp_path / "gaps").write_text("100ms\n100ms\n3.8s\n")
+    own: dict[str, Level] = {"arrivals": f"trace({tmp_path / 'gaps'})"}
+    assert drawn.longest_silence_s(drawn.arrivals(own, 1)) == pytest.approx(7.6)
+    # Three in four seconds, told to be thirty.
+    assert drawn.longest_silence_s(drawn.arrivals({**own, "rate": 30}, 1)) == pytest.approx(0.19)

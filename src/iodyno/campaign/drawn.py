@@ -11,6 +11,8 @@ from iodyno.core.workload import Level
 from iodyno.formats import value_traces
 
 _SECOND_NS = 10**9
+_RARE_GAPS = 21
+"""Mean gaps that a gap of a Poisson process is longer than once in 10^9 (exp(-21))."""
 
 
 def arrivals(settings: Mapping[str, Level], seed: int) -> dict[str, Any] | None:
@@ -51,6 +53,22 @@ def arrivals(settings: Mapping[str, Level], seed: int) -> dict[str, Any] | None:
         "per_connection": settings.get("rate_of", "job") == "connection",
         "seed": seed,
     }
+
+
+def longest_silence_s(arrivals: Mapping[str, Any] | None) -> float:
+    """Longest time without an arrival that is no wonder, of all connections together; 0 in a closed loop."""
+    if arrivals is None:
+        return 0.0
+    law = arrivals["law"]
+    gap_ns = arrivals["period_ns"] / arrivals["operations"]
+    if law["law"] == "constant":
+        silence_ns = 2 * gap_ns
+    elif law["law"] == "trace":
+        gaps_ns = law["gaps_ns"]
+        silence_ns = 2 * gap_ns * max(gaps_ns) * len(gaps_ns) / sum(gaps_ns) if sum(gaps_ns) else 2 * gap_ns
+    else:
+        silence_ns = _RARE_GAPS * gap_ns + law.get("off_ns", 0)
+    return float(silence_ns / _SECOND_NS)
 
 
 def sizes(settings: Mapping[str, Level]) -> tuple[int, dict[str, Any] | None]:

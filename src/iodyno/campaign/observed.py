@@ -95,15 +95,16 @@ async def result(
     on_profile: Any,
     *,
     stalls: bool = True,
+    silence_s: float = 0.0,
 ) -> Message:
     """The result of a host's load, whose records are joined with those of its observer, if it has one."""
     if observer is None:
-        return await session.result(load_ns, on_record, on_profile, stalls=stalls)
+        return await session.result(load_ns, on_record, on_profile, stalls=stalls, silence_s=silence_s)
     pairing = Pairing(on_record)
     # When one fails the other one is not left waiting: it would take the answer to the abort that follows.
     found, _ = await together(
         (
-            session.result(load_ns, pairing.inside, on_profile, stalls=stalls),
+            session.result(load_ns, pairing.inside, on_profile, stalls=stalls, silence_s=silence_s),
             observer.result(load_ns, pairing.outside, stalls=False),
         )
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iodyno.campaign import alone, held_device, meeting, observed, server_cache, volume
+from iodyno.campaign import alone, drawn, held_device, meeting, observed, server_cache, volume
 from iodyno.campaign.job import as_asked, job_of, with_port
 from iodyno.campaign.rig import Rig, together
 from iodyno.campaign.scripted import load_settings
@@ -228,6 +228,9 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
         # A script may open connections or think for as long as it likes; its agent notices when it is stuck. So may a
         # disk; whether it did anything at all is looked at in the end.
         stalls=workload.script is None and not workload.hosts,
+        silence_s=max(
+            drawn.longest_silence_s(facts["job"].get("arrivals")) for facts in flow.account.hosts.values()
+        ),
     )
     return alone.going_on(found, host, flow.account) if alone.may_go_on(flow.settings) else found
 

@@ -129,15 +129,17 @@ class Session:
         on_profile: Callable[[Message], None] | None = None,
         *,
         stalls: bool = True,
+        silence_s: float = 0.0,
     ) -> Message:
         """Takes records as they come until the result, and checks that none is missing. It does not take them apart.
 
-        `load_ns` is how long the job takes from now on. With `stalls`, a load that moves no bytes fails.
+        `load_ns` is how long the job takes from now on. With `stalls`, a load that moves no bytes fails, unless it does so
+        for no longer than `silence_s`: there may be nothing to do for that long.
         """
         deadline_s = load_ns / 1e9 + _REST_S
         end = asyncio.get_running_loop().time() + deadline_s
         records = 0
-        measured_bytes = 0
+        measured_bytes = measured_ns = 0
         still: list[Message] = []
         progress: Message | None = None
         while True:
@@ -161,8 +163,9 @@ class Session:
             if stalls and progress["window"] == "measured":
                 moved = progress["bytes"]
                 measured_bytes += moved
+                measured_ns += progress["end_ns"] - progress["begin_ns"]
                 still = [] if moved else [*still, progress]
-                self._check_moving(still, _STALL_S)
+                self._check_moving(still, max(_STALL_S, silence_s))
             progress = None
         if records != message["records"]:
             raise self.failure(
@@ -170,8 +173,8 @@ class Session:
                 f"sent {message['records']} records, {records} arrived",
                 "look at the way to the host",
             )
-        self._check_moving(still, _STALL_AT_END_S)
-        if stalls and measured_bytes == 0:
+        self._check_moving(still, max(_STALL_AT_END_S, silence_s))
+        if stalls and measured_bytes == 0 and measured_ns >= silence_s * 1e9:
             raise self.failure(
                 "stalled", "no byte moved in the measured window", "look at the path between the hosts"
             )

@@ -162,7 +162,8 @@ _LIMITS = (
     Parameter(
         "link_rate",
         "bit_rate",
-        "Rate of the path in bit/s (50Mbit/s, 1G), by a token bucket (every `path` but loopback).",
+        "Rate in bit/s (50Mbit/s, 1G) at which the path takes what the sender sends, by a token bucket (every `path` but "
+        "loopback); answers are not shaped.",
         low=10_000,
     ),
     Parameter("link_queue", "size", "Bytes that the shaped path queues.", low=1024, high=2**30),

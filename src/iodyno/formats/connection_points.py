@@ -30,7 +30,7 @@ Mistakes = list[tuple[tuple[str, ...], str]]
 
 CONCERNED = (
     "transport", "driver", "interface", "client", "server", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
-    "outstanding", "multiplexed", "nagle", "path",
+    "outstanding", "multiplexed", "nagle", "path", "link_rate", "direction",
 )  # fmt: skip
 """The parameters that are looked at, beside knobs."""
 _LAWS = ("constant", "poisson", "bursty")
@@ -182,13 +182,17 @@ def _of_sizes(point: Point, traces: Traces) -> Mistakes:
 def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
     """What the devices that the lab makes between namespaces are known to be, before there are any."""
     ends = [hosts[name] for name in (workload.sender, workload.receiver) if name in hosts]
+    found: Mistakes = []
+    way = str(point.get("direction", "forward"))
+    if point.get("link_rate") and way != "forward":
+        text = f"found {way} with link_rate, allowed: forward; what the sender sends is shaped, nothing else"
+        found.append((("direction", "link_rate"), text))
     if (
         len(ends) != 2
         or any(end.access != "netns" for end in ends)
         or point.get("path") not in (None, "zone")
     ):
-        return []
-    found: Mistakes = []
+        return found
     for end in ends:
         whose = (end.name, ALL)
         if any(point.get(f"{one}.gro") for one in whose):

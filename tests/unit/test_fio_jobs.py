@@ -225,6 +225,10 @@ def test_what_global_said_was_read_with_the_kb_base_of_that_time() -> None:
         ("bs=4kib", "bs=4kib: kib, mib and so on are powers of 1000 where kb_base is 1024, as in fio"),
         ("rw=read\npercentage_random=50", "percentage_random is without effect: rw=read goes in order"),
         ("rw=read\nrandom_distribution=zipf:1.1", "random_distribution is without effect: rw=read goes in order"),
+        ("rwmixread=70", "rwmixread is without effect: rw=randread is no mix"),
+        ("file_service_type=random", "the files of a job are all open and used in turn"),
+        ("max_latency=10ms", "a late operation is in the histograms, and ends nothing"),
+        ("cpus_allowed_policy=split", "the workers of a job share its CPUs"),
         ("verify=null", "verify=null is without effect: it checks nothing"),
         ("runtime=0\ntime_based", "runtime=0 is none: the load goes on for --seconds"),
         ("exitall", "all jobs of a trial end at one instant, none of them when another is done"),
@@ -432,6 +436,7 @@ def test_engines_of_whole_files_become_file_programs(engine: str) -> None:
         ("[j]\nfilename=/x\nsize=1m\nverify=crc32c\nverify_only\n", "it reads what an earlier run has written"),
         ("[j]\nfilename=/x\nsize=1m\nkb_base=10q\n", "j.fio:4: [j] kb_base: found '10q', allowed: 1000, 1024"),
         ("[j]\nfilename=/x\nsize=1m\ncpus_allowed=2-1\n", "the lower one first"),
+        ("[j]\nfilename=/x\nsize=1m\ncpumask=3\n", "j.fio:4: [j] cpumask: is not carried out: name the CPUs: cpus_allowed"),
         # Values that mean nothing.
         ("[j]\nfilename=/x\nsize=1m\nbs=\n", "j.fio:4: bs: found nothing after =, needed: a value"),
         ("[j]\nfilename=/x\nsize=1m\nbs\n", "j.fio:4: [j] bs: found no value, needed: bs=..."),

@@ -69,3 +69,9 @@ def test_files_of_global_and_of_a_job_add_up_and_it_is_said() -> None:
     (job,) = jobs("[global]\nfilename=/srv/x\nsize=1m\n[j]\nfilename=/srv/y\n")
     assert job.settings["target"] == "/srv/x, /srv/y"
     assert "filename adds to that of [global], as in fio: /srv/x, /srv/y" in job.notes
+
+
+def test_where_many_files_are_is_said_once() -> None:
+    (job,) = jobs("[j]\nfilename=/a/x:/a/y:/a/z\nsize=3m\n", "/t")
+    assert "filename /a/x: x in the target directory /t (and 2 more files)" in job.notes
+    assert not any("/a/y" in note for note in job.notes)

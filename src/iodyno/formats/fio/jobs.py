@@ -244,6 +244,8 @@ class _Reading(SectionReading):
             raise WrongError
         reads = _PATTERNS[kind][1]
         mix = self.last("rwmixread", "rwmixwrite")
+        if mix is not None and reads != 50.0:
+            self.say(f"{mix.name} is without effect: rw={self.word('rw', 'read')} is no mix")
         if reads != 50.0 or mix is None:
             return reads
         if mix is self.keys.get("rwmixread"):
@@ -463,18 +465,15 @@ class _Reading(SectionReading):
         before = self.section.inherited.get("filename")
         if before is not None and before is not self.keys.get("filename"):
             self.say(f"filename adds to that of [global], as in fio: {', '.join(names)}")
-        return own, [self.place(name, directory) for name in names]
-
-    def place(self, named: str, directory: str) -> str:
-        """The path of one target. Raises WrongError with a mistake noted."""
         try:
-            path, said = self.targets.path(named, directory)
+            placed = [self.targets.path(name, directory) for name in names]
         except ValueError as problem:
             self.note(self.keys.get("filename"), str(problem))
             raise WrongError from None
+        said = [note for _, note in placed if note]
         if said:
-            self.say(said)
-        return path
+            self.say(said[0] + (f" (and {len(said) - 1} more files)" if len(said) > 1 else ""))
+        return own, [path for path, _ in placed]
 
     def calls(self, interface: str) -> dict[str, Any]:
         """How calls are made: depth, direct, the ring."""

@@ -77,13 +77,13 @@ _JOINING = _named("""
     nonvectored userspace_reap iodepth_batch iodepth_batch_complete_max iodepth_low serialize_overlap io_submit_mode
 """)
 _ENDS = _named("exitall exit_what")
-_ERRORS = _named("exitall_on_error continue_on_error ignore_error error_dump max_latency")
+_ERRORS = _named("exitall_on_error continue_on_error ignore_error error_dump")
 _BUFFERS = _named(
     "iomem mem iomem_align mem_align lockmem hugepage_size hugepage-size thp refill_buffers scramble_buffers"
 )
 _LAB = _named("""
-    cpus_allowed_policy cpumask ioprio prio prioclass uid gid unit_base kb_units fadvise_hint nodiscard write_hint
-    random_generator softrandommap file_service_type openfiles fsync_on_close end_fsync job_start_clock_id
+    ioprio prio prioclass uid gid unit_base kb_units fadvise_hint nodiscard write_hint
+    random_generator softrandommap fsync_on_close end_fsync job_start_clock_id
 """)
 
 WITHOUT_EFFECT: Mapping[str, str] = {
@@ -96,6 +96,11 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     **dict.fromkeys(_JOINING, "how calls are joined is up to the load loop, at a fixed depth"),
     **dict.fromkeys(_ERRORS, "errors are counted, with the first one; a trial that fails is tried again"),
     **dict.fromkeys(_ENDS, "all jobs of a trial end at one instant, none of them when another is done"),
+    "max_latency": "a late operation is in the histograms, and ends nothing",
+    "cpus_allowed_policy": "the workers of a job share its CPUs",
+    **dict.fromkeys(
+        _named("file_service_type openfiles"), "the files of a job are all open and used in turn"
+    ),
     "rw_sequencer": "it changes offsets only of several blocks at each random place (rw=randread:8), which is not carried",
     **dict.fromkeys(_BUFFERS, "buffers are aligned, filled as `content` says, and made before the start"),
     **dict.fromkeys(_LAB, "the lab chooses it, or it changes nothing of what is measured here"),
@@ -148,6 +153,7 @@ REFUSED: Mapping[str, str] = {
         _named("bs_unaligned blocksize_unaligned"),
         "block sizes are drawn as they are written: bssplit, or bsrange",
     ),
+    "cpumask": "name the CPUs: cpus_allowed=0,2-3",
     "verify_only": "it reads what an earlier run has written: take rw=read or rw=randread with verify",
     **dict.fromkeys(_ENGINE, "this part of fio is not carried"),
     **dict.fromkeys(

@@ -229,6 +229,8 @@ def test_what_global_said_was_read_with_the_kb_base_of_that_time() -> None:
         ("file_service_type=random", "the files of a job are all open and used in turn"),
         ("max_latency=10ms", "a late operation is in the histograms, and ends nothing"),
         ("cpus_allowed_policy=split", "the workers of a job share its CPUs"),
+        ("random_distribution=zipf:1.1:0.5", "random_distribution=zipf:1.1:0.5: the centre (0.5) is without effect"),
+        ("nrfiles=4", "nrfiles=4 is without effect: the job names its files, as in fio"),
         ("verify=null", "verify=null is without effect: it checks nothing"),
         ("runtime=0\ntime_based", "runtime=0 is none: the load goes on for --seconds"),
         ("exitall", "all jobs of a trial end at one instant, none of them when another is done"),
@@ -438,6 +440,8 @@ def test_engines_of_whole_files_become_file_programs(engine: str) -> None:
         ("[j]\nfilename=/x\nsize=1m\ncpus_allowed=2-1\n", "the lower one first"),
         ("[j]\nfilename=/x\nsize=1m\ncpumask=3\n", "j.fio:4: [j] cpumask: is not carried out: name the CPUs: cpus_allowed"),
         # Values that mean nothing.
+        ("[j]\nfilename=/x\nsize=1m\nverify=crc33\n", "j.fio:4: [j] verify: found 'crc33', allowed: crc32"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=randread\nrandom_distribution=zipf:1.2/50\n", "found 'zipf:1.2/50', allowed: zipf:THETA"),
         ("[j]\nfilename=/x\nsize=1m\nbs=\n", "j.fio:4: bs: found nothing after =, needed: a value"),
         ("[j]\nfilename=/x\nsize=1m\nbs\n", "j.fio:4: [j] bs: found no value, needed: bs=..."),
         ("[j]\nfilename=/x\nsize=1m\nnumjobs=0\n", "j.fio:4: [j] numjobs: found '0', allowed: 1 and more"),

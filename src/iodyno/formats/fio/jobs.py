@@ -14,7 +14,7 @@ from iodyno.formats.fio import numbers
 from iodyno.formats.fio.fields import cpus, direction, size_range
 from iodyno.formats.fio.file_engines import FILE_ENGINES, WholeFiles
 from iodyno.formats.fio.ini import Section
-from iodyno.formats.fio.options import CARRIED, NAMES, REFUSED, SWITCHES, WITHOUT_EFFECT, known
+from iodyno.formats.fio.options import CARRIED, CHECKS, NAMES, REFUSED, SWITCHES, WITHOUT_EFFECT, known
 from iodyno.formats.fio.rates import rates
 from iodyno.formats.fio.reading import SectionReading, Wrong, WrongError, mistakes_of
 from iodyno.formats.fio.targets import MOST_FILES, Targets, names_of
@@ -315,15 +315,16 @@ class _Reading(SectionReading):
             return None
         key = self.keys["random_distribution"]
         kind, _, more = key.value.lower().partition(":")
+        centre = ""
         if kind == "random":
             return None
         if kind == "zipf" and more:
-            theta = more.partition(":")[0].partition("/")[0]
+            theta, _, centre = more.partition(":")
             if not re.fullmatch(r"\d(\.\d{1,6})?", theta) or not 0 < float(theta) < 5:
                 return self.note(key, f"found {found(key.value)}, allowed: zipf:THETA with 0 < THETA < 5")
             settings["pattern"], settings["theta"] = "zipf", theta
         elif kind == "pareto" and more:
-            skew = more.partition(":")[0].partition("/")[0]
+            skew, _, centre = more.partition(":")
             if not re.fullmatch(r"0?\.\d{1,6}", skew) or not 0 < float(skew) < 1:
                 return self.note(key, f"found {found(key.value)}, allowed: pareto:SKEW with 0 < SKEW < 1")
             # fio's law is the same for SKEW and 1 - SKEW, with the frequent places at the other end.
@@ -340,6 +341,11 @@ class _Reading(SectionReading):
             self.note(
                 key,
                 f"found {found(key.value)}, allowed: random, zipf:THETA, pareto:SKEW, zoned:ACCESSES/SPACE:...",
+            )
+        if centre:
+            self.say(
+                f"random_distribution={key.value}: the centre ({centre}) is without effect: how often places are used is"
+                " carried, not where they are"
             )
         return None
 
@@ -459,6 +465,8 @@ class _Reading(SectionReading):
             )
             raise WrongError
         own, names = names_of(self.section, count)
+        if not own and "nrfiles" in self.keys and count != len(names):
+            self.say(f"nrfiles={count} is without effect: the job names its files, as in fio")
         if len(set(names)) < len(names):
             self.note(self.keys["filename"], f"found {found(written)}, allowed: each name once")
             raise WrongError
@@ -542,6 +550,8 @@ class _Reading(SectionReading):
         back = self.switch("do_verify", True)
         if verify in ("0", "none"):
             return told
+        if verify not in CHECKS:
+            self.note(self.keys["verify"], unknown(verify, CHECKS))
         if verify == "null":
             self.say("verify=null is without effect: it checks nothing")
             return told

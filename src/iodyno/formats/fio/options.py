@@ -50,6 +50,12 @@ CARRIED = _named("""
 NAMES = _named("name description filename directory wait_for filename_format opendir")
 """Those whose values are no numbers, whatever they look like."""
 
+CHECKS = _named("""
+    0 none md5 crc64 crc32 crc32c crc32c-intel crc16 crc7 sha1 sha256 sha512 sha3-224 sha3-256 sha3-384 sha3-512 xxhash meta
+    pattern pattern_hdr null
+""")
+"""What `verify` may be in fio."""
+
 SWITCHES = _named("""
     direct buffered sync time_based norandommap randrepeat allrandrepeat stonewall hipri nowait fixedbufs registerfiles
     sqthread_poll zero_buffers invalidate unlink do_verify

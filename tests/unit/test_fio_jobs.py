@@ -16,7 +16,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.workload import DISK
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.fio import Job, is_job_file, jobs_of, numbers, parse_sections
-from iodyno.formats.fio.experiment import experiment_keys, steps
+from iodyno.formats.fio.experiment import chosen, experiment_keys, steps
 from iodyno.formats.fio.options import ALIASES, CARRIED, REFUSED, WITHOUT_EFFECT
 
 JOB = """; a job
@@ -47,7 +47,7 @@ def jobs(text: str | bytes, **more: Any) -> list[Job]:
 
 
 def one(lines: str, **more: Any) -> dict[str, Any]:
-    base = "filename=/srv/x\nsize=1m\nrw=randread\n"
+    base = "size=1m\nrw=randread\n" + ("" if "filename=" in lines else "filename=/srv/x\n")
     return dict(jobs(f"[j]\n{base}{lines}", **more)[0].settings)
 
 
@@ -92,6 +92,9 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("readwrite=rw\nrwmixwrite=20", {"pattern": "sequential", "read": "80%"}),
         ("rw=read:4k", {"pattern": "strided", "stride": "8KiB"}),
         ("percentage_random=30", {"pattern": "sequential", "random": "30%"}),
+        ("percentage_random=30,100", {"pattern": "sequential", "random": "30%"}),
+        ("rw=randwrite\npercentage_random=30,100", {"pattern": "random", "random": None}),
+        ("rw=randrw\npercentage_random=40,40", {"pattern": "sequential", "random": "40%"}),
         ("random_distribution=zipf:1.2", {"pattern": "zipf", "theta": "1.2"}),
         ("random_distribution=zoned:80/20:20/80", {"pattern": "zones(20%: 80%, 80%: 20%)"}),
         # A workload of enterprise drives (JESD219), and zones whose last one is the rest.
@@ -149,6 +152,17 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("buffer_compress_percentage=40", {"content": "compressible(40%)"}),
         ("verify=crc32c\nrw=write\ndo_verify=0", {"verify": "write"}),
         ("kb_base=1000\nbs=4kib", {"block": "4KiB"}),
+        ("kb_base=1000\nbs=4ki", {"block": "4000B"}),
+        ("bs=4kib", {"block": "4000B"}),
+        ("bs=4ki", {"block": "4KiB"}),
+        # A comment begins without a blank, also within a value.
+        ("bs=8k#x", {"block": "8KiB"}),
+        ("filename=/srv/q#1", {"target": "/srv/q"}),
+        ("filename=/srv/q;1", {"target": "/srv/q"}),
+        # Files add up, and what a value leaves out for a direction stays what it was.
+        ("filename=/srv/a\nfilename=/srv/b:/srv/c", {"target": "/srv/a, /srv/b, /srv/c"}),
+        ("bs=16k\nbs=,8k", {"block": "16KiB"}),
+        ("rw=randwrite\nbs=16k\nbs=,8k", {"block": "8KiB"}),
         ("kb_base=1000\nbsrange=4k-64k", {"block": "uniform(4000B, 64000B)", "align": "4000B"}),
         ("kb_base=1000\nbssplit=4k/50:8k/50", {"block": "mix(4000B: 5000, 8000B: 5000)", "align": "4000B"}),
         ("kb_base=1000\nrw=read:4k\nbs=8k", {"stride": "12000B"}),
@@ -208,6 +222,19 @@ def test_what_global_said_was_read_with_the_kb_base_of_that_time() -> None:
         ("rate_iops=,500", "rate_iops=,500 limits writes, of which this job has none: it goes as fast as it can"),
         ("bs=48k\nrate=10m", "rate=10m: 213.33 operations per second are rounded to 213"),
         ("bssplit=4k/50:64k/50\nrate_iops=100", "fio holds as many bytes per second as so many of the least size have"),
+        ("bs=4kib", "bs=4kib: kib, mib and so on are powers of 1000 where kb_base is 1024, as in fio"),
+        ("rw=read\npercentage_random=50", "percentage_random is without effect: rw=read goes in order"),
+        ("rw=read\nrandom_distribution=zipf:1.1", "random_distribution is without effect: rw=read goes in order"),
+        ("rwmixread=70", "rwmixread is without effect: rw=randread is no mix"),
+        ("file_service_type=random", "the files of a job are all open and used in turn"),
+        ("max_latency=10ms", "a late operation is in the histograms, and ends nothing"),
+        ("cpus_allowed_policy=split", "the workers of a job share its CPUs"),
+        ("random_distribution=zipf:1.1:0.5", "random_distribution=zipf:1.1:0.5: the centre (0.5) is without effect"),
+        ("nrfiles=4", "nrfiles=4 is without effect: the job names its files, as in fio"),
+        ("verify=null", "verify=null is without effect: it checks nothing"),
+        ("runtime=0\ntime_based", "runtime=0 is none: the load goes on for --seconds"),
+        ("exitall", "all jobs of a trial end at one instant, none of them when another is done"),
+        ("rw_sequencer=identical", "it changes offsets only of several blocks at each random place"),
         ("rw=write\nverify=crc32c", "NOT read back at the end, as fio would do"),
         ("rw=randrw\nverify=md5", "NOT read back at the end, as fio would do"),
     ],
@@ -225,6 +252,31 @@ def test_a_target_directory_stands_for_those_of_the_file() -> None:
     assert one("", target="/t")["target"] == "/t/x"
     assert one("filename=data", target="/t")["target"] == "/t/data"
     assert one("filename=/dev/loop7")["target"] == "/dev/loop7"
+
+
+def test_a_section_whose_name_begins_with_global_is_no_job() -> None:
+    (job,) = jobs("[globals]\nsize=1m\n[j]\n")
+    assert (job.name, job.settings["working_set"]) == ("j", "1MiB")
+
+
+def test_jobs_of_one_name_are_chosen_by_the_names_that_are_shown() -> None:
+    text = "[global]\nsize=1m\n[Rand Read]\n[Rand Read]\nstonewall\nbs=8k\n[Rand Read]\nstonewall\nbs=16k\n"
+    read = parse_sections(text, file="j.fio")
+    keys, _ = experiment_keys(read, file="j.fio")
+    levels = keys["factors"]["variant"]["levels"]
+    assert levels == ["Rand-Read", "Rand-Read-2", "Rand-Read-3"]
+    assert [[job.line for job in chosen(read, [level])] for level in levels] == [[3], [4], [7]]
+    assert [job.line for job in chosen(read, ["Rand Read-3"])] == [7]
+    assert jobs_of(read)[1].settings["target"].endswith("/Rand Read.0.0")  # as in fio, where they share it
+    with pytest.raises(ExperimentError, match="allowed: Rand Read, Rand Read-2, Rand Read-3"):
+        chosen(read, ["Rand-Read-4"])
+
+
+def test_what_is_said_of_several_jobs_is_said_once() -> None:
+    text = "[global]\nsize=1m\nexitall\n" + "".join(f"[j{number}]\n" for number in range(5))
+    _, said = experiment_keys(parse_sections(text, file="j.fio"), file="j.fio")
+    (only,) = [each for each in said if "exitall" in each]
+    assert only.startswith("j.fio: [j0] and 4 more jobs: exitall is without effect")
 
 
 PARALLEL = """[global]
@@ -386,6 +438,29 @@ def test_engines_of_whole_files_become_file_programs(engine: str) -> None:
         ("[j]\nfilename=/x\nsize=1m\nverify=crc32c\nverify_only\n", "it reads what an earlier run has written"),
         ("[j]\nfilename=/x\nsize=1m\nkb_base=10q\n", "j.fio:4: [j] kb_base: found '10q', allowed: 1000, 1024"),
         ("[j]\nfilename=/x\nsize=1m\ncpus_allowed=2-1\n", "the lower one first"),
+        ("[j]\nfilename=/x\nsize=1m\ncpumask=3\n", "j.fio:4: [j] cpumask: is not carried out: name the CPUs: cpus_allowed"),
+        # Values that mean nothing.
+        ("[j]\nfilename=/x\nsize=1m\nverify=crc33\n", "j.fio:4: [j] verify: found 'crc33', allowed: crc32"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=randread\nrandom_distribution=zipf:1.2/50\n", "found 'zipf:1.2/50', allowed: zipf:THETA"),
+        ("[j]\nfilename=/x\nsize=1m\nbs=\n", "j.fio:4: bs: found nothing after =, needed: a value"),
+        ("[j]\nfilename=/x\nsize=1m\nbs\n", "j.fio:4: [j] bs: found no value, needed: bs=..."),
+        ("[j]\nfilename=/x\nsize=1m\nnumjobs=0\n", "j.fio:4: [j] numjobs: found '0', allowed: 1 and more"),
+        ("[j]\nsize=1m\nnrfiles=0\n", "j.fio:3: [j] nrfiles: found '0', allowed: 1 and more"),
+        ("[j]\nfilename=/x\nsize=1m\niodepth=0\n", "j.fio:4: [j] iodepth: found '0', allowed: 1 and more"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=randrw\npercentage_random=0,100\n", "j.fio:5: [j] percentage_random: found '0,100', other shares for reads than for writes"),  # noqa: E501
+        ("[j]\nfilename=/x\nsize=1m\nrw=randread\npercentage_random=50\nrandom_distribution=zipf:1.1\n", "found '50' with random_distribution=zipf:1.1"),  # noqa: E501
+        # Who waits for whom.
+        ("[j]\nsize=1m\nwait_for=j\n", "j.fio:3: [j] wait_for: found 'j', this job itself, allowed: none, it is the first job"),
+        ("[a]\nsize=1m\n[b]\nsize=1m\nwait_for=c\n", "j.fio:5: [b] wait_for: found 'c', no job of this file, allowed"),
+        ("[a]\nsize=1m\nwait_for=b\n[b]\nsize=1m\n", "j.fio:3: [a] wait_for: found 'b', a job that comes after this one"),
+        ("[a]\nsize=1m\n[a]\nsize=1m\n[b]\nsize=1m\nwait_for=a\n", "j.fio:7: [b] wait_for: found 'a', the name of several jobs"),
+        ("[a]\nsize=1m\n[b]\nsize=1m\n[c]\nsize=1m\nwait_for=a\n", "j.fio:7: [c] waits for [a], and not for [b]"),
+        # Checks beside other settings.
+        ("[a]\nsize=1m\nrw=randrw\nverify=crc32c\n[b]\nsize=1m\n", "j.fio:4: [a] has checks (verify) and runs at the same time as [b]"),  # noqa: E501
+        ("[a]\nsize=1m\nbs=8k\n[b]\nsize=1m\nverify=crc32c\n", "j.fio:6: [b] has checks (verify) and runs at the same time as [a]"),  # noqa: E501
+        # One line of [global] is one mistake.
+        ("[global]\nsize=1q\n[a]\n[b]\n", "j.fio:2: [a], [b] size: found '1q'"),
+        ("[global]\nsize=1q\n[a]\n[b]\n[c]\n[d]\n", "j.fio:2: [a] and 3 more jobs: size: found '1q'"),
         # What does not go together, before any file is laid out.
         ("[j]\nfilename=/x\nsize=1m\nioengine=libaio\nnowait=1\n", "j.fio:5: [j] nowait: is of the engines pvsync2, io_uring"),
         ("[j]\nfilename=/x\nsize=1m\nfixedbufs\n", "j.fio:4: [j] fixedbufs: is of the engines io_uring"),

@@ -62,6 +62,31 @@ fn files_are_made_written_copied_and_read() {
 }
 
 #[test]
+fn an_end_is_counted_with_what_was_done_before_it() {
+    let scratch = Scratch::new();
+    let end = |name: &str, value| {
+        named(name, FileFlowop { value: Value::Fixed(value), ..flowop(FileCall::FinishOnCount) })
+    };
+    let flowops = vec![on(FileCall::StatFile, "set"), end("end", 8)];
+    let finished = run(program(&scratch, vec![fileset("set", 1, 0, 100)], flowops), 10_000).unwrap();
+    assert_eq!((counted(&finished, "statfile"), counted(&finished, "end")), ((8, 0), (8, 0)));
+
+    // A file that is open is not removed: nothing is done, and the end after it is none of something.
+    let scratch = Scratch::new();
+    let flowops = vec![
+        fd(1, on(FileCall::OpenFile, "set")),
+        end("opened", 100),
+        on(FileCall::DeleteFile, "set"),
+        end("not removed", 100),
+        fd(1, flowop(FileCall::CloseFile)),
+        end("closed", 20),
+    ];
+    let finished = run(program(&scratch, vec![fileset("set", 1, 0, 100)], flowops), 10_000).unwrap();
+    let each = ["openfile", "opened", "deletefile", "not removed", "closefile", "closed"];
+    assert_eq!(each.map(|class| counted(&finished, class).0), [10, 10, 0, 0, 10, 10]);
+}
+
+#[test]
 fn pieces_go_in_order_and_wrap_at_the_working_set() {
     let scratch = Scratch::new();
     let write =

@@ -96,10 +96,11 @@ def keys_of(
                     f"found {name}, allowed: with a personality of Filebench; {file} is a job file of fio"
                 )
         environment = dict(os.environ)
-        read = chosen(read_sections(file, environment, ALIASES), sections, file)
+        every = read_sections(file, environment, ALIASES)
+        read = chosen(every, sections)
         keys, notes = keys_of_jobs(
             read, file=file, target=target, to=to, repeat=repeat or 1, seconds=seconds, factors=factors,
-            named=sections,
+            named=sections, among=every,
         )  # fmt: skip
     else:
         if sections:
@@ -133,8 +134,8 @@ def in_steps(command: click.Command, file: str, asked: Mapping[str, Any]) -> boo
     """
     if kind_of(file) != "fio":
         return False
-    read = chosen(read_sections(file, dict(os.environ), ALIASES), asked["sections"], file)
-    every = steps(read, target=asked["target"])
+    sections = read_sections(file, dict(os.environ), ALIASES)
+    every = steps(chosen(sections, asked["sections"]), target=asked["target"], among=sections)
     context = click.get_current_context()
     for number, jobs in enumerate(every, 1):
         aside(f"iodyno: step {number} of {len(every)}: {', '.join(jobs)}")

@@ -71,8 +71,8 @@ pub(super) enum Outcome {
     Passed,
     /// No file is left for it.
     NoFile,
-    /// The thread is done by its count.
-    Counted,
+    /// The thread is done by its count; whether what it did since it was last asked was one of them.
+    Counted { of_work: bool },
     /// The program was stopped meanwhile.
     Stopped,
     /// The kernel refused something.
@@ -116,6 +116,9 @@ pub(super) struct Strand<'a> {
     /// What limits have charged, by the flowop's number in the thread.
     charged: Vec<u64>,
     failures: u32,
+    /// Since the thread was last asked for its end: whether it did something, and whether it passed something over.
+    worked: bool,
+    passed: bool,
     /// All threads of its instance of its process, itself too.
     peers: Vec<usize>,
 }
@@ -174,6 +177,8 @@ impl<'a> Strand<'a> {
             late_ns: 0,
             charged: vec![0; group.classes.len()],
             failures: 0,
+            worked: false,
+            passed: false,
             peers: peers.collect(),
         })
     }
@@ -289,14 +294,18 @@ impl<'a> Strand<'a> {
         match outcome {
             Outcome::Done(bytes) => {
                 self.failures = 0;
+                self.worked |= step.call.is_operation();
                 self.count(step, self.begun, bytes);
             }
-            Outcome::Passed => {}
+            Outcome::Passed => self.passed |= step.call.is_operation(),
             Outcome::NoFile => {
                 self.done(step, FileEnd::NoFile);
                 return Next::End;
             }
-            Outcome::Counted => {
+            Outcome::Counted { of_work } => {
+                if of_work {
+                    self.count(step, self.begun, 0);
+                }
                 self.done(step, FileEnd::Count);
                 return Next::End;
             }
@@ -505,10 +514,15 @@ impl<'a> Strand<'a> {
 
     fn finish_on(&mut self, step: &Step, value: u64, of_bytes: bool) -> Outcome {
         let (operations, _, bytes) = self.counted(step, &self.peers);
+        // A pass whose files others had has done nothing that an end could be counted with.
+        let of_work = self.worked || !self.passed;
+        (self.worked, self.passed) = (false, false);
         if (if of_bytes { bytes } else { operations }) >= value {
-            Outcome::Counted
-        } else {
+            Outcome::Counted { of_work }
+        } else if of_work {
             Outcome::Done(0)
+        } else {
+            Outcome::Passed
         }
     }
 }

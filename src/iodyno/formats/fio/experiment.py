@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.workload import DISK
 from iodyno.formats.fio.ini import Section
 from iodyno.formats.fio.jobs import DEFAULT_SECONDS, Job, jobs_of
-from iodyno.formats.mistakes import nearest
+from iodyno.formats.fio.reading import of_jobs
+from iodyno.formats.mistakes import listed, nearest
 from iodyno.formats.wml.experiment import CLIENT, hosts_keys
 
 Keys = dict[str, Any]
@@ -26,17 +28,19 @@ _WITHOUT_MEANING = {"theta": "0.9", "stride": "4KiB"}
 """Levels of a job whose pattern has no such thing: any will do."""
 
 
-def chosen(sections: Sequence[Section], names: Sequence[str], file: str) -> list[Section]:
-    """The sections of these names; all, where there is none. Raises ExperimentError."""
-    known = [section.name for section in sections]
+def chosen(sections: Sequence[Section], names: Sequence[str]) -> list[Section]:
+    """The sections of these names, as jobs or as levels are called; all, where there is none. Raises ExperimentError."""
+    labels = [section.label for section in sections]
+    called = dict(zip(_levels_called(labels), labels, strict=True)) | {label: label for label in labels}
     for name in names:
-        if name not in known:
+        if name not in called:
             raise ExperimentError(
-                f"found no job {name}, allowed: {', '.join(known)}{nearest(name, known)}",
+                f"found no job {name}, allowed: {listed(name, labels)}{nearest(name, labels)}",
                 where=f"--section {name}",
-                advice=f"--section {known[0]}",
+                advice=f"--section {shlex.quote(labels[0])}",
             )
-    return [section for section in sections if not names or section.name in names]
+    asked = {called[name] for name in names}
+    return [section for section in sections if not names or section.label in asked]
 
 
 def experiment_keys(
@@ -49,14 +53,15 @@ def experiment_keys(
     seconds: float | None = None,
     factors: bool = False,
     named: Sequence[str] = (),
+    among: Sequence[Section] = (),
 ) -> tuple[Keys, tuple[str, ...]]:
     """The keys of an experiment file that runs the jobs, and what is to be said about it. `factors`: numbers of a single
     job become factors with one level. `named`: the jobs that were asked for by name, which the experiment is called after,
-    too. Raises ExperimentError.
+    too. `among`: all jobs of the file. Raises ExperimentError.
     """
-    jobs = jobs_of(list(sections), target=target)
+    jobs = jobs_of(list(sections), target=target, among=among)
     together = _together(jobs, file)
-    notes = [f"{job.file}: [{job.name}] {note}" for job in jobs for note in job.notes]
+    notes = _notes(jobs)
     hosts = hosts_keys(to)
     varied: Keys = {}
     if any(job.files is not None for job in jobs):
@@ -99,14 +104,25 @@ def experiment_keys(
     return keys, tuple(dict.fromkeys(notes))
 
 
-def steps(sections: Sequence[Section], *, target: str | None = None) -> tuple[tuple[str, ...], ...]:
+def _notes(jobs: Sequence[Job]) -> list[str]:
+    """What is to be said about the jobs; what is to be said about several of them, once."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for job in jobs:
+        for note in job.notes:
+            said.setdefault((job.file, note), []).append(job.name)
+    return [f"{file}: {of_jobs(names)} {note}" for (file, note), names in said.items()]
+
+
+def steps(
+    sections: Sequence[Section], *, target: str | None = None, among: Sequence[Section] = ()
+) -> tuple[tuple[str, ...], ...]:
     """Names of the jobs of each step, where some jobs of a file run at the same time and others after them (`stonewall`, or
     all of a step wait for the one job before them), or where jobs that run one after the other differ in more than levels: each
     step is an experiment of its own. Empty: all of the file is one experiment, or has no such steps. Raises ExperimentError.
     """
     found: list[list[str]] = []
     waited: str | None = None
-    jobs = jobs_of(list(sections), target=target)
+    jobs = jobs_of(list(sections), target=target, among=among)
     for job in jobs:
         begins = not found or job.alone_after
         if job.waits_for and found and found[-1] == [job.waits_for]:
@@ -129,6 +145,16 @@ def _together(jobs: Sequence[Job], file: str) -> bool:
     if all(after):
         return False
     if not any(after):
+        names = [job.name for job in jobs]
+        for number, job in enumerate(jobs):
+            if job.waits_for in names[:number]:
+                others = ", ".join(f"[{name}]" for name in names[:number] if name != job.waits_for)
+                raise ExperimentError(
+                    f"[{job.name}] waits for [{job.waits_for}], and not for {others}, which is not carried; allowed: all at the"
+                    " same time, or one after the other (stonewall)",
+                    where=f"{job.file}:{job.lines.get('wait_for', job.line)}",
+                    advice=f"--section {shlex.quote(names[0])}, then the others",
+                )
         return True
     first = after.index(False)
     beside, alone = jobs[first + 1], jobs[after.index(True) + 1]
@@ -152,7 +178,7 @@ def _alike_in_cpus(jobs: Sequence[Job]) -> None:
     first = jobs[0]
     for job in jobs:
         if job.cpus != first.cpus:
-            where = f"{job.file}:{job.cpus_line or job.line}"
+            where = f"{job.file}:{job.lines.get('cpus_allowed', job.line)}"
             here, there = (
                 f"on CPUs {','.join(map(str, each.cpus))}" if each.cpus else "on all CPUs"
                 for each in (first, job)
@@ -201,6 +227,7 @@ def _of_files(jobs: Sequence[Job], file: str, notes: list[str]) -> Keys:
 
 def _parallel(jobs: Sequence[Job], host: Keys) -> tuple[Keys, Keys]:
     """Hosts and workload of jobs that run at the same time: each is a client, with what it has of its own."""
+    _alike_in_checks(jobs)
     names = _host_names(jobs)
     shared = {
         name: value
@@ -213,6 +240,19 @@ def _parallel(jobs: Sequence[Job], host: Keys) -> tuple[Keys, Keys]:
     }
     workload = {"kind": "disk", "on": names, **shared, "each": {k: v for k, v in each.items() if v}}
     return {name: dict(host) for name in names}, workload
+
+
+def _alike_in_checks(jobs: Sequence[Job]) -> None:
+    """Raises ExperimentError where a job checks what it reads and another one, at the same time, is not the same."""
+    checking = next((job for job in jobs if job.settings.get("verify")), None)
+    other = next((job for job in jobs if checking and job.settings != checking.settings), None)
+    if checking is not None and other is not None:
+        raise ExperimentError(
+            f"[{checking.name}] has checks (verify) and runs at the same time as [{other.name}], which has other settings;"
+            " allowed: jobs that are alike, or one after the other",
+            where=f"{checking.file}:{checking.lines.get('verify', checking.line)}",
+            advice=f"--section {shlex.quote(checking.name)}, then --section {shlex.quote(other.name)}",
+        )
 
 
 def _host_names(jobs: Sequence[Job]) -> list[str]:
@@ -268,7 +308,7 @@ def _varied(jobs: Sequence[Job], file: str) -> tuple[Keys, Keys]:
     every = _levels(jobs)
     shared: Keys = {name: each[0] for name, each in every.items() if len(set(map(str, each))) == 1}
     together: Keys = {name: each for name, each in every.items() if name not in shared}
-    labels = _labels(jobs)
+    labels = _levels_called([job.name for job in jobs])
     if not together:
         raise ExperimentError(
             f"the {len(jobs)} jobs are all alike",
@@ -278,13 +318,13 @@ def _varied(jobs: Sequence[Job], file: str) -> tuple[Keys, Keys]:
     return shared, {"variant": {"levels": labels, "together": together}}
 
 
-def _labels(jobs: Sequence[Job]) -> list[str]:
-    """The names of the jobs, each once."""
-    labels: list[str] = []
-    for job in jobs:
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", job.name).strip("-.") or "job"
-        labels.append(name if name not in labels else f"{name}-{len(labels) + 1}")
-    return labels
+def _levels_called(names: Sequence[str]) -> list[str]:
+    """The names of the jobs as levels are called, each once."""
+    levels: list[str] = []
+    for name in names:
+        level = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "job"
+        levels.append(level if level not in levels else f"{level}-{len(levels) + 1}")
+    return levels
 
 
 def _windows(jobs: Sequence[Job], seconds: float | None, notes: list[str]) -> Keys:

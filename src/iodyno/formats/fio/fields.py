@@ -8,7 +8,7 @@ from iodyno.formats.fio import numbers
 from iodyno.formats.mistakes import found
 
 
-def direction(written: str, reads: float, default: str = "") -> str:
+def direction(written: str, reads: float, default: str = "", what: str = "sizes") -> str:
     """Of values for reads, writes and trims, the one that counts for a load with this share of reads in percent; `default`
     where the value of a direction is left empty. One value alone is that of both. Raises ValueError where both count and differ.
 
@@ -20,7 +20,7 @@ def direction(written: str, reads: float, default: str = "") -> str:
     write = (parts[1] or default) if len(parts) > 1 else read
     if 0.0 < reads < 100.0 and read != write:
         raise ValueError(
-            f"found {found(written)}, other sizes for reads than for writes, which are not carried; allowed: one for both"
+            f"found {found(written)}, other {what} for reads than for writes, which are not carried; allowed: one for both"
         )
     return write if reads == 0.0 else read
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
 from iodyno.formats.given_file import head_of, read_given
-from iodyno.formats.mistakes import Mistake, error, found
+from iodyno.formats.mistakes import Mistake, error, found, listed, nearest
 
 MAX_BYTES = 1 << 20
 MAX_JOBS = 1000
 _MAX_INCLUDES = 16
+_OF_DIRECTIONS = ("bs", "bsrange", "blockalign", "rate", "rate_iops", "percentage_random")
+"""Options with a value for each direction, of which one may be left empty."""
 _KEYWORDS = ("jobname", "jobnum", "clientuid", "pagesize", "ncpus", "mb_memory", "filenum")
 
 
@@ -39,7 +41,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Section:
-    """A job: its keys, in the order in which they were given, the last of each name counting."""
+    """A job: its keys, in the order in which they were given, the last of each name counting; files add up."""
 
     name: str
     file: str
@@ -47,6 +49,8 @@ class Section:
     keys: Mapping[str, Key] = field(default_factory=dict)
     inherited: Mapping[str, Key] = field(default_factory=dict)
     """Those that it began with: what [global] had before it."""
+    label: str = ""
+    """Its name, which no other has: jobs of one name are numbered from the second one on."""
 
 
 def is_job_file(path: str | os.PathLike[str]) -> bool:
@@ -89,7 +93,46 @@ def parse_sections(
         raise ExperimentError(
             "found no job, needed: a section such as [job1]", where=file, advice="docs/fio.md shows job files"
         )
-    return reading.jobs
+    labels = _labels([job.name for job in reading.jobs])
+    jobs = [replace(job, label=label) for job, label in zip(reading.jobs, labels, strict=True)]
+    if mistakes := _waits(jobs):
+        raise error(file, mistakes, "docs/fio.md shows what a job file may hold")
+    return jobs
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """The names, each once."""
+    labels: list[str] = []
+    for name in names:
+        label, number = name, 1
+        while label in labels or (number > 1 and label in names):
+            number += 1
+            label = f"{name}-{number}"
+        labels.append(label)
+    return labels
+
+
+def _waits(jobs: Sequence[Section]) -> list[Mistake]:
+    """What is wrong with jobs that wait for others: fio lets them wait for one that stands before them."""
+    mistakes = []
+    for number, job in enumerate(jobs):
+        key = job.keys.get("wait_for")
+        before = [other.name for other in jobs[:number]]
+        if key is None or before.count(key.value) == 1:
+            continue
+        if key.value in before:
+            why = "the name of several jobs"
+        elif key.value == job.name:
+            why = "this job itself"
+        elif any(other.name == key.value for other in jobs):
+            why = "a job that comes after this one"
+        else:
+            why = "no job of this file"
+        once = [name for name in before if before.count(name) == 1]
+        allowed = f"a job before this one: {listed(key.value, once)}" if once else "none, it is the first job"
+        text = f"found {found(key.value)}, {why}, allowed: {allowed}{nearest(key.value, once)}"
+        mistakes.append(Mistake(key.line, f"[{job.label}] wait_for", text))
+    return mistakes
 
 
 class _Reading:
@@ -108,11 +151,14 @@ class _Reading:
         """One file."""
         for number, line in enumerate(_decoded(text, file).splitlines(), start=1):
             stripped = line.strip()
-            if not stripped or stripped[0] in "#;":
-                continue
             if stripped.startswith("["):
                 self.section(stripped, file, number)
-            elif re.match(r"include\s+\S", stripped):
+                continue
+            # A comment needs no blank before it: fio cuts there also within a value.
+            stripped = re.split("[#;]", stripped, maxsplit=1)[0].strip()
+            if not stripped:
+                continue
+            if re.match(r"include\s+\S", stripped):
                 self.include(stripped.split(None, 1)[1].strip(), file, number, depth)
             elif self.open is None:
                 text_ = f"found {found(stripped)} before the first section, needed: [global] or [NAME]"
@@ -131,7 +177,7 @@ class _Reading:
             )
             self.open = {}
             return
-        if name == "global":
+        if name.startswith("global"):  # as fio compares it: [global_reads] is no job
             self.open = self.globals
             return
         keys = dict(self.globals)
@@ -144,16 +190,20 @@ class _Reading:
 
     def key(self, written: str, file: str, line: int) -> None:
         """`name=value`, or a name alone."""
-        name, _, value = written.partition("=")
-        # A comment may follow after a blank.
-        value = re.split(r"\s[#;]", value, maxsplit=1)[0].strip()
-        name = name.strip().lower().replace("-", "_")
-        name = re.split(r"\s[#;]", name, maxsplit=1)[0].strip()
+        name, equals, value = (part.strip() for part in written.partition("="))
+        name = name.lower().replace("-", "_")
         assert self.open is not None
         known = self.aliases.get(name, name)
-        self.open.pop(known, None)
+        past = self.open.pop(known, None)
         job = self.jobs[-1].name if self.jobs and self.open is self.jobs[-1].keys else ""
-        self.open[known] = Key(name, self.put_in(value, job, line), file, line)
+        value = self.put_in(value, job, line)
+        if equals and not value:
+            self.mistakes.append(Mistake(line, name, "found nothing after =, needed: a value"))
+        if past is not None and known == "filename":
+            value = f"{past.value}:{value}"  # each one adds to those before it
+        elif past is not None and known in _OF_DIRECTIONS:
+            value = _filled(value, past.value)
+        self.open[known] = Key(name, value, file, line)
 
     def put_in(self, value: str, job: str, line: int) -> str:
         """The value with what `${NAME}` and words such as $jobname stand for."""
@@ -192,6 +242,19 @@ class _Reading:
             )
         path = Path(file).parent / name
         self.read(_content(path, f"{file}:{line}"), str(path), depth + 1)
+
+
+def _filled(value: str, past: str) -> str:
+    """Values for reads and for writes, of which one that is left empty stays what it was.
+
+    >>> _filled(",8k", "16k"), _filled("8k,", "4k,2k"), _filled("8k", "4k")
+    ('16k,8k', '8k,2k', '8k')
+    """
+    parts, before = value.split(","), past.split(",")
+    if len(parts) == 1:
+        return value
+    pairs = zip(parts[:2], (before[0], before[min(1, len(before) - 1)]), strict=True)
+    return ",".join(part.strip() or old for part, old in pairs)
 
 
 def _content(path: Path, where: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from iodyno.formats.fio import numbers
 from iodyno.formats.fio.fields import cpus, direction, size_range
 from iodyno.formats.fio.file_engines import FILE_ENGINES, WholeFiles
 from iodyno.formats.fio.ini import Section
-from iodyno.formats.fio.options import CARRIED, REFUSED, WITHOUT_EFFECT, known
+from iodyno.formats.fio.options import CARRIED, CHECKS, NAMES, REFUSED, SWITCHES, WITHOUT_EFFECT, known
 from iodyno.formats.fio.rates import rates
-from iodyno.formats.fio.reading import SectionReading, WrongError
+from iodyno.formats.fio.reading import SectionReading, Wrong, WrongError, mistakes_of
+from iodyno.formats.fio.targets import MOST_FILES, Targets, names_of
 from iodyno.formats.fio.together import check
-from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
+from iodyno.formats.mistakes import error, found, nearest, unknown
 
 _PATTERNS: Mapping[str, tuple[bool, float]] = {
     "read": (False, 100.0),
@@ -53,8 +54,6 @@ _OF_ENGINES: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 """Switches of fio's engines: the interfaces here that have them, and what they are there."""
 DEFAULT_SECONDS = 60
-MOST_FILES = 64
-"""Of a job (chosen: more are a fileset)."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,8 @@ class Job:
     seed: int | None
     cpus: tuple[int, ...]
     """Those that it may run on; none: all."""
-    cpus_line: int | None
-    """Where the file says them."""
+    lines: Mapping[str, int]
+    """Where the file says its options."""
     alone_after: bool
     """Whether it waits for all jobs before it."""
     waits_for: str | None
@@ -80,17 +79,22 @@ class Job:
     notes: tuple[str, ...] = field(default=())
 
 
-def jobs_of(sections: list[Section], *, target: str | None = None) -> list[Job]:
-    """Every job. `target` is a directory, or a file, that stands for those of the jobs. Raises ExperimentError."""
-    mistakes: list[Mistake] = []
+def jobs_of(
+    sections: list[Section], *, target: str | None = None, among: Sequence[Section] = ()
+) -> list[Job]:
+    """Every job. `target` is a directory that stands for those of the jobs; files of the jobs `among` which these are stay
+    different ones in it. Raises ExperimentError.
+    """
+    wrong: list[Wrong] = []
     jobs = []
+    targets = Targets(among or sections, target)
     for section in sections:
-        reading = _Reading(section, target)
+        reading = _Reading(section, targets)
         with contextlib.suppress(WrongError):
             jobs.append(reading.job())
-        mistakes += reading.mistakes
-    if mistakes:
-        raise error(sections[0].file, mistakes, "docs/fio.md lists the options")
+        wrong += reading.wrong
+    if wrong:
+        raise error(sections[0].file, mistakes_of(wrong), "docs/fio.md lists the options")
     return jobs
 
 
@@ -110,9 +114,9 @@ def _align(sizes: list[int]) -> dict[str, str]:
 class _Reading(SectionReading):
     """One section as a job."""
 
-    def __init__(self, section: Section, target: str | None) -> None:
+    def __init__(self, section: Section, targets: Targets) -> None:
         super().__init__(section)
-        self.target = target
+        self.targets = targets
 
     def job(self) -> Job:
         """The job. Raises WrongError with mistakes noted."""
@@ -121,25 +125,25 @@ class _Reading(SectionReading):
             self.note(self.keys["kb_base"], f"found {found(self.word('kb_base'))}, allowed: 1000, 1024")
         engine = self.word("ioengine", "psync").lower()
         self.times()
-        numjobs = max(1, self.count("numjobs", 1))
+        numjobs = self.at_least_one("numjobs")
         stonewall = self.switch("stonewall", False)
         files, settings = None, {}
         if engine in FILE_ENGINES:
             files = self.whole_files(engine, numjobs)
         else:
             settings = self.disk(engine, numjobs)
-        if self.mistakes:
+        if self.wrong:
             raise WrongError
-        seed, pinned = self.seed(), self.keys.get("cpus_allowed")
+        seed = self.seed()
         none: tuple[int, ...] = ()
         return Job(
-            name=self.section.name,
+            name=self.section.label,
             settings=settings,
             warm_up_ns=self.get("ramp_time", numbers.duration_ns, 0),
             measured_ns=self.get("runtime", numbers.duration_ns, 0) or None,
             seed=seed,
             cpus=tuple(sorted(self.get("cpus_allowed", cpus, none))),
-            cpus_line=pinned.line if pinned and pinned.file == self.section.file else None,
+            lines={name: key.line for name, key in self.keys.items() if key.file == self.section.file},
             alone_after=stonewall,
             waits_for=self.word("wait_for") or None,
             file=self.section.file,
@@ -157,6 +161,12 @@ class _Reading(SectionReading):
                 self.say(f"{key.name} is without effect: {WITHOUT_EFFECT[name]}")
             elif name not in CARRIED:
                 self.note(key, f"is no option that is known here{nearest(name, known())}")
+            elif not key.value and name not in SWITCHES:
+                self.note(key, f"found no value, needed: {key.name}=...")
+            elif name not in NAMES and numbers.opposite(key.value, self.kb_base(name)):
+                self.say(
+                    f"{key.name}={key.value}: kib, mib and so on are powers of 1000 where kb_base is 1024, as in fio"
+                )
 
     def times(self) -> None:
         """What is said about the times of the job."""
@@ -166,8 +176,9 @@ class _Reading(SectionReading):
             self.say("startdelay is without effect: a trial begins at one instant")
         if self.count("loops", 1) > 1:
             self.say("loops is without effect: the load goes on for its time")
-        if "runtime" not in self.keys:
-            self.say("there is no runtime: the load goes on for --seconds, whatever size there is to move")
+        if not self.get("runtime", numbers.duration_ns, 0):
+            none = "runtime=0 is none" if "runtime" in self.keys else "there is no runtime"
+            self.say(f"{none}: the load goes on for --seconds, whatever size there is to move")
         elif not self.switch("time_based", False):
             self.say(
                 "time_based is taken to be 1: the load goes on to the end of runtime, also when size has been moved once"
@@ -233,6 +244,8 @@ class _Reading(SectionReading):
             raise WrongError
         reads = _PATTERNS[kind][1]
         mix = self.last("rwmixread", "rwmixwrite")
+        if mix is not None and reads != 50.0:
+            self.say(f"{mix.name} is without effect: rw={self.word('rw', 'read')} is no mix")
         if reads != 50.0 or mix is None:
             return reads
         if mix is self.keys.get("rwmixread"):
@@ -275,22 +288,43 @@ class _Reading(SectionReading):
 
     def random(self, settings: dict[str, Any], reads: float) -> None:
         """How random places are drawn, and how many of the operations are at one."""
-        share = self.get("percentage_random", lambda w: numbers.percent(w.split(",")[0]), None)
-        if share is not None and settings["pattern"] == "random" and share < 100:
+        share = self.get(
+            "percentage_random", lambda w: numbers.percent(direction(w, reads, "100", "shares")), None
+        )
+        law = self.word("random_distribution", "random").lower()
+        if settings["pattern"] != "random":
+            for name, asked in (
+                ("percentage_random", share is not None),
+                ("random_distribution", law != "random"),
+            ):
+                if asked:
+                    self.say(
+                        f"{name} is without effect: rw={self.word('rw', 'read')} goes in order, as in fio"
+                    )
+            return None
+        if share is not None and share < 100:
             settings["pattern"], settings["random"] = "sequential", f"{share:g}%"
-        if "random_distribution" not in self.keys or settings["pattern"] != "random":
+            if law != "random":
+                self.note(
+                    self.keys["percentage_random"],
+                    f"found {found(self.word('percentage_random'))} with random_distribution={law}, which is not carried;"
+                    " allowed: one of the two",
+                )
+            return None
+        if "random_distribution" not in self.keys:
             return None
         key = self.keys["random_distribution"]
         kind, _, more = key.value.lower().partition(":")
+        centre = ""
         if kind == "random":
             return None
         if kind == "zipf" and more:
-            theta = more.partition(":")[0].partition("/")[0]
+            theta, _, centre = more.partition(":")
             if not re.fullmatch(r"\d(\.\d{1,6})?", theta) or not 0 < float(theta) < 5:
                 return self.note(key, f"found {found(key.value)}, allowed: zipf:THETA with 0 < THETA < 5")
             settings["pattern"], settings["theta"] = "zipf", theta
         elif kind == "pareto" and more:
-            skew = more.partition(":")[0].partition("/")[0]
+            skew, _, centre = more.partition(":")
             if not re.fullmatch(r"0?\.\d{1,6}", skew) or not 0 < float(skew) < 1:
                 return self.note(key, f"found {found(key.value)}, allowed: pareto:SKEW with 0 < SKEW < 1")
             # fio's law is the same for SKEW and 1 - SKEW, with the frequent places at the other end.
@@ -307,6 +341,11 @@ class _Reading(SectionReading):
             self.note(
                 key,
                 f"found {found(key.value)}, allowed: random, zipf:THETA, pareto:SKEW, zoned:ACCESSES/SPACE:...",
+            )
+        if centre:
+            self.say(
+                f"random_distribution={key.value}: the centre ({centre}) is without effect: how often places are used is"
+                " carried, not where they are"
             )
         return None
 
@@ -351,7 +390,7 @@ class _Reading(SectionReading):
         own, paths = self.paths()
         path = paths[0]
         size = self.size("filesize") if "filesize" in self.keys and "-" not in self.word("filesize") else None
-        if "filesize" in self.keys and size is None and not self.mistakes:
+        if "filesize" in self.keys and size is None and not self.wrong:
             self.note(self.keys["filesize"], "a range of sizes is not carried: name one size")
         if "size" in self.keys and "%" in self.word("size"):
             if not path.startswith("/dev/"):
@@ -418,36 +457,38 @@ class _Reading(SectionReading):
                 f"found {found(directory)}, several directories, which are not carried; allowed: one",
             )
             raise WrongError
-        count = max(1, self.count("nrfiles", 1))
+        count = self.at_least_one("nrfiles")
         if count > MOST_FILES:
             self.note(
                 self.keys["nrfiles"],
                 f"found {count}, allowed: 1 to {MOST_FILES}; a personality of Filebench has filesets (docs/filebench.md)",
             )
             raise WrongError
-        names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", written) if name]
-        own = not names
-        names = names or [f"{self.section.name}.0.{number}" for number in range(count)]
+        own, names = names_of(self.section, count)
+        if not own and "nrfiles" in self.keys and count != len(names):
+            self.say(f"nrfiles={count} is without effect: the job names its files, as in fio")
         if len(set(names)) < len(names):
             self.note(self.keys["filename"], f"found {found(written)}, allowed: each name once")
             raise WrongError
-        return own, [self.place(name, directory) for name in names]
-
-    def place(self, named: str, directory: str) -> str:
-        """The path of one target."""
-        if named.startswith("/dev/") and self.target is None:
-            return named
-        if self.target is not None and named.startswith("/"):
-            self.say(f"filename {named}: {Path(named).name} in the target directory {self.target}")
-            named = Path(named).name
-        return str(Path(self.target or directory or ".", named).absolute())
+        before = self.section.inherited.get("filename")
+        if before is not None and before is not self.keys.get("filename"):
+            self.say(f"filename adds to that of [global], as in fio: {', '.join(names)}")
+        try:
+            placed = [self.targets.path(name, directory) for name in names]
+        except ValueError as problem:
+            self.note(self.keys.get("filename"), str(problem))
+            raise WrongError from None
+        said = [note for _, note in placed if note]
+        if said:
+            self.say(said[0] + (f" (and {len(said) - 1} more files)" if len(said) > 1 else ""))
+        return own, [path for path, _ in placed]
 
     def calls(self, interface: str) -> dict[str, Any]:
         """How calls are made: depth, direct, the ring."""
         told: dict[str, Any] = {}
-        depth = self.count("iodepth", 1)
+        depth = self.at_least_one("iodepth")
         if interface in _ASYNCHRONOUS:
-            told["depth"] = max(1, depth)
+            told["depth"] = depth
             if (batch := self.count("iodepth_batch_complete_min", 1)) > 1:
                 told["batch"] = min(batch, told["depth"])
         elif depth > 1:
@@ -507,7 +548,12 @@ class _Reading(SectionReading):
             told["content"] = f"compressible({share:g}%)"
         verify = self.word("verify", "0").lower()
         back = self.switch("do_verify", True)
-        if verify in ("0", "none", "null", ""):
+        if verify in ("0", "none"):
+            return told
+        if verify not in CHECKS:
+            self.note(self.keys["verify"], unknown(verify, CHECKS))
+        if verify == "null":
+            self.say("verify=null is without effect: it checks nothing")
             return told
         if verify != "crc32c":
             self.say(f"verify={verify}: each block carries a check of its own with crc32c")
@@ -543,8 +589,8 @@ class _Reading(SectionReading):
 
     def whole_files(self, engine: str, numjobs: int) -> WholeFiles:
         """What an engine does that makes, asks for or removes files."""
-        directory = str(Path(self.target or self.word("directory") or ".").absolute())
-        count = max(1, self.count("nrfiles", 1)) * numjobs
+        directory = str(Path(self.targets.target or self.word("directory") or ".").absolute())
+        count = self.at_least_one("nrfiles") * numjobs
         size = self.size("filesize", self.size("size", 4096)) or 4096
         self.say(
             f"ioengine={engine}: a file program of {count} files and {numjobs} threads, which take any file"

@@ -1,7 +1,7 @@
 """Numbers as fio writes them: sizes, durations, ranges, shares, and arithmetic in brackets.
 
-fio's manual ("Parameter types"): `k` is 1024 and `ki` is 1000 where kb_base is 1000, else both and `kib` are powers of
-1024; a number may be hexadecimal; durations without a unit are seconds, or what the option says.
+As fio reads them: `k`, `kb` and `ki` are kb_base, `kib` is the other of 1000 and 1024 ("If kb_base is 1024, use opposite
+units", parse.c); a number may be hexadecimal; durations without a unit are seconds, or what the option says.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def size(written: str, kb_base: int = 1024) -> int:
 
     >>> size("4k"), size("1G"), size("0x1000"), size("4k", 1000), size("(4k*3)")
     (4096, 1073741824, 4096, 4000, 12288)
+    >>> size("4ki"), size("4kib"), size("4ki", 1000), size("4kib", 1000)
+    (4096, 4000, 4000, 4096)
     """
     text = written.strip()
     if text.startswith("("):
@@ -35,13 +37,21 @@ def size(written: str, kb_base: int = 1024) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"found {found(written)}, allowed: a size such as 4k, 1m or 10g")
-    # With kb_base=1000 the units with an i are the powers of 1024 (kib), and those without it are those of 1000.
-    factor = 1024 if kb_base == 1024 or match[3] else 1000
+    factor = 2024 - kb_base if match[3] and match[4] else kb_base
     digits, unit = match[1], match[2]
     if digits.lower().startswith("0x"):
         return _checked(int(digits, 16) * factor ** _POWERS[unit.lower()], written)
     value = float(digits) if "." in digits else int(digits)
     return _checked(value * factor ** _POWERS[unit.lower()], written)
+
+
+def opposite(written: str, kb_base: int = 1024) -> bool:
+    """Whether units such as kib, which are powers of 1000 where kb_base is 1024, stand in it.
+
+    >>> opposite("4kib"), opposite("4KiB,8k"), opposite("4k"), opposite("4kib", 1000)
+    (True, True, False, False)
+    """
+    return kb_base == 1024 and re.search(r"\d[kmgtpe]ib", written, re.IGNORECASE) is not None
 
 
 def _checked(value: float, written: str) -> int:

@@ -47,6 +47,21 @@ CARRIED = _named("""
 """)
 """Options that mean something here."""
 
+NAMES = _named("name description filename directory wait_for filename_format opendir")
+"""Those whose values are no numbers, whatever they look like."""
+
+CHECKS = _named("""
+    0 none md5 crc64 crc32 crc32c crc32c-intel crc16 crc7 sha1 sha256 sha512 sha3-224 sha3-256 sha3-384 sha3-512 xxhash meta
+    pattern pattern_hdr null
+""")
+"""What `verify` may be in fio."""
+
+SWITCHES = _named("""
+    direct buffered sync time_based norandommap randrepeat allrandrepeat stonewall hipri nowait fixedbufs registerfiles
+    sqthread_poll zero_buffers invalidate unlink do_verify
+""")
+"""Those that are on without a value."""
+
 _LOGS = _named("""
     write_bw_log write_lat_log write_iops_log write_hist_log log_avg_msec log_hist_msec log_hist_coarseness
     log_window_value log_max_value log_offset log_compression log_compression_cpus log_store_compressed log_unix_epoch
@@ -67,13 +82,14 @@ _CHECKS = _named("""
 _JOINING = _named("""
     nonvectored userspace_reap iodepth_batch iodepth_batch_complete_max iodepth_low serialize_overlap io_submit_mode
 """)
-_ERRORS = _named("exitall exitall_on_error exit_what continue_on_error ignore_error error_dump max_latency")
+_ENDS = _named("exitall exit_what")
+_ERRORS = _named("exitall_on_error continue_on_error ignore_error error_dump")
 _BUFFERS = _named(
     "iomem mem iomem_align mem_align lockmem hugepage_size hugepage-size thp refill_buffers scramble_buffers"
 )
 _LAB = _named("""
-    cpus_allowed_policy cpumask ioprio prio prioclass uid gid unit_base kb_units fadvise_hint nodiscard write_hint
-    random_generator softrandommap file_service_type openfiles rw_sequencer fsync_on_close end_fsync job_start_clock_id
+    ioprio prio prioclass uid gid unit_base kb_units fadvise_hint nodiscard write_hint
+    random_generator softrandommap fsync_on_close end_fsync job_start_clock_id
 """)
 
 WITHOUT_EFFECT: Mapping[str, str] = {
@@ -85,6 +101,13 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     ),
     **dict.fromkeys(_JOINING, "how calls are joined is up to the load loop, at a fixed depth"),
     **dict.fromkeys(_ERRORS, "errors are counted, with the first one; a trial that fails is tried again"),
+    **dict.fromkeys(_ENDS, "all jobs of a trial end at one instant, none of them when another is done"),
+    "max_latency": "a late operation is in the histograms, and ends nothing",
+    "cpus_allowed_policy": "the workers of a job share its CPUs",
+    **dict.fromkeys(
+        _named("file_service_type openfiles"), "the files of a job are all open and used in turn"
+    ),
+    "rw_sequencer": "it changes offsets only of several blocks at each random place (rw=randread:8), which is not carried",
     **dict.fromkeys(_BUFFERS, "buffers are aligned, filled as `content` says, and made before the start"),
     **dict.fromkeys(_LAB, "the lab chooses it, or it changes nothing of what is measured here"),
     **dict.fromkeys(
@@ -136,6 +159,7 @@ REFUSED: Mapping[str, str] = {
         _named("bs_unaligned blocksize_unaligned"),
         "block sizes are drawn as they are written: bssplit, or bsrange",
     ),
+    "cpumask": "name the CPUs: cpus_allowed=0,2-3",
     "verify_only": "it reads what an earlier run has written: take rw=read or rw=randread with verify",
     **dict.fromkeys(_ENGINE, "this part of fio is not carried"),
     **dict.fromkeys(

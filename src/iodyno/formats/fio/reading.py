@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from iodyno.formats.fio import numbers
 from iodyno.formats.fio.fields import direction
 from iodyno.formats.fio.ini import Key, Section
-from iodyno.formats.mistakes import Mistake
+from iodyno.formats.mistakes import Mistake, found
 
 _T = TypeVar("_T")
 
 DEFAULT_BLOCK_BYTES = 4096
+_NAMED = 3  # chosen: names that are read at the beginning of a sentence
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A mistake of a job: at an option or, without one, at its section."""
+
+    section: Section
+    key: Key | None
+    text: str
+
+
+def mistakes_of(wrong: Sequence[Wrong]) -> list[Mistake]:
+    """The mistakes of all jobs; one of an option of [global] once, not once for each job."""
+    labels: dict[tuple[int, str, str], list[str]] = {}
+    for each in wrong:
+        line, name = (each.key.line, each.key.name) if each.key else (each.section.line, "")
+        if each.key is not None and each.key.file != each.section.file:
+            name = f"{each.key.file}:{each.key.line}: {name}"
+        of = labels.setdefault((line, name, each.text), [])
+        if each.section.label not in of:
+            of.append(each.section.label)
+    return [
+        Mistake(line, f"{of_jobs(of)} {name}".rstrip(" :"), text) for (line, name, text), of in labels.items()
+    ]
+
+
+def of_jobs(labels: Sequence[str]) -> str:
+    """The jobs that a sentence is about.
+
+    >>> of_jobs(["a"]), of_jobs(["a", "b"]), of_jobs(["a", "b", "c", "d"])
+    ('[a]', '[a], [b]', '[a] and 3 more jobs:')
+    """
+    if len(labels) > _NAMED:
+        return f"[{labels[0]}] and {len(labels) - 1} more jobs:"
+    return ", ".join(f"[{label}]" for label in labels)
 
 
 class WrongError(Exception):
@@ -25,16 +62,12 @@ class SectionReading:
     def __init__(self, section: Section) -> None:
         self.section = section
         self.keys = section.keys
-        self.mistakes: list[Mistake] = []
+        self.wrong: list[Wrong] = []
         self.notes: dict[str, None] = {}
 
     def note(self, key: Key | None, text: str) -> None:
         """Notes a mistake, at the option or, without one, at the section."""
-        line, name = (key.line, key.name) if key else (self.section.line, "")
-        place = f"[{self.section.name}] {name}".rstrip()
-        if key is not None and key.file != self.section.file:
-            place = f"{key.file}:{key.line}: {place}"
-        self.mistakes.append(Mistake(line, place, text))
+        self.wrong.append(Wrong(self.section, key, text))
 
     def say(self, text: str) -> None:
         """Notes what has another meaning here."""
@@ -77,6 +110,13 @@ class SectionReading:
     def count(self, name: str, default: int = 0) -> int:
         """The whole number of an option."""
         return self.get(name, lambda written: numbers.count(written, self.kb_base(name)), default)
+
+    def at_least_one(self, name: str) -> int:
+        """The whole number of an option that is 1 by default, and not less."""
+        number = self.count(name, 1)
+        if number < 1:
+            self.note(self.keys[name], f"found {found(self.keys[name].value)}, allowed: 1 and more")
+        return max(1, number)
 
     def size(self, name: str, default: int | None = None) -> int | None:
         """Bytes of an option."""

@@ -46,7 +46,7 @@ _PLAIN = ("block", "depth", "target", "workers", "working_set")
 
 def check(reading: SectionReading, settings: Mapping[str, Any]) -> None:
     """Notes what is out of range, and what does not go together. Nothing, where other mistakes were found: they may be why."""
-    if reading.mistakes:
+    if reading.wrong:
         return
     point: dict[str, Level] = {}
     for name, value in settings.items():
@@ -56,7 +56,7 @@ def check(reading: SectionReading, settings: Mapping[str, Any]) -> None:
             point[name] = parameter.parse(value)
         except ValueError as problem:
             _note(reading, (name,), str(problem))
-    if reading.mistakes:
+    if reading.wrong:
         return
     for name, text in disk_parameters.mistakes_of(point):
         _note(reading, (name,), text)

@@ -10,12 +10,12 @@ from typing import Any, Self, TypeVar
 
 from iodyno.campaign.knobs import RigKnobs
 from iodyno.campaign.volume import open_volume
-from iodyno.core.errors import AccessError, IodynoError, TrialError
-from iodyno.core.experiment import Experiment
+from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
+from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
-from iodyno.hosts.access import Access, AgentProgram
+from iodyno.hosts.access import Access, AgentProgram, cpus_here
 from iodyno.hosts.guard import restore_here
 from iodyno.paths.volumes.volume import Volume
 from iodyno.session import accesses, path_levels
@@ -75,10 +75,18 @@ class Rig:
         self.knobs = RigKnobs({}, program, {}, {}, "")
 
     async def __aenter__(self) -> Self:
-        """Opens every host and starts an agent on it. Raises AccessError."""
+        """Opens every host and starts an agent on it. Raises AccessError, and PreflightError where CPUs are asked for that it has
+        not got.
+        """
+        for spec in self.experiment.hosts.values():
+            if spec.cpus and spec.access in _ON_THIS_MACHINE:
+                _check_cpus(spec, cpus_here())
         self.hosts = await self._open()
         try:
             await self.start_agents()
+            for name, spec in self.experiment.hosts.items():
+                if spec.access not in _ON_THIS_MACHINE and name in self.sessions:
+                    _check_cpus(spec, self.sessions[name].hello["host"]["cpus_allowed"])
         except BaseException:
             await self.__aexit__()
             raise
@@ -320,6 +328,17 @@ class Rig:
             self.cpus |= divided
             if shared and not any(doubt.code == "shared_cpus" for doubt in self.hosts.doubts):
                 self.hosts.doubts.append(accesses.shared_cpus(shared, divided))
+
+
+def _check_cpus(spec: HostSpec, have: Iterable[int]) -> None:
+    """Refuses CPUs that the host has not got: a part of them would do the work of all, or none would."""
+    there = sorted(have)
+    if absent := [cpu for cpu in spec.cpus if cpu not in there]:
+        raise PreflightError(
+            f"it has CPU{'s' * (len(there) != 1)} {', '.join(map(str, there))}; `cpus` asks for {', '.join(map(str, absent))}",
+            where=f"host {spec.name}",
+            advice="name CPUs that it has: `cpus` of an experiment file, `cpus_allowed` of a job file of fio",
+        )
 
 
 async def together(waits: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:

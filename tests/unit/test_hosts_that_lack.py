@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from places import PROGRAM, experiment, run
 
+from iodyno.campaign.preflight import _way_of_data
 from iodyno.campaign.preflight_scripts import _without
-from iodyno.core.errors import PreflightError
+from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import HostSpec
 from iodyno.hosts.access import LAB_CPUS, cpus_here
 from iodyno.session import simulated
@@ -52,6 +53,34 @@ def _with_two_cpus(host: Any, program: Any) -> Any:
     hello = _HELLO(host, program)
     hello["host"]["cpus_allowed"] = [0, 1]
     return hello
+
+
+@pytest.mark.parametrize(
+    ("what", "address", "advice"),
+    [
+        (
+            "cannot connect: Connection refused (os error 111)",
+            None,
+            "the address at which ssh reached host server",
+        ),
+        (
+            "cannot listen: Cannot assign requested address (os error 99)",
+            None,
+            "give host server an `address:`",
+        ),
+        ("cannot connect: No route to host (os error 113)", "192.0.2.1", "the `address` of host server"),
+        ("cannot listen: Address already in use (os error 98)", None, "the agent's own"),
+        ("something else", None, "the agent's own"),
+    ],
+)
+def test_ends_that_do_not_meet_over_ssh_are_advised_of_the_address(
+    what: str, address: str | None, advice: str
+) -> None:
+    hosts = {name: HostSpec(name, "ssh", address=address) for name in ("client", "server")}
+    opened = SimpleNamespace(data_address=lambda of, seen_from: "192.0.2.1")
+    rig: Any = SimpleNamespace(experiment=experiment(hosts=hosts), hosts=opened)
+    found = _way_of_data(rig, TrialError(what, advice="the agent's own", code="address"))
+    assert advice in found
 
 
 def test_protocols_that_a_kernel_lacks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

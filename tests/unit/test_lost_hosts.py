@@ -11,7 +11,8 @@ import pytest
 
 from iodyno.campaign import rig
 from iodyno.cli import main as front
-from iodyno.core.errors import AccessError
+from iodyno.cli import right_now
+from iodyno.core.errors import AccessError, TrialError
 from iodyno.hosts.access import AgentProgram, AgentStreams
 from iodyno.session import simulated
 
@@ -164,3 +165,16 @@ def test_a_trial_that_is_void_counts_as_failed_however_it_is_told(
     assert err.splitlines()[-1].strip() == "try: a lower rate, or CPUs of its own for the sender"
     # It stays so: nothing makes such a trial again.
     assert front.run(["run", str(file), "--resume", told["campaign"]]) == 5
+
+
+def test_one_void_trial_of_several_is_a_failure_of_commands_without_a_file_too(tmp_path: Path) -> None:
+    right_now._refuse_void(tmp_path, {}, 3, "")
+    with pytest.raises(TrialError, match="1 of 3 trials are void, the first of them: late"):
+        right_now._refuse_void(tmp_path, {"00000-1": "late"}, 2, "")
+
+
+def test_a_host_of_this_machine_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rig, "_ON_THIS_MACHINE", ("simulated",))
+    far = Far(monkeypatch, "00001", refusals=float("inf"))
+    assert started(tmp_path)[0] == 3
+    assert far.refused == 1

@@ -185,7 +185,10 @@ class Rig:
                 gone = [
                     n for n in self.hosts.accesses if n not in self.sessions or not self.sessions[n].alive
                 ]
-                if any(self.experiment.hosts[name].access in _ON_THIS_MACHINE for name in gone):
+                if any(
+                    self.experiment.hosts[name].access in _ON_THIS_MACHINE
+                    for name in gone or self.hosts.accesses
+                ):
                     raise
                 if now() > end:
                     error.what += f", also when it was tried again for {REACH_AGAIN_S:g} s"

@@ -192,6 +192,11 @@ def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd)
 
 
+def done_or_void(ran: subprocess.CompletedProcess[str]) -> bool:
+    """Whether the command was done, or a busy machine kept its generator from a CPU: then the trial counts as failed."""
+    return ran.returncode == 0 or (ran.returncode == 5 and "the generator fell behind" in ran.stderr)
+
+
 def own_agent(folder: Path) -> AgentProgram:
     """The agent at a path of its own, so that its processes can be told from all others."""
     copy = folder / "iodyno-agent"

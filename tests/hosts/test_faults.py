@@ -177,7 +177,7 @@ def test_memory_threads_and_descriptors_that_are_short_are_told_at_once(
 def test_an_unknown_congestion_control_is_told(program: AgentProgram, tmp_path: Path) -> None:
     factors = (Factor("congestion_control", ("cubic", "warp")),)
     asked = experiment("local", factors=factors, connections=1)
-    with pytest.raises(PreflightError, match=r"asked for cubic, warp, it has .*cubic"):
+    with pytest.raises(PreflightError, match=r"`congestion_control` asks for cubic, warp, it has .*cubic"):
         asyncio.run(run(asked, tmp_path / "campaigns", program=program))
 
 

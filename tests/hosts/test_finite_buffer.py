@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from places import HUNG_S
+from places import HUNG_S, done_or_void
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.finite_buffer import FiniteBuffer
@@ -38,7 +38,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["run", "port.yaml", "--into", "campaigns"]
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=folder)
-    assert ran.returncode == 0, ran.stderr
+    assert done_or_void(ran), ran.stderr
     (found,) = (folder / "campaigns").iterdir()
     return found
 

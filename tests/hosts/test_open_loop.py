@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from places import HUNG_S
+from places import HUNG_S, done_or_void
 
 EXPERIMENT = """
 name: open
@@ -28,7 +28,7 @@ def points(folder: Path, settings: str, factors: str) -> list[dict[str, dict[str
     words = ["run", str(file), "--into", str(folder / "campaigns"), "--json"]
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=folder)
-    assert ran.returncode == 0, ran.stderr
+    assert done_or_void(ran), ran.stderr
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import HUNG_S
+from places import HUNG_S, done_or_void
 
 from iodyno.analysis.dataset import read_dataset
 
@@ -26,7 +26,7 @@ def iodyno(*words: str, cwd: Path) -> dict[str, Any]:
         timeout=HUNG_S,
         check=False,
     )
-    assert shown.returncode == 0, shown.stderr
+    assert done_or_void(shown), shown.stderr
     found: dict[str, Any] = json.loads(shown.stdout)
     return found
 

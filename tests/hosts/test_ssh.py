@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from places import SOON_S, SshPlace, gone_within, own_agent, run, ssh_place
+from places import SOON_S, Meanwhile, SshPlace, _inside, gone_within, own_agent, run, ssh_place
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.flowops import accounts_of
@@ -183,3 +186,38 @@ def test_files_of_a_personality_are_made_used_again_checked_and_removed_over_ssh
         (mended,) = accounts(remove="on")
         assert mended["repaired"] == 2 or not mended["reused"]
         assert not [path for path in there.rglob("*") if path.is_file()]
+
+
+def test_a_server_that_is_restarted_in_the_middle_of_a_trial_costs_an_attempt(tmp_path: Path) -> None:
+    with ssh_place(tmp_path / "place", 6) as place:
+        folder = place.home.parent
+        server = ["ip", "netns", "exec", place.namespace, "/usr/sbin/sshd", "-E", str(folder / "sshd.log")]
+        later: list[threading.Timer] = []
+
+        def stop() -> None:
+            # The agent goes with the connection that held it.
+            for pid in _inside(place.namespace):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            again = [*server, "-f", str(folder / "sshd_config")]
+            later.append(threading.Timer(2.0, lambda: subprocess.run(again, check=True)))
+            later[0].start()
+
+        keys = {
+            "name": "restarted",
+            "hosts": {"client": {"access": "ssh", **place.options}},
+            "workload": {"kind": "disk", "on": "client", "target": "null"},
+            "design": {"replicates": 1},
+            "windows": {"warm_up": "0s", "measured": "1s", "interval": "100ms"},
+            "limits": {"retries": 1, "background_window": "100ms", "background": 1.0},
+            "profile": "off",
+        }
+        notes = Meanwhile(stop)
+        outcome = asyncio.run(
+            run(parse_experiment(experiment_text(keys), environment={}), tmp_path, notes=notes)
+        )
+        later[0].join()
+    assert outcome.finished == 1 and not outcome.failed
+    assert [manifest["status"] for manifest in notes.manifests] == ["failed", "finished"]
+    assert notes.manifests[0]["reason"]["code"] == "agent_lost"
+    assert any("trying to reach it for up to 120 s" in stage for stage in notes.stages), notes.stages

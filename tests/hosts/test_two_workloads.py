@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import HUNG_S
+from places import HUNG_S, done_or_void
 
 EXPERIMENT = """
 name: beside
@@ -35,7 +35,7 @@ def run(folder: Path, sender: str, receiver: str) -> tuple[Path, Any]:
         [*base, "run", str(file), "--into", str(folder / "campaigns"), "--json"],
         capture_output=True, text=True, timeout=HUNG_S, cwd=folder,
     )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
+    assert done_or_void(ran), ran.stderr
     (campaign,) = (folder / "campaigns").iterdir()
     shown = subprocess.run(
         [*base, "report", str(campaign), "--json"], capture_output=True, text=True, timeout=HUNG_S

@@ -226,7 +226,7 @@ def test_a_drift_is_noticed_and_a_steady_series_is_not() -> None:
     doubt = steady_state(drifting, "00001-1")
     assert doubt is not None
     assert doubt.code is WarningCode.NOT_STEADY
-    assert "drifts by +27.9%" in doubt.text
+    assert "drifts by +27.9% of its mean over the window" in doubt.text
     stepped = [value if index < 10 else value * 1.2 for index, value in enumerate(steady)]
     assert "first half" in (steady_state(stepped) or doubt).text
     assert steady_state([1.0, 2.0, 3.0]) is None

@@ -126,6 +126,8 @@ def test_who_is_slowest_is_said_of_the_least_fair_point() -> None:
     assert "at others it is another one" in said and "is 0.85" in said
     always = shared_by(3, (5000.0, 9900.0, 9900.0), (50.0, 200.0, 100.0), fairness=(0.9, 0.85))
     assert "client-1 is the slowest at every point, with 42.9%" in said_of_clients(always)
+    fewer = shared_by(3, (5000.0, 9900.0), (50.0, 200.0, 100.0), fairness=(0.9, 0.85))
+    assert "Of 2 to 3 clients client-1 is the slowest at every point" in said_of_clients(fewer)
     even = shared_by(3, (100.0, 100.0, 99.0), (50.0, 50.0, 50.0), fairness=(1.0, 1.0))
     assert said_of_clients(even).startswith("All 3 clients have the same rate to within 0.7%")
 

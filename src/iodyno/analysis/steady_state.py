@@ -30,11 +30,11 @@ def steady_state(values: Sequence[float], where: str = "", word: str = "goodput"
     slope, likely = chance.trend(values)
     drift = slope * (n - 1) / mean
     if abs(drift) > CHANGE_LEAST and likely < CHANCE:
-        found.append(f"drifts by {drift:+.1%} over the window (p = {likely:.1g})")
+        found.append(f"drifts by {drift:+.1%} of its mean over the window (p = {likely:.1g})")
     first, second = values[: n // 2], values[-(n // 2) :]
     change = (fmean(second) - fmean(first)) / mean
     if abs(change) > CHANGE_LEAST and _differ(first, second):
-        found.append(f"changes by {change:+.1%} from the first half to the second")
+        found.append(f"changes by {change:+.1%} of its mean from the first half to the second")
     if not found:
         return None
     return Doubt(WarningCode.NOT_STEADY, f"{word} {' and '.join(found)}, {n} intervals", where)

@@ -12,7 +12,7 @@ from iodyno.campaign.folder import doubt_json
 from iodyno.campaign.rig import Rig
 from iodyno.campaign.sealed import sealed
 from iodyno.campaign.trial import OPERATIONS, Account, measure_idle
-from iodyno.core.errors import TrialError
+from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Windows
 from iodyno.session.sent import SentRecord
 from iodyno.store.schema import BACKGROUND
@@ -24,13 +24,17 @@ _IDLE_STATES = ("cpu.idle_ns", "cpu.iowait_ns")
 async def measure_background(rig: Rig, folder: Path, when: str) -> dict[str, float | None]:
     """Stores `background/<when>`; gives the busy share of each host's CPUs, None where it is not known.
 
-    An agent that is lost meanwhile is started anew, once. Raises TrialError when it is lost again.
+    An agent that is lost meanwhile is started anew, once. Raises AccessError when that fails, or it is lost again.
     """
     try:
         return await _measure(rig, folder, when)
     except TrialError as failure:
         await rig.recover(failure)
+    try:
         return await _measure(rig, folder, when)
+    except TrialError as failure:
+        # It is none of a trial's failures: what is wrong is the host or its agent.
+        raise AccessError(failure.what, where=failure.where, advice=failure.advice) from failure
 
 
 async def _measure(rig: Rig, folder: Path, when: str) -> dict[str, float | None]:

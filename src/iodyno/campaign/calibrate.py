@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from iodyno.campaign.rig import Rig, together
+from iodyno.core.errors import AccessError, TrialError
 from iodyno.session.clock import ClockFit
 from iodyno.session.sent import SentRecord
 from iodyno.session.session import Session
@@ -22,16 +22,19 @@ _TIMEOUT_S = 10.0
 
 async def calibrate(rig: Rig) -> dict[str, Any]:
     """Facts by host: its clocks as it measured them, offset and round trip of the control stream in ns, and the
-    agent's own time for one write by driver, in ns. Raises TrialError.
+    agent's own time for one write by driver, in ns. An agent that is lost meanwhile is started anew. Raises AccessError.
     """
     hosts = list(rig.sessions)
-    # One fit for all jobs: they begin within a second of it, in which two clocks drift apart by less than a millisecond.
-    fits = dict(zip(hosts, await together(rig.sessions[host].probe_clock() for host in hosts), strict=True))
+    fits: dict[str, ClockFit] = {}
     loops: dict[str, dict[str, float | None]] = {host: {} for host in hosts}
-    for driver in DRIVERS:
-        costs = await rig.in_time(partial(_loop_costs, rig, fits, driver))
-        for host, cost in costs.items():
-            loops[host][driver] = cost
+    try:
+        for driver in DRIVERS:
+            fits, costs = await rig.in_time(partial(_loop_costs, rig, driver))
+            for host, cost in costs.items():
+                loops[host][driver] = cost
+    except TrialError as error:
+        # No trial has begun: what is wrong is the host or its agent.
+        raise AccessError(error.what, where=error.where, advice=error.advice) from error
     return {
         host: {
             "clock": rig.sessions[host].hello["clock"],
@@ -43,14 +46,18 @@ async def calibrate(rig: Rig) -> dict[str, Any]:
 
 
 async def _loop_costs(
-    rig: Rig, fits: Mapping[str, ClockFit], driver: str, longer: int
-) -> dict[str, float | None]:
+    rig: Rig, driver: str, longer: int
+) -> tuple[dict[str, ClockFit], dict[str, float | None]]:
+    """Clocks and costs by host. The clocks are looked at each time: an agent may be one of a host that was started anew."""
+    hosts = list(rig.sessions)
+    fits = dict(zip(hosts, await together(rig.sessions[host].probe_clock() for host in hosts), strict=True))
+
     async def of(host: str, session: Session) -> float | None:
         cpus = () if host in rig.observers else rig.cpus[host]
         return await _loop_cost(session, fits[host], driver, cpus, longer * _SLACK_NS)
 
     costs = await together(of(host, session) for host, session in rig.sessions.items())
-    return dict(zip(rig.sessions, costs, strict=True))
+    return fits, dict(zip(rig.sessions, costs, strict=True))
 
 
 async def _loop_cost(

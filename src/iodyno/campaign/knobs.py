@@ -23,6 +23,18 @@ _LOST = (
 )
 
 
+def _lost(error: GuardLostError, and_so: str = "") -> dict[str, str]:
+    """What, where and what to try, of a guard that was lost."""
+    what = f"the guard of its settings was lost{and_so}: {error}"
+    where, advice = f"host {error.host}", _LOST
+    if error.knob:
+        what = f"the guard of its settings was lost{and_so} when {error.knob} was set: {error}"
+        advice = (
+            f"leave out {error.knob} or that level: it may have cut the way between lab and host; or {_LOST}"
+        )
+    return {"what": what, "where": where, "advice": advice}
+
+
 class Notes(Protocol):
     """Who keeps what was set: the account of a trial."""
 
@@ -76,9 +88,7 @@ class RigKnobs:
             try:
                 found = await guard.claim(self._owner)
             except GuardLostError as error:
-                raise AccessError(
-                    f"the guard of its settings was lost: {error}", where=f"host {name}"
-                ) from error
+                raise AccessError(**_lost(error)) from error
             self._note_leftovers(name, found)
 
     async def close(self) -> None:
@@ -107,10 +117,12 @@ class RigKnobs:
                         settings = await shared.knobs.set(_merged(shared, asked))
                         wrong |= dict.fromkeys(_refusals(host, settings))
                     finally:
-                        _, left = await shared.knobs.restore()
+                        # One that is lost restores by itself, or the next one does; what it was lost at is to be told.
+                        alive = shared.knobs.guard.alive
+                        left = (await shared.knobs.restore())[1] if alive else []
                     wrong |= dict.fromkeys(f"host {host}: {text}" for text in left)
             except GuardLostError as error:
-                raise AccessError(f"the guard of its settings was lost: {error}", advice=_LOST) from error
+                raise AccessError(**_lost(error)) from error
         return list(wrong)
 
     def asked(self, settings: Mapping[str, Level]) -> dict[str, dict[str, Level]]:
@@ -134,11 +146,7 @@ class RigKnobs:
                         WarningCode.KNOB_CHANGED, f"during the trial {text}", f"host {shared.hosts[0]}"
                     )
         except GuardLostError as error:
-            raise TrialError(
-                f"the guard of the hosts' settings was lost, and with it the settings: {error}",
-                advice=_LOST,
-                code="knobs_lost",
-            ) from error
+            raise TrialError(**_lost(error, ", and with it the settings"), code="knobs_lost") from error
         finally:
             await _each(self._restore(shared, notes) for shared in self._shared)
 
@@ -165,8 +173,16 @@ class RigKnobs:
     async def _restore(self, shared: _Shared, notes: Notes) -> None:
         try:
             settings, wrong = await shared.knobs.restore()
-        except GuardLostError:
-            return  # the guard has restored, or the next one does it before anything else
+        except GuardLostError as error:
+            # The guard has restored, or the next one does it before anything else; but nobody has seen it.
+            left = sorted(
+                {knob for name in shared.hosts for knob in notes.hosts.get(name, {}).get("knobs") or {}}
+            )
+            if left:
+                left_to = "left to the guard on the host, or the next that starts there"
+                text = f"not seen to be restored, {left_to}: {', '.join(left)} ({error})"
+                notes.doubt(WarningCode.KNOB_NOT_RESTORED, text, f"host {shared.hosts[0]}")
+            return
         for name in shared.hosts:
             kept = notes.hosts.get(name, {}).get("knobs") or {}
             for knob in kept:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from errno import EACCES, EPERM
+from errno import EACCES, EADDRINUSE, EPERM
 from os import strerror
 
 from iodyno.campaign import meeting, preflight_disk, preflight_files, preflight_scripts
@@ -36,6 +36,8 @@ _TEST_WINDOWS = Windows(warm_up_ns=0, measured_ns=100_000_000, drain_ns=10_000_0
 
 _NO_RIGHT = (strerror(EPERM), strerror(EACCES))
 """What the kernel says to whoever may not set a knob."""
+_NOT_MET = ("cannot connect", "cannot listen")
+"""What an agent says that does not reach the other end, or has not the address at which it is to be reached."""
 _SLOW = ("think", "reader_think", "compute", "sender_quota", "receiver_quota", "quota", "device_limit")
 _ARRIVALS = ("rate", "arrivals", "rate_of", "on", "off")
 _TEST_MOST = {"size": 1 << 20, "answer": 1 << 20, "outstanding": 16}
@@ -251,10 +253,25 @@ async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
         await rig.in_time(test)
     except TrialError as error:
         what = f"{sender} cannot send data to {receiver}: {error.what}"
-        raise NoDataError(what, where=error.where, advice=error.advice) from error
+        raise NoDataError(what, where=error.where, advice=_way_of_data(rig, error)) from error
     took_ms = (time.monotonic_ns() - began_ns) / 1e6
     text = f"{sender} sent {mib(moved)} to {receiver} in a test of {took_ms:.0f} ms"
     return line("data", True, text)[0]
+
+
+def _way_of_data(rig: Rig, error: TrialError) -> str:
+    """What to try where the ends do not meet: the lab starts both, so that mostly it is the address of a host elsewhere."""
+    sender, receiver = _loaded(rig)[:2]
+    spec, taken = rig.experiment.hosts[receiver], strerror(EADDRINUSE) in error.what
+    if spec.access != "ssh" or taken or not any(words in error.what for words in _NOT_MET):
+        return error.advice
+    address = rig.hosts.data_address(receiver, sender)
+    if spec.address:
+        return f"data goes to {address}, the `address` of host {receiver}: see whether it has that one, and {sender} a way to it"
+    return (
+        f"data goes to {address}, the address at which ssh reached host {receiver}; where {sender} reaches it at another one"
+        f" (behind a ProxyJump, a forwarded port, a private network), give host {receiver} an `address:`"
+    )
 
 
 def _loaded(rig: Rig) -> tuple[str, ...]:

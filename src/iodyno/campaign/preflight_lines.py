@@ -13,14 +13,16 @@ def line(check: str, ok: bool, text: str, advice: str = "") -> tuple[Line, str]:
     return {"check": check, "ok": ok, "text": text}, advice
 
 
-def congestion_line(host: str, asked: Iterable[str], have: Sequence[str]) -> tuple[Line, str]:
-    """Whether a host has the congestion controls that it is asked for."""
+def congestion_line(
+    host: str, asked: Iterable[str], have: Sequence[str], option: str = "congestion_control"
+) -> tuple[Line, str]:
+    """Whether a host has the congestion controls that it is asked for, by this option."""
     wanted = sorted(asked)
     absent = [name for name in wanted if name not in have]
     return line(
         "congestion_control",
         not absent,
-        f"host {host}: asked for {', '.join(wanted)}, it has {', '.join(have) or 'none that it tells of'}",
+        f"host {host}: `{option}` asks for {', '.join(wanted)}, it has {', '.join(have) or 'none that it tells of'}",
         f"load it there as root: modprobe tcp_{absent[0]}" if absent else "",
     )
 

@@ -1,8 +1,9 @@
-"""Whether the hosts have what a script names, asked before the first trial: congestion controls, folders with files."""
+"""Whether hosts have what a script names, asked before the first trial: congestion controls, protocols, folders with files."""
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 from iodyno.campaign.preflight_lines import Line, congestion_line, line
 from iodyno.campaign.rig import Rig
 from iodyno.campaign.scripted import script_of
+from iodyno.core.script.flowops import OPENING
 from iodyno.core.workload import Level
 
 _OVER_TCP = ("tcp", "tls")
+_OTHER_PROTOCOL = "take a kernel that has it (its module may have to be installed), or protocol=tcp"
 
 Settings = Sequence[Mapping[str, Level]]
 
@@ -30,7 +33,15 @@ def named(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
             and not flowop.get("can_fail")
         }
         if asked:
-            yield congestion_line(host, asked, rig.sessions[host].hello["host"]["congestion_controls"])
+            yield congestion_line(host, asked, rig.sessions[host].hello["host"]["congestion_controls"], "cc")
+        protocols = {
+            str(flowop.get("protocol"))
+            for flowop in flowops
+            if flowop["call"] in OPENING and not flowop.get("can_fail")
+        }
+        for protocol in sorted(protocols):
+            if why := _without(rig, host, protocol):
+                yield line("transport", False, f"host {host}: `protocol={protocol}`: {why}", _OTHER_PROTOCOL)
         # Of another machine's files its agent tells, when it opens them.
         folders = {str(flowop["directory"]): flowop["call"] for flowop in flowops if "directory" in flowop}
         for folder, call in sorted(folders.items()) if rig.on_this_machine(host) else ():
@@ -41,6 +52,23 @@ def named(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
                 f"host {host}: {call} takes its files from {folder}, {why or 'which has some'}",
                 "name a folder with files: dir=FOLDER",
             )
+
+
+def _without(rig: Rig, host: str, protocol: str) -> str | None:
+    """Why the host cannot have the protocol; None: it has it, or only a trial can tell."""
+    if protocol == "vsock":
+        capabilities = rig.sessions[host].hello["capabilities"]
+        (found,) = [each for each in capabilities if each["name"] == "transport.vsock"] or [
+            {"available": True}
+        ]
+        return None if found["available"] else found["reason"] or "the kernel has no vsock"
+    if protocol == "sctp" and rig.on_this_machine(host):
+        # As the agent does, which has the kernel load its module, where there is one.
+        try:
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
+        except OSError as problem:
+            return f"the kernel has no SCTP: {problem.strerror}"
+    return None
 
 
 def without_files(folder: str) -> str:

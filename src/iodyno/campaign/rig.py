@@ -10,12 +10,12 @@ from typing import Any, Self, TypeVar
 
 from iodyno.campaign.knobs import RigKnobs
 from iodyno.campaign.volume import open_volume
-from iodyno.core.errors import IodynoError, TrialError
-from iodyno.core.experiment import Experiment
+from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
+from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
-from iodyno.hosts.access import Access, AgentProgram
+from iodyno.hosts.access import Access, AgentProgram, cpus_here
 from iodyno.hosts.guard import restore_here
 from iodyno.paths.volumes.volume import Volume
 from iodyno.session import accesses, path_levels
@@ -36,8 +36,15 @@ OF_ONE_AGENT = (*OF_LOAD, "process", "threads")
 _GRACE_S = 0.5
 """How long after a first failure others may come that explain it (chosen: an agent's end is seen in moments)."""
 
-_BY_CHANCE = ("late", "nothing_done", "stalled", "timeout")
-"""What a busy machine does to a test of 0.1 s, and not to a longer one."""
+REACH_AGAIN_S = 120.0
+"""How long a host of another machine that was reached before is tried again (chosen: an ssh server's restart takes seconds, that
+of most machines less than this)."""
+_TRY_EVERY_S = 1.0
+_ON_THIS_MACHINE = ("local", "netns")
+"""Accesses whose failure does not pass by waiting."""
+
+_BY_CHANCE = ("agent_lost", "late", "nothing_done", "stalled", "timeout")
+"""What a busy machine does to a test of 0.1 s, and not to a longer one; and the end of an agent, which is started anew."""
 _LONGER = 8
 _MOST_PATIENCE = 64
 
@@ -47,7 +54,7 @@ class Rig:
 
     `path`: the level of `path` that lies between the hosts, or what is made of `volume` for a load on storage; None: what
     their access says. `targets`: what is known of the files and devices of a load on disks, by place. `patience`: how many times
-    the usual time ahead a start is armed; it grows when one came too late.
+    the usual time ahead a start is armed; it grows when one came too late. `tell`: who hears that a host is waited for.
     """
 
     def __init__(
@@ -64,13 +71,22 @@ class Rig:
         self.cpus: dict[str, tuple[int, ...]] = {}
         self.targets: dict[str, dict[str, Any]] = {}
         self.patience = 1
+        self.tell: Callable[[str], None] = lambda text: None
         self.knobs = RigKnobs({}, program, {}, {}, "")
 
     async def __aenter__(self) -> Self:
-        """Opens every host and starts an agent on it. Raises AccessError."""
+        """Opens every host and starts an agent on it. Raises AccessError, and PreflightError where CPUs are asked for that it has
+        not got.
+        """
+        for spec in self.experiment.hosts.values():
+            if spec.cpus and spec.access in _ON_THIS_MACHINE:
+                _check_cpus(spec, cpus_here())
         self.hosts = await self._open()
         try:
             await self.start_agents()
+            for name, spec in self.experiment.hosts.items():
+                if spec.access not in _ON_THIS_MACHINE and name in self.sessions:
+                    _check_cpus(spec, self.sessions[name].hello["host"]["cpus_allowed"])
         except BaseException:
             await self.__aexit__()
             raise
@@ -128,12 +144,12 @@ class Rig:
             self.hosts = OpenHosts()
             self.hosts = await self._open()
             self.knobs = self._knobs()
-        await self.start_agents()
+        await self._start_again()
 
     async def mend_agents(self) -> None:
         """Starts anew the agents that a trial went on without. Raises AccessError."""
         if not all(session.alive for session in self.sessions.values()):
-            await self.start_agents()
+            await self._start_again()
 
     async def recover(self, failure: TrialError) -> None:
         """Brings the rig back to where another trial can run, one that is given more time where this one's start came
@@ -155,6 +171,34 @@ class Rig:
                 raise
             await self.recover(error)
         return await test(_LONGER)
+
+    async def _start_again(self) -> None:
+        """Starts agents on hosts that had one. One on another machine may be away for a while: it is tried for `REACH_AGAIN_S`.
+        Raises AccessError.
+        """
+        now = asyncio.get_running_loop().time
+        end, told = now() + REACH_AGAIN_S, False
+        while True:
+            try:
+                return await self.start_agents()
+            except AccessError as error:
+                gone = [
+                    n for n in self.hosts.accesses if n not in self.sessions or not self.sessions[n].alive
+                ]
+                if any(
+                    self.experiment.hosts[name].access in _ON_THIS_MACHINE
+                    for name in gone or self.hosts.accesses
+                ):
+                    raise
+                if now() > end:
+                    error.what += f", also when it was tried again for {REACH_AGAIN_S:g} s"
+                    raise
+                if not told:
+                    self.tell(
+                        f"{error.where}: {error.what}; trying to reach it for up to {REACH_AGAIN_S:g} s"
+                    )
+                    told = True
+            await asyncio.sleep(_TRY_EVERY_S)
 
     async def start_agents(self) -> None:
         """Starts an agent where there is none, inside and outside. Raises AccessError."""
@@ -287,6 +331,17 @@ class Rig:
             self.cpus |= divided
             if shared and not any(doubt.code == "shared_cpus" for doubt in self.hosts.doubts):
                 self.hosts.doubts.append(accesses.shared_cpus(shared, divided))
+
+
+def _check_cpus(spec: HostSpec, have: Iterable[int]) -> None:
+    """Refuses CPUs that the host has not got: a part of them would do the work of all, or none would."""
+    there = sorted(have)
+    if absent := [cpu for cpu in spec.cpus if cpu not in there]:
+        raise PreflightError(
+            f"it has CPU{'s' * (len(there) != 1)} {', '.join(map(str, there))}; `cpus` asks for {', '.join(map(str, absent))}",
+            where=f"host {spec.name}",
+            advice="name CPUs that it has: `cpus` of an experiment file, `cpus_allowed` of a job file of fio",
+        )
 
 
 async def together(waits: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:

@@ -26,7 +26,7 @@ from iodyno.campaign.seek import Searched, Seeker
 from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out
 from iodyno.core.decision import Standing, ended
 from iodyno.core.design import Design, PlannedTrial
-from iodyno.core.errors import CERTAIN, StoreError, TrialError
+from iodyno.core.errors import CERTAIN, AccessError, StoreError, TrialError
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt, WarningCode
@@ -73,6 +73,7 @@ class Watcher(Protocol):
 class CampaignOutcome:
     """How a campaign ended: trials finished, and trials of the design that failed for good, or were skipped, with
     their reasons; and what was decided, where that was asked. `complete`: all that was due is finished or skipped.
+    `cut`: why the background after the trials is not measured; the next start makes up for it.
     """
 
     folder: Path
@@ -81,6 +82,7 @@ class CampaignOutcome:
     skipped: tuple[Entry, ...] = field(default=())
     decision: Standing | None = None
     complete: bool = False
+    cut: AccessError | None = None
 
 
 async def run_campaign(
@@ -122,6 +124,8 @@ async def run_campaign(
         if to_do or unproved or seeker or campaign.lacks("after"):
             watcher.on_stage("opening the hosts")
             async with Rigs(experiment, design, program) as rigs:
+                for rig in rigs:
+                    rig.tell = watcher.on_stage
                 campaign.meet(rigs, watcher)
                 watcher.on_stage("calibrating the instrument")
                 campaign.note(calibration=await calibrate(rigs.first))
@@ -150,8 +154,12 @@ async def run_campaign(
                     await campaign.execute_all(rigs, campaign.to_do(proof=True), watcher)
                 if campaign.complete():
                     watcher.on_stage("measuring the background again")
-                    await measure_background(rig, folder, "after")
-                    if remove_targets:
+                    try:
+                        await measure_background(rig, folder, "after")
+                    except AccessError as error:
+                        # All trials are done; what they tell does not go with a host.
+                        campaign.cut = error
+                    if remove_targets and not campaign.cut:
                         await campaign.remove_targets(rigs, watcher)
         return campaign.finish()
 
@@ -167,6 +175,7 @@ class _Campaign:
         self._ledger = ledger
         self._overheads_ns = [OVERHEAD_NS]
         self.last_block: int | None = None
+        self.cut: AccessError | None = None
         self.feed: Feed | None = None
         stored = file.content.get("proof")
         self._proof = prove.from_json(stored, design) if stored else None
@@ -493,7 +502,7 @@ class _Campaign:
         finished = sum(entry.status == "finished" for entry in entries)
         complete = finished + len(skipped) == len(of_design)
         self.note(finished=complete)
-        return CampaignOutcome(self._folder, finished, failed, skipped, self._standing, complete)
+        return CampaignOutcome(self._folder, finished, failed, skipped, self._standing, complete, self.cut)
 
 
 def _reason(failure: TrialError | None) -> dict[str, str] | None:

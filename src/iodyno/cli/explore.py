@@ -16,7 +16,7 @@ from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
 from iodyno.cli.design_options import plan_of
 from iodyno.cli.progress import watcher as progress
-from iodyno.cli.run import ask, execute
+from iodyno.cli.run import ask, execute, stopped
 from iodyno.cli.share import SHARE
 from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
@@ -220,6 +220,8 @@ def _run(
             where=str(campaign),
             advice=again,
         )
+    if ended.cut:
+        raise stopped(ended.cut, campaign, again)
     # Imported here: slow, and not needed while the load is on.
     from iodyno.analysis.cost_model.study import campaign_data, costs_of
     from iodyno.analysis.dataset import read_dataset

@@ -13,7 +13,7 @@ from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.progress import watcher as progress
-from iodyno.cli.run import ask, execute, failed
+from iodyno.cli.run import ask, execute, failed, stopped
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
@@ -141,6 +141,8 @@ def command(
     _show(folder, max(2, whole.design.replicates), as_json)
     if outcome.failed:
         raise failed(outcome, len(design.trials), folder, again)
+    if outcome.cut:
+        raise stopped(outcome.cut, folder, again)
 
 
 def _levels(experiment: Experiment, written: str) -> dict[str, Level]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.dataset import Dataset, read_dataset
 from iodyno.analysis.function_study import FunctionStudy, study_functions
 from iodyno.analysis.summary import analyse
 from iodyno.cli.aside import aside
@@ -74,10 +74,9 @@ def _may_not_write(error: StoreError) -> bool:
     return isinstance(cause, OSError) and cause.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def show(folder: Path) -> None:
+def show(dataset: Dataset) -> None:
     """Prints the tables of a campaign that has just ended, and writes and names its page."""
-    dataset = read_dataset(folder)
     summary, functions = analyse(dataset), study_functions(dataset)
     show_tables(summary, more=contrast_sentences(functions, void=void_costs(summary)))
-    page = write_dataset(dataset, summary, folder / "report.html", functions)
+    page = write_dataset(dataset, summary, dataset.folder / "report.html", functions)
     aside(f"iodyno: report: {page}")

@@ -14,7 +14,8 @@ from iodyno.campaign.folder import new_folder
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
 from iodyno.cli.progress import watcher as progress
-from iodyno.cli.run import execute, failed
+from iodyno.cli.run import execute, failed, stopped
+from iodyno.cli.signals import named_when_stopped
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
@@ -185,11 +186,18 @@ def measure(experiment: Experiment, into: Path, **more: Any) -> Path:
         )
     if outcome.failed:
         raise failed(outcome, len(design.trials), folder, again)
+    if outcome.cut:
+        raise stopped(outcome.cut, folder, again)
     return folder
 
 
 def show(folder: Path, *, as_json: bool) -> None:
-    """What the campaign found; in words with the campaign's folder on the last line."""
+    """What the campaign found; in words with the campaign's folder on the last line. Raises TrialError and Interrupted."""
+    with named_when_stopped(folder):
+        _show(folder, as_json=as_json)
+
+
+def _show(folder: Path, *, as_json: bool) -> None:
     # Imported here: slow, and not needed while the load is on.
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse
@@ -213,7 +221,7 @@ def show(folder: Path, *, as_json: bool) -> None:
             "warnings": warnings,
         }
         click.echo(json.dumps({"campaign": str(folder), "points": [found]}, indent=2))
-        _refuse_nothing(folder, void, point.finished, advice)
+        _refuse_void(folder, void, point.finished, advice)
         return
     levels = ", ".join(f"{name} {text}" for name, text in point.labels.items())
     click.echo(f"{levels}, {summary.windows['measured_ns'] / 1e9:g} s x {point.finished}")
@@ -236,19 +244,20 @@ def show(folder: Path, *, as_json: bool) -> None:
         if doubt.text not in said:
             aside(f"doubt: {doubt.line}")
     click.echo(str(folder))
-    _refuse_nothing(folder, void, point.finished, advice)
+    _refuse_void(folder, void, point.finished, advice)
 
 
-def _refuse_nothing(folder: Path, void: Mapping[str, str], finished: int, advice: str) -> None:
-    """Raises TrialError where every trial that was made is void: there is no number to go by."""
-    if finished or not void:
+def _refuse_void(folder: Path, void: Mapping[str, str], finished: int, advice: str) -> None:
+    """Raises TrialError where a trial is void, which counts as failed as in any campaign."""
+    if not void:
         return
     name, why = next(iter(void.items()))
-    raise TrialError(
-        f"no trial counts: {why}",
-        where=str(folder / "trials" / name),
-        advice=advice,
+    count = (
+        f"{len(void)} of {finished + len(void)} trials are void, the first of them"
+        if finished
+        else "no trial counts"
     )
+    raise TrialError(f"{count}: {why}", where=str(folder / "trials" / name), advice=advice)
 
 
 def shown(estimate: Estimate, name: str = "") -> tuple[str, str]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from iodyno.campaign.folder import new_folder, was_quick
+from iodyno.campaign.ledger import Entry
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
 from iodyno.cli import decide, design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
@@ -23,19 +25,31 @@ from iodyno.cli.options import GroupedCommand
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.prove import strategy
 from iodyno.cli.seek import seeker
-from iodyno.cli.signals import stopped_by_signals
+from iodyno.cli.signals import named_when_stopped, stopped_by_signals
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
 from iodyno.core.design import Design
-from iodyno.core.errors import CERTAIN, Interrupted, StoreError, TrialError
+from iodyno.core.errors import (
+    CERTAIN,
+    AccessError,
+    Interrupted,
+    IodynoError,
+    PreflightError,
+    StoreError,
+    TrialError,
+)
 from iodyno.core.experiment import Experiment
 from iodyno.designs.duration import estimate
 from iodyno.formats.experiment_file import read_experiment
 from iodyno.formats.uperf import is_profile
 from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
-from iodyno.store.schema import EXPERIMENT, MANIFEST, TRIALS
+from iodyno.store.schema import BACKGROUND, EXPERIMENT, MANIFEST, TRIALS
 
+if TYPE_CHECKING:
+    from iodyno.analysis.dataset import Dataset
+
+_VOID = "void"
 _ASK_FROM_NS = 30 * 60 * 10**9
 """A campaign that is longer than this is asked about on a terminal (chosen: longer than a coffee)."""
 
@@ -177,10 +191,36 @@ def command(
             destroy=destroy,
             remove_targets=in_the_end,
         )
-    _show(outcome, as_json)
+    with named_when_stopped(folder):
+        outcome = _shown(outcome, as_json, searched=experiment.search is not None)
     if outcome.failed:
         due = outcome.finished + len(outcome.failed) if outcome.decision else len(design.trials)
         raise failed(outcome, due, folder, again)
+    if outcome.cut:
+        raise stopped(outcome.cut, folder, again)
+
+
+def without_void(outcome: CampaignOutcome, dataset: Dataset) -> CampaignOutcome:
+    """The outcome with the trials that are void among those that failed; each is named on stderr.
+
+    Only an analysis sees that, not the campaign, and it stays: no other start makes such a trial again.
+    """
+    void = [
+        Entry(trial.order, "failed", trial.attempt, f"{_VOID}: {trial.reason}", f"{TRIALS}/{trial.name}")
+        for trial in dataset.trials
+        if trial.status == _VOID
+    ]
+    for entry in void:
+        aside(f"trial {entry.order + 1} is {entry.reason}")
+    finished, failed = outcome.finished - len(void), (*outcome.failed, *void)
+    return replace(outcome, finished=finished, failed=failed, complete=outcome.complete and not void)
+
+
+def stopped(error: IodynoError, folder: Path, again: str) -> IodynoError:
+    """The error that ended a campaign of which something is stored, with where that is and how it goes on."""
+    error.what += f"; finished trials are kept in {folder}"
+    error.advice = f"{error.advice}; then {again}" if error.advice else again
+    return error
 
 
 def failed(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> TrialError:
@@ -194,6 +234,13 @@ def failed(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> Tria
     if earlier not in (None, first.reason):
         text += f"; its first attempt: {earlier}"
     advice = again
+    if str(first.reason).startswith(f"{_VOID}:"):
+        behind = "fell behind" in str(first.reason)
+        advice = (
+            "a lower rate, or CPUs of its own for the sender"
+            if behind
+            else "a larger working_set, or direct: on"
+        )
     if str(first.reason).partition(":")[0] in CERTAIN:
         try:
             told = json.loads((where / MANIFEST).read_text(encoding="utf-8"))["reason"]["advice"]
@@ -254,8 +301,22 @@ def execute(
 
     try:
         return asyncio.run(until_stopped())
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, KeyboardInterrupt):
         raise Interrupted("stopped; finished trials are kept", where=str(folder), advice=again) from None
+    except (AccessError, PreflightError, TrialError) as error:
+        if _begun(folder):
+            raise stopped(error, folder, again) from None
+        if isinstance(error, AccessError) and not resume:
+            # No host was reached: there is nothing in it.
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _begun(folder: Path) -> bool:
+    """Whether anything measured is stored in the campaign."""
+    return any(
+        (folder / place).is_dir() and any((folder / place).iterdir()) for place in (TRIALS, BACKGROUND)
+    )
 
 
 def ask(experiment: Experiment, design: Design, yes: bool) -> None:
@@ -267,8 +328,25 @@ def ask(experiment: Experiment, design: Design, yes: bool) -> None:
     click.confirm(f"{len(design.trials)} trials take about {minutes} minutes. Go on?", abort=True, err=True)
 
 
-def _show(outcome: CampaignOutcome, as_json: bool) -> None:
-    """The report, if anything was measured; the campaign's folder on the last line."""
+def _shown(outcome: CampaignOutcome, as_json: bool, *, searched: bool) -> CampaignOutcome:
+    """Shows the report of what was measured, if anything was, and the campaign's folder on the last line; gives the outcome with
+    the trials that are void among those that failed.
+    """
+    try:
+        if outcome.finished:
+            # Imported here: slow, and not needed while the load is on.
+            from iodyno.analysis.dataset import read_dataset
+
+            dataset = read_dataset(outcome.folder)
+            outcome = outcome if searched else without_void(outcome, dataset)
+            if not as_json:
+                from iodyno.cli.report import show
+
+                show(dataset)
+    finally:
+        # Whatever becomes of the report, the trials are stored there.
+        if not as_json:
+            click.echo(str(outcome.folder))
     if as_json:
         failed = [{"order": entry.order, "reason": entry.reason} for entry in outcome.failed]
         skipped = [{"order": entry.order, "reason": entry.reason} for entry in outcome.skipped]
@@ -276,13 +354,4 @@ def _show(outcome: CampaignOutcome, as_json: bool) -> None:
         decided = {"decision": asdict(outcome.decision)} if outcome.decision else {}
         found = {"campaign": str(outcome.folder), **told, "failed": failed, "skipped": skipped, **decided}
         click.echo(json.dumps(found))
-        return
-    try:
-        if outcome.finished:
-            # Imported here: slow, and not needed while the load is on.
-            from iodyno.cli.report import show
-
-            show(outcome.folder)
-    finally:
-        # Whatever becomes of the report, the trials are stored there.
-        click.echo(str(outcome.folder))
+    return outcome

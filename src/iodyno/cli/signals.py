@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
+
+from iodyno.core.errors import Interrupted
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SAME_S = 0.5
@@ -45,3 +49,15 @@ def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[None]:
     finally:
         for number, was in before.items():
             signal.signal(number, was)
+
+
+@contextmanager
+def named_when_stopped(folder: Path) -> Iterator[None]:
+    """While a campaign that has ended is shown: Ctrl-C then says where it is. Raises Interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        advice = shlex.join(["iodyno", "report", str(folder)])
+        raise Interrupted(
+            "stopped; the campaign has ended and is kept", where=str(folder), advice=advice
+        ) from None

@@ -119,6 +119,18 @@ LAB_CPUS = frozenset(os.sched_getaffinity(0))
 _KEPT_CHARACTERS = 4096
 
 
+def cpus_here() -> frozenset[int]:
+    """CPUs that a process of this machine can be given, also where the lab itself was started on some of them only."""
+    try:
+        # The kernel takes of all that are asked for those that there are.
+        os.sched_setaffinity(0, range(os.sysconf("SC_NPROCESSORS_CONF")))
+        return frozenset(os.sched_getaffinity(0))
+    except OSError:
+        return LAB_CPUS
+    finally:
+        os.sched_setaffinity(0, LAB_CPUS)
+
+
 class SpawnedAgent:
     """An agent, or the client that reaches one, as a child of the lab."""
 

@@ -72,7 +72,12 @@ class RefusedError(Exception):
 
 
 class GuardLostError(Exception):
-    """The guard does not answer any more."""
+    """The guard does not answer any more. `host`: whose it is; `knob`: what it was setting then, if anything."""
+
+    def __init__(self, why: str, host: str, knob: str = "") -> None:
+        super().__init__(why)
+        self.host = host
+        self.knob = knob
 
 
 class Guard:
@@ -143,7 +148,11 @@ class Guard:
     async def set(self, knob: str, device: str | None, undo: Sequence[Step], steps: Sequence[Step]) -> None:
         """Notes the way back on the host, then does the steps. Raises RefusedError, GuardLostError."""
         question = {"do": "set", "knob": knob, "device": device, "undo": list(undo), "steps": list(steps)}
-        await self._ask(question)
+        try:
+            await self._ask(question)
+        except GuardLostError as error:
+            error.knob = knob
+            raise
 
     async def forget(self) -> None:
         """Crosses out the way back of the last `set`, which was refused and changed nothing. Raises GuardLostError."""
@@ -188,7 +197,7 @@ class Guard:
             await self._streams.writer.drain()
         except (ConnectionError, RuntimeError) as error:
             self._lost = True
-            raise GuardLostError(str(error)) from None
+            raise GuardLostError(str(error), self.name) from None
 
     async def _hear(self) -> dict[str, Any]:
         try:
@@ -200,9 +209,9 @@ class Guard:
                         return answer
         except (TimeoutError, ConnectionError, ValueError) as error:
             self._lost = True
-            raise GuardLostError(str(error) or "no answer") from None
+            raise GuardLostError(str(error) or "no answer", self.name) from None
         self._lost = True
-        raise GuardLostError(self._streams.process.last_words() or "it has ended")
+        raise GuardLostError(self._streams.process.last_words() or "it has ended", self.name)
 
     async def _beat(self) -> None:
         while not self._lost:

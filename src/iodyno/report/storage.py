@@ -294,6 +294,9 @@ def _slowest(summary: CampaignSummary) -> Iterator[str]:
     if len(shares) == 1:
         yield f"{text}, with {share}.{index}"
     elif throughout:
+        fewest = min(len(of_point) for of_point in shares.values())
+        if fewest != most:
+            text = f"Of {fewest} to {most} clients {name} is the slowest"
         yield f"{text} at every point, with {share} at the least fair one ({place}).{index}"
     else:
         yield f"{text} at the least fair point ({place}), with {share}; at others it is another one.{index}"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from iodyno.core.errors import AccessError
 from iodyno.core.workload import Level
-from iodyno.hosts.guard import Guard, Look, RefusedError, Seen
+from iodyno.hosts.guard import Guard, GuardLostError, Look, RefusedError, Seen
 from iodyno.hosts.knobs import TURNED
 from iodyno.hosts.knobs.knob import Place, State, first_json, parameter
 
@@ -109,9 +109,14 @@ class HostKnobs:
             if why[name] is None and now.level != asked[name]:
                 why[name] = await self._turn(name, place, now, asked[name])
                 turned = True
-        if was_up and any(TURNED[name].scope == "device" for name in names):
-            await self._carrier(place)
-        after = await self.read(names, place)
+        try:
+            if was_up and any(TURNED[name].scope == "device" for name in names):
+                await self._carrier(place)
+            after = await self.read(names, place)
+        except GuardLostError as error:
+            # It answered until these were set.
+            error.knob = ", ".join(names) if turned else ""
+            raise
         settings = {
             name: Setting(
                 asked[name], before[name].level, after[name].level, _device_of(name, place), why[name]

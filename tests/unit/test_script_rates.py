@@ -161,10 +161,13 @@ def test_what_the_table_shows_is_in_json_and_a_group_says_what_both_ends_sent() 
     assert (writes["call"], writes["operations"], writes["bytes"]) == ("write", 100, 100_000)
     assert writes["rate_per_s"] == pytest.approx(1000) and writes["bits_per_s"] == pytest.approx(8e6)
     assert set(writes["time"]) == {"count", "mean_ns", "p50_ns", "p99_ns", "max_ns"}
+    # What both ends sent stands in the columns of neither.
     (table,) = script_tables((found,))
-    assert [cell.text for cell in table.rows[0] if cell.text] == [
-        "group 1, 1 strand", "sent in all", "97.7 KiB", "taken in all", "87.9 KiB", "7.20 Mbit/s",
-    ]  # fmt: skip
+    assert [cell.text for cell in table.rows[0] if cell.text] == ["group 1, 1 strand"]
+    assert len(table.rows[0]) == len(table.rows[1]) == len(table.columns)
+    assert "group 1: both ends together sent 97.7 KiB and got 87.9 KiB, 7.20 Mbit/s." in script_sentences(
+        (found,)
+    )
 
 
 def test_a_rate_that_is_out_of_reach_is_said() -> None:

@@ -140,17 +140,7 @@ def _table(script: FoundScript) -> Table:
 
 def _group(group: FoundGroup) -> Iterator[list[str]]:
     strands = f"{group.strands} strand" + ("s" if group.strands != 1 else "")
-    sent = taken = ["", "", "", ""]
-    if group.sent_bytes:
-        # By both ends: which of them sent depends on the flowops.
-        sent = ["sent in all", quantity(group.sent_bytes, "B"), "", ""]
-        taken = [
-            "taken in all",
-            "",
-            quantity(group.taken_bytes, "B"),
-            quantity(group.bits_per_s, "bit/s"),
-        ]
-    yield [f"{group.name}, {strands}", *sent, *[""] * 5, *taken, "", "", ""]
+    yield [f"{group.name}, {strands}", *[""] * 16]
     for transaction in group.transactions:
         yield _transaction(transaction)
         yield from map(_operation, transaction.operations)
@@ -206,6 +196,12 @@ def _bits(end: EndOfOperation) -> str:
 
 def _sentences(script: FoundScript) -> Iterator[str]:
     for group in script.groups:
+        if group.sent_bytes:
+            # Which of them sent depends on the flowops: it stands in no column of one end.
+            yield (
+                f"{group.name}: both ends together sent {quantity(group.sent_bytes, 'B')} and got"
+                f" {quantity(group.taken_bytes, 'B')}, {quantity(group.bits_per_s, 'bit/s')}."
+            )
         for transaction in group.transactions:
             place = f"{group.name}, transaction {transaction.number}"
             if transaction.response is not None and transaction.lateness is not None:

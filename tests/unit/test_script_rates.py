@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from iodyno.analysis import arrivals, goodput, script
+from iodyno.analysis import arrivals, cost, goodput, script
 from iodyno.analysis.dataset import Dataset, HostData, Record, Trial
 from iodyno.core.warnings import WarningCode
 from iodyno.report.script_section import script_json, script_sentences, script_tables
@@ -106,6 +106,88 @@ def test_goodput_is_over_the_time_from_the_first_to_the_last_transfer() -> None:
     assert carried.intervals == pytest.approx((8 * 900_000 / 0.09, 8 * 100_000 / 0.01))
     # Connecting is an operation, too.
     assert arrivals.operations(made).value == pytest.approx(101 / 0.11)
+
+
+def lossy(client_took: int, server_took: int) -> Trial:
+    """Both ends send 100 kB in 100 ms, interval by interval as much, and get of it what is given."""
+    ends = [
+        [transaction([operation(call, 1, moved, 0, 100) for call, moved in calls], 1)]
+        for calls in (
+            (("read", client_took), ("write", 100_000)),
+            (("write", 100_000), ("read", server_took)),
+        )
+    ]
+    records = [[(50, (100_000 + took) // 2, 1)] * 2 for took in (client_took, server_took)]
+    return trial(host("client", "send", ends[0], records[0]), host("server", "receive", ends[1], records[1]))
+
+
+def test_goodput_is_what_came_at_both_ends_and_not_what_was_sent() -> None:
+    carried = goodput.goodput(lossy(20_000, 40_000))
+    assert carried.value == pytest.approx(8 * 60_000 / 0.1)
+    assert carried.intervals == pytest.approx((8 * 30_000 / 0.05,) * 2)
+
+
+def test_where_the_end_that_asks_reads_what_was_lost_is_not_delivered() -> None:
+    """Its records say when it got what, and what a KiB costs goes by that."""
+    mine = [transaction([operation("read", 10, 10_000, 0, 100, lost=90)], 10)]
+    theirs = [transaction([operation("write", 100, 100_000, 0, 100)], 100)]
+    made = trial(
+        host("client", "send", mine, [(50, 8_000, 8), (50, 2_000, 2)]),
+        host("server", "receive", theirs, [(50, 50_000, 50), (50, 50_000, 50)]),
+    )
+    assert goodput.goodput(made).intervals == pytest.approx((8 * 8_000 / 0.05, 8 * 2_000 / 0.05))
+    for host_of_it in made.hosts.values():
+        rate = cost._rate(made, host_of_it, "KiB")
+        assert not isinstance(rate, str) and rate.per_ns == pytest.approx(10_000 / 1024 / (100 * MS))
+
+
+def test_of_several_receiving_hosts_each_has_what_passed_between_it_and_the_sender() -> None:
+    """The sender reads from one, and writes to the other."""
+    mine = [transaction([operation("read", 10, 10_000, 0, 100), operation("write", 50, 50_000, 0, 100)], 10)]
+    ends = {
+        "one": [operation("write", 30, 30_000, 0, 100), operation("nop", 0, 0, 0, 100)],
+        "two": [operation("nop", 0, 0, 0, 100), operation("read", 20, 20_000, 0, 100)],
+    }
+    made = trial(
+        host("client", "send", mine, [(100, 60_000, 60)]),
+        host("one", "receive", [transaction(ends["one"], 10)], [(100, 30_000, 30)]),
+    )
+    two = host("two", "receive", [transaction(ends["two"], 10)], [(100, 20_000, 20)])
+    made.hosts = {"client": made.hosts["client"], "one": made.hosts["server"], "two": two}
+    assert [made.with_what_came(name).measured_bytes for name in made.hosts] == [60_000, 10_000, 20_000]
+    assert goodput.goodput(made).value == pytest.approx(8 * 30_000 / 0.1)
+
+
+def test_goodput_at_a_rate_is_no_more_than_that_and_thinking_is_time_too() -> None:
+    """Ten messages at 10/s, of which the last begins after 0.9 s; one message, and 0.3 s of thinking after it."""
+    times = {"count": 10, "sum_ns": 0, "buckets": [0], "counts": [10]}
+    paced = {"service_time": times, "response_time": times, "lateness": times}
+    ends = [[transaction([operation(call, 10, 10_000, 0, 900)], 10)] for call in ("write", "read")]
+    ends[0][0] |= paced
+    records = [(900, 9_000, 9), (10, 1_000, 1)]
+    made = trial(host("client", "send", ends[0], records), host("server", "receive", ends[1], records))
+    assert goodput.goodput(made).value == pytest.approx(8 * 10_000)
+    (found,) = script.scripts_of(dataset(made))
+    assert found.groups[0].bits_per_s == pytest.approx(8 * 10_000)
+
+    ends = [
+        [transaction([operation(call, 1, 100, 0, 1), operation("think", 1, 0, 1, 300)], 1)]
+        for call in ("write", "read")
+    ]
+    made = trial(
+        *(
+            host(*end, [(310, 100, 1)])
+            for end in (("client", "send", ends[0]), ("server", "receive", ends[1]))
+        )
+    )
+    (found,) = script.scripts_of(dataset(made))
+    row = found.groups[0].transactions[0].operations[0].mine
+    assert (
+        goodput.goodput(made).value
+        == found.groups[0].bits_per_s
+        == row.bits_per_s
+        == pytest.approx(800 / 0.3)
+    )
 
 
 def test_without_a_script_the_whole_windows_count() -> None:

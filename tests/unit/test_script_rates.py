@@ -264,6 +264,32 @@ def test_a_rate_that_is_out_of_reach_is_said() -> None:
     assert not list(script.check(made))
 
 
+@pytest.mark.parametrize(("lasted_ms", "is_said"), [(1050, False), (105, True)])
+def test_a_duration_that_was_exceeded_is_said(lasted_ms: int, is_said: bool) -> None:
+    """Its last iteration is completed."""
+    ends = [[transaction([operation(call, 20, 1280, 0, lasted_ms)], 20)] for call in ("write", "read")]
+    records = [(lasted_ms, 1280, 20)]
+    made = trial(host("client", "send", ends[0], records), host("server", "receive", ends[1], records))
+    until = {"kind": "duration", "duration_ns": 1000 * MS if lasted_ms > 1000 else 90 * MS}
+    asked = [{"until": until, "operations": [{"call": "write"}]}]
+    made.hosts["client"].manifest["job"]["script"] = {"groups": [{"transactions": asked}]}
+    said = "".join(script_sentences(script.scripts_of(dataset(made))))
+    assert ("group 1, transaction 1 took 105 ms instead of 90.0 ms" in said) == is_said
+
+
+def test_thinking_that_was_cut_is_said() -> None:
+    """Of three iterations with two thinks each the last think was cut."""
+    mine = [transaction([operation("write", 3, 300, 0, 100), operation("think", 5, 0, 0, 100)], 3)]
+    theirs = [transaction([operation("read", 3, 300, 0, 100), operation("think", 5, 0, 0, 100)], 3)]
+    records = [(100, 300, 3)]
+    made = trial(host("client", "send", mine, records), host("server", "receive", theirs, records))
+    until = {"kind": "duration", "duration_ns": 100 * MS}
+    asked = [{"until": until, "operations": [{"call": "write"}, {"call": "think", "count": 2}]}]
+    made.hosts["client"].manifest["job"]["script"] = {"groups": [{"transactions": asked}]}
+    said = script_sentences(script.scripts_of(dataset(made)))
+    assert [text for text in said if "1 of think were cut when the time of the transaction was over" in text]
+
+
 def test_datagrams_that_came_twice_or_late_are_told_of_the_end_that_read_them() -> None:
     sent = [transaction([operation("write", 20, 1280, 0, 1000)], 20)]
     got = [transaction([operation("read", 17, 1088, 0, 1000) | {"lost": 3, "late": 2, "duplicates": 5}], 17)]

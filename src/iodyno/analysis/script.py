@@ -53,11 +53,14 @@ class EndOfOperation:
 
 @dataclass(frozen=True)
 class FoundOperation:
-    """A flowop at the end that follows the profile, and at the other one, which is `host`."""
+    """A flowop at the end that follows the profile, and at the other one, which is `host`. `cut`: how often it thought less than
+    it was to, as the time of its transaction was over; that is in no count.
+    """
 
     mine: EndOfOperation
     theirs: EndOfOperation | None
     host: str = ""
+    cut: int = 0
 
     @property
     def lost(self) -> int:
@@ -76,7 +79,7 @@ class FoundOperation:
 @dataclass(frozen=True)
 class FoundTransaction:
     """A transaction. `response` and `lateness`: where it has a rate, from when its iterations were to begin. `span_ns`: the time
-    that its rates are over.
+    that its rates are over; `asked_ns`: how long it was to last, in all trials, where the script says so.
     """
 
     number: int
@@ -88,6 +91,7 @@ class FoundTransaction:
     lateness: Times | None
     missed: int
     operations: tuple[FoundOperation, ...]
+    asked_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,8 +146,11 @@ def _script(dataset: Dataset, trials: Sequence[Trial]) -> FoundScript:
     taken = {
         name: [account for trial in trials if (account := _account(trial.hosts[name]))] for name in receivers
     }
+    job = sender.manifest.get("job") or {}
+    asked: Sequence[_Json] = (job.get("script") or {}).get("groups", ())
     groups = tuple(
         _group(
+            asked[number]["transactions"] if asked else (),
             [a["groups"][number] for a in sent],
             {name: [a["groups"][number] for a in accounts] for name, accounts in taken.items()},
         )
@@ -157,10 +164,11 @@ _Json = Mapping[str, Any]
 _OfHosts = Mapping[str, Sequence[_Json]]
 
 
-def _group(mine: Sequence[_Json], theirs: _OfHosts) -> FoundGroup:
+def _group(asked: Sequence[_Json], mine: Sequence[_Json], theirs: _OfHosts) -> FoundGroup:
     transactions = tuple(
         _transaction(
             number + 1,
+            asked[number] if asked else {},
             [group["transactions"][number] for group in mine],
             {host: [group["transactions"][number] for group in groups] for host, groups in theirs.items()},
             mine[0]["strands"],
@@ -192,7 +200,9 @@ def _moving_ns(*ends: _Json) -> int:
     return max((last - first for first, last in filter(None, extents)), default=0)
 
 
-def _transaction(number: int, mine: Sequence[_Json], theirs: _OfHosts, strands: int) -> FoundTransaction:
+def _transaction(
+    number: int, asked: _Json, mine: Sequence[_Json], theirs: _OfHosts, strands: int
+) -> FoundTransaction:
     paced = [paced_by([[end] for end in ends])[0] for ends in zip(mine, *theirs.values(), strict=True)]
     span_ns, *their_spans = (
         sum(span_of(one, keeps, strands) for one, keeps in zip(ends, paced, strict=True))
@@ -215,10 +225,20 @@ def _transaction(number: int, mine: Sequence[_Json], theirs: _OfHosts, strands: 
                 _end([one["operations"][position] for one in mine], span_ns),
                 _end([one["operations"][position] for one in theirs[host]], their_ns[host]),
                 host,
+                _cut(asked["operations"][position], position, mine) if asked else 0,
             )
             for position, host in enumerate(hosts)
         ),
+        len(mine) * duration_ns if (duration_ns := asked.get("until", {}).get("duration_ns")) else None,
     )
+
+
+def _cut(asked: _Json, position: int, mine: Sequence[_Json]) -> int:
+    """How often an operation that thinks was cut: iterations that count have all of the others."""
+    if asked["call"] != "think":
+        return 0
+    times = asked.get("count", 1) * asked.get("repeat", 1)
+    return sum(max(0, one["iterations"] * times - one["operations"][position]["operations"]) for one in mine)
 
 
 def moved(trial: Trial, role: str, calls: Sequence[str]) -> int:

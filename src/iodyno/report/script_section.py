@@ -21,6 +21,8 @@ from iodyno.report.tables import Cell, Column, Table
 _TIMES = ("mean", "p50", "p99", "max")
 _HOST = 9
 """The column that names the other end, where there are several."""
+_OVERLONG = 1.1
+"""How much longer than asked a transaction lasts when that is said (chosen: a rate by the time asked is as far off)."""
 
 
 def script_tables(scripts: tuple[FoundScript, ...]) -> list[Table]:
@@ -211,7 +213,17 @@ def _sentences(script: FoundScript) -> Iterator[str]:
                     f" p99 {quantity(transaction.response.p99_ns, 'ns')}; half of them began more than"
                     f" {quantity(transaction.lateness.p50_ns, 'ns')} after that, {transaction.missed} not at all."
                 )
+            if transaction.asked_ns and transaction.span_ns > _OVERLONG * transaction.asked_ns:
+                yield (
+                    f"{place} took {quantity(transaction.span_ns, 'ns')} instead of {quantity(transaction.asked_ns, 'ns')}:"
+                    " iterations that either end had begun were completed, and rates are over all of that time."
+                )
             for found in transaction.operations:
+                if found.cut:
+                    yield (
+                        f"{place}: {found.cut} of {found.mine.label} were cut when the time of the transaction was over, and"
+                        " are not counted."
+                    )
                 for host, end in ((script.sender, found.mine), (found.host, found.theirs)):
                     if end is not None and end.failures:
                         reason = f", the first of them: {end.failure_reason}" if end.failure_reason else ""

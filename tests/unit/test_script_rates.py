@@ -287,7 +287,7 @@ def test_thinking_that_was_cut_is_said() -> None:
     asked = [{"until": until, "operations": [{"call": "write"}, {"call": "think", "count": 2}]}]
     made.hosts["client"].manifest["job"]["script"] = {"groups": [{"transactions": asked}]}
     said = script_sentences(script.scripts_of(dataset(made)))
-    assert [text for text in said if "1 of think were cut when the time of the transaction was over" in text]
+    assert [text for text in said if "the time of the transaction was over within 1 of think" in text]
 
 
 def test_datagrams_that_came_twice_or_late_are_told_of_the_end_that_read_them() -> None:

@@ -242,7 +242,12 @@ class Trial:
         """A host; of those that receive in a script with what it and the other end got of what passed between them."""
         host = self.hosts[name]
         asks = next((one for one in self.hosts.values() if one.role == "send"), None)
-        if host.role != "receive" or asks is None or not operations_of(host) or not operations_of(asks):
+        if (
+            host.role != "receive"
+            or asks is None
+            or not operations_of(host.manifest)
+            or not operations_of(asks.manifest)
+        ):
             return host
         return with_what_was_taken(host, asks)
 

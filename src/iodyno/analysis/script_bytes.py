@@ -16,13 +16,18 @@ SENDS = ("write", "send", "sendto", "sendfile", "sendfilev")
 TAKES = ("read", "recv", "recvfrom")
 
 
-def operations_of(host: HostData) -> list[Mapping[str, Any]]:
+def operations_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The account of every flowop of a script, in order, which is the same at all ends; none: the host carried out no script."""
-    account = (host.manifest.get("result") or {}).get("script") or {}
+    account = (manifest.get("result") or {}).get("script") or {}
     groups: Sequence[Mapping[str, Any]] = account.get("groups", ())
     return [
         one for group in groups for transaction in group["transactions"] for one in transaction["operations"]
     ]
+
+
+def taken_bytes(manifest: Mapping[str, Any]) -> int:
+    """What an end took from start to end, of whichever other."""
+    return sum(one["bytes"] for one in operations_of(manifest) if one["call"] in TAKES)
 
 
 def with_what_was_taken(listens: HostData, asks: HostData) -> HostData:
@@ -31,7 +36,7 @@ def with_what_was_taken(listens: HostData, asks: HostData) -> HostData:
     """
     kept: HostData | None = listens.derived.get(("taken",))
     if kept is None:
-        mine, theirs = operations_of(listens), operations_of(asks)
+        mine, theirs = operations_of(listens.manifest), operations_of(asks.manifest)
         # Between the asking end and another host this one does nothing.
         from_here = (far for far, near in zip(theirs, mine, strict=False) if near["call"] != "nop")
         got = dict(_taken(asks, from_here))

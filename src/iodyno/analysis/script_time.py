@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from iodyno.analysis.script_bytes import taken_bytes
+
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import HostData, Record, Trial
 
@@ -80,20 +82,40 @@ def paced_by(ends: Sequence[Sequence[_Json]]) -> list[_Json]:
 
 def _extent(trial: Trial, host: HostData, *, transfers: bool) -> tuple[int, int] | None:
     """From the first to the last operation, counted from the begin of the host's first record; None: it carried out no script."""
-    groups, every = _groups(host), [found for one in trial.hosts.values() if (found := _groups(one))]
-    if not groups or not host.records:
+    found = _extent_at(host.manifest, [one.manifest for one in trial.hosts.values()], transfers=transfers)
+    if found is None or not host.records:
         return None
+    begun_ns = host.records[0].begin_ns
+    return found[0] - begun_ns, found[1] - begun_ns
+
+
+def goodput_bits_per_s(hosts: Sequence[_Json]) -> float | None:
+    """Goodput of a script, as its report will have it, by the accounts of all hosts of a trial in its manifest; None: it was no
+    script, or moved nothing.
+    """
+    extents = [
+        (begin - start_ns, end - start_ns)
+        for host in hosts
+        if host["role"] == "receive" and (found := _extent_at(host, hosts, transfers=True))
+        for (begin, end), start_ns in [(found, host["result"]["start_ns"])]
+    ]
+    span_ns = max((end for _, end in extents), default=0) - min((begin for begin, _ in extents), default=0)
+    return sum(taken_bytes(host) for host in hosts) * 8e9 / span_ns if span_ns else None
+
+
+def _extent_at(host: _Json, hosts: Sequence[_Json], *, transfers: bool) -> tuple[int, int] | None:
+    """From the first to the last operation at an end, on its clock, by the manifests of all; None: it carried out no script."""
+    groups, every = _groups(host), [found for one in hosts if (found := _groups(one))]
     extents: list[tuple[int, int] | None] = []
     for number, group in enumerate(groups):
         paced = paced_by([one[number]["transactions"] for one in every])
         extents.append(extent_of(group["transactions"], paced, group["strands"], transfers=transfers))
     known = [extent for extent in extents if extent]
-    begun_ns = host.records[0].begin_ns
-    return (min(a for a, _ in known) - begun_ns, max(b for _, b in known) - begun_ns) if known else None
+    return (min(a for a, _ in known), max(b for _, b in known)) if known else None
 
 
-def _groups(host: HostData) -> Sequence[_Json]:
-    groups: Sequence[_Json] = ((host.manifest.get("result") or {}).get("script") or {}).get("groups", ())
+def _groups(host: _Json) -> Sequence[_Json]:
+    groups: Sequence[_Json] = ((host.get("result") or {}).get("script") or {}).get("groups", ())
     return groups
 
 

@@ -221,8 +221,8 @@ def _sentences(script: FoundScript) -> Iterator[str]:
             for found in transaction.operations:
                 if found.cut:
                     yield (
-                        f"{place}: {found.cut} of {found.mine.label} were cut when the time of the transaction was over, and"
-                        " are not counted."
+                        f"{place}: the time of the transaction was over within {found.cut} of {found.mine.label}, which are"
+                        " not counted."
                     )
                 for host, end in ((script.sender, found.mine), (found.host, found.theirs)):
                     if end is not None and end.failures:

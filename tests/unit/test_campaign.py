@@ -59,6 +59,8 @@ def test_the_folder_says_what_was_asked_and_what_was_found(campaign: tuple[Path,
     assert content["hosts"]["server"]["hello"]["host"]["kernel"] == "simulated"
     # How long a trial takes is known after the first ones: from then on the time left shrinks, whatever else runs here.
     assert notes.left_ns[-1] == min(notes.left_ns) < notes.left_ns[0]
+    # A trial that is over is no part of what its own line says is left.
+    assert notes.left_ns[-1] == ASKED.limits.background_ns
     for when in ("before", "after"):
         background = json.loads((folder / "background" / when / "manifest.json").read_text())
         assert {host["role"] for host in background["hosts"].values()} == {"idle"}

@@ -37,13 +37,14 @@ pub struct GroupAccount {
 pub struct TransactionAccount {
     /// When its first strand began. Absent: none did.
     pub begin_ns: Option<Nanos>,
-    /// When the last counted operation ended. Neither waiting for other strands nor what levels the two ends is in it.
+    /// When the last operation ended, or was cut by the end of its time. Waiting for other strands is not in it.
     pub end_ns: Option<Nanos>,
     /// Strands that came to its end.
     pub strands_done: u32,
     /// Iterations that were completed and count.
     pub iterations: u64,
-    /// Iterations made after its time was over, so that both ends have made as many. They do not count.
+    /// Iterations made after its time was over, so that both ends have made as many. What moved in them counts; those that
+    /// left nothing out are among `iterations`.
     pub levelling_iterations: u64,
     /// Iterations that were due by its rate within its time, and were not begun.
     pub missed_iterations: u64,

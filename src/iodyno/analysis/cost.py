@@ -432,8 +432,8 @@ def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
     )
     shares = any(other.machine == host.machine for other in trial.hosts.values() if other is not host)
     if unit != "operation" and host.role == "receive" and trial.receivers > 1 and not shares:
-        # Of several that receive, each with CPUs of its own, each has what it got itself.
-        end = host
+        # Of several that receive, each with CPUs of its own, each has what passed between it and the sender.
+        end = trial.with_what_came(host.name)
     if end is None:
         return "the trial has no sender" if unit == "operation" else "the trial has no receiver"
     counts = {

@@ -12,6 +12,7 @@ from typing import Any
 
 from iodyno.analysis import arrivals
 from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.script_bytes import operations_of, with_what_was_taken
 from iodyno.analysis.storage import cache
 from iodyno.core.limiter import Perturbation
 from iodyno.core.outcome import BYSTANDER
@@ -223,19 +224,32 @@ class Trial:
         """The host at this end of the payload's way: the one that sends it (`send`), or gets it (`receive`).
 
         Where payload goes both ways, the end that listens stands for both: its records have what the two ends got. So it
-        is with requests: its records have the requests that came and the answers that came back. Of a load that needs no
-        other end, all clients together are the end that sends, and none receives.
+        is with requests, where its records have the requests that came and the answers that came back, and with scripts. Of a
+        load that needs no other end, all clients together are the end that sends, and none receives.
         """
         if self.clients:
             return clients_together(self.clients) if role == "send" else None
         if self.direction == "reverse":
             role = {"send": "receive", "receive": "send"}.get(role, role)
-        ends = {name: host for name, host in self.hosts.items() if host.role == role}
+        ends = {name: self.with_what_came(name) for name, host in self.hosts.items() if host.role == role}
         found = clients_together(ends) if ends else None
         if found is None or role != "receive" or not (self.answer_bytes or self.direction == "both"):
             return found
         asks = next((host for host in self.hosts.values() if host.role == "send"), None)
         return None if asks is None else self._both_ways(found, asks)
+
+    def with_what_came(self, name: str) -> HostData:
+        """A host; of those that receive in a script with what it and the other end got of what passed between them."""
+        host = self.hosts[name]
+        asks = next((one for one in self.hosts.values() if one.role == "send"), None)
+        if (
+            host.role != "receive"
+            or asks is None
+            or not operations_of(host.manifest)
+            or not operations_of(asks.manifest)
+        ):
+            return host
+        return with_what_was_taken(host, asks)
 
     def _both_ways(self, listens: HostData, asks: HostData) -> HostData:
         """The end that listens, with what both ends got. Made once, as what is worked out of its readings is kept with it."""

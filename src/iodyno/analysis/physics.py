@@ -15,6 +15,7 @@ from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.flows import DEVICES, data_device
 from iodyno.analysis.histogram import merge
 from iodyno.analysis.measured import Measured
+from iodyno.analysis.script_bytes import SENDS, TAKES
 from iodyno.analysis.script_time import worked
 from iodyno.core.path import OWN_KERNEL
 from iodyno.core.warnings import Doubt, WarningCode
@@ -156,7 +157,7 @@ def _bytes(trial: Trial) -> Iterator[Doubt]:
     load = [record for record in receiver.records if record.index <= receiver.measured[-1].index]
     delivered = sum(record.bytes for record in load)
     both_ways = bool(_script(receiver) or trial.answer_bytes)
-    # An end of a script counts all that it moved, to the other end and from it; one that answers, what both ends got.
+    # What both ends got.
     metrics = ("net.rx_bytes", "net.tx_bytes") if both_ways else ("net.rx_bytes",)
     readings = receiver.readings.get(DEVICES, {})
     found = [readings[record.index].values for record in load if record.index in readings]
@@ -181,7 +182,7 @@ def _sent_and_received(trial: Trial, sender: HostData, receiver: HostData) -> It
         # The account of an end is of both ways: what its calls sent and took is told by them.
         roles = ("send", "receive")
         for one, other in (roles, roles[::-1]):
-            yield script.moved(trial, one, script.SENDS), script.moved(trial, other, script.TAKES)
+            yield script.moved(trial, one, SENDS), script.moved(trial, other, TAKES)
         return
     job = sender.manifest.get("job") or {}
     if job.get("transport") == "udp" and job.get("workload", "stream") != "stream":

@@ -1,14 +1,13 @@
 """What a script did: group by group, transaction by transaction, flowop by flowop, at both ends.
 
 Rates are counts over the time in which the things counted were done: from the first to the last operation of a
-transaction, not from the start of a command to its end; where iterations begin at a rate, from the first to the last of
-these begins, which are one fewer than iterations. Several trials of a point are added up: counts, times and
-histograms.
+transaction, not from the start of a command to its end; where iterations begin at a rate, each has the time to the next
+(`script_time`). Several trials of a point are added up: counts, times and histograms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,9 @@ from iodyno.analysis.arrivals import CENSORED_LEAST
 from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.script_bytes import SENDS, TAKES
+from iodyno.analysis.script_time import extent_of, paced_by, span_of
 from iodyno.core.warnings import Doubt, WarningCode
-
-SENDS = ("write", "send", "sendto", "sendfile", "sendfilev")
-TAKES = ("read", "recv", "recvfrom")
 
 
 @dataclass(frozen=True)
@@ -55,11 +53,14 @@ class EndOfOperation:
 
 @dataclass(frozen=True)
 class FoundOperation:
-    """A flowop at the end that follows the profile, and at the other one, which is `host`."""
+    """A flowop at the end that follows the profile, and at the other one, which is `host`. `cut`: how often it thought less than
+    it was to, as the time of its transaction was over; that is in no count.
+    """
 
     mine: EndOfOperation
     theirs: EndOfOperation | None
     host: str = ""
+    cut: int = 0
 
     @property
     def lost(self) -> int:
@@ -78,7 +79,7 @@ class FoundOperation:
 @dataclass(frozen=True)
 class FoundTransaction:
     """A transaction. `response` and `lateness`: where it has a rate, from when its iterations were to begin. `span_ns`: the time
-    that its rates are over.
+    that its rates are over; `asked_ns`: how long it was to last, in all trials, where the script says so.
     """
 
     number: int
@@ -90,11 +91,12 @@ class FoundTransaction:
     lateness: Times | None
     missed: int
     operations: tuple[FoundOperation, ...]
+    asked_ns: int | None = None
 
 
 @dataclass(frozen=True)
 class FoundGroup:
-    """A group. `bits_per_s`: payload that the taking ends got, over the time from the first to the last transfer."""
+    """A group. `bits_per_s`: payload that the taking ends got, over the time of the transactions that moved bytes."""
 
     name: str
     strands: int
@@ -144,8 +146,11 @@ def _script(dataset: Dataset, trials: Sequence[Trial]) -> FoundScript:
     taken = {
         name: [account for trial in trials if (account := _account(trial.hosts[name]))] for name in receivers
     }
+    job = sender.manifest.get("job") or {}
+    asked: Sequence[_Json] = (job.get("script") or {}).get("groups", ())
     groups = tuple(
         _group(
+            asked[number]["transactions"] if asked else (),
             [a["groups"][number] for a in sent],
             {name: [a["groups"][number] for a in accounts] for name, accounts in taken.items()},
         )
@@ -159,13 +164,14 @@ _Json = Mapping[str, Any]
 _OfHosts = Mapping[str, Sequence[_Json]]
 
 
-def _group(mine: Sequence[_Json], theirs: _OfHosts) -> FoundGroup:
+def _group(asked: Sequence[_Json], mine: Sequence[_Json], theirs: _OfHosts) -> FoundGroup:
     transactions = tuple(
         _transaction(
             number + 1,
+            asked[number] if asked else {},
             [group["transactions"][number] for group in mine],
             {host: [group["transactions"][number] for group in groups] for host, groups in theirs.items()},
-            sum(group["strands"] for group in mine),
+            mine[0]["strands"],
         )
         for number in range(len(mine[0]["transactions"]))
     )
@@ -188,35 +194,30 @@ def _moved(group: _Json, calls: Sequence[str]) -> int:
 
 
 def _moving_ns(*ends: _Json) -> int:
-    """From the first to the last transfer: at the end that has most to do, as they have clocks of their own."""
-    return max(
-        _span_ns(o for t in end["transactions"] for o in t["operations"] if o["bytes"]) for end in ends
+    """From the first to the last operation of what moved bytes, at the end that has most to do: they have clocks of their own."""
+    paced = paced_by([end["transactions"] for end in ends])
+    extents = (extent_of(end["transactions"], paced, end["strands"], transfers=True) for end in ends)
+    return max((last - first for first, last in filter(None, extents)), default=0)
+
+
+def _transaction(
+    number: int, asked: _Json, mine: Sequence[_Json], theirs: _OfHosts, strands: int
+) -> FoundTransaction:
+    paced = [paced_by([[end] for end in ends])[0] for ends in zip(mine, *theirs.values(), strict=True)]
+    span_ns, *their_spans = (
+        sum(span_of(one, keeps, strands) for one, keeps in zip(ends, paced, strict=True))
+        for ends in (mine, *theirs.values())
     )
-
-
-def _transaction(number: int, mine: Sequence[_Json], theirs: _OfHosts, strands: int) -> FoundTransaction:
-    """`strands`: of all the accounts `mine`."""
-    span_ns = sum(_span_ns([one]) for one in mine)
-    their_ns = {host: sum(_span_ns([one]) for one in ends) for host, ends in theirs.items()}
+    their_ns = dict(zip(theirs, their_spans, strict=True))
     hosts = [_host_of(theirs, position) for position in range(len(mine[0]["operations"]))]
     iterations = sum(one["iterations"] for one in mine)
-    service = _times([one["service_time"] for one in mine])
-    response = _optional([one.get("response_time") for one in mine])
-    if response is not None and iterations > strands:
-        # Of each strand there is one time between begins fewer than iterations, and the last iteration lies behind them.
-        longer = iterations / (iterations - strands)
-        behind_ns = round((service.mean_ns or 0.0) * len(mine))
-        span_ns, their_ns = (
-            round((span_ns - behind_ns) * longer),
-            {host: round((ns - behind_ns) * longer) for host, ns in their_ns.items()},
-        )
     return FoundTransaction(
         number,
         iterations,
         span_ns,
         _per_second(iterations, span_ns),
-        service,
-        response,
+        _times([one["service_time"] for one in mine]),
+        _optional([one.get("response_time") for one in mine]),
         _optional([one.get("lateness") for one in mine]),
         sum(one["missed_iterations"] for one in mine),
         tuple(
@@ -224,10 +225,20 @@ def _transaction(number: int, mine: Sequence[_Json], theirs: _OfHosts, strands: 
                 _end([one["operations"][position] for one in mine], span_ns),
                 _end([one["operations"][position] for one in theirs[host]], their_ns[host]),
                 host,
+                _cut(asked["operations"][position], position, mine) if asked else 0,
             )
             for position, host in enumerate(hosts)
         ),
+        len(mine) * duration_ns if (duration_ns := asked.get("until", {}).get("duration_ns")) else None,
     )
+
+
+def _cut(asked: _Json, position: int, mine: Sequence[_Json]) -> int:
+    """How often an operation that thinks was cut: iterations that count have all of the others."""
+    if asked["call"] != "think":
+        return 0
+    times = asked.get("count", 1) * asked.get("repeat", 1)
+    return sum(max(0, one["iterations"] * times - one["operations"][position]["operations"]) for one in mine)
 
 
 def moved(trial: Trial, role: str, calls: Sequence[str]) -> int:
@@ -279,11 +290,6 @@ def _end(accounts: Sequence[_Json], span_ns: int) -> EndOfOperation:
         sum(a["late"] for a in accounts),
         sum(a.get("duplicates", 0) for a in accounts),
     )
-
-
-def _span_ns(accounts: Iterable[_Json]) -> int:
-    known = [a for a in accounts if a.get("begin_ns") is not None and a.get("end_ns") is not None]
-    return max((a["end_ns"] for a in known), default=0) - min((a["begin_ns"] for a in known), default=0)
 
 
 def _per_second(count: int, span_ns: int) -> float | None:

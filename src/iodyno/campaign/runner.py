@@ -173,7 +173,8 @@ class _Campaign:
         self._folder = file.folder
         self._file = file
         self._ledger = ledger
-        self._overheads_ns = [OVERHEAD_NS]
+        self._overheads_ns: list[int] = []
+        self._to_do: list[PlannedTrial] = []
         self.last_block: int | None = None
         self.cut: AccessError | None = None
         self.feed: Feed | None = None
@@ -375,15 +376,22 @@ class _Campaign:
         self._file.save()
 
     def time_left_ns(self, to_do: list[PlannedTrial]) -> int:
-        """Windows and overhead of the trials to do, and the background after them."""
-        overhead_ns = sum(self._overheads_ns) // len(self._overheads_ns)
+        """Windows and overhead of the trials to do, and the background after them. Of scripts, which end before their windows
+        do, the overhead is less than nothing.
+        """
+        overhead_ns = self._overhead_ns
         load_ns = sum(self._windows(planned).load_ns for planned in to_do)
         if to_do and self._standing and not self._standing.ended and self._standing.more_trials:
             # What the last look expected, of which the block under way is a part.
             expected = min(self._standing.trials + self._standing.more_trials, len(self._design.trials))
             further = max(0, expected - to_do[-1].order - 1)
             load_ns += further * (self._experiment.windows.load_ns + overhead_ns)
-        return load_ns + len(to_do) * overhead_ns + self._experiment.limits.background_ns
+        return max(0, load_ns + len(to_do) * overhead_ns) + self._experiment.limits.background_ns
+
+    @property
+    def _overhead_ns(self) -> int:
+        known = self._overheads_ns or [OVERHEAD_NS]
+        return sum(known) // len(known)
 
     def _windows(self, planned: PlannedTrial) -> Windows:
         windows = self._experiment.windows
@@ -392,9 +400,11 @@ class _Campaign:
     async def execute_all(self, rigs: Rigs, to_do: list[PlannedTrial], watcher: Watcher) -> None:
         """The trials, one after the other."""
         for number, planned in enumerate(to_do):
-            watcher.on_time_left(self.time_left_ns(to_do[number:]))
+            self._to_do = to_do[number:]
+            watcher.on_time_left(self.time_left_ns(self._to_do))
             rig = rigs.of(self._experiment.settings(planned.point.levels))
             await self.execute(rig, planned, watcher)
+        self._to_do = []
 
     async def execute(self, rig: Rig, planned: PlannedTrial, watcher: Watcher) -> None:
         """One trial with its retries; a failure that stays is in the ledger."""
@@ -481,7 +491,11 @@ class _Campaign:
         )
         if not failure:
             took_ns = time.monotonic_ns() - began_ns
-            self._overheads_ns.append(max(0, took_ns - windows.load_ns))
+            self._overheads_ns.append(took_ns - windows.load_ns)
+            if self._to_do:
+                # Without this one, so that its line says what is left after it.
+                left_ns = self.time_left_ns(self._to_do) - windows.load_ns - self._overhead_ns
+                watcher.on_time_left(max(self._experiment.limits.background_ns, left_ns))
         watcher.on_trial_end(planned, manifest)
         return failure
 

@@ -64,6 +64,8 @@ class PlainWatcher(Watcher):
             return
         if host in self._experiment.workload.hosts:
             self._rate = f"{self._per_s(host, progress['operations'], length_ns):.0f} IO/s"
+        elif self._experiment.workload.script is not None:
+            self._rate = _bits(8 * self._moved_per_s(host, progress["bytes"], length_ns))
         elif (got := self._delivered(host, progress)) is not None:
             self._rate = _bits(8 * self._per_s(host, got, length_ns))
 
@@ -87,9 +89,26 @@ class PlainWatcher(Watcher):
         self._moved[host] = (before + amount, before_ns + length_ns)
         return sum(moved * 1e9 / lasted_ns for moved, lasted_ns in self._moved.values())
 
+    def _moved_per_s(self, host: str, amount: int, length_ns: int) -> float:
+        """The same of a script: as much as the end that moved least. Both ends together get no more than that; what it was is in
+        the accounts at the end.
+        """
+        self._per_s(host, amount, length_ns)
+        workload = self._experiment.workload
+        ends = [
+            [name for name in end if name in self._moved] for end in ((workload.sender,), workload.receivers)
+        ]
+        moved = [[self._moved[name] for name in end] for end in ends if end]
+        return min(sum(bytes_ * 1e9 / lasted_ns for bytes_, lasted_ns in end) for end in moved)
+
     def on_trial_end(self, planned: PlannedTrial, manifest: Mapping[str, Any]) -> None:
         """Says how the trial went."""
         reason = manifest["reason"]
+        if self._experiment.workload.script is not None:
+            from iodyno.analysis.script_time import goodput_bits_per_s
+
+            found = goodput_bits_per_s(list(manifest.get("hosts", {}).values()))
+            self._rate = _bits(found) if found is not None else "done"
         outcome = f"failed: {reason['where']}: {reason['what']}" if reason else self._rate
         left = f", {show_rough(self._left_ns)} left" if self._left_ns else ""
         self.say(f"{self.trial(planned)}: {outcome}{left}")

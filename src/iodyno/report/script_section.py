@@ -21,6 +21,8 @@ from iodyno.report.tables import Cell, Column, Table
 _TIMES = ("mean", "p50", "p99", "max")
 _HOST = 9
 """The column that names the other end, where there are several."""
+_OVERLONG = 1.1
+"""How much longer than asked a transaction lasts when that is said (chosen: a rate by the time asked is as far off)."""
 
 
 def script_tables(scripts: tuple[FoundScript, ...]) -> list[Table]:
@@ -140,17 +142,7 @@ def _table(script: FoundScript) -> Table:
 
 def _group(group: FoundGroup) -> Iterator[list[str]]:
     strands = f"{group.strands} strand" + ("s" if group.strands != 1 else "")
-    sent = taken = ["", "", "", ""]
-    if group.sent_bytes:
-        # By both ends: which of them sent depends on the flowops.
-        sent = ["sent in all", quantity(group.sent_bytes, "B"), "", ""]
-        taken = [
-            "taken in all",
-            "",
-            quantity(group.taken_bytes, "B"),
-            quantity(group.bits_per_s, "bit/s"),
-        ]
-    yield [f"{group.name}, {strands}", *sent, *[""] * 5, *taken, "", "", ""]
+    yield [f"{group.name}, {strands}", *[""] * 16]
     for transaction in group.transactions:
         yield _transaction(transaction)
         yield from map(_operation, transaction.operations)
@@ -206,6 +198,12 @@ def _bits(end: EndOfOperation) -> str:
 
 def _sentences(script: FoundScript) -> Iterator[str]:
     for group in script.groups:
+        if group.sent_bytes:
+            # Which of them sent depends on the flowops: it stands in no column of one end.
+            yield (
+                f"{group.name}: both ends together sent {quantity(group.sent_bytes, 'B')} and got"
+                f" {quantity(group.taken_bytes, 'B')}, {quantity(group.bits_per_s, 'bit/s')}."
+            )
         for transaction in group.transactions:
             place = f"{group.name}, transaction {transaction.number}"
             if transaction.response is not None and transaction.lateness is not None:
@@ -215,7 +213,17 @@ def _sentences(script: FoundScript) -> Iterator[str]:
                     f" p99 {quantity(transaction.response.p99_ns, 'ns')}; half of them began more than"
                     f" {quantity(transaction.lateness.p50_ns, 'ns')} after that, {transaction.missed} not at all."
                 )
+            if transaction.asked_ns and transaction.span_ns > _OVERLONG * transaction.asked_ns:
+                yield (
+                    f"{place} took {quantity(transaction.span_ns, 'ns')} instead of {quantity(transaction.asked_ns, 'ns')}:"
+                    " iterations that either end had begun were completed, and rates are over all of that time."
+                )
             for found in transaction.operations:
+                if found.cut:
+                    yield (
+                        f"{place}: the time of the transaction was over within {found.cut} of {found.mine.label}, which are"
+                        " not counted."
+                    )
                 for host, end in ((script.sender, found.mine), (found.host, found.theirs)):
                     if end is not None and end.failures:
                         reason = f", the first of them: {end.failure_reason}" if end.failure_reason else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.signals import Signal, View, absent
-from iodyno.analysis.script import SENDS, TAKES
+from iodyno.analysis.script_bytes import SENDS, TAKES
 
 PACED_LEAST = 0.8
 """Share of the strands' time that has to be at a rate for the rate to be what was offered (chosen: as of the intervals)."""

@@ -30,6 +30,8 @@ pub(super) enum Fault {
     Lost,
     /// The other end has gone on without it.
     Passed,
+    /// The time of its transaction ended before it did.
+    Cut,
 }
 
 pub(super) fn halt_of(fault: Fault) -> Halt {
@@ -44,7 +46,7 @@ impl Fault {
     pub(super) fn told(&self, operation: &FlowOp) -> String {
         let connection = operation.connection;
         match self {
-            Fault::Halt(_) | Fault::Passed => String::new(),
+            Fault::Halt(_) | Fault::Passed | Fault::Cut => String::new(),
             Fault::Timeout => "it did not end within its timeout".to_owned(),
             Fault::Os(error) => match why(error, operation) {
                 Some(why) => format!("connection {connection}: {error}: {why}"),

@@ -57,8 +57,8 @@ pub(super) struct Strand<'a> {
     pub held: u32,
     /// Since when one that was taken now was awaited, where that was before the operation.
     pub awaited_since: Option<u64>,
-    /// Whether the other end has gone on without some of the iteration.
-    has_passed: bool,
+    /// Whether some of the iteration was left out: the other end has gone on without it, or it only levels the two ends.
+    is_partial: bool,
     /// How many files were sent.
     pub files_sent: usize,
     pub place: Place,
@@ -66,8 +66,8 @@ pub(super) struct Strand<'a> {
     recorders: &'a Recorders,
     /// When the time of the transaction is over; where this end measures it.
     due: Option<u64>,
-    /// Whether what is done counts: not, where it only levels the two ends.
-    counts: bool,
+    /// Whether its time is over, and what is left is to make what the other ends are ahead by.
+    levels: bool,
     /// Whether something has moved in this iteration, so that the other end must make it, too.
     pub has_moved: bool,
     /// Iterations that were promised to the other end, once it asked.
@@ -106,13 +106,13 @@ pub(crate) fn carry_out(shared: &Shared, run: &Run, number: usize) {
         courses: &[],
         held: 0,
         awaited_since: None,
-        has_passed: false,
+        is_partial: false,
         files_sent: 0,
         place: Place::default(),
         passage: Passage::default(),
         recorders: run.tally.recorders(pair.group, 0, pair.number),
         due: None,
-        counts: true,
+        levels: false,
         has_moved: false,
         promised: None,
         waiting_since: None,
@@ -162,7 +162,7 @@ impl<'a> Strand<'a> {
         self.worker.tick();
         let begun = self.worker.now;
         self.passage.begin = begun;
-        self.counts = true;
+        self.levels = false;
         self.promised = None;
         let lasts = match transaction.until {
             Until::Duration { duration_ns } => Some(begun.saturating_add(duration_ns.0)),
@@ -250,9 +250,9 @@ impl<'a> Strand<'a> {
         });
     }
 
-    /// The time is over: makes what the other ends are ahead by.
+    /// The time is over: makes what the other ends are ahead by. What moves counts, as it does there.
     fn level(&mut self, transaction: &'a Transaction) -> Result<(), Halt> {
-        self.counts = false;
+        self.levels = true;
         let (pair, place) = (self.pair, self.place.transaction);
         let other = loop {
             pair.wait(self.slice(None), || pair.iterations_of_others(place).is_some());
@@ -299,11 +299,15 @@ impl<'a> Strand<'a> {
     /// One iteration that was to begin at `intended`, or now.
     fn iterate(&mut self, transaction: &'a Transaction, intended: Option<u64>) -> Result<(), Halt> {
         let begun = self.worker.now;
-        (self.has_moved, self.has_passed) = (false, false);
+        (self.has_moved, self.is_partial) = (false, false);
         for (index, operation) in transaction.operations.iter().enumerate() {
             self.place.operation = index;
-            let of_another = operation.remote > 0 && !self.run.leads;
-            if of_another || (!self.counts && self.is_behind(operation)) {
+            if operation.remote > 0 && !self.run.leads {
+                continue;
+            }
+            // Nobody waits for a pause.
+            if self.levels && (operation.call == Call::Think || self.is_behind(operation)) {
+                self.is_partial = true;
                 continue;
             }
             self.perform_operation(operation)?;
@@ -311,7 +315,7 @@ impl<'a> Strand<'a> {
         if self.is_over() {
             return Err(Halt::Over);
         }
-        if !self.counts || self.has_passed {
+        if self.is_partial {
             return Ok(());
         }
         self.passage.iterations += 1;
@@ -336,7 +340,7 @@ impl<'a> Strand<'a> {
             let now = self.worker.now;
             self.went_on();
             match outcome {
-                Ok(bytes) if self.counts => {
+                Ok(bytes) => {
                     let begun = self.awaited_since.take().unwrap_or(begun);
                     self.passage.operations[index].completed(begun, now, bytes);
                     self.recorders.operations[index].0.record(now.saturating_sub(begun));
@@ -344,9 +348,12 @@ impl<'a> Strand<'a> {
                         self.worker.completed(self.cell, begun);
                     }
                 }
-                Ok(_) => self.awaited_since = None,
                 Err(Fault::Passed) => {
-                    self.has_passed = true;
+                    self.is_partial = true;
+                    return Ok(());
+                }
+                Err(Fault::Cut) => {
+                    self.passage.operations[index].cut(now);
                     return Ok(());
                 }
                 Err(Fault::Lost) => self.passage.operations[index].lost += 1,
@@ -357,12 +364,9 @@ impl<'a> Strand<'a> {
                 }
             }
         }
-        if self.counts {
-            let counts = &mut self.passage.operations[index];
-            counts.samples += 1;
-            if let Some(samples) = &self.recorders.operations[index].1 {
-                samples.record(self.worker.now.saturating_sub(sample_begun));
-            }
+        self.passage.operations[index].samples += 1;
+        if let Some(samples) = &self.recorders.operations[index].1 {
+            samples.record(self.worker.now.saturating_sub(sample_begun));
         }
         Ok(())
     }
@@ -383,13 +387,11 @@ impl<'a> Strand<'a> {
     }
 
     fn think(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
-        if !self.counts {
-            return Ok(0);
-        }
         if self.is_overtaken(operation.remote) {
             return Err(Fault::Passed);
         }
-        let until = begun.saturating_add(operation.duration_ns.0).min(self.due.unwrap_or(u64::MAX));
+        let whole = begun.saturating_add(operation.duration_ns.0);
+        let until = whole.min(self.due.unwrap_or(u64::MAX));
         match operation.think {
             Think::Idle => {
                 while self.worker.now < until && !self.is_waited_for() {
@@ -406,6 +408,10 @@ impl<'a> Strand<'a> {
                     self.worker.tick();
                 }
             }
+        }
+        // Its time would say nothing of how long it was to be.
+        if self.worker.now < whole {
+            return Err(Fault::Cut);
         }
         Ok(0)
     }

@@ -48,12 +48,18 @@ impl Counts {
         self.greatest = self.greatest.max(time);
     }
 
+    /// An operation was cut by the end of its transaction: it does not count, but was there until then.
+    #[inline]
+    pub(super) fn cut(&mut self, end: u64) {
+        self.end = self.end.max(end);
+    }
+
     fn add(&mut self, other: &Counts) {
+        self.end = self.end.max(other.end);
         if other.operations > 0 {
             let first = self.operations == 0;
             self.begin = if first { other.begin } else { self.begin.min(other.begin) };
             self.least = if first { other.least } else { self.least.min(other.least) };
-            self.end = self.end.max(other.end);
             self.greatest = self.greatest.max(other.greatest);
         }
         self.samples += other.samples;
@@ -262,5 +268,13 @@ mod tests {
         let found = (sum.operations, sum.bytes, sum.begin, sum.end, sum.least, sum.greatest);
         assert_eq!(found, (3, 25, 50, 400, 10, 250));
         assert_eq!(sum.failure_reason.as_deref(), Some("reset"));
+    }
+
+    #[test]
+    fn what_was_cut_is_in_the_time_and_not_in_the_counts() {
+        let (mut cut, mut sum) = (Counts::default(), Counts::default());
+        cut.cut(700);
+        sum.add(&cut);
+        assert_eq!((sum.operations, sum.begin, sum.end, sum.greatest), (0, 0, 700, 0));
     }
 }

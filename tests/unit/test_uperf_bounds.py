@@ -41,11 +41,11 @@ LEVELS = {"n": "1", "w": "8k", "i": "5", "r": "10", "s": "64", "t": "100ms"}
     ("given", "said"),
     [
         ({"n": "0"}, r"profile.xml:1: \$n: found '0', allowed: 1 to 60000"),
-        ({"w": "8"}, r"profile.xml:2: \$w: found '8', allowed: 1024 to"),
+        ({"w": "8"}, r"profile.xml:2: \$w: found '8', allowed: 1KiB to 1GiB"),
         ({"w": "rand(8k,9k)"}, r"profile.xml:2: \$w: found 'rand\(8k,9k\)', allowed: one number"),
         ({"s": "0"}, r"profile.xml:4: \$s: found '0', allowed: 1 to"),
-        ({"s": "rand(1,2g)"}, r"profile.xml:4: \$s: found 'rand\(1,2g\)', allowed: 1 to 1073741824"),
-        ({"t": "0"}, r"profile.xml:5: \$t: found '0', allowed: 1 ns to 604800s"),
+        ({"s": "rand(1,2g)"}, r"profile.xml:4: \$s: found 'rand\(1,2g\)', allowed: 1B to 1GiB"),
+        ({"t": "0"}, r"profile.xml:5: \$t: found '0', allowed: 1ns to 604800s \(7 d\)"),
     ],
 )
 def test_a_variable_that_is_out_of_its_range_is_refused_where_it_stands(
@@ -176,7 +176,7 @@ def test_levels_that_no_trial_can_do_are_refused_where_they_stand() -> None:
     lines = text.splitlines()
     n, s = (next(i for i, line in enumerate(lines, 1) if line.startswith(f"  {name}: ")) for name in "ns")
     assert f"e.yaml:{n}: factors.n: found 0, allowed: 1 to 60000 (line 3 of the profile)" in said
-    assert f"e.yaml:{s}: factors.s: found rand(1,2147483648), allowed: 1 to 1073741824" in said
+    assert f"e.yaml:{s}: factors.s: found rand(1,2147483648), allowed: 1B to 1GiB" in said
     closed = LOOP.replace(CLOSING, f'<transaction iterations="$d">{CLOSES}')
     profile = parse_profile(closed)
     text = converted(profile, values_of(profile, {}, {**LEVELS, "d": "1"}), plain=False).text

@@ -19,6 +19,7 @@ from iodyno.core.script.flowops import OPTIONS
 from iodyno.core.script.values import Script, Transaction, Uniform, Variable
 from iodyno.core.workload import Level
 from iodyno.formats.uperf.profile import DRAWN, MAX_DURATION_NS, MAX_ITERATIONS, MAX_RATE, MAX_STRANDS
+from iodyno.formats.uperf.values import span
 
 _SECOND_NS = 10**9
 
@@ -48,9 +49,7 @@ class Use:
     @property
     def allowed(self) -> str:
         """The numbers that may stand there."""
-        if self.variable.kind == "duration":
-            return f"{self.low} ns to {quantity.show('duration', self.high)}"
-        return f"{self.low} to {self.high}"
+        return span(self.variable.kind, self.low, self.high)
 
 
 def uses(script: Script) -> Iterator[Use]:

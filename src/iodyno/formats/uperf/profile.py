@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from iodyno.core.errors import ExperimentError
 from iodyno.core.script.flowops import ALIASES, FLOWOPS, OPTIONS, FlowopKind, Option
 from iodyno.core.script.values import (
-    PROTOCOLS,
     Amount,
     Flowop,
     Group,
@@ -28,8 +27,8 @@ from iodyno.core.script.values import (
 )
 from iodyno.formats.given_file import head_of, read_given
 from iodyno.formats.mistakes import Mistake, error, found, nearest, unknown
-from iodyno.formats.uperf import numbers
 from iodyno.formats.uperf.tags import NoTagError, Tag, tags
+from iodyno.formats.uperf.values import read_value
 
 DRAWN = ("size",)
 """Options whose sizes may be drawn for each message."""
@@ -66,7 +65,6 @@ _ENCODING = re.compile(
 # What Windows has more than ISO-8859-1 are signs in the place of control characters, which no text holds.
 _CODECS = {"iso-8859-1": "cp1252", "iso-8859-15": "iso-8859-15", "windows-1252": "cp1252"}
 """Encodings beside UTF-8, by the name that XML has for them."""
-_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LETTER = re.compile(r"[A-Za-z]")
 # `k = v` and `rand(1, 2)` hold blanks, on which options are split otherwise.
 _OPTION = re.compile(r"(?P<key>[^\s=]+)(?:\s*=\s*(?P<value>rand\s*\([^)]*\)|[^\s=]\S*)?)?", re.IGNORECASE)
@@ -495,41 +493,3 @@ class _Reading:
         counts = [len(self.groups), *(len(entry.children) for entry in self.open[1:level])]
         named = [f"{name} {count + 1}" for name, count in zip(_LEVELS[1 : level + 1], counts, strict=False)]
         return ", ".join(named)
-
-
-def _word(written: str) -> str:
-    if not _WORD.fullmatch(written):
-        raise ValueError(f"found {found(written)}, allowed: one word")
-    return written
-
-
-def _text(written: str) -> str:
-    if not written.isprintable() or len(written) > 200:
-        raise ValueError(f"found {found(written)}, allowed: a text of one line, 200 characters at most")
-    return written
-
-
-def _protocol(written: str) -> str:
-    if written.lower() not in PROTOCOLS:
-        raise ValueError(unknown(written, PROTOCOLS))
-    return written.lower()
-
-
-_READERS: Mapping[OptionKind, Callable[[str], int | str | Uniform]] = {
-    "size": numbers.size_or_drawn,
-    "duration": numbers.duration,
-    "count": numbers.count,
-    "word": _word,
-    "text": _text,
-    "host": _text,
-    "protocol": _protocol,
-}
-
-
-def read_value(written: str, kind: OptionKind, low: int, high: int) -> int | str | Uniform:
-    """A value as uperf writes it. Raises ValueError with what was found and what is allowed."""
-    value = _READERS[kind](written)
-    least, most = (value.low_bytes, value.high_bytes) if isinstance(value, Uniform) else (value, value)
-    if isinstance(least, int) and isinstance(most, int) and not low <= least <= most <= high:
-        raise ValueError(f"found {found(written)}, allowed: {low} to {high}")
-    return value

@@ -12,7 +12,8 @@ from iodyno.core.script.values import OptionKind, Uniform, Variable
 from iodyno.core.workload import Level
 from iodyno.formats.mistakes import Mistake, error, found, nearest
 from iodyno.formats.uperf import bounds
-from iodyno.formats.uperf.profile import Profile, read_value
+from iodyno.formats.uperf.profile import Profile
+from iodyno.formats.uperf.values import read_value
 
 _MOST = 2**62
 

@@ -43,7 +43,7 @@ LEVELS = {"n": "1", "w": "8k", "i": "5", "r": "10", "s": "64", "t": "100ms"}
         ({"n": "0"}, r"profile.xml:1: \$n: found '0', allowed: 1 to 60000"),
         ({"w": "8"}, r"profile.xml:2: \$w: found '8', allowed: 1KiB to 1GiB"),
         ({"w": "rand(8k,9k)"}, r"profile.xml:2: \$w: found 'rand\(8k,9k\)', allowed: one number"),
-        ({"s": "0"}, r"profile.xml:4: \$s: found '0', allowed: 1 to"),
+        ({"s": "0"}, r"profile.xml:4: \$s: found '0', allowed: 1B to"),
         ({"s": "rand(1,2g)"}, r"profile.xml:4: \$s: found 'rand\(1,2g\)', allowed: 1B to 1GiB"),
         ({"t": "0"}, r"profile.xml:5: \$t: found '0', allowed: 1ns to 604800s \(7 d\)"),
     ],
@@ -235,3 +235,20 @@ def test_a_folder_has_files_to_send_or_it_is_said_why_not(tmp_path: Path) -> Non
     assert "no file with anything in it" in without_files(str(tmp_path))
     (tmp_path / "a" / "b" / "c").write_text("x")
     assert without_files(str(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    ("protocol", "said"), [("udp", "over udp, which carries"), ("ssl", "over TLS, where")]
+)
+def test_files_are_sent_over_streams_that_the_kernel_sees(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], protocol: str, said: str
+) -> None:
+    file = tmp_path / "p.xml"
+    file.write_text(
+        '<profile name="p"><group nthreads="1"><transaction iterations="1">\n'
+        f'<flowop type="connect" options="remotehost=h protocol={protocol}"/>\n'
+        '<flowop type="sendfile" options="dir=/tmp"/>\n'
+        "</transaction></group></profile>"
+    )
+    assert iodyno(["check", str(file)]) == 2
+    assert f"p.xml:3: group 1: found sendfile {said}" in capsys.readouterr().err

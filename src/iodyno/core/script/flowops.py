@@ -210,6 +210,9 @@ ALIASES: Mapping[str, str] = {"poll_timeout": "timeout"}
 OPENING = ("connect", "accept")
 """What brings a connection up."""
 
+FROM_FILES = tuple(name for name, flowop in FLOWOPS.items() if "dir" in flowop.options)
+"""What sends files."""
+
 
 def takes_messages(kind: str) -> bool:
     """Whether the flowop sends or takes messages."""

@@ -10,7 +10,7 @@ from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.knob import ALL
 from iodyno.core.outcome import BYSTANDER
-from iodyno.core.script.flowops import OPENING, takes_messages
+from iodyno.core.script.flowops import FROM_FILES, OPENING, takes_messages
 from iodyno.core.script.parameters import workload_of
 from iodyno.core.script.remotes import named_hosts, remotes_of
 from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Variable
@@ -33,6 +33,8 @@ _ONCE_NS = 15 * 10**9
 _FEW = 100
 _MAX_DATAGRAM_BYTES = 65_507
 """What UDP over IPv4 can carry: 65 535 less the two headers (RFC 768, RFC 791)."""
+_OVER_DATAGRAMS = "over udp, which carries no files, allowed: over a stream such as tcp, or write"
+_OVER_TLS = "over TLS, where the kernel does not see what is sent, allowed: over tcp, or write"
 _PLACE = re.compile(r"(?:(?P<group>.*), )?line (?P<line>\d+)(?: of the profile)?")
 """Where errors of `iodyno.core.script` are, who does not know the file."""
 
@@ -140,7 +142,12 @@ def what_cannot_run(bound: Script) -> tuple[list[Mistake], str]:
         if not group.transactions:
             mistakes.append(Mistake(group.line, group.name, NOTHING_MADE))
         datagrams = {f.connection for f in group.flowops() if _protocol(f) == "udp"}
+        encrypted = {f.connection for f in group.flowops() if _protocol(f) in ("ssl", "tls")}
         for flowop in group.flowops():
+            if flowop.kind in FROM_FILES and flowop.connection in datagrams | encrypted:
+                text = _OVER_DATAGRAMS if flowop.connection in datagrams else _OVER_TLS
+                mistakes.append(Mistake(flowop.line, group.name, f"found {flowop.kind} {text}"))
+                continue
             size = flowop.options.get("size")
             greatest = size.high_bytes if isinstance(size, Uniform) else size
             if not takes_messages(flowop.kind) or flowop.connection not in datagrams:

@@ -9,7 +9,9 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,29 @@ def test_the_agent_is_copied_once_and_again_when_damaged(place: SshPlace, progra
     assert gone_within(SOON_S, cached)
 
 
+def test_a_copy_that_is_cut_off_says_so_and_leaves_nothing(
+    place: SshPlace, program: AgentProgram, tmp_path: Path
+) -> None:
+    folder = place.home / ".cache/iodyno"
+    folder.mkdir(parents=True, exist_ok=True)
+    stale = folder / "agent-0123456789abcdef.4711"
+    stale.write_text("half of one")
+    os.utime(stale, (time.time() - 7200,) * 2)
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(1 << 29)
+    access = SshAccess("far", {**place.options, "command_timeout": 300_000_000})
+    with pytest.raises(AccessError, match=r"copying the agent \(537 MB\) took longer than 0\.3 s") as cut:
+        asyncio.run(access._copy(replace(program, path=large), str(folder / "agent-fedcba9876543210")))
+    assert (
+        "command_timeout" in cut.value.advice and f"-i {place.options['identity_file']}" in cut.value.advice
+    )
+    end = time.monotonic() + SOON_S
+    while halves := list(folder.glob("agent-*.*")):
+        assert time.monotonic() < end, halves
+        time.sleep(0.05)
+
+
 def test_output_of_a_start_up_file_is_reported_and_does_no_harm(
     tmp_path: Path, program: AgentProgram
 ) -> None:
@@ -84,7 +109,7 @@ def test_every_way_to_fail_is_one_error_that_says_what_to_try(place: SshPlace, p
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"port": 23}, "refused", "port"),
         ({"known_hosts_file": str(folder / "empty")}, "host key is not known", "known_hosts_file"),
-        ({"known_hosts_file": str(folder / "changed")}, "another host key", "ssh-keygen -R"),
+        ({"known_hosts_file": str(folder / "changed")}, "another host key", "ssh-keygen -f"),
         ({"identity_file": str(folder / "other_key")}, "login was refused", "identity_file"),
         ({"to": "nobody.invalid"}, "name is not known", "address"),
     ]

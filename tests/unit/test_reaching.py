@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from places import PROGRAM
 
+from iodyno.cli.host_argument import access_of
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
@@ -119,6 +120,44 @@ def test_what_ssh_says_becomes_one_error(said: str, what: str) -> None:
     assert what in error.what
     assert error.where == "host far (ssh me@h)"
     assert error.advice
+
+
+def test_what_to_try_reaches_the_same_server_in_the_same_way() -> None:
+    options = {"to": "me@h:2222", "identity_file": "k/my key", "known_hosts_file": "kh"}
+    refused = SshAccess("far", options).trouble(255, "me@h: Permission denied (publickey).")
+    by_hand = "ssh -p 2222 -i 'k/my key' -o IdentitiesOnly=yes -o UserKnownHostsFile=kh -o GlobalKnownHostsFile=/dev/null"
+    assert f"`{by_hand} -o BatchMode=yes me@h true`" in refused.advice
+    changed = "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\n"
+    assert "`ssh-keygen -f kh -R '[h]:2222'`" in SshAccess("far", options).trouble(255, changed).advice
+    assert "`ssh-keygen -R h`" in SshAccess("far", {"to": "me@h"}).trouble(255, changed).advice
+    # The client knows where an alias has its key.
+    own = f'{changed}  remove with:\r\n  ssh-keygen -f "kh" -R "10.0.0.1"\r\n'
+    assert '`ssh-keygen -f "kh" -R "10.0.0.1"`' in SshAccess("far", {"to": "alias"}).trouble(255, own).advice
+
+
+@pytest.mark.parametrize(
+    ("to", "reached", "port"),
+    [
+        ("h", "h", None),
+        ("me@h:2222", "me@h", "2222"),
+        ("me@fd19::2", "me@fd19::2", None),
+        ("me@[fd19::2]", "me@fd19::2", None),
+        ("[fe80::1%eth0]:99", "fe80::1%eth0", "99"),
+    ],
+)
+def test_an_address_may_stand_in_brackets(to: str, reached: str, port: str | None) -> None:
+    access = access_of(f"ssh:{to}")
+    assert isinstance(access, SshAccess)
+    assert access.to == reached and access._command[-1] == reached
+    assert ("-p" in access._command) == (port is not None)
+    if port:
+        assert access._command[access._command.index("-p") + 1] == port
+
+
+@pytest.mark.parametrize("to", ["-oProxyCommand=x", "a b", "h:123456", ""])
+def test_what_is_no_host_is_refused(to: str) -> None:
+    with pytest.raises(ExperimentError, match="allowed: local, ssh:"):
+        access_of(f"ssh:{to}")
 
 
 # ---- clocks ----

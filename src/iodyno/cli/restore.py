@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from errno import EACCES
+from os import strerror
 
 import click
 
 from iodyno.cli.host_argument import access_of
 from iodyno.core.errors import AccessError
 from iodyno.hosts import guest, sandbox
-from iodyno.hosts.guard import Guard, GuardLostError
+from iodyno.hosts.guard import JOURNALS_OF_ROOT, Guard, GuardLostError
 from iodyno.paths import veth
 from iodyno.paths.volumes import volume
 from iodyno.session.locate import find_agent
+
+_OF_ROOT = f"what root has set, noted in {JOURNALS_OF_ROOT}, only root can restore"
 
 
 @click.command(name="restore")
@@ -33,11 +37,13 @@ def command(host: str, as_json: bool) -> None:
     """
     # First, as it needs no agent: where none starts, this is done at least.
     removed = _remove() if host == "local" else []
-    found = asyncio.run(_restore(host))
+    found, roots = asyncio.run(_restore(host))
     if as_json:
-        click.echo(json.dumps({"host": host, **found, "removed": removed}, indent=2))
+        told = {"host": host, **found, "only_root_can_tell": roots, "removed": removed}
+        click.echo(json.dumps(told, indent=2))
     else:
-        click.echo(f"restored on {host}: {', '.join(found['done']) or 'nothing was left'}")
+        left = f"nothing that this account had set was left; {_OF_ROOT}" if roots else "nothing was left"
+        click.echo(f"restored on {host}: {', '.join(found['done']) or left}")
         if removed:
             click.echo(f"removed: {', '.join(removed)}")
     if found["failed"]:
@@ -57,12 +63,15 @@ def _remove() -> list[str]:
     return removed
 
 
-async def _restore(host: str) -> dict[str, list[str]]:
+async def _restore(host: str) -> tuple[dict[str, list[str]], bool]:
+    """What was restored and what was not; and whether root may have set something, of which this account cannot know."""
     access = access_of(host)
     try:
         guard = await Guard.start(access, find_agent())
         try:
-            return await guard.claim("iodyno restore")
+            found = await guard.claim("iodyno restore")
+            (seen,) = await guard.look([{"file": JOURNALS_OF_ROOT}])
+            return found, strerror(EACCES) in (seen.error or "")
         except GuardLostError as error:
             raise AccessError(f"the guard ended: {error}", where=f"host {host}") from error
         finally:

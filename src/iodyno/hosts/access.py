@@ -7,7 +7,9 @@ file here and name it in `iodyno.session.accesses`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +41,15 @@ class ByteWriter(Protocol):
 
     def close(self) -> None:
         """Ends the stream: an agent takes that as its end."""
+
+
+def kill(process: asyncio.subprocess.Process) -> None:
+    """Ends a child at once. `Process.kill` looks first whether it has ended, and so may take its status from the thread that
+    waits for it, which then complains to whoever reads stderr.
+    """
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
 
 
 class AgentProcess(Protocol):
@@ -148,8 +159,7 @@ class SpawnedAgent:
 
     def kill(self) -> None:
         """Ends it at once."""
-        if self._process.returncode is None:
-            self._process.kill()
+        kill(self._process)
 
     def last_words(self) -> str:
         """The last lines that it wrote to stderr."""

@@ -40,7 +40,9 @@ class Seen:
 
 _RESTORING_S = 60.0
 """How long that may take (chosen: the link of a device may need 15 s to come up again)."""
-_JOURNALS_HERE = Path("/run/iodyno/knobs")
+JOURNALS_OF_ROOT = "/run/iodyno/knobs"
+"""Where guards of root keep their journals (`agent/cli/src/guard/journal.rs`); nobody else can look into it."""
+_JOURNALS_HERE = Path(JOURNALS_OF_ROOT)
 
 
 async def restore_here(program: AgentProgram) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import platform
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iodyno.core.errors import AccessError
-from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, spawn
+from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, kill, spawn
 
 _MARK = "IODYNO"
 _CONNECT_TIMEOUT_S = 10
@@ -35,12 +36,12 @@ _TROUBLES = (
     _Trouble(
         "REMOTE HOST IDENTIFICATION HAS CHANGED|host key .* has changed",
         "the host shows another host key than the one known for it",
-        "if the host was installed anew, remove the old key with `ssh-keygen -R {to}`; if not, do not go on",
+        "if the host was installed anew, remove the old key with `{forget}`; if not, do not go on",
     ),
     _Trouble(
         "Host key verification failed|No .* host key is known",
         "the host key is not known",
-        "log in once by hand with `ssh {to}` and compare the key, or name a known_hosts_file",
+        "log in once by hand with `{ssh} {to}` and compare the key, or name a known_hosts_file",
     ),
     _Trouble(
         "Could not resolve hostname", "the name is not known", "check the name of `to`, or write an address"
@@ -53,13 +54,13 @@ _TROUBLES = (
     _Trouble(
         "Permission denied \\(|Too many authentication failures|Authentication failed",
         "the login was refused",
-        "make `ssh -o BatchMode=yes {to} true` work: a key without passphrase or in an ssh-agent,"
+        "make `{ssh} -o BatchMode=yes {to} true` work: a key without passphrase or in an ssh-agent,"
         " or name an identity_file",
     ),
     _Trouble(
         "No route to host|Network is unreachable|timed out|Host is down",
         "the host cannot be reached",
-        "check that `ssh {to}` gets there: address, network, firewall",
+        "check that `{ssh} {to}` gets there: address, network, firewall",
     ),
     _Trouble(
         "No space left on device|[Qq]uota exceeded",
@@ -95,14 +96,12 @@ class SshAccess:
         self, name: str, options: Mapping[str, Any], address: str | None = None, cpus: Sequence[int] = ()
     ) -> None:
         self.name = name
-        # A name with one colon has a port; one with more is an IPv6 address.
-        self.to, _, port = str(options.get("to", name)).partition(":")
-        if port and not port.isdecimal():
-            self.to, port = str(options["to"]), ""
+        self.to, port = _parted(str(options.get("to", name)))
         if port:
             options = {"port": port, **options}
         self._timeout_s = float(options.get("command_timeout", _TIMEOUT_NS)) / 1e9
         self.reached = Reached(address=address, cpus=tuple(cpus))
+        self._options = options
         self._command = ["ssh", "-T", *_client_options(options), "--", self.to]
         self._remote_program: str | None = None
 
@@ -120,9 +119,25 @@ class SshAccess:
         where = f"host {self.name} (ssh {self.to})"
         for trouble in _TROUBLES:
             if re.search(trouble.said, said):
-                return AccessError(trouble.what, where=where, advice=trouble.advice.format(to=self.to))
+                by_hand = {"to": self.to, "ssh": self._by_hand(), "forget": self._forget(said)}
+                return AccessError(trouble.what, where=where, advice=trouble.advice.format(**by_hand))
         last = said.strip().splitlines()[-1] if said.strip() else f"exit status {status}"
-        return AccessError(f"ssh failed: {last}", where=where, advice=f"make `ssh {self.to} true` work first")
+        advice = f"make `{self._by_hand()} {self.to} true` work first"
+        return AccessError(f"ssh failed: {last}", where=where, advice=advice)
+
+    def _by_hand(self) -> str:
+        """How a person calls the client to reach the same server in the same way."""
+        told = _way_options(self._options)
+        return " ".join(["ssh", *map(shlex.quote, told)])
+
+    def _forget(self, said: str) -> str:
+        """The command that removes a host key: the client's own words for it, where it has any."""
+        if found := re.search(r"^\s*(ssh-keygen .*-R .*?)\s*$", said, re.MULTILINE):
+            return found[1]
+        file = self._options.get("known_hosts_file")
+        host, port = self.to.rpartition("@")[2], self._options.get("port", 22)
+        place = host if int(port) == 22 else f"[{host}]:{port}"
+        return shlex.join(["ssh-keygen", *(["-f", str(file)] if file else []), "-R", place])
 
     async def _install(self, program: AgentProgram) -> str:
         """Path of the program there; copies it when it is not there, or not whole."""
@@ -175,12 +190,17 @@ class SshAccess:
         """Copies the program; it gets its name only when it is whole and runs."""
         folder = path.rpartition("/")[0]
         script = (
-            f"umask 077; mkdir -p {folder} && cat > {path}.$$ && chmod 700 {path}.$$ &&"
+            # A copy that is cut off leaves nothing; one whose shell was killed is removed by a later one. By its age: a home
+            # may be that of several hosts, whose processes are not seen here.
+            f'trap "rm -f {path}.$$" EXIT; trap "exit 1" HUP INT TERM PIPE;'
+            f' find {folder} -name "agent-*.[0-9]*" -mmin +60 -exec rm -f "{{}}" ";" 2>/dev/null;'
+            f" umask 077; mkdir -p {folder} && cat > {path}.$$ && chmod 700 {path}.$$ &&"
             f" sum=$(sha256sum < {path}.$$) && echo {_MARK} hash $sum && {path}.$$ --version >/dev/null &&"
-            f" mv {path}.$$ {path} || {{ status=$?; rm -f {path}.$$; exit $status; }}"
+            f" mv {path}.$$ {path}"
         )
         content = await asyncio.to_thread(program.path.read_bytes)
-        said = await self._run(f"exec /bin/sh -c '{script}'", content)
+        doing = f"copying the agent ({len(content) / 1e6:.0f} MB)"
+        said = await self._run(f"exec /bin/sh -c '{script}'", content, doing)
         if f"{_MARK} hash {program.sha256}" not in said:
             raise AccessError(
                 "the copy of the agent differs from the original",
@@ -188,8 +208,8 @@ class SshAccess:
                 advice="try again; if it stays so, something on the way changes what ssh carries",
             )
 
-    async def _run(self, command: str, stdin: bytes) -> str:
-        """What a command there writes to stdout. Raises AccessError."""
+    async def _run(self, command: str, stdin: bytes, doing: str = "the first command there") -> str:
+        """What a command there writes to stdout; `doing` says what it is for. Raises AccessError."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
             command,
@@ -202,12 +222,18 @@ class SshAccess:
             async with asyncio.timeout(self._timeout_s):
                 said, complaint = await process.communicate(stdin)
         except TimeoutError:
-            raise self.trouble(255, f"timed out after {self._timeout_s:.0f} s") from None
+            raise AccessError(
+                f"{doing} took longer than {self._timeout_s:g} s",
+                where=f"host {self.name} (ssh {self.to})",
+                advice=f"see with `{self._by_hand()} {self.to}` how fast it answers, or give the host a longer `command_timeout`",
+            ) from None
         finally:
             if process.returncode is None:
-                process.kill()
+                kill(process)
+                await process.wait()
         if process.returncode != 0:
-            raise self.trouble(process.returncode or 0, complaint.decode(errors="replace"))
+            # A login that is turned away may say so on either.
+            raise self.trouble(process.returncode or 0, (complaint.strip() or said).decode(errors="replace"))
         return said.decode(errors="replace")
 
 
@@ -220,6 +246,12 @@ def _client_options(options: Mapping[str, Any]) -> list[str]:
         *("-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3"),
         *("-o", "ForwardX11=no", "-o", "ForwardAgent=no", "-o", "ClearAllForwardings=yes"),
     ]
+    return given + _way_options(options)
+
+
+def _way_options(options: Mapping[str, Any]) -> list[str]:
+    """What of the client's options says which server is reached, and as whom."""
+    given = []
     if "config_file" in options:
         given += ["-F", str(options["config_file"])]
     if "port" in options:
@@ -227,10 +259,16 @@ def _client_options(options: Mapping[str, Any]) -> list[str]:
     if "identity_file" in options:
         given += ["-i", str(options["identity_file"]), "-o", "IdentitiesOnly=yes"]
     if "known_hosts_file" in options:
-        given += [
-            "-o",
-            f"UserKnownHostsFile={options['known_hosts_file']}",
-            "-o",
-            "GlobalKnownHostsFile=/dev/null",
-        ]
+        known = f"UserKnownHostsFile={options['known_hosts_file']}"
+        given += ["-o", known, "-o", "GlobalKnownHostsFile=/dev/null"]
     return given
+
+
+def _parted(to: str) -> tuple[str, str]:
+    """Whom to reach, and the port, if there is one. A name with one colon has a port; one with more is an IPv6 address, which
+    may stand in brackets.
+    """
+    if bracketed := re.fullmatch(r"([^@]*@)?\[([0-9A-Fa-f:.%\w]+)\](?::(\d+))?", to):
+        return (bracketed[1] or "") + bracketed[2], bracketed[3] or ""
+    name, _, port = to.partition(":")
+    return (name, port) if port.isdecimal() or not port else (to, "")

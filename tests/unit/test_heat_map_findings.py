@@ -60,6 +60,19 @@ def test_noise_with_one_mode_holds_nothing() -> None:
     assert looked == 120 and found <= 6
 
 
+def test_stripes_are_said_to_be_absent_only_where_they_could_be_told() -> None:
+    """A period shorter than two columns cannot be found, and 1000 columns are looked at three by three."""
+    for columns, shortest in ((100, "200 ms"), (1000, "600 ms")):
+        cells = tuple((column, 0, 10) for column in range(columns))
+        none = (0,) * columns
+        edges = (0.0, 10.0, 20.0)
+        events = 10 * columns
+        grid = Grid("latency", "us", 0, 10**8, columns, edges, "linear", cells, none, none, 0, events, 0, ())
+        assert f"stripes (of a period of {shortest} or longer; shorter ones cannot be told)" in " ".join(
+            sentences(grid, examine(grid))
+        )
+
+
 def test_one_mode_is_never_two_at_any_size() -> None:
     for events in (120, 1000, 20_000):
         for seed, value in enumerate(ONE_MODE.values()):

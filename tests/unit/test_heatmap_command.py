@@ -115,6 +115,16 @@ def test_the_terminal_is_the_default_and_has_no_colours_in_a_pipe(
     assert "99.9999 %" in shown
 
 
+def test_quantiles_inside_coarse_rows_are_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Values of 100 to 199 us in rows of 400 us: no quantile is known better than its row."""
+    trace = tmp_path / "narrow.txt"
+    trace.write_text("".join(f"{number * 100} {100 + number % 100}\n" for number in range(10_000)))
+    asked = ("--time-unit", "us", "--value-unit", "us", "--max", "20000", "--cumulative")
+    shown = printed(capsys, str(trace), *asked)
+    assert "p50 <= 400 us  p99 <= 400 us" in shown and "max <= 400 us" in shown
+    assert "396 us" not in shown
+
+
 def test_standard_input(trace: Path) -> None:
     command = [
         sys.executable,

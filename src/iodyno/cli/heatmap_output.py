@@ -249,7 +249,7 @@ def _shown(value: float | None, grid: Grid) -> str:
         return f"> {axis.with_unit(grid.edges[-1], grid.unit)}"
     if value == float("-inf"):
         return f"< {axis.with_unit(grid.edges[0], grid.unit)}"
-    return axis.with_unit(value, grid.unit)
+    return axis.quantile(value, grid.edges, grid.unit)
 
 
 def _print_json(values: dict[str, Any]) -> None:

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _UNITS: dict[str, tuple[tuple[float, str], ...]] = {
@@ -53,6 +55,20 @@ def with_unit(value: float, base: str, digits: int = 3) -> str:
         if abs(value) >= factor * 0.9995 or factor == _UNITS[base][-1][0]:
             return f"{show(value, Unit(factor, name), digits)} {name}"
     return f"{show(value, Unit(1.0, base), digits)} {'' if base == 'count' else base}".rstrip()
+
+
+def quantile(value: float, edges: Sequence[float], base: str) -> str:
+    """A quantile of a grid: `<= 400 us` inside a row wider than 1 %, as where in the row it lies is not known.
+
+    >>> quantile(390e3, (0.0, 400e3, 800e3), "ns")
+    '<= 400 us'
+    >>> quantile(9.01e6, (0.0, 400e3, 800e3), "ns")
+    '9.01 ms'
+    """
+    row = bisect_right(edges, value)
+    if 0 < row < len(edges) and edges[row] - edges[row - 1] > 0.01 * abs(edges[row - 1]):
+        return f"<= {with_unit(edges[row], base)}"
+    return with_unit(value, base)
 
 
 APART = "\u202f"

@@ -9,7 +9,7 @@ from iodyno.analysis.heat_map.bursts import Burst
 from iodyno.analysis.heat_map.changes import Change
 from iodyno.analysis.heat_map.findings import Findings
 from iodyno.analysis.heat_map.modes import ALPHA, LEAST_SHARE, Modes, Movement
-from iodyno.analysis.heat_map.stripes import Stripes
+from iodyno.analysis.heat_map.stripes import MOST_COLUMNS, Stripes
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map.axis import show, unit_of, whole, with_unit, zero_of
 
@@ -40,11 +40,13 @@ def sentences(grid: Grid, found: Findings, *, zero_ns: int | None = None, absent
     said += [change_sentence(grid, change, when) for change in found.changes[:_CHANGES]]
     if len(found.changes) > _CHANGES:
         said.append(f"And {len(found.changes) - _CHANGES} more change points{named}.")
+    # The search for stripes ends at two (groups of) columns a period: what is shorter is not said to be absent.
+    two_columns = with_unit(2.0 * -(-grid.columns // MOST_COLUMNS) * grid.column_ns, "ns")
     missing = [
         name
         for name, there in (
             ("a moving mode", found.movements),
-            ("stripes", found.stripes),
+            (f"stripes (of a period of {two_columns} or longer; shorter ones cannot be told)", found.stripes),
             ("bursts of outliers", found.bursts.found),
             ("change points", found.changes),
         )

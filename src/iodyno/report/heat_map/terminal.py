@@ -104,7 +104,7 @@ def _value(value: float | None, grid: Grid) -> str:
         return f"> {axis.with_unit(grid.edges[-1], grid.unit)}"
     if value == float("-inf"):
         return f"< {axis.with_unit(grid.edges[0], grid.unit)}"
-    return axis.with_unit(value or 0.0, grid.unit)
+    return axis.quantile(value or 0.0, grid.edges, grid.unit)
 
 
 def _sign(count: int, ordered: Sequence[int], scale: str, colours: bool, dark: bool) -> str:

@@ -424,7 +424,8 @@ def _to_one_host(transaction: Transaction) -> Transaction:
     """And without what is refused: what is not carried out, and datagrams, as one may be too long."""
 
     def taken(name: str, value: Any) -> Any:
-        return "h" if name == "remotehost" else "tcp" if (name, value) == ("protocol", "udp") else value
+        # Files are sent over TCP only.
+        return "h" if name == "remotehost" else "tcp" if name == "protocol" else value
 
     def allowed(flowop: Flowop) -> dict[str, Any]:
         known = {n: v for n, v in flowop.options.items() if OPTIONS[n].meaning != "unsupported"}

@@ -28,7 +28,7 @@ from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.session.locate import find_agent
 
 TARGET_NS = 300
-"""CPU time of an operation in the programs, at most, without what the kernel takes to measure it."""
+"""CPU time of the program that counts an operation when it has ended, at most, by the kernel's count."""
 _OTHERS = ("cpu_exact", "disks", "process", "threads")
 
 
@@ -69,7 +69,7 @@ def _floor(target: Path) -> list[dict[str, object]]:
             runs=f"{one['runs_per_operation']:.1f}",
             operation_ns=f"{one['operation_ns']:.0f} [{one['least_ns']:.0f}, {one['most_ns']:.0f}]",
             beyond_empty_ns=round(one["operation_ns"] - one["runs_per_operation"] * empty_run_ns),
-            target_ns=TARGET_NS if one is found[-1] else "",
+            target_ns=TARGET_NS if one is found[-2] else "",
         )
         for one in found
     ]
@@ -81,8 +81,8 @@ def _row(**cells: object) -> dict[str, object]:
 
 
 async def run(pairs: int) -> list[dict[str, object]]:
-    """CPU nanoseconds of an operation beyond empty programs (at most 300), operations left out (0), and the rate with the
-    sensor over without.
+    """CPU nanoseconds of an operation in the sensor's programs, in that at its end alone (at most 300), beyond empty
+    programs, operations left out (0), and the rate with the sensor over without.
     """
     costs: list[float] = []
     lost = 0

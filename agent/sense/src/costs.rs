@@ -89,7 +89,8 @@ pub struct BlockOperationCost {
 }
 
 /// Measures [`BlockOperationCost`] in some eight seconds, with reads of `file` (or a device) past the page cache: of programs
-/// that do one thing each, and last of those of the sensor `block_times`.
+/// that do one thing each, then of that of the sensor `block_times` which counts an operation at its end, and last of all of
+/// the sensor's.
 ///
 /// # Errors
 /// Why there is no such sensor here, or why the file cannot be read so.

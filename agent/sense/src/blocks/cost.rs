@@ -27,6 +27,9 @@ const YARDSTICKS: [(&str, &str); 5] = [
     ("array_of_cpu", "programs that count in an array of the CPU"),
     ("hash", "programs that count in a hash table"),
 ];
+/// Programs of the sensor: that which counts an operation when it has ended, and all of them.
+const AT_THE_END: &str = "the sensor block_times, at the end of an operation";
+const SENSOR: &str = "the sensor block_times";
 /// Where they run: once at the begin of an operation, once at its end.
 const TRACEPOINTS: [&str; 2] = ["block_rq_issue", "block_rq_complete"];
 /// Turns that the median is taken of. Chosen: on a busy machine half of them are hardly disturbed.
@@ -62,8 +65,12 @@ pub(crate) fn measure(sys: &Path, file: &Path) -> Result<Vec<BlockOperationCost>
         turns
     });
     drop(timed);
-    let names = YARDSTICKS.map(|(_, name)| name).into_iter().chain(["the sensor block_times"]);
-    Ok(names.zip(turns?).map(|(programs, turns)| summary(programs, &turns)).collect())
+    let mut turns = turns?;
+    let sensor = turns.pop().unwrap_or_default();
+    let names = YARDSTICKS.map(|(_, name)| name);
+    let floors = names.into_iter().zip(&turns).map(|(programs, turns)| summary(programs, turns));
+    let ends: Vec<Spent> = sensor.iter().map(|one| one.of_completions()).collect();
+    Ok(floors.chain([summary(AT_THE_END, &ends), summary(SENSOR, &sensor)]).collect())
 }
 
 /// Of each kind of programs, the last of them the sensor's: what they took in each turn.
@@ -99,7 +106,7 @@ fn program<'a>(floor: &'a mut Ebpf, name: &str) -> Result<&'a mut RawTracePoint,
 fn spent(yardstick: &RawTracePoint) -> Result<Spent, Refusal> {
     let info = yardstick.info()?;
     let runs = info.run_count();
-    Ok(Spent { runs, completions: runs / 2, ns: info.run_time().as_nanos() as u64 })
+    Ok(Spent { runs, completions: runs / 2, completions_ns: 0, ns: info.run_time().as_nanos() as u64 })
 }
 
 fn summary(programs: &'static str, turns: &[Spent]) -> BlockOperationCost {

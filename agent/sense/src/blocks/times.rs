@@ -224,6 +224,8 @@ pub(crate) struct Spent {
     pub runs: u64,
     /// Runs of the program at the end of operations.
     pub completions: u64,
+    /// Time in the program at the end of operations.
+    pub completions_ns: u64,
     /// Time in all of the programs.
     pub ns: u64,
 }
@@ -234,8 +236,14 @@ impl Spent {
         Spent {
             runs: self.runs - before.runs,
             completions: self.completions - before.completions,
+            completions_ns: self.completions_ns - before.completions_ns,
             ns: self.ns - before.ns,
         }
+    }
+
+    /// Of the program at the end of operations alone.
+    pub fn of_completions(self) -> Spent {
+        Spent { runs: self.completions, ns: self.completions_ns, ..self }
     }
 }
 
@@ -438,6 +446,7 @@ impl BlockTimes {
             spent.ns += info.run_time().as_nanos() as u64;
             if name == "completed" {
                 spent.completions += info.run_count();
+                spent.completions_ns += info.run_time().as_nanos() as u64;
             }
         }
         Ok(spent)

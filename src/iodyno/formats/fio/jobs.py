@@ -467,9 +467,6 @@ class _Reading(SectionReading):
         own, names = names_of(self.section, count)
         if not own and "nrfiles" in self.keys and count != len(names):
             self.say(f"nrfiles={count} is without effect: the job names its files, as in fio")
-        if len(set(names)) < len(names):
-            self.note(self.keys["filename"], f"found {found(written)}, allowed: each name once")
-            raise WrongError
         before = self.section.inherited.get("filename")
         if before is not None and before is not self.keys.get("filename"):
             self.say(f"filename adds to that of [global], as in fio: {', '.join(names)}")
@@ -478,6 +475,10 @@ class _Reading(SectionReading):
         except ValueError as problem:
             self.note(self.keys.get("filename"), str(problem))
             raise WrongError from None
+        if len({path for path, _ in placed}) < len(placed):
+            text = f"found {found(written)}, one file twice to fio, each time with a part of size; allowed: each file once"
+            self.note(self.keys["filename"], text)
+            raise WrongError
         said = [note for _, note in placed if note]
         if said:
             self.say(said[0] + (f" (and {len(said) - 1} more files)" if len(said) > 1 else ""))

@@ -50,7 +50,8 @@ def _bytes(pattern: re.Pattern[str], text: str, kb_base: int) -> float:
     if hexadecimal:
         return int(hexadecimal, 16)
     factor = 2024 - kb_base if binary and of_bytes else kb_base
-    return (float(digits) if "." in digits else int(digits)) * factor ** _POWERS[unit.lower()]
+    unit_bytes: int = factor ** _POWERS[unit.lower()]
+    return (float(digits) if "." in digits else int(digits)) * unit_bytes
 
 
 def _read_as(text: str) -> str:

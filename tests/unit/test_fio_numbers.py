@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +40,7 @@ def test_sizes_may_be_computed(written: str, value: int | None) -> None:
         (numbers.size, "1.5m", "1"),
         (numbers.size, "4 k", "4"),
         (numbers.size, "0x1000k", "4096"),
+        (numbers.size, "1q", "1"),
         (numbers.duration_ns, "5min", "5us"),
         (numbers.duration_ns, "2sec", "2us"),
         (numbers.duration_ns, "1.5s", "1s"),
@@ -55,3 +60,45 @@ def test_what_fio_reads_as_something_else_than_it_says_is_refused(
 def test_times_may_be_computed_and_are_whole_seconds_then(written: str, ms: int) -> None:
     assert numbers.duration_ns(written) == ms * 10**6
     assert numbers.duration_ns("(3*50)", "us") == 150_000
+
+
+@pytest.mark.parametrize("written", ["70%", "70.5", "-1", "101"])
+def test_a_share_is_a_whole_number_as_fio_reads_no_other(written: str) -> None:
+    with pytest.raises(ValueError, match="allowed: 0 to 100"):
+        numbers.whole_percent(written)
+
+
+SIZES = (
+    "65536",
+    "64k",
+    "64K",
+    "64kb",
+    "64ki",
+    "64kib",
+    "1m",
+    "1MiB",
+    "0x10000",
+    "1.5m",
+    "96 k",
+    "0x10k",
+    "1e",
+    "7q",
+)
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+@pytest.mark.parametrize("kb_base", [1024, 1000])
+def test_sizes_are_those_that_fio_moves(kb_base: int, tmp_path: Path) -> None:
+    jobs = "".join(f"[j{number}]\nsize={size}\n" for number, size in enumerate(SIZES))
+    (tmp_path / "j.fio").write_text(
+        f"[global]\nioengine=null\nkb_base={kb_base}\nbs=1\nio_size=0\nthread\n{jobs}"
+    )
+    ran = subprocess.run(
+        ["fio", "--output-format=json", "j.fio"], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    moved = [job["read"]["io_bytes"] for job in json.loads(ran.stdout[ran.stdout.index("{") :])["jobs"]]
+    for written, bytes_ in zip(SIZES, moved, strict=True):
+        try:
+            assert numbers.size(written, kb_base) == bytes_, written
+        except ValueError as refused:
+            assert f", which is {bytes_} to fio" in str(refused), written

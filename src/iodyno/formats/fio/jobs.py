@@ -249,8 +249,8 @@ class _Reading(SectionReading):
         if reads != 50.0 or mix is None:
             return reads
         if mix is self.keys.get("rwmixread"):
-            return self.get("rwmixread", numbers.percent, 50.0)
-        return 100 - self.get("rwmixwrite", numbers.percent, 50.0)
+            return self.get("rwmixread", numbers.whole_percent, 50.0)
+        return 100 - self.get("rwmixwrite", numbers.whole_percent, 50.0)
 
     def mix(self, reads: float) -> dict[str, Any]:
         """Pattern and share of reads."""
@@ -289,7 +289,7 @@ class _Reading(SectionReading):
     def random(self, settings: dict[str, Any], reads: float) -> None:
         """How random places are drawn, and how many of the operations are at one."""
         share = self.get(
-            "percentage_random", lambda w: numbers.percent(direction(w, reads, "100", "shares")), None
+            "percentage_random", lambda w: numbers.whole_percent(direction(w, reads, "100", "shares")), None
         )
         law = self.word("random_distribution", "random").lower()
         if settings["pattern"] != "random":
@@ -544,7 +544,7 @@ class _Reading(SectionReading):
         told: dict[str, Any] = {}
         if self.switch("zero_buffers"):
             told["content"] = "zero"
-        share = self.get("buffer_compress_percentage", numbers.percent, 0.0)
+        share = self.get("buffer_compress_percentage", numbers.whole_percent, 0.0)
         if share:
             told["content"] = f"compressible({share:g}%)"
         verify = self.word("verify", "0").lower()

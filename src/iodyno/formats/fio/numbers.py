@@ -150,6 +150,19 @@ def percent(written: str) -> float:
     return value
 
 
+def whole_percent(written: str) -> float:
+    """A share in percent of an option that is a whole number to fio: of `70.5` it reads 70, of `70%` nothing. Raises ValueError.
+
+    >>> whole_percent("70")
+    70.0
+    """
+    if not re.fullmatch(r"\s*\d+\s*", written):
+        raise ValueError(
+            f"found {found(written)}, allowed: 0 to 100, a whole number without a sign, as fio reads no other"
+        )
+    return percent(written)
+
+
 def split(written: str, kb_base: int = 1024) -> list[tuple[int, float]]:
     """`bssplit`: sizes with their shares in percent; those without one share what is left. Raises ValueError.
 

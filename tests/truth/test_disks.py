@@ -133,11 +133,15 @@ def test_every_manifest_fits_the_published_schema(mixed: tuple[Dataset, Campaign
 
 def test_an_open_loop_keeps_its_rate_and_counts_from_when_it_was_due(tmp_path: Path) -> None:
     settings = {"rate": "4000/s", "arrivals": "poisson", "depth": 8}
-    _, summary = measured(asked(factors={"block": ["4KiB", "8KiB"]}, **settings), tmp_path)
+    dataset, summary = measured(asked(count=2, factors={"block": ["4KiB", "8KiB"]}, **settings), tmp_path)
+    for trial in dataset.trials:
+        began = [host["result"] for host in trial.manifest["hosts"].values()]
+        late = [result["first_operation_ns"] - result["start_ns"] for result in began]
+        assert abs(trial.manifest["start"]["skew_ns"] - (max(late) - min(late))) <= 1, "not the planned start"
     for point in summary.points:
         found = {name: estimate.estimate or 0.0 for name, estimate in point.outcomes.items()}
-        assert found["offered_operations_per_s"] == pytest.approx(4000, rel=0.05)
-        assert found["iops"] == pytest.approx(4000, rel=0.05)
+        assert found["offered_operations_per_s"] == pytest.approx(8000, rel=0.05)
+        assert found["iops"] == pytest.approx(8000, rel=0.05)
         assert found["response_time_p50_ns"] >= found["service_time_p50_ns"] > 0
 
 
@@ -261,6 +265,11 @@ def test_a_lost_client_fails_the_trial_or_is_an_event_in_it(
     marked = [row[1].text for row in storage_tables(summary)[-1].rows]
     assert marked == ["client-1", "client-2, until it was lost", "client-3"]
     assert any("not among them: client-2." in sentence.text for sentence in sentences(summary))
+    # What the lost one did not do was not taken from it.
+    fairness = point.outcomes["fairness"]
+    assert (
+        fairness.estimate == pytest.approx(1.0, abs=0.001) and "without client-2, lost on" in fairness.method
+    )
     # Two clients of 20 000/s for a second, and the third for two of its ten intervals.
     assert point.outcomes["iops"].estimate == pytest.approx(2.2 * 20_000, rel=0.05)
 
@@ -294,6 +303,6 @@ def test_hosts_of_one_machine_read_it_once(tmp_path: Path, monkeypatch: pytest.M
     outcomes = summary.points[0].outcomes
     # The machine's CPU time, which here is that of the first client alone, over the operations of all three.
     assert outcomes["client-1.cpu_us_per_io"].estimate == pytest.approx(2.0, rel=0.08)
-    assert "client-1, which has this for both" in str(outcomes["client-2.cpu_us_per_io"].missing)
+    assert "client-1.cpu_us_per_io is that of the machine" in str(outcomes["client-2.cpu_us_per_io"].missing)
     assert outcomes["client-2.iops"].estimate == pytest.approx(20_000, rel=0.05)
     assert not [doubt for doubt in summary.doubts if "background was not measured" in doubt.text]

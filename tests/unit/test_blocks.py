@@ -57,6 +57,34 @@ def test_where_blocks_get_full_or_the_loop_is_open_there_is_no_law(asks: Any, ri
     assert not list(blocks.check(found))
 
 
+@pytest.mark.parametrize(
+    ("operations", "unanswered", "told"),
+    [
+        ([30_000, 630, 30_000], 1, True),
+        ([30_000, 630, 30_000], 0, False),
+        ([30_000, 9_000, 30_000], 1, False),
+    ],
+)
+def test_a_load_that_stands_still_because_blocks_do_not_fill_is_told_with_the_reason(
+    operations: list[int], unanswered: int, told: bool
+) -> None:
+    """64 under way and blocks of 63 packets: with one request lost, 63 are answered every 10 ms."""
+    made = trial(0, block_packets=63)
+    tenth = SECOND // 10
+    records = [
+        Record(n, "measured", n * tenth, (n + 1) * tenth, 512 * count, count, 64, 0)
+        for n, count in enumerate(operations)
+    ]
+    made.hosts["client"].records[:] = records
+    reading = Reading(tenth, 0, None, {("datagram.lost", ""): 0, ("datagram.retries", ""): unanswered})
+    made.hosts["client"].readings["datagram"] = {1: reading}
+    doubts = list(blocks.check(made))
+    assert bool(doubts) is told
+    assert all(
+        "in 1 of 3 intervals the load nearly stood still: a request had no answer" in d.text for d in doubts
+    )
+
+
 def test_the_mean_round_trip_is_that_of_littles_law() -> None:
     assert round_trip_mean(trial(6400)).value == pytest.approx(10_000_000)
     assert round_trip_mean(trial(6400, {"outstanding": 4})).value == pytest.approx(40_000_000)

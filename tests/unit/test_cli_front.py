@@ -337,6 +337,10 @@ def test_tcp_asks_for_what_its_options_say() -> None:
     )
     assert {host["access"] for host in local["hosts"].values()} == {"netns"}
     assert parse_experiment(experiment_text(local), environment={}).windows.interval_ns == 10_000_000
+    datagrams = tcp.experiment_of({"connections": "1", "transport": "udp"}, seconds=1, to=None, repeat=1)
+    assert {"datagrams_per_s", "loss_ratio"} <= set(datagrams["outcomes"])
+    assert "loss_ratio" not in local["outcomes"]
+    parse_experiment(experiment_text(datagrams), environment={})
 
 
 def test_rr_and_search_ask_for_what_their_options_say() -> None:

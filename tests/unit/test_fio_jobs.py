@@ -15,7 +15,7 @@ from iodyno.cli import check
 from iodyno.core.errors import ExperimentError
 from iodyno.core.workload import DISK
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.formats.fio import Job, is_job_file, jobs_of, numbers, parse_sections
+from iodyno.formats.fio import Job, is_job_file, jobs_of, parse_sections
 from iodyno.formats.fio.experiment import chosen, experiment_keys, steps
 from iodyno.formats.fio.options import ALIASES, CARRIED, REFUSED, WITHOUT_EFFECT
 
@@ -412,9 +412,9 @@ def test_engines_of_whole_files_become_file_programs(engine: str) -> None:
         ("[j]\nfilename=/x\nsize=1m\nrw=trim\n", "found 'trim', which discards blocks"),
         ("[j]\nfilename=/x\nsize=1m\nrw=reed\n", "did you mean"),
         ("[j]\nfilename=/x\nsize=1m\nioengine=rbd\n", "j.fio:4: [j] ioengine: found 'rbd', allowed: psync,"),
-        ("[j]\nfilename=/x\nsize=1q\n", "j.fio:3: [j] size: found '1q', allowed: a size"),
+        ("[j]\nfilename=/x\nsize=1q\n", "j.fio:3: [j] size: found '1q', which is 1 to fio, allowed: a size"),
         ("[j]\nfilename=/x\nrw=read\n", "has no size, needed: size=1g"),
-        ("[j]\nfilename=/x:/x\nsize=1m\n", "allowed: each name once"),
+        ("[j]\nfilename=/x:/x\nsize=1m\n", "one file twice to fio, each time with a part of size; allowed: each file once"),
         ("[j]\ndirectory=/x:/y\nsize=1m\n", "several directories, which are not carried"),
         ("[j]\nfilename=/x\nsize=1m\nrw=read:-8k\n", "goes backwards and is not carried"),
         ("[j]\nfilename=/x\nsize=1m\nthinktime=100\nrate_iops=10\n", "a pause beside a rate"),
@@ -488,25 +488,6 @@ def test_no_option_is_in_two_tables() -> None:
         for other in tables[i + 1 :]:
             assert not table & other
     assert set(ALIASES.values()) <= set().union(*tables) | {"bwavgtime"}
-
-
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("4k", 4096),
-        ("1.5m", 3 << 19),
-        ("0x10", 16),
-        ("(1k + 2) * 2", None),
-        ("(1k+2)", 1026),
-        ("((8k-4k)/2)", 2048),
-    ],
-)
-def test_sizes_may_be_computed(written: str, value: int | None) -> None:
-    if value is None:
-        with pytest.raises(ValueError, match="allowed"):
-            numbers.size(written + ")")
-    else:
-        assert numbers.size(written) == value
 
 
 def test_a_job_file_is_known_by_its_name_or_first_section(tmp_path: Path) -> None:

@@ -9,17 +9,22 @@ from typing import Any
 import made_summary
 import pytest
 
+from iodyno.analysis import physics
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.dataset import ClassCounts, HostData, Reading, Record, Trial
+from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import storage_signals
 from iodyno.analysis.limiter.signals import View
 from iodyno.analysis.limiter.storage_rules import ALONE
 from iodyno.analysis.limiter.verdict import of_trial
+from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import measure_named
 from iodyno.analysis.storage import cache
 from iodyno.core.errors import ExperimentError
+from iodyno.core.outcome import OUTCOMES
 from iodyno.core.volume import VolumeKind
+from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.report.layout import layout_of
 from iodyno.report.method import method_rows
@@ -210,7 +215,15 @@ def test_the_table_of_a_server_has_a_row_for_each_point_in_the_words_of_its_page
 def test_of_a_volume_a_device_that_did_nothing_is_idle_and_not_unseen(operations: int) -> None:
     trial = machine()
     host = trial.hosts["client-1"]
-    names = ("read_bytes", "write_bytes", "read_operations", "write_operations", "busy_ns", "in_flight_ns")
+    names = (
+        "read_bytes",
+        "write_bytes",
+        "read_operations",
+        "write_operations",
+        "busy_ns",
+        "read_ns",
+        "write_ns",
+    )
     worth = {"read_bytes": 8192 * operations, "read_operations": operations, "busy_ns": 10**6 * operations}
     disks = {(f"disk.{name}", "dev=vda"): worth.get(name, 0) for name in names}
     host.readings["disks"] = {n: reading(disks) for n in range(INTERVALS)}
@@ -223,6 +236,52 @@ def test_of_a_volume_a_device_that_did_nothing_is_idle_and_not_unseen(operations
     else:
         assert not size.values and size.missing == "the device did nothing"
     assert not [text for text in of_trial(trial).unseen if "device" in text]
+
+
+def test_a_flush_is_under_way_once_though_the_block_layer_counts_it_as_a_write_and_as_a_flush() -> None:
+    trial = machine()
+    host = trial.hosts["client-1"]
+    # One operation at a time, half of them a write and half the flush behind it.
+    worth = {"read_bytes": 0, "write_bytes": 4096, "write_ns": SPAN_NS, "read_ns": 0, "busy_ns": SPAN_NS}
+    worth["in_flight_ns"] = SPAN_NS * 3 // 2
+    host.readings["disks"] = {
+        n: reading({(f"disk.{name}", "dev=vda"): value for name, value in worth.items()})
+        for n in range(INTERVALS)
+    }
+    view = View.of(trial, ALONE)
+    assert view is not None
+    assert measure_named(trial, "client-1.device_depth", CostBasis()).value == 1.0
+    assert set(storage_signals.device_depth(view).values.values()) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("busy_ns", "share", "doubted"),
+    [(SPAN_NS // 2, 0.5, False), (SPAN_NS + 2 * 10**6, 1.0, False), (SPAN_NS * 3 // 2, 1.5, True)],
+)
+def test_a_device_is_busy_all_the_time_at_most_and_what_a_tick_does_not_explain_is_doubted(
+    busy_ns: int, share: float, doubted: bool
+) -> None:
+    trial = machine()
+    disks = {("disk.read_bytes", "dev=vda"): 4096, ("disk.write_bytes", "dev=vda"): 0}
+    disks[("disk.busy_ns", "dev=vda")] = busy_ns
+    trial.hosts["client-1"].readings["disks"] = {n: reading(disks) for n in range(INTERVALS)}
+    name = "client-1.device_busy_ratio"
+    found = measure_named(trial, name, CostBasis())
+    assert found.value == share
+    doubts = physics.check_shares(trial, {name: found})
+    assert [doubt.code for doubt in doubts] == [WarningCode.PHYSICS] * doubted
+    assert not doubted or "150.0%" in doubts[0].text
+
+
+@pytest.mark.parametrize(
+    "name", ["read_from_cache_ratio", "server_cached_ratio", "client.load_from_cache_ratio"]
+)
+def test_no_more_than_all_comes_from_a_cache_and_storage_may_give_more_than_was_read(name: str) -> None:
+    possible = OUTCOMES[name.rpartition(".")[2]].possible
+    nearly_all = estimate([Measured(0.99), Measured(0.9)], "1", possible=possible)
+    assert nearly_all.high == 1.0 and (nearly_all.low or 0.0) < 0.9
+    ahead = estimate([Measured(-0.6), Measured(0.1)], "1", possible=possible)
+    assert ahead.estimate == pytest.approx(-0.25) and (ahead.low or 0.0) < -0.6
 
 
 @pytest.mark.parametrize(

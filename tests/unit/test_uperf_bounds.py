@@ -41,7 +41,7 @@ LEVELS = {"n": "1", "w": "8k", "i": "5", "r": "10", "s": "64", "t": "100ms"}
     ("given", "said"),
     [
         ({"n": "0"}, r"profile.xml:1: \$n: found '0', allowed: 1 to 60000"),
-        ({"w": "8"}, r"profile.xml:2: \$w: found '8', allowed: 1KiB to 1GiB"),
+        ({"w": "2g"}, r"profile.xml:2: \$w: found '2g', allowed: 0 to 1GiB"),
         ({"w": "rand(8k,9k)"}, r"profile.xml:2: \$w: found 'rand\(8k,9k\)', allowed: one number"),
         ({"s": "0"}, r"profile.xml:4: \$s: found '0', allowed: 1B to"),
         ({"s": "rand(1,2g)"}, r"profile.xml:4: \$s: found 'rand\(1,2g\)', allowed: 1B to 1GiB"),

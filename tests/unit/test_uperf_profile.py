@@ -230,7 +230,11 @@ def test_bytes_that_the_named_encoding_does_not_have_are_a_mistake() -> None:
         (wrapped('<flowop type="connect" options="tcp_nodelay=1 protocol=tcp"/>'), 4, "tcp_nodelay alone"),
         (wrapped('<flowop type="connect" options="protocol=tpc"/>'), 4, "did you mean tcp?"),
         (wrapped('<flowop type="write"/>'), 4, "size is missing"),
-        (wrapped('<flowop type="think"/>'), 4, "duration is missing"),
+        (wrapped('<flowop type="think" options="duration=0"/>'), 4, "found '0', allowed: 1ns to"),
+        (wrapped('<flowop type="sendfilev" options="dir=/x nfiles=1025"/>'), 4, "found '1025', allowed: 1 to 1024"),
+        (wrapped('<flowop type="write" options="size=1k,count=9"/>'), 4, "divided by blanks: size=1k count=9"),
+        (wrapped('<flowop type="write" options="size=1 zzzz=2"/>'), 4, "allowed: size, rsize, count, repeat, conn, timeout,"
+         " duration, canfail, non_blocking, batch_size\n"),
         (wrapped('<flowop type="write" options="size=rand(9,2)"/>'), 4, "smaller size first"),
         (wrapped('<flowop type="nop"/>', 'iteration="3"'), 3, "did you mean iterations?"),
         (wrapped('<flowop type="nop"/>', group='nthreads="0"'), 2, "allowed: 1 to"),
@@ -259,6 +263,59 @@ def test_a_group_within_a_group_is_one_mistake() -> None:
     assert "profile.xml:3:" in message
     assert "within the <group> of line 2" in message
     assert "nothing opens" not in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<transaction>\n<flowop type="nop"/>\n<flowop type="nop"/>\n</transaction>',
+        '<profile>\n<transaction>\n<flowop type="nop">\n<flowop type="nop">\n</transaction>\n<group nthreads="1">\n'
+        '<transaction><flowop type="nop"/></transaction></group></profile>',
+        '<profile>\n<group nthreads="1">\n<flowop type="nop"/>\n</group>\n</profile>',
+        wrapped('<flowop type="nop"/>') * 2,
+        wrapped('<flowop type="write" options="sizee=64k"/>'),
+        wrapped('<flowop type="wriet"/>'),
+    ],
+)
+def test_what_is_in_something_that_is_refused_is_no_mistake_of_its_own(text: str) -> None:
+    message = mistakes(text)
+    assert message.count("profile.xml:") == 1, message
+
+
+def test_after_what_is_refused_the_file_is_read_on() -> None:
+    text = '<profile>\n<transaction>\n<flowop type="nop"/>\n<group nthreads="0">\n<transaction>\n<flowop type="wriet"/>'
+    message = mistakes(f"{text}</transaction></group></profile>")
+    assert [f"profile.xml:{line}:" in message for line in (2, 3, 4, 5, 6)] == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("flowop", "said", "options"),
+    [
+        ('type="think"', "a think without a duration takes no time, as in uperf", {}),
+        ('type="think" options="busy idle duration=1"', "as in uperf, busy counts", {"busy": 1, "idle": 1, "duration": 10**9}),
+        ('type="connect" options="protocol=tcp"', "connect names no remotehost and takes the host", {"protocol": "tcp"}),
+        ('type="accept" options="protocol=tcp wndsz=512"', "wndsz=512 is less than any buffer of the kernel",
+         {"protocol": "tcp", "wndsz": 512}),
+        ('type="accept" options="protocol=tcp wndsz=0"', "wndsz=0 asks for no size", {"protocol": "tcp", "wndsz": 0}),
+        ('type="sendfilev" options="dir=/x"', "a sendfilev without nfiles sends one file", {"dir": "/x"}),
+        ('type="write" options="size=64k, canfail;"', "options are divided by blanks", {"size": 65536, "canfail": 1}),
+    ],
+)  # fmt: skip
+def test_what_uperf_takes_and_few_expect_is_taken_and_said(
+    flowop: str, said: str, options: dict[str, object]
+) -> None:
+    profile = parse_profile(wrapped(f"<flowop {flowop}/>"))
+    assert profile.script.groups[0].transactions[0].flowops[0].options == options
+    assert [note for note in profile.notes if said in note and note.startswith("profile.xml:4: ")]
+
+
+def test_an_empty_file_that_is_called_xml_is_a_profile_that_lacks_everything(tmp_path: Path) -> None:
+    for name, answer in (("a.xml", True), ("a.XML", True), ("a.yaml", False)):
+        (tmp_path / name).write_text(" \n")
+        assert is_profile(tmp_path / name) is answer
+    assert not is_profile(tmp_path / "none.xml")
+    with pytest.raises(ExperimentError, match=r"a\.xml:1: the file is empty, needed: <profile>"):
+        read_profile(tmp_path / "a.xml")
 
 
 def test_all_mistakes_are_said_at_once() -> None:

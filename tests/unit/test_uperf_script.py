@@ -233,6 +233,28 @@ def test_what_means_something_else_stays_a_script(loop: str) -> None:
     assert jobs_of(parse_experiment(conversion.text, environment={})) == jobs_of(run_as(text, {}))
 
 
+def test_a_window_that_no_workload_has_keeps_the_script_and_asks_for_what_uperf_asks_for() -> None:
+    text = STREAM.replace("LOOP", '<flowop type="write" options="size=8k"/>')
+    for window, asked in (("512", 512), ("0", None)):
+        profile = parse_profile(text.replace("wndsz=64k", f"wndsz={window}"))
+        script = script_json(profile.script, "send")
+        (connect,) = script["groups"][0]["transactions"][0]["operations"]
+        assert connect["socket"]["send_buffer_bytes"] == connect["socket"]["receive_buffer_bytes"] == asked
+        conversion = converted(profile, {})
+        assert ("stays a script: its wndsz is less" in conversion.notes[0]) == (asked is not None)
+        parse_experiment(conversion.text, environment={})
+
+
+def test_what_does_nothing_becomes_no_factor() -> None:
+    loop = '<flowop type="write" options="size=8k duration=1s sctp_stream_id=3 canfail"/>'
+    text = STREAM.replace("LOOP", loop + '<flowop type="think" options="duration=1ms"/>')
+    asked = parse_experiment(converted(parse_profile(text), {}).text, environment={})
+    assert {factor.name for factor in asked.factors} == {"nthreads", "duration", "wndsz", "size", "think"}
+    over = text.replace("protocol=tcp", "protocol=sctp").replace(" tcp_nodelay", "")
+    asked = parse_experiment(converted(parse_profile(over), {}).text, environment={})
+    assert "sctp_stream_id" in {factor.name for factor in asked.factors}
+
+
 def test_windows_leave_time_for_the_script() -> None:
     windows = run_as(PROFILE, LEVELS).windows
     assert windows.warm_up_ns == 0

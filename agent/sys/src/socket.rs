@@ -454,6 +454,16 @@ pub fn receive_into(socket: BorrowedFd<'_>, place: &mut [u8]) -> io::Result<usiz
     count(unsafe { libc::recv(socket.as_raw_fd(), place.as_mut_ptr().cast(), place.len(), 0) })
 }
 
+/// As [`receive_into`], of what stays there to be taken; does not wait.
+///
+/// # Errors
+/// `EAGAIN`: there is nothing; else as [`receive`].
+pub fn look_at(socket: BorrowedFd<'_>, place: &mut [u8]) -> io::Result<usize> {
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: the kernel writes at most the length of `place`, which has that many.
+    count(unsafe { libc::recv(socket.as_raw_fd(), place.as_mut_ptr().cast(), place.len(), flags) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

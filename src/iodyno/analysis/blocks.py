@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iodyno.analysis.arrivals import operations
-from iodyno.analysis.dataset import Trial
+from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing
 from iodyno.core.warnings import Doubt, WarningCode
 
+_DATAGRAMS = "datagram"
 TOLERANCE = 0.01
 """Chosen: the law was within 0.1 % on a quiet machine; the rest is for a timer or a client that came late for want of a
 CPU, which makes a round of the loop longer and never shorter."""
@@ -78,12 +79,17 @@ def law_ratio(trial: Trial) -> Measured:
 
 
 def check(trial: Trial) -> Iterator[Doubt]:
-    """A doubt where the law does not hold; a part of a round that the measured window cuts off is allowed for."""
-    blocks, found = of(trial), law_ratio(trial)
-    sender = trial.end("send")
-    if blocks is None or found.value is None or sender is None or not sender.measured_ns:
+    """A doubt where the law does not hold, or holds for a while where it should not."""
+    blocks, sender = of(trial), trial.end("send")
+    if blocks is None or sender is None or not sender.measured_ns:
         return
-    if abs(found.value - 1) <= TOLERANCE + blocks.timeout_ns / sender.measured_ns:
+    yield from _off(trial, blocks, sender) if blocks.never_full else _starved(trial, blocks, sender)
+
+
+def _off(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Doubt]:
+    """A part of a round that the measured window cuts off is allowed for."""
+    found = law_ratio(trial)
+    if found.value is None or abs(found.value - 1) <= TOLERANCE + blocks.timeout_ns / sender.measured_ns:
         return
     text = (
         f"{blocks.under_way} requests under way never fill a block of {blocks.packets} packets: with a timeout of "
@@ -92,3 +98,22 @@ def check(trial: Trial) -> Iterator[Doubt]:
         " ticks)"
     )
     yield Doubt(WarningCode.PHYSICS, text, trial.name)
+
+
+def _starved(trial: Trial, blocks: Blocks, sender: HostData) -> Iterator[Doubt]:
+    """Requests without an answer leave too few under way to fill a block, until they are given up or sent again."""
+    metrics = ("datagram.lost", "datagram.retries")
+    unanswered = sum(sender.growth(_DATAGRAMS, metric) or 0 for metric in metrics)
+    # As many as a block holds answered each timeout, and one round that was begun before.
+    slow_per_ns, round_ = blocks.packets / blocks.timeout_ns, blocks.under_way
+    slow = [r for r in sender.measured if r.operations <= slow_per_ns * r.span_ns + round_]
+    others = [r for r in sender.measured if r not in slow]
+    if not unanswered or not slow or not others:
+        return
+    which = "a request had" if unanswered == 1 else f"{unanswered} requests had"
+    text = (
+        f"in {len(slow)} of {len(sender.measured)} intervals the load nearly stood still: {which} no answer, and while no more"
+        f" than {blocks.packets} are under way a block of {blocks.packets} packets comes by its timeout of"
+        f" {blocks.timeout_ns / 1e6:g} ms; try smaller blocks, adaptive: on or a shorter `answer_timeout`"
+    )
+    yield Doubt(WarningCode.DATAGRAMS_LOST, text, trial.name)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from iodyno.analysis.dataset import HostData, Reading, Trial
-from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.measured import Measured, missing, share, total_ratio
 
 ClassTier = Literal["bpf", "irq_time", "tick"]
 CPU_EXACT = "cpu_exact"
@@ -48,6 +48,13 @@ TRIALS_LEAST = 2
 """Trials of a point that exact classes must have (chosen: the fewest that have an interval; all when there is one)."""
 TICK_HZ = 250
 """Timer ticks per second where the host does not tell its own (chosen: Debian's and Ubuntu's kernels)."""
+TICK_NS = 1e7
+"""Each state of /proc/stat is reported in ticks of 10 ms."""
+SPLIT_POINTS = 0.02
+"""States that sum to 100 % within less are taken for whole (chosen: sound splits were off by 1 point)."""
+EXACT_SPLIT = 0.001
+"""The same of classes that were timed at every switch (chosen: they were off by 0.07 % at most; what is more is a
+defect)."""
 TIER_NOTES: Mapping[ClassTier, str] = {
     "bpf": "tier bpf: every switch timed",
     "irq_time": "tier irq_time: /proc/stat, interrupts timed",
@@ -197,18 +204,27 @@ def ratio(trial: Trial, name: str, accounting: Accounting, *classes: str) -> Mea
         return missing(lacking)
     parts = [(sum(one.classes[c] for c in classes), one.whole_ns) for one in found]
     whole = sum(one.whole_ns for one in found)
-    return total_ratio(
+    measured = total_ratio(
         parts,
         note=TIER_NOTES[accounting.tier],
         sampling_error=sampling_error_ns(host, accounting, found, classes) / whole,
     )
+    return share(measured, _resolution(accounting, host, whole))
 
 
 def busy_ratio(trial: Trial, name: str, accounting: Accounting) -> Measured:
     """Busy share of the host's CPUs, background and the observer's own time included."""
     host = trial.hosts[name]
     parts = [(one.busy_ns, one.whole_ns) for one in spent(host, accounting.tier)]
-    return total_ratio(parts, note=TIER_NOTES[accounting.tier], nothing=why_not(host, accounting))
+    measured = total_ratio(parts, note=TIER_NOTES[accounting.tier], nothing=why_not(host, accounting))
+    return share(measured, _resolution(accounting, host, sum(whole for _, whole in parts)))
+
+
+def _resolution(accounting: Accounting, host: HostData, whole_ns: float) -> float:
+    """What a share of the CPUs may be off by for the clocks behind it; `whole_ns`: time x CPUs."""
+    if accounting.tier == "bpf":
+        return EXACT_SPLIT
+    return max(SPLIT_POINTS, 2 * TICK_NS * len(host.cpus) / whole_ns if whole_ns else 0.0)
 
 
 def steal_ratio(trial: Trial, name: str) -> Measured:

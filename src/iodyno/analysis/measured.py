@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iodyno.analysis.histogram import Histogram
 
@@ -43,6 +43,16 @@ class Measured:
 def missing(reason: str) -> Measured:
     """An outcome that cannot be had, and why."""
     return Measured(None, missing=reason)
+
+
+def share(found: Measured, resolution: float) -> Measured:
+    """A part of a whole, measured by clocks that may have it off by `resolution`: not below 0 or above 1 by that.
+
+    What is further out is wrong and not coarse: it stays as it was measured, and is a doubt (`physics.check_shares`).
+    """
+    if found.value is None or not -resolution <= found.value <= 1 + resolution:
+        return found
+    return replace(found, value=min(max(found.value, 0.0), 1.0))
 
 
 def total_ratio(

@@ -279,8 +279,12 @@ def _of_follower(trial: Trial, host: str, name: str, basis: CostBasis) -> Measur
     if name in _OF_CLIENT:
         return OF_DISK_HOST[name](trial, host, basis)
     machine = trial.clients[host].machine
-    reader = next(name for name, data in trial.hosts.items() if data.machine == machine)
-    return missing(f"it is on one machine with {reader}, which has this for both")
+    reader = next((other for other, data in trial.hosts.items() if data.machine == machine), None)
+    if reader is None:
+        return missing(f"nobody read the machine of {host}")
+    return missing(
+        f"{host} is on one machine with {reader}: {reader}.{name} is that of the machine, for all clients on it"
+    )
 
 
 def _measure_disks(trial: Trial, basis: CostBasis) -> dict[str, Measured]:

@@ -10,21 +10,25 @@ from typing import Any
 
 from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, observer, script
 from iodyno.analysis.cost import CostBasis
-from iodyno.analysis.cpu_classes import CPU_EXACT, CPU_TIMES, STATES, Accounting
+from iodyno.analysis.cpu_classes import (
+    CPU_EXACT,
+    CPU_TIMES,
+    EXACT_SPLIT,
+    SPLIT_POINTS,
+    STATES,
+    TICK_NS,
+    Accounting,
+)
 from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.flows import DEVICES, data_device
 from iodyno.analysis.histogram import merge
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.script_bytes import SENDS, TAKES
 from iodyno.analysis.script_time import worked
+from iodyno.core.outcome import OUTCOMES
 from iodyno.core.path import OWN_KERNEL
 from iodyno.core.warnings import Doubt, WarningCode
 
-SPLIT_POINTS = 0.02
-"""States that sum to 100 % within less are taken for whole (chosen: sound splits were off by 1 point)."""
-EXACT_SPLIT = 0.001
-"""The same of classes that were timed at every switch (chosen: they were off by 0.07 % at most; what is more is a
-defect)."""
 IDLE_POINTS = 0.05
 """Idle time by the kernel's switches and by /proc/stat agree within this (chosen: they differed by 1.3 points with a
 standard deviation of 3.9 under a load in step with the tick, and by less under all others)."""
@@ -52,6 +56,7 @@ IDENTITY_TOLERANCE = 0.02
 GENERATOR_USER_LEAST = 0.30
 GENERATOR_BUSY_LEAST = 0.95
 RECEIVER_LEAST = 0.25
+_ROUNDING = 1e-9
 _BUFFER_MAX = 32 << 20
 """What a socket may hold where the kernel sizes it by itself: the most that any kernel has as third number of tcp_rmem by
 default (ip-sysctl.rst: 6 MiB; 32 MiB since Linux 6.16)."""
@@ -76,6 +81,22 @@ def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting
             *_readings(host, trial),
             *_generator(host, trial),
         ]
+    return found
+
+
+def check_shares(trial: Trial, measured: Mapping[str, Measured]) -> list[Doubt]:
+    """Shares that were measured as less than nothing or more than the whole, by more than their clocks explain."""
+    found = []
+    for name, share in measured.items():
+        kind = OUTCOMES[name.rpartition(".")[2]]
+        least, most = kind.possible
+        if share.value is None or kind.unit != "1" or most is None:
+            continue
+        if share.value > most + _ROUNDING or (least is not None and share.value < least - _ROUNDING):
+            text = (
+                f"{name} was measured as {share.value:.1%}, which no share can be: a count behind it is wrong"
+            )
+            found.append(Doubt(WarningCode.PHYSICS, text, trial.name))
     return found
 
 
@@ -269,8 +290,8 @@ def _split(host: HostData, trial: Trial) -> Iterator[Doubt]:
             sum(r.values[key] for key in keys) for r in readings if all(key in r.values for key in keys)
         )
         off = spent / whole - 1 if whole else 0.0
-        # Each state is reported in ticks of 10 ms: a short window is off by that much at least.
-        if abs(off) > max(SPLIT_POINTS, 2e7 / whole if whole else 0.0) and abs(off) > abs(worst):
+        # A short window is off by a tick at each end at least.
+        if abs(off) > max(SPLIT_POINTS, 2 * TICK_NS / whole if whole else 0.0) and abs(off) > abs(worst):
             worst, cpu_of_worst = off, cpu
     if cpu_of_worst is not None:
         text = f"{host.name}: states of CPU {cpu_of_worst} sum to {1 + worst:.1%}: the split is unreliable"

@@ -382,6 +382,7 @@ def _trial_doubts(
         found += [unsteady] if unsteady else []
         found += physics.check_trial(trial, hello, basis.accounting)
         found += physics.check_cost(trial, measured, basis)
+        found += physics.check_shares(trial, measured)
         found += cache.unproved(trial)
         found += block_times.lost(trial)
     return found

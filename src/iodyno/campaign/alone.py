@@ -1,7 +1,7 @@
 """Loads that need no other end, on one host or on many: roles, readiness, one start for all, and clients that are lost.
 
-Every host is armed for one instant on its own clock. How far apart they really began is measured by the first operation
-of each, brought onto the lab's clock; the limit is that of two ends of a network.
+Every host is armed for one instant on its own clock. How far apart they really began is measured by when the first worker
+of each was on a CPU and began, brought onto the lab's clock; the limit is that of two ends of a network.
 """
 
 from __future__ import annotations
@@ -169,15 +169,15 @@ def _wrong_data(rig: Rig, host: str, disk: Mapping[str, Any]) -> TrialError:
 
 
 def _check_start(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
-    """How far apart the clients began. The first operation of an open loop waits for its arrival, so that there the
-    start of the load counts.
+    """How far apart the clients began. A worker notes that before its first operation: in an open loop, which waits for its
+    first arrival then, too.
     """
     began: dict[str, float] = {}
     for host, facts in account.hosts.items():
         result = facts["result"]
         if facts["role"] != "alone" or result is None:
             continue
-        at_ns = result["start_ns"] if facts["job"]["arrivals"] is not None else result["first_operation_ns"]
+        at_ns = result["first_operation_ns"]
         if at_ns is not None:
             began[host] = clocks[host].to_lab(at_ns)
     if account.start is None or not began:

@@ -93,7 +93,8 @@ def idle_line(rig: Rig, busy: Mapping[str, float | None], note: Callable[[Doubt]
     over = {host: ratio for host, ratio in busy.items() if ratio is not None and ratio > limit}
     for host, ratio in over.items():
         text = (
-            f"the idle host was {ratio:.1%} busy, more than {limit:.0%}: its costs carry that much background"
+            f"the idle host was {ratio:.1%} busy, more than {limit:.0%}: its costs are less what runs beside, which may be"
+            " another under load"
         )
         note(Doubt(WarningCode.HOST_BUSY, text, f"host {host}"))
     shown = ", ".join(f"{host} {'unknown' if r is None else f'{r:.1%}'}" for host, r in busy.items())

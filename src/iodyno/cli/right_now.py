@@ -301,6 +301,8 @@ def _methods(methods: Mapping[str, str]) -> list[str]:
     ['intervals of goodput_bits_per_s, rate_per_s: 95 %, t', 'intervals of p99_ns: 95 %, order statistics']
     >>> _methods({"goodput_bits_per_s": "t", "loss_ratio": "none"})
     ['intervals: 95 %, t']
+    >>> _methods({"client.cpu_busy_ratio": "t; cut off at 1, the whole; tier bpf"})
+    ['intervals: 95 %, t', 'client.cpu_busy_ratio: cut off at 1, the whole', 'client: tier bpf']
     """
     ways: dict[str, list[str]] = {}
     notes: dict[str, None] = {}
@@ -311,7 +313,9 @@ def _methods(methods: Mapping[str, str]) -> list[str]:
         host, _, _ = outcome.rpartition(".")
         interval, *more = method.split("; ")
         ways.setdefault(interval, []).append(outcome)
-        notes |= dict.fromkeys(f"{host}: {note}" if host else note for note in more)
+        for note in more:
+            whose = outcome if note.startswith("cut off at") else host
+            notes[f"{whose}: {note}" if whose else note] = None
     lines = []
     for way, outcomes in ways.items():
         named = ", ".join(outcomes) if len(ways) > 1 else ""

@@ -100,6 +100,7 @@ def experiment_of(
         "limits": right_now.limits(seconds),
         "outcomes": [
             "goodput_bits_per_s",
+            *(("datagrams_per_s", "loss_ratio") if levels.get("transport") == "udp" else ()),
             *(
                 f"{host}.{cost}"
                 for host in ("client", "server")

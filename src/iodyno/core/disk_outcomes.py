@@ -131,7 +131,8 @@ _EVERY = (
         OutcomeKind(
             f"cpu_{name}_ns_per_operation",
             "ns/operation",
-            f"The part of cpu_ns_per_operation in {where}, less the background there.",
+            f"The part of cpu_ns_per_operation in {where}, less the background there"
+            f"{'; below 0 where they had less under load' if name == 'other' else ''}.",
             per_host=True,
             better="lower",
         )
@@ -159,7 +160,9 @@ _EVERY = (
     OutcomeKind(
         "device_busy_ratio", "1", "Share of the time with an operation in flight at the device.", per_host=True
     ),
-    OutcomeKind("device_depth", "1", "Operations in flight at the device on average.", per_host=True),
+    OutcomeKind(
+        "device_depth", "1", "Reads and writes in flight at the device on average, a flush as one write.", per_host=True
+    ),
     *(
         OutcomeKind(f"device_{name}_bytes_per_s", "B/s", f"Bytes of {name}s at the device per second.", per_host=True)
         for name in ("read", "write")
@@ -241,7 +244,8 @@ _EVERY = (
     OutcomeKind(
         "read_from_cache_ratio",
         "1",
-        "Share of the bytes read that the device did not give: they came from the page cache.",
+        "Share of the bytes read that the device did not give: they came from the page cache. Below 0: it gave more than"
+        " was read, ahead of reads or to others.",
     ),
 )  # fmt: skip
 _OF_NETWORKS_TOO = tuple(f"write_service_time_{name}_ns" for name in ("mean", "p50", "p99", "p999"))

@@ -108,7 +108,8 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
             OutcomeKind(
                 f"cpu_{name}_ns_per_kib",
                 "ns/KiB",
-                f"The part of cpu_ns_per_kib in {where}, less the background there.",
+                f"The part of cpu_ns_per_kib in {where}, less the background there"
+                f"{'; below 0 where they had less under load' if name == 'other' else ''}.",
                 per_host=True,
                 better="lower",
             )
@@ -227,7 +228,11 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         ),
         OutcomeKind("polls_per_s", "1/s", "server_polls_per_s, by the host's name.", per_host=True),
         OutcomeKind(
-            "start_skew_ns", "ns", "First operation of the last host minus that of the first.", better="lower"
+            "start_skew_ns",
+            "ns",
+            "First operation of the last host minus that of the first; of disks in an open loop when they began to wait for"
+            " the first arrival.",
+            better="lower",
         ),
         *OF_DISKS,
     )

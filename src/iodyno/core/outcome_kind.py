@@ -14,8 +14,11 @@ _SHARES = (
     "sndbuf_limited",
     "connection_fairness",
     "fairness",
+    "slowest_client",
 )
 """How the names of outcomes begin that are parts of a whole."""
+_NOT_GIVEN = ("_from_cache_ratio", "server_cached_ratio")
+"""How those end that are a whole less what storage gave of it, which may give more: it is read ahead, or by others too."""
 
 
 @dataclass(frozen=True)
@@ -38,5 +41,7 @@ class OutcomeKind:
 
         Other tasks may give way to a load, and so have less than their background: what they take has no lower end.
         """
+        if self.name.endswith(_NOT_GIVEN):
+            return None, 1.0
         whole = 1.0 if self.unit == "1" and self.name.startswith(_SHARES) else None
         return (None if "_other_" in self.name and self.unit != "1" else 0.0), whole

@@ -106,13 +106,17 @@ class SimulatedDisk:
         busy_ns = min(
             span_ns, round(span_ns * (reads + writes) / max(1.0, self._truth.disk_iops * span_ns / 1e9))
         )
+        under_way_ns = span_ns * min(self._under_way, reads + writes)
+        of_reads_ns = round(under_way_ns * reads / max(1, reads + writes))
         return [
             ["disk.read_operations", DEVICE, reads],
             ["disk.read_bytes", DEVICE, reads * self._block],
             ["disk.write_operations", DEVICE, writes],
             ["disk.write_bytes", DEVICE, writes * self._block],
             ["disk.busy_ns", DEVICE, busy_ns],
-            ["disk.in_flight_ns", DEVICE, span_ns * min(self._under_way, reads + writes)],
+            ["disk.read_ns", DEVICE, of_reads_ns],
+            ["disk.write_ns", DEVICE, under_way_ns - of_reads_ns],
+            ["disk.in_flight_ns", DEVICE, under_way_ns],
         ]
 
     def account(self) -> dict[str, Any]:

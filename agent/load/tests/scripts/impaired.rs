@@ -21,9 +21,14 @@ fn on_one_flow(between: Transaction) -> Script {
 
 /// Runs a script against its mirror on such a way.
 fn run(near: &Script, fate: Fate) -> (ScriptAccount, ScriptAccount, Arc<Seen>) {
+    run_unheard(near, fate, 0)
+}
+
+/// The same where so many acknowledgements of greetings are lost first.
+fn run_unheard(near: &Script, fate: Fate, unheard: u64) -> (ScriptAccount, ScriptAccount, Arc<Seen>) {
     let mut seen = None;
     let (near, far) = run_against_by(near, &mirror(near), |port| {
-        let (port, of_relay) = relay(port, fate);
+        let (port, of_relay) = relay(port, fate, unheard);
         seen = Some(of_relay);
         port
     });
@@ -34,6 +39,24 @@ fn run(near: &Script, fate: Fate) -> (ScriptAccount, ScriptAccount, Arc<Seen>) {
 /// Of those that moved, were lost, were late and came twice.
 fn counts(account: &OperationAccount) -> [u64; 4] {
     [account.operations, account.lost, account.late, account.duplicates]
+}
+
+#[test]
+fn a_flow_comes_up_though_its_first_acknowledgements_are_lost_while_the_other_end_waits_for_others() {
+    // The other end is done with the first transaction, or accepts the second flow, when the greeting comes again.
+    let second = |mut operation: FlowOp| {
+        operation.connection = 1;
+        operation
+    };
+    let opened = |call| vec![op(call, 0), second(op(call, 0))];
+    let moved = times(20, vec![op(Call::Write, 100), second(op(Call::Write, 100))]);
+    let both = vec![times(1, opened(Call::Connect)), moved, times(1, opened(Call::Disconnect))];
+    for near in [on_one_flow(times(20, vec![op(Call::Write, 100)])), script(1, over(Protocol::Udp, both))] {
+        let (near, far, _) = run_unheard(&near, |_, _| vec![AT_ONCE], 3);
+        assert_eq!(counts(operation(&far, 1, 0)), [20, 0, 0, 0]);
+        let connect = operation(&near, 0, 0);
+        assert!(connect.greatest_ns.unwrap() < Nanos(2_000 * MS), "{connect:?}");
+    }
 }
 
 #[test]

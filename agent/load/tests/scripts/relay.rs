@@ -21,6 +21,8 @@ pub enum Direction {
 #[derive(Default)]
 pub struct Seen {
     seen: [AtomicU64; 2],
+    /// Acknowledgements of greetings that are still to be lost.
+    unheard: AtomicU64,
 }
 
 impl Seen {
@@ -38,7 +40,11 @@ impl Seen {
     ) {
         // A greeting is no datagram of the script.
         if bytes.starts_with(b"iodynosc") {
-            return send(bytes);
+            let one_less = |unheard: u64| unheard.checked_sub(1);
+            if direction == Direction::There || self.unheard.fetch_update(SeqCst, SeqCst, one_less).is_err() {
+                send(bytes);
+            }
+            return;
         }
         let number = self.seen[direction as usize].fetch_add(1, SeqCst);
         for after in fate(direction, number) {
@@ -55,11 +61,12 @@ impl Seen {
     }
 }
 
-/// A port by which the end that listens on `to` is reached, and what passes.
-pub fn relay(to: u16, fate: Fate) -> (u16, Arc<Seen>) {
+/// A port by which the end that listens on `to` is reached, and what passes; `unheard`: how many acknowledgements of greetings
+/// are lost first.
+pub fn relay(to: u16, fate: Fate, unheard: u64) -> (u16, Arc<Seen>) {
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = door.local_addr().unwrap().port();
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Seen { unheard: AtomicU64::new(unheard), ..Seen::default() });
     let of_link = Arc::clone(&seen);
     thread::spawn(move || {
         let mut near = door.accept().unwrap().0;

@@ -9,7 +9,7 @@ const SERIES: &str = "dev=sda,operation=read,size=4KiB";
 const PROCESS: &str = "process=fio,id=77";
 
 pub(super) const OPERATIONS: Metric =
-    series("block.operations", "1", "Operations that ended, with their times in the histograms.");
+    series("block.operations", "1", "Operations that ended, with their times in the histograms; `size` is the largest of a class: up to 4KiB, then by powers of two.");
 pub(super) const BYTES: Metric = series("block.operation_bytes", "bytes", "Bytes of these operations.");
 pub(super) const ERRORS: Metric = series("block.errors", "1", "Operations of these that failed.");
 pub(super) const SLOW: Metric = series(

@@ -49,7 +49,7 @@ const COUNTERS: [(usize, Metric, Width, u64); 10] = [
         of_disk(
             "disk.in_flight_ns",
             "ns",
-            "Time of all operations in flight, each counted: mean depth x time.",
+            "Time of all operations in flight, each counted, a flush twice: as a write and as a flush.",
         ),
         Width::Bits32,
         MILLISECOND,

@@ -21,9 +21,9 @@ _NONE_LEAST = 20
 """Threads looked at from which on that none was there counts (chosen: with a share of 0.2 the chance of it is 0.8^20 = 1 %)."""
 
 
-def _of_device(view: View, metric: str) -> Signal:
+def _of_device(view: View, *metrics: str) -> Signal:
     label = devices.device_of(view.trial, view.host)
-    if label is None and has_roles(view) and view.host.labels(devices.SENSOR, metric):
+    if label is None and has_roles(view) and view.host.labels(devices.SENSOR, metrics[0]):
         # Of a volume of the lab's all devices are seen; not one of them did anything.
         return Signal(
             dict.fromkeys((record.index for record in view.host.measured), 0.0), "1", devices.SENSOR
@@ -31,10 +31,10 @@ def _of_device(view: View, metric: str) -> Signal:
     if label is None:
         return absent(devices.SENSOR, "the device under the target is not known")
     values = {
-        index: reading.values[metric, label] / reading.span_ns
+        index: sum(reading.values[metric, label] for metric in metrics) / reading.span_ns
         for index, reading in view.host.readings.get(devices.SENSOR, {}).items()
         if index in {record.index for record in view.host.measured}
-        and (metric, label) in reading.values
+        and all((metric, label) in reading.values for metric in metrics)
         and reading.span_ns > 0
     }
     return Signal(values, "1", devices.SENSOR, "" if values else view.host.why_missing(devices.SENSOR))
@@ -46,8 +46,8 @@ def device_busy(view: View) -> Signal:
 
 
 def device_depth(view: View) -> Signal:
-    """Operations in flight at the device on average."""
-    return _of_device(view, "disk.in_flight_ns")
+    """Reads and writes in flight at the device on average, a flush as one write."""
+    return _of_device(view, *devices.UNDER_WAY)
 
 
 def device_limit_used(view: View) -> Signal:

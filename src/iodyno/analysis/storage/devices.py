@@ -6,10 +6,18 @@ Where it is not known, on another machine or behind a file system without a devi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iodyno.analysis.dataset import HostData, Trial
-from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.measured import Measured, missing, share, total_ratio
 
 SENSOR = "disks"
+UNDER_WAY = ("disk.read_ns", "disk.write_ns")
+"""Time of all reads and writes. Not `disk.in_flight_ns`, which has a flush twice: as the write that the request which asks for it
+is counted as (blk_account_io_done of the kernel's block/blk-mq.c), and as what the device carries out
+(blk_account_io_flush of block/blk-flush.c; both are in field 11 of Documentation/admin-guide/iostats.rst)."""
+_TICK_NS = 11e6
+"""What its clock may have busy time off by: a tick of at most 10 ms (CONFIG_HZ from 100 on), and the file's whole millisecond."""
 
 
 def device_of(trial: Trial, host: HostData) -> str | None:
@@ -30,17 +38,20 @@ def device_of(trial: Trial, host: HostData) -> str | None:
 
 def per_second(trial: Trial, name: str, metric: str) -> Measured:
     """What the device did per second: `disk.read_bytes`, `disk.write_bytes`."""
-    return _of_device(trial, name, metric, 1e9)
+    return _of_device(trial, name, (metric,), 1e9)
 
 
 def busy_ratio(trial: Trial, name: str) -> Measured:
     """Share of the time with an operation in flight: utilisation, which of a device with many queues is no limit."""
-    return _of_device(trial, name, "disk.busy_ns", 1.0)
+    found = _of_device(trial, name, ("disk.busy_ns",), 1.0)
+    host = trial.hosts.get(name)
+    span_ns = sum(reading.span_ns for reading in host.measured_readings(SENSOR)) if host else 0
+    return share(found, _TICK_NS / span_ns) if span_ns else found
 
 
 def depth(trial: Trial, name: str) -> Measured:
-    """Operations in flight on average: the time of all of them over the time (Little's law)."""
-    return _of_device(trial, name, "disk.in_flight_ns", 1.0)
+    """Reads and writes in flight on average, a flush as one write: the time of all of them over the time (Little's law)."""
+    return _of_device(trial, name, UNDER_WAY, 1.0)
 
 
 def operations_per_s(trial: Trial, name: str) -> Measured:
@@ -48,7 +59,7 @@ def operations_per_s(trial: Trial, name: str) -> Measured:
     host = trial.hosts.get(name)
     label = None if host is None else device_of(trial, host)
     if host is None or label is None:
-        return _of_device(trial, name, "disk.read_operations", 1e9)
+        return _of_device(trial, name, ("disk.read_operations",), 1e9)
     keys = [(metric, label) for metric in ("disk.read_operations", "disk.write_operations")]
     parts = [
         (sum(reading.values[key] for key in keys), reading.span_ns)
@@ -65,7 +76,7 @@ def merged_ratio(trial: Trial, name: str) -> Measured:
     host = trial.hosts.get(name)
     label = None if host is None else device_of(trial, host)
     if host is None or label is None:
-        return _of_device(trial, name, "disk.reads_merged", 1.0)
+        return _of_device(trial, name, ("disk.reads_merged",), 1.0)
     parts = []
     for reading in host.measured_readings(SENSOR):
         merged, done = (
@@ -81,7 +92,8 @@ def merged_ratio(trial: Trial, name: str) -> Measured:
     return total_ratio(parts, note=f"device {label.removeprefix('dev=')}", nothing=host.why_missing(SENSOR))
 
 
-def _of_device(trial: Trial, name: str, metric: str, scale: float) -> Measured:
+def _of_device(trial: Trial, name: str, metrics: Sequence[str], scale: float) -> Measured:
+    """`scale` times the growth of the metrics together over the time, of the device under the target of a host."""
     host = trial.hosts.get(name)
     if host is None:
         return missing("another host on the same machine reads its devices")
@@ -90,9 +102,9 @@ def _of_device(trial: Trial, name: str, metric: str, scale: float) -> Measured:
         known = host.readings.get(SENSOR)
         return missing("no block device moved anything" if known else host.why_missing(SENSOR))
     parts = [
-        (reading.values[metric, label], reading.span_ns)
+        (float(sum(reading.values[metric, label] for metric in metrics)), float(reading.span_ns))
         for reading in host.measured_readings(SENSOR)
-        if (metric, label) in reading.values
+        if all((metric, label) in reading.values for metric in metrics)
     ]
     return total_ratio(
         parts, scale=scale, note=f"device {label.removeprefix('dev=')}", nothing=host.why_missing(SENSOR)

@@ -23,10 +23,10 @@ def jain(rates: Sequence[float]) -> float | None:
 
 
 def fairness(trial: Trial) -> Measured:
-    """Jain's index of the clients' operations per second."""
-    clients = list(trial.clients.values())
+    """Jain's index of the operations per second of the clients that were there to the end."""
+    clients = _present(trial)
     if len(clients) < 2:
-        return missing(_ONE)
+        return missing(_why_one(trial))
     whole = jain([_rate(client) for client in clients])
     if whole is None:
         return missing("no operation was completed in the measured window")
@@ -35,25 +35,30 @@ def fairness(trial: Trial) -> Measured:
     ]
     shared = sorted(set.intersection(*(set(rates) for rates in by_index)))
     each = (jain([rates[index] for rates in by_index]) for index in shared)
-    return Measured(whole, tuple(value for value in each if value is not None))
+    return Measured(whole, tuple(value for value in each if value is not None), note=_of_whom(trial))
 
 
 def slowest_ratio(trial: Trial) -> Measured:
-    """Rate of the slowest client over the mean of all."""
-    clients = list(trial.clients.values())
+    """Rate of the slowest client over the mean of all that were there to the end."""
+    clients = _present(trial)
     if len(clients) < 2:
-        return missing(_ONE)
+        return missing(_why_one(trial))
     rates = {client.name: _rate(client) for client in clients}
     mean = sum(rates.values()) / len(rates)
     slowest = min(rates, key=lambda name: rates[name])
-    return Measured(rates[slowest] / mean if mean else None, missing=None if mean else "nothing was done")
+    if not mean:
+        return missing("nothing was done")
+    return Measured(rates[slowest] / mean, note=_of_whom(trial))
 
 
 def slowest(trials: Sequence[Trial]) -> tuple[str, float] | None:
-    """The client with the least mean rate over these trials, and that over the mean of all; None: there is one client."""
+    """The client with the least mean rate over these trials, and that over the mean of all; None: there is one client.
+
+    Of a trial, those that were there to its end.
+    """
     rates: dict[str, list[float]] = {}
     for trial in trials:
-        for client in trial.clients.values():
+        for client in _present(trial):
             rates.setdefault(client.name, []).append(_rate(client))
     means = {name: sum(each) / len(each) for name, each in rates.items()}
     mean = sum(means.values()) / len(means) if means else 0.0
@@ -61,6 +66,26 @@ def slowest(trials: Sequence[Trial]) -> tuple[str, float] | None:
         return None
     name = min(means, key=lambda one: means[one])
     return name, means[name] / mean
+
+
+def _lost(trial: Trial) -> set[str]:
+    return {loss["host"] for loss in trial.manifest.get("losses") or ()}
+
+
+def _present(trial: Trial) -> list[HostData]:
+    """The clients that were not lost on the way: with those, the others had another share than before."""
+    lost = _lost(trial)
+    return [client for name, client in trial.clients.items() if name not in lost]
+
+
+def _of_whom(trial: Trial) -> str:
+    lost = sorted(_lost(trial) & trial.clients.keys())
+    return f"without {', '.join(lost)}, lost on the way" if lost else ""
+
+
+def _why_one(trial: Trial) -> str:
+    whom = _of_whom(trial)
+    return f"{whom}, there is one client" if whom else _ONE
 
 
 def _rate(client: HostData) -> float:

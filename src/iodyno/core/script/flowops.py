@@ -126,8 +126,8 @@ FLOWOPS: Mapping[str, FlowopKind] = {
             "Sends the next of the files in and below `dir` with sendfile(2): all of it, or with `size` so many bytes out of"
             " it. Of a whole file, 8 bytes in front say how long it is; they are not counted.",
             meaning="other",
-            note="files go in the order of their names, and of each `size` bytes where there is a size; uperf draws the"
-            " file and sends all of it, in pieces of `size`, while its other end reads `size` bytes",
+            note="files go in the order of their names, the first 1024 of them, and of each `size` bytes where there is a size;"
+            " uperf draws the file and sends all of it, in pieces of `size`, while its other end reads `size` bytes",
         ),
         FlowopKind(
             "sendfilev",
@@ -154,7 +154,7 @@ OPTIONS: Mapping[str, Option] = {
         Option("remotehost", "host", "The other end.", meaning="other",
                note="a host of the experiment that receives; names that are none stand, in their order, for those that receive"),
         Option("protocol", "protocol", "What the connection travels on."),
-        Option("wndsz", "size", "Socket buffers (SO_SNDBUF and SO_RCVBUF).", low=1024, high=2**30),
+        Option("wndsz", "size", "Socket buffers (SO_SNDBUF and SO_RCVBUF).", low=0, high=2**30),
         Option("tcp_nodelay", "flag", "No Nagle's algorithm (TCP_NODELAY)."),
         Option("cc", "word", "TCP congestion control."),
         Option("conn", "count", "Name of the connection within its strand, a number from 1.", high=65_535),
@@ -178,7 +178,7 @@ OPTIONS: Mapping[str, Option] = {
         Option("canfail", "flag", "A failure is counted, and the strand goes on."),
         Option("non_blocking", "flag", "The socket does not block (O_NONBLOCK)."),
         Option("dir", "text", "Folder whose files are sent."),
-        Option("nfiles", "count", "How many files one `sendfilev` sends.", high=65_536),
+        Option("nfiles", "count", "How many files one `sendfilev` sends, 1024 at most.", high=1024),
         Option("port", "count", "Port of the other end.", meaning="ignored", note=_ONE_PORT, high=65_535),
         Option("localhost", "text", "Address to connect from.", meaning="ignored",
                note="the path between the hosts decides it"),

@@ -242,8 +242,8 @@ def _sctp(options: Mapping[str, Any], opens: bool) -> Json:
 def _socket(options: Mapping[str, Any]) -> Json:
     """Options of the connection's socket; null: the kernel's own."""
     return {
-        "send_buffer_bytes": options.get("wndsz"),
-        "receive_buffer_bytes": options.get("wndsz"),
+        "send_buffer_bytes": options.get("wndsz") or None,
+        "receive_buffer_bytes": options.get("wndsz") or None,
         "nagle": False if options.get("tcp_nodelay") else None,
         "congestion_control": options.get("cc"),
     }

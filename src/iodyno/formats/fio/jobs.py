@@ -249,8 +249,8 @@ class _Reading(SectionReading):
         if reads != 50.0 or mix is None:
             return reads
         if mix is self.keys.get("rwmixread"):
-            return self.get("rwmixread", numbers.percent, 50.0)
-        return 100 - self.get("rwmixwrite", numbers.percent, 50.0)
+            return self.get("rwmixread", numbers.whole_percent, 50.0)
+        return 100 - self.get("rwmixwrite", numbers.whole_percent, 50.0)
 
     def mix(self, reads: float) -> dict[str, Any]:
         """Pattern and share of reads."""
@@ -289,7 +289,7 @@ class _Reading(SectionReading):
     def random(self, settings: dict[str, Any], reads: float) -> None:
         """How random places are drawn, and how many of the operations are at one."""
         share = self.get(
-            "percentage_random", lambda w: numbers.percent(direction(w, reads, "100", "shares")), None
+            "percentage_random", lambda w: numbers.whole_percent(direction(w, reads, "100", "shares")), None
         )
         law = self.word("random_distribution", "random").lower()
         if settings["pattern"] != "random":
@@ -467,9 +467,6 @@ class _Reading(SectionReading):
         own, names = names_of(self.section, count)
         if not own and "nrfiles" in self.keys and count != len(names):
             self.say(f"nrfiles={count} is without effect: the job names its files, as in fio")
-        if len(set(names)) < len(names):
-            self.note(self.keys["filename"], f"found {found(written)}, allowed: each name once")
-            raise WrongError
         before = self.section.inherited.get("filename")
         if before is not None and before is not self.keys.get("filename"):
             self.say(f"filename adds to that of [global], as in fio: {', '.join(names)}")
@@ -478,6 +475,10 @@ class _Reading(SectionReading):
         except ValueError as problem:
             self.note(self.keys.get("filename"), str(problem))
             raise WrongError from None
+        if len({path for path, _ in placed}) < len(placed):
+            text = f"found {found(written)}, one file twice to fio, each time with a part of size; allowed: each file once"
+            self.note(self.keys["filename"], text)
+            raise WrongError
         said = [note for _, note in placed if note]
         if said:
             self.say(said[0] + (f" (and {len(said) - 1} more files)" if len(said) > 1 else ""))
@@ -543,7 +544,7 @@ class _Reading(SectionReading):
         told: dict[str, Any] = {}
         if self.switch("zero_buffers"):
             told["content"] = "zero"
-        share = self.get("buffer_compress_percentage", numbers.percent, 0.0)
+        share = self.get("buffer_compress_percentage", numbers.whole_percent, 0.0)
         if share:
             told["content"] = f"compressible({share:g}%)"
         verify = self.word("verify", "0").lower()

@@ -13,36 +13,51 @@ from collections.abc import Callable, Mapping
 
 from iodyno.formats.mistakes import found
 
-_SIZE = re.compile(r"(0x[0-9a-f]+|\d+(?:\.\d+)?)\s*([kmgtpe]?)(i?)(b?)", re.IGNORECASE)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
+_SIZE = re.compile(r"(\d+)([kmgtp]?)(i?)(b?)|(0x[0-9a-f]+)", re.IGNORECASE)
+_TERM = re.compile(r"(\d+(?:\.\d+)?|\.\d+)([kmgtp]?)(i?)(b?)|(0x[0-9a-f]+)", re.IGNORECASE)
+"""Of arithmetic in brackets, which has fractions, too."""
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _TIMES_NS = {
-    "d": 86_400 * 10**9, "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1,
-    "msec": 10**6, "usec": 1000, "nsec": 1, "sec": 10**9, "min": 60 * 10**9,
+    "d": 86_400 * 10**9, "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000,
+    "msec": 10**6, "usec": 1000,
 }  # fmt: skip
 MOST = 1 << 62
 _MAX_TERMS = 200
 
 
 def size(written: str, kb_base: int = 1024) -> int:
-    """Bytes. Raises ValueError.
+    """Bytes. Raises ValueError, also for what fio takes and reads as something else than it says: of `1.5m` it reads the 1.
 
-    >>> size("4k"), size("1G"), size("0x1000"), size("4k", 1000), size("(4k*3)")
-    (4096, 1073741824, 4096, 4000, 12288)
+    >>> size("4k"), size("1G"), size("0x1000"), size("4k", 1000), size("(4k*3)"), size("(1.5*1m)")
+    (4096, 1073741824, 4096, 4000, 12288, 1572864)
     >>> size("4ki"), size("4kib"), size("4ki", 1000), size("4kib", 1000)
     (4096, 4000, 4000, 4096)
     """
     text = written.strip()
     if text.startswith("("):
-        return _checked(computed(text, lambda term: float(size(term, kb_base))), written)
-    match = _SIZE.fullmatch(text)
+        # Within brackets a k is 1024 in any case (exp/expression-parser.l of fio).
+        return _checked(computed(text, lambda term: _bytes(_TERM, term, 1024)), written)
+    if _SIZE.fullmatch(text) is None:
+        raise ValueError(f"found {found(written)}{_read_as(text)}, allowed: a size such as 4k, 1536k or 10g")
+    return _checked(_bytes(_SIZE, text, kb_base), written)
+
+
+def _bytes(pattern: re.Pattern[str], text: str, kb_base: int) -> float:
+    match = pattern.fullmatch(text)
     if match is None:
-        raise ValueError(f"found {found(written)}, allowed: a size such as 4k, 1m or 10g")
-    factor = 2024 - kb_base if match[3] and match[4] else kb_base
-    digits, unit = match[1], match[2]
-    if digits.lower().startswith("0x"):
-        return _checked(int(digits, 16) * factor ** _POWERS[unit.lower()], written)
-    value = float(digits) if "." in digits else int(digits)
-    return _checked(value * factor ** _POWERS[unit.lower()], written)
+        raise ValueError
+    digits, unit, binary, of_bytes, hexadecimal = match.groups()
+    if hexadecimal:
+        return int(hexadecimal, 16)
+    factor = 2024 - kb_base if binary and of_bytes else kb_base
+    unit_bytes: int = factor ** _POWERS[unit.lower()]
+    return (float(digits) if "." in digits else int(digits)) * unit_bytes
+
+
+def _read_as(text: str) -> str:
+    """What fio reads of a number behind which is nothing that it looks at (`str_to_decimal` of its parse.c), in words."""
+    match = re.match(r"(0x[0-9a-f]+)|(\d+)(?![kmgtp%\d])", text, re.IGNORECASE)
+    return f", which is {int(match[0], 16 if match[1] else 10)} to fio" if match else ""
 
 
 def opposite(written: str, kb_base: int = 1024) -> bool:
@@ -82,12 +97,36 @@ def duration_ns(written: str, unit: str = "s") -> int:
     """
     text = written.strip().lower()
     if text.startswith("("):
-        return _checked(computed(text, lambda term: float(duration_ns(term, unit))), written)
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text)
+        return _computed_ns(text, unit, written)
+    match = re.fullmatch(r"(\d+)([a-z]*)", text)
     if match is None or (match[2] and match[2] not in _TIMES_NS):
-        raise ValueError(f"found {found(written)}, allowed: a duration such as 30, 90s, 5m or 500ms")
-    value = float(match[1]) if "." in match[1] else int(match[1])
-    return _checked(value * _TIMES_NS[match[2] or unit], written)
+        raise ValueError(
+            f"found {found(written)}{_time_read_as(text, unit)}, allowed: a duration such as 30, 90s, 5m or 500ms"
+        )
+    return _checked(int(match[1]) * _TIMES_NS[match[2] or unit], written)
+
+
+def _computed_ns(text: str, unit: str, written: str) -> int:
+    """Arithmetic of times: in microseconds where a unit stands in it, and whole seconds of an option that counts those."""
+
+    def term(each: str) -> float:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)([a-z]*)", each)
+        if match is None or (match[2] and match[2] not in ("d", "h", "m", "s", "ms", "us")):
+            raise ValueError
+        return (float(match[1]) if "." in match[1] else int(match[1])) * (_TIMES_NS[match[2] or "us"] // 1000)
+
+    times = 1 if re.search(r"\d[a-z]", text) else _TIMES_NS[unit] // 1000
+    found_us = int(computed(text, term) * times)
+    return _checked(found_us // 10**6 * 10**9 if unit == "s" else found_us * 1000, written)
+
+
+def _time_read_as(text: str, unit: str) -> str:
+    """What fio reads of a time that is none (`get_mult_time` of its parse.c), in words."""
+    match = re.match(r"(\d+)([a-z]?)([a-z]?)", text)
+    if match is None:
+        return ""
+    as_if = "ms" if match[2] + match[3] == "ms" else "us" if match[2] else unit
+    return f", which is {match[1]}{as_if} to fio"
 
 
 def switch(written: str) -> bool:
@@ -109,6 +148,19 @@ def percent(written: str) -> float:
     if not 0 <= value <= 100:
         raise ValueError(f"found {found(written)}, allowed: 0 to 100")
     return value
+
+
+def whole_percent(written: str) -> float:
+    """A share in percent of an option that is a whole number to fio: of `70.5` it reads 70, of `70%` nothing. Raises ValueError.
+
+    >>> whole_percent("70")
+    70.0
+    """
+    if not re.fullmatch(r"\s*\d+\s*", written):
+        raise ValueError(
+            f"found {found(written)}, allowed: 0 to 100, a whole number without a sign, as fio reads no other"
+        )
+    return percent(written)
 
 
 def split(written: str, kb_base: int = 1024) -> list[tuple[int, float]]:
@@ -152,8 +204,13 @@ def zones(written: str) -> list[tuple[float, float]]:
     return all_zones
 
 
+def _divided(one: float, other: float) -> float:
+    """As C has it: whole where both are."""
+    return one // other if isinstance(one, int) and isinstance(other, int) else one / other
+
+
 _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divided,
     ast.Mod: operator.mod, ast.FloorDiv: operator.floordiv,
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ from iodyno.formats.uperf.experiment import (
     refuse_what_cannot_run,
     windows_keys,
 )
-from iodyno.formats.uperf.profile import Profile
+from iodyno.formats.uperf.profile import LEAST_WINDOW_BYTES, Profile
 from iodyno.formats.uperf.writing import written
 
 DATAGRAM_HEADER_BYTES = 24
@@ -109,6 +109,9 @@ def _own(script: Script) -> Keys | str:
     sizes = [flowop.options.get("size") for flowop in loop.flowops]
     if not all(isinstance(size, int) for size in sizes):
         return "its sizes are drawn"
+    window = connect.options.get("wndsz")
+    if isinstance(window, int) and 0 < window < LEAST_WINDOW_BYTES:
+        return f"its wndsz is less than the {LEAST_WINDOW_BYTES} bytes that a window has at least"
     protocol = str(connect.options.get("protocol", "tcp"))
     protocol = "tls" if protocol == "ssl" else protocol
     if protocol not in ("tcp", "udp", "unix", "tls"):
@@ -167,7 +170,7 @@ def _socket_keys(connect: Flowop, protocol: str) -> Keys:
     keys: Keys = {"transport": protocol}
     if protocol == "tcp":
         keys["nagle"] = "tcp_nodelay" not in connect.options
-    if "wndsz" in connect.options:
+    if connect.options.get("wndsz"):
         keys["window"] = quantity.show("size", int(_int(connect.options["wndsz"])))
     if "cc" in connect.options:
         keys["congestion_control"] = str(connect.options["cc"])
@@ -222,7 +225,18 @@ def parametrised(
     return _replaced(script, put, host_of), factors
 
 
+def _matters(option: str, flowop: Flowop, speaks_sctp: bool) -> bool:
+    """Whether another number of the option could change anything."""
+    if option == "duration":
+        return flowop.kind == "think"
+    if option.startswith("sctp_") or option == "batch_size":
+        return speaks_sctp
+    return option not in ("conn", "port", "encaps")
+
+
 def _numbers(script: Script) -> Iterator[_Number]:
+    protocols = [flowop.options.get("protocol") for group in script.groups for flowop in group.flowops()]
+    speaks_sctp = any(isinstance(protocol, Variable) or protocol == "sctp" for protocol in protocols)
     for g, group in enumerate(script.groups):
         strands = "nprocs" if group.processes else "nthreads"
         yield _Number((g,), "strands", "count", group.strands, strands, f"group_{g + 1}_{strands}")
@@ -241,7 +255,7 @@ def _numbers(script: Script) -> Iterator[_Number]:
             for f, flowop in enumerate(transaction.flowops):
                 for name, value in flowop.options.items():
                     kind = OPTIONS[name].kind
-                    if kind in ("size", "duration", "count") and name not in ("conn", "port", "encaps"):
+                    if kind in ("size", "duration", "count") and _matters(name, flowop, speaks_sctp):
                         short = "think" if flowop.kind == "think" else name
                         yield _Number((g, t, f), name, kind, value, short, f"{flowop.kind}_{name}")
 

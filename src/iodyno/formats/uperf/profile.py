@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 from iodyno.core.errors import ExperimentError
@@ -43,6 +44,8 @@ MAX_STRANDS = 60_000
 """Most strands of a group: what one address pair and one port can carry."""
 MAX_ITERATIONS = 2**62
 MAX_RATE = 10**7
+LEAST_WINDOW_BYTES = 1024
+"""Smallest window that a workload of iodyno may ask for; less is below the kernel's own least (socket(7))."""
 MAX_DURATION_NS = 7 * 24 * 3600 * 10**9
 
 NEVER_MADE = (
@@ -65,6 +68,7 @@ _ENCODING = re.compile(
 # What Windows has more than ISO-8859-1 are signs in the place of control characters, which no text holds.
 _CODECS = {"iso-8859-1": "cp1252", "iso-8859-15": "iso-8859-15", "windows-1252": "cp1252"}
 """Encodings beside UTF-8, by the name that XML has for them."""
+_DIVIDED = re.compile(r"[,;][A-Za-z_]+=")
 _LETTER = re.compile(r"[A-Za-z]")
 # `k = v` and `rand(1, 2)` hold blanks, on which options are split otherwise.
 _OPTION = re.compile(r"(?P<key>[^\s=]+)(?:\s*=\s*(?P<value>rand\s*\([^)]*\)|[^\s=]\S*)?)?", re.IGNORECASE)
@@ -81,9 +85,12 @@ class Profile:
 
 
 def is_profile(path: str | os.PathLike[str]) -> bool:
-    """Whether the file is XML, by its content. False when it cannot be read, which whoever reads it will say."""
+    """Whether the file is XML: by its content, or by its name where it has none. False when it cannot be read, which whoever
+    reads it will say.
+    """
     # Of UTF-16 too, with its marks and zeros: it is no encoding of a profile, which whoever reads it as one says.
-    return head_of(path).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")[:1] == b"<"
+    begin = head_of(path).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")[:1]
+    return begin == b"<" or (not begin and Path(path).is_file() and Path(path).suffix.lower() == ".xml")
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
@@ -126,6 +133,8 @@ class _Open:
     tag: Tag
     fields: dict[str, Any]
     children: list[Any]
+    mistakes: int = 0
+    """How many were found before it."""
 
 
 class _Reading:
@@ -139,6 +148,7 @@ class _Reading:
         self.open: list[_Open] = []
         self.flowops = 0
         self.unknown: list[str] = []
+        self.refused: list[str] = []
         self.said: dict[str, dict[int, None]] = {}
 
     @property
@@ -235,11 +245,16 @@ class _Reading:
     def begin(self, tag: Tag) -> None:
         """`<name ...>`."""
         level = _LEVELS.index(tag.name)
+        # One that is refused ends where one of its level begins, as any that is not closed.
+        self.refused = [name for name in self.refused if _LEVELS.index(name) < level]
+        if self.refused:
+            # Within what is refused: it is said once.
+            return None if tag.empty else self.refused.append(tag.name)
         if level == 0 and (self.open or self.profile is not None):
-            return self.note(tag.line, "", "found a second <profile>, allowed: one in a file")
+            return self.refuse(tag, "", "found a second <profile>, allowed: one in a file")
         if len(self.open) < level:
             text = f"found <{tag.name}> outside of a <{_LEVELS[level - 1]}>, allowed: within one"
-            return self.note(tag.line, self.place(), text)
+            return self.refuse(tag, self.place(), text)
         if tag.name == "group" and len(self.open) == level + 1 and not self.open[level].children:
             # It is not what was forgotten to be closed: nothing is in it. Its end is that of a tag nobody knows.
             outer = self.open[level].tag
@@ -256,14 +271,23 @@ class _Reading:
                     unclosed.line,
                 )
             self.finish()
-        fields = self.fields(tag)
-        self.open.append(_Open(tag, fields, []))
+        before = len(self.mistakes)
+        self.open.append(_Open(tag, self.fields(tag), [], before))
         if tag.empty:
             self.finish()
         return None
 
+    def refuse(self, tag: Tag, place: str, text: str) -> None:
+        """Notes that an element has no place there, with all that is in it."""
+        if not tag.empty:
+            self.refused.append(tag.name)
+        self.note(tag.line, place, text)
+
     def close(self, tag: Tag) -> None:
         """`</name>`."""
+        if tag.name in self.refused:
+            del self.refused[self.refused.index(tag.name) :]
+            return None
         names = [entry.tag.name for entry in self.open]
         if tag.name not in names:
             if tag.name in self.unknown:
@@ -302,7 +326,9 @@ class _Reading:
             self.profile = str(fields.get("name") or "profile")
         elif tag.name == "group":
             made = self.made(entry.children)
-            if not entry.children:
+            if not entry.children and len(self.mistakes) > entry.mistakes:
+                pass  # what should be in it is wrong, which is said
+            elif not entry.children:
                 self.note(tag.line, place, "found a group without a transaction, needed: <transaction>")
             elif not made:
                 self.note(tag.line, place, NOTHING_MADE)
@@ -393,22 +419,38 @@ class _Reading:
             return {}
         if kind.note:
             self.say(f"{kind.name}: {kind.note}", tag.line)
+        before = len(self.mistakes)
         options = self.options(tag, kind)
-        if kind.name == "think" and "duration" not in options:
-            self.note(
-                tag.line, f"{here} (think)", "the option duration is missing, needed: how long to think"
-            )
+        if len(self.mistakes) == before:
+            self.check_options(kind, options, tag.line, f"{here} ({kind.name})")
+        return {"kind": kind.name, "options": options}
+
+    def check_options(self, kind: FlowopKind, options: Mapping[str, Value], line: int, place: str) -> None:
+        """What a flowop lacks, and what it means that it lacks it."""
         if "size" in kind.options and "size" not in options and "dir" not in kind.options:
-            self.note(
-                tag.line, f"{here} ({kind.name})", "the option size is missing, needed: bytes of a message"
-            )
+            self.note(line, place, "the option size is missing, needed: bytes of a message")
         if "dir" in kind.options and "dir" not in options:
-            self.note(
-                tag.line, f"{here} ({kind.name})", "the option dir is missing, needed: a folder with files"
+            self.note(line, place, "the option dir is missing, needed: a folder with files")
+        if kind.name == "think" and "duration" not in options:
+            self.say("a think without a duration takes no time, as in uperf", line)
+        if "busy" in options and "idle" in options:
+            self.say("busy and idle are both given: as in uperf, busy counts", line)
+        if kind.name == "sendfilev" and "nfiles" not in options:
+            self.say("a sendfilev without nfiles sends one file", line)
+        if kind.name == "connect" and "remotehost" not in options:
+            self.say(
+                "connect names no remotehost and takes the host that receives, of several the first", line
             )
         if "protocol" in kind.options and "protocol" not in options:
-            self.say(f"{kind.name} names no protocol and takes tcp", tag.line)
-        return {"kind": kind.name, "options": options}
+            self.say(f"{kind.name} names no protocol and takes tcp", line)
+        window = options.get("wndsz")
+        if isinstance(window, int) and window < LEAST_WINDOW_BYTES:
+            least = (
+                "asks for no size"
+                if window == 0
+                else "is less than any buffer of the kernel, which takes its least"
+            )
+            self.say(f"wndsz={window} {least}, as in uperf", line)
 
     def options(self, tag: Tag, kind: FlowopKind) -> dict[str, Value]:
         """The options of a flowop; what has no meaning for it is said and left out."""
@@ -423,8 +465,20 @@ class _Reading:
                 # `isalpha` in `flowop_parse_options` of uperf's src/parse.c: no other word is looked at.
                 self.say(f"{found(match.group())} begins with no letter: skipped, as in uperf", line)
                 continue
-            name = ALIASES.get(match["key"].lower(), match["key"].lower())
-            value = match["value"]
+            written, value = match["key"], match["value"]
+            if (value or written).endswith((",", ";")):
+                # Of a number, uperf reads no more than its unit (`str2shift` of src/numbers.c).
+                self.say(
+                    "options are divided by blanks: what stands after one to divide them is skipped", line
+                )
+                written, value = written.rstrip(",;"), value.rstrip(",;") if value else value
+            if value and _DIVIDED.search(value):
+                split = re.sub(r"[,;]\s*(?=[A-Za-z_]+=)", " ", f"{written}={value}")
+                self.note(
+                    line, place, f"found {found(match.group())}, allowed: options divided by blanks: {split}"
+                )
+                continue
+            name = ALIASES.get(written.lower(), written.lower())
             if name == "rate" and value:
                 options["rate"] = self.value(value, "count", line, f"{place}: rate", 1, MAX_RATE)
                 self.say("rate= of a flowop is taken as that of its transaction", line)
@@ -432,7 +486,8 @@ class _Reading:
             option = OPTIONS.get(name)
             if option is None:
                 words = [*OPTIONS, "rate"]
-                shown = nearest(name, words) or f", allowed: {', '.join(kind.options) or 'none'}"
+                few = [name for name in kind.options if not name.startswith("sctp_")]
+                shown = nearest(name, words) or f", allowed: {', '.join(few) or 'none'}"
                 self.note(line, place, f"unknown option {found(match.group())}{shown}")
                 continue
             if name not in kind.options:

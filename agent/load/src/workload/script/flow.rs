@@ -49,6 +49,8 @@ pub(super) struct Flow {
     track: sctp::Track,
     /// Of a connection over UDP.
     pub datagrams: Datagrams,
+    /// Whether the other end, which opened it over UDP, may not know yet that it was heard.
+    may_ask: bool,
 }
 
 impl Flow {
@@ -473,6 +475,24 @@ impl<'a> Strand<'a> {
         }
     }
 
+    /// Acknowledges again what was lost of that: while this end waits for something else, nobody reads the flows on which
+    /// greetings come again.
+    pub(super) fn greet_who_asks(&mut self) {
+        let mut bytes = [0; preamble::BYTES + 1];
+        for flow in self.flows.iter_mut().flatten().filter(|flow| flow.may_ask) {
+            // Looked at first: any other datagram is the script's.
+            while let Ok(length) = socket::look_at(flow.fd(), &mut bytes) {
+                let shown = Preamble::of(&bytes[..length], self.run.token);
+                flow.may_ask = shown.is_some_and(|shown| shown.kind == Kind::Data);
+                let Some(shown) = shown.filter(|_| flow.may_ask) else { break };
+                let _ = socket::receive_into(flow.fd(), &mut bytes);
+                let acknowledged = Preamble { kind: Kind::Acknowledged, ..shown };
+                // Should this one get lost, too, the greeting comes again.
+                let _ = socket::send(flow.fd(), &acknowledged.bytes(self.run.token));
+            }
+        }
+    }
+
     /// Takes the connection that the other end opens.
     pub(super) fn accept(&mut self, operation: &FlowOp, begun: u64) -> Result<u64, Fault> {
         let (run, strand, connection) = (self.run, self.number, operation.connection);
@@ -537,6 +557,7 @@ impl<'a> Strand<'a> {
             blocks,
             track: sctp::Track::default(),
             datagrams: Datagrams::of(self.remote(), patience, (drawn(opened).bits(), drawn(!opened).bits())),
+            may_ask: !opened && operation.protocol == Protocol::Udp,
         };
         self.flows[operation.connection as usize].push(flow);
         self.has_moved = true;

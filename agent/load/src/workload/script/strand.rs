@@ -431,6 +431,7 @@ impl<'a> Strand<'a> {
             if self.is_over() {
                 return Err(Halt::Over);
             }
+            self.greet_who_asks();
             self.look_at_other()?;
         }
         Ok(())

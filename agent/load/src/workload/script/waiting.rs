@@ -37,6 +37,7 @@ impl Strand<'_> {
         if !wait.is_at_end() {
             self.look_at_other().map_err(Fault::Halt)?;
         }
+        self.greet_who_asks();
         let since = *self.waiting_since.get_or_insert(now);
         // What waits for a bounded time cannot be stuck.
         if until.is_none() && now.saturating_sub(since) >= STALL.0 {

@@ -134,7 +134,11 @@ def page(
     figures = _figures(summary)
     said = answer(
         summary,
-        [*sentences(summary), *contrast_sentences(study, void=void_costs(summary)), *_hidden(summary, found)],
+        [
+            *sentences(summary),
+            *contrast_sentences(study, summary, void=void_costs(summary)),
+            *_hidden(summary, found),
+        ],
         [each["name"] for each in figures if each["section"] != "effects" or _lines(summary) > LINES_MOST],
     )
     picture = next((figure for figure in figures if figure["name"] == said.picture), None)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from iodyno.analysis.cpu_classes import TIER_NOTES
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.factor import parameter_of
+from iodyno.core.quantity import counted
 from iodyno.core.script.parameters import workload_of_stored
 from iodyno.report.numbers import quantity
 from iodyno.report.observer import observer_note
@@ -26,10 +27,8 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     finished = sum(trial.status == "finished" for trial in summary.trials)
     kind = summary.design.replace("_", " ") or "not known"
     order = f"; order of the trials drawn with seed {summary.seed}" if summary.seed is not None else ""
-    yield (
-        "Design",
-        f"{kind}, {len(summary.points)} points, {summary.planned} trials planned, {finished} finished{order}",
-    )
+    points, trials = counted(len(summary.points), "point"), counted(summary.planned, "trial")
+    yield "Design", f"{kind}, {points}, {trials} planned, {finished} finished{order}"
     yield "Load", _of_disks(summary) if summary.on_disks else _pairs(summary.workload)
     yield "Read as", "; ".join(summary.notes)
     windows = [f"{_words(name)} {quantity(ns, 'ns')}" for name, ns in summary.windows.items() if ns]
@@ -54,7 +53,10 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     asked = [
         found for point in summary.points for name in summary.asked if (found := point.outcomes.get(name))
     ]
-    yield "Intervals (95 %)", _listed(found.method for found in asked if found.low is not None)
+    yield (
+        "Intervals (95 %)",
+        _listed(part for found in asked if found.low is not None for part in found.method.split("; ")),
+    )
     yield "They assume", _listed(text for found in asked for text in found.assumptions)
     yield "The instrument", observer_note(summary)
 

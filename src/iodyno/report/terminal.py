@@ -11,6 +11,7 @@ from typing import TextIO
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.report.doubts import DoubtGroup, grouped
 from iodyno.report.finite_buffer import buffer_tables
@@ -62,7 +63,7 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequ
         out.write(f"warning: {line}\n")
     if len(lost) > LOST_MOST:
         out.write(
-            f"warning: {len(lost) - LOST_MOST} more trials are damaged or failed; `--json` gives the reason of each\n"
+            f"warning: {counted(len(lost) - LOST_MOST, 'more trial')} damaged or failed; `--json` gives the reason of each\n"
         )
 
 

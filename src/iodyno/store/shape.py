@@ -1,13 +1,13 @@
 """Which types the values of stored files have, and where one has another: files of campaigns are altered by hand, too.
 
 A shape is a type or several; a mapping of keys, of which one that ends with `?` may be absent; `Rows` of a list; `Each` of a
-mapping with any keys; `Maybe` where null stands for nothing. Keys that a shape does not name are passed over: they are of
-another version, or of nobody's concern.
+mapping with any keys; `Maybe` where null stands for nothing; `Such` where values hang together. Keys that a shape does not name
+are passed over: they are of another version, or of nobody's concern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,15 @@ class Maybe:
 
 
 @dataclass(frozen=True)
+class Such:
+    """A shape whose value holds to a rule; `needed` says which."""
+
+    of: Any
+    holds: Callable[[Any], bool]
+    needed: str
+
+
+@dataclass(frozen=True)
 class Misfit:
     """The key whose value is not of its shape, from the top of the file; what should be there, and what is."""
 
@@ -57,6 +66,9 @@ def misfit(value: Any, shape: Any, within: str = "") -> Misfit | None:
     """The first value that is not of its shape; None: all are."""
     if isinstance(shape, Maybe):
         return None if value is None else misfit(value, shape.of, within)
+    if isinstance(shape, Such):
+        wrong = misfit(value, shape.of, within)
+        return wrong if wrong or shape.holds(value) else Misfit(within, shape.needed, "others")
     if isinstance(shape, Rows):
         if not isinstance(value, list):
             return _not(list, value, within)
@@ -99,7 +111,7 @@ def _types(shape: Any) -> tuple[type, ...]:
 
 
 def _said(shape: Any) -> str:
-    if isinstance(shape, Maybe):
+    if isinstance(shape, Maybe | Such):
         return _said(shape.of)
     if isinstance(shape, Rows):
         return _WORDS[list]

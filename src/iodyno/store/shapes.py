@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iodyno.store.shape import Each, Maybe, Rows
+from iodyno.store.shape import Each, Maybe, Rows, Such
 
 NUMBER = (int, float)
 LEVEL = (int, bool, str)
@@ -157,14 +157,20 @@ _JOB = {
     "files?": Maybe(dict),
     "watched?": Maybe(Rows({"role": str})),
 }
-_TIMES = {"count": int, "sum_ns": int, "buckets": Rows(int), "counts": Rows(int)}
+_TIMES = Such(
+    {"count": int, "sum_ns": int, "buckets": Rows(int), "counts": Rows(int)},
+    lambda times: len(times["buckets"]) == len(times["counts"]) and sum(times["counts"]) == times["count"],
+    "a count for each bucket, which add up to the whole",
+)
 _CALL = {
     "call": str,
     "label?": str,
     "operations": int,
     "bytes": int,
     "samples": int,
-    "failures?": int,
+    **dict.fromkeys(("failures?", "timeouts?", "would_block?", "lost?", "late?", "duplicates?"), int),
+    "least_ns?": Maybe(int),
+    "greatest_ns?": Maybe(int),
     "time": _TIMES,
     "sample_time?": Maybe(_TIMES),
     "begin_ns?": Maybe(int),
@@ -207,13 +213,16 @@ _RESULT = {
 _PROFILE = {
     "hz": int,
     "event": str,
+    **dict.fromkeys(("begin_ns?", "end_ns?"), int),
     **dict.fromkeys(("samples", "idle_samples", "lost", "cost_ns", "symbolise_ns"), int),
     "missing?": Maybe(str),
 }
 _END = {
     "role": str,
     "job?": Maybe(_JOB),
-    "ready?": Maybe({"workers?": int, "connections?": int, "socket?": _SOCKET}),
+    "ready?": Maybe(
+        {"workers?": int, "connections?": int, "socket?": _SOCKET, "cpu_quota?": Maybe(Each((int, str)))}
+    ),
     "result?": Maybe(_RESULT),
     "clock?": Maybe(Each(Maybe(Each(int)))),
     "cpus?": Maybe(Rows(int)),

@@ -138,7 +138,11 @@ def _ranges(panel: ScatterPanel) -> tuple[float, float, float, float]:
 def _dots(panel: ScatterPanel, x: Span, y: Span) -> list[str]:
     parts = []
     taken = [_around(x(dot.x), y(dot.y)) for dot in panel.dots]
-    taken += [_written(LEFT + 6, y(limit.y) - 5, limit.name) for limit in panel.limits]
+    for limit in panel.limits:
+        taken += [
+            _written(LEFT + 6, y(limit.y) - 5, limit.name),
+            (LEFT, y(limit.y) - 1, WIDTH, y(limit.y) + 1),
+        ]
     for dot in sorted(panel.dots, key=lambda dot: -dot.y):
         at, up = x(dot.x), y(dot.y)
         parts.append(f'<g class="{colour(dot.style)}"><title>{escape(dot.hint)}</title>')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -9,10 +10,12 @@ from made_summary import summary
 
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary
-from iodyno.report.figures import axes, cost_vs_factor
+from iodyno.report.figures import axes, cost_vs_factor, scatter
 from iodyno.report.figures.panel import Axis, Figure, Mark, Panel, Series
+from iodyno.report.figures.scatter import Dot, Limit, ScatterFigure, ScatterPanel
 from iodyno.report.figures.spans import colour, dash, marker
 from iodyno.report.tables import source_tables
+from iodyno.report.terminal import tier_note
 
 
 def lines(count: int) -> Figure:
@@ -92,3 +95,47 @@ def test_points_that_fill_a_space_are_not_joined() -> None:
 
 def test_levels_that_points_share_make_sections_as_before() -> None:
     assert len(source_tables(summary())) == 3
+
+
+def test_names_beside_points_keep_clear_of_all_else() -> None:
+    # The largest effects of a screen lie close together, some at a limit.
+    names = [
+        "server.coalesce_receive",
+        "client.tso",
+        "size",
+        "connections",
+        "client.tso:size",
+        "driver",
+        "nagle",
+        "window",
+    ]
+    dots = tuple(
+        Dot(1.5 + 0.05 * place, 20.0 + 0.4 * place, "", name=name) for place, name in enumerate(names)
+    )
+    panel = ScatterPanel("effects", "quantile", "size", dots, (Limit(20.0, "ME"), Limit(23.0, "SME")))
+    (drawn,) = scatter.draw(ScatterFigure("", "", (panel,)))
+    boxes = []
+    for x, y, kind, text in re.findall(
+        r'<text x="([\d.]+)" y="([\d.]+)" class="((?:end )?tick)">([^<]+)</text>', drawn
+    ):
+        if text in names:
+            wide = 6.6 * len(text)
+            start = float(x) - wide if kind.startswith("end") else float(x)
+            boxes.append((start, float(y) - 11, start + wide, float(y) + 3))
+    assert len(boxes) == len(names)
+    boxes += [
+        (float(x) - 4, float(y) - 4, float(x) + 4, float(y) + 4)
+        for x, y in re.findall(r'class="hit" cx="([\d.]+)" cy="([\d.]+)"', drawn)
+    ]
+    for one, other in itertools.combinations(boxes, 2):
+        assert one[0] >= other[2] or other[0] >= one[2] or one[1] >= other[3] or other[1] >= one[3]
+    assert all(box[0] >= 0 and box[2] <= 560 and box[3] <= 370 for box in boxes)
+
+
+def test_cycles_are_told_of_where_some_are_shown() -> None:
+    assert "Cycles are" in tier_note(summary())
+    disks = replace(
+        summary(), workload={"kind": "disk", "hosts": ["sut"]}, asked=("iops", "sut.cpu_us_per_io")
+    )
+    assert "Cycles" not in tier_note(disks)
+    assert "Cycles are" in tier_note(replace(disks, asked=("sut.cycles_per_kbyte",)))

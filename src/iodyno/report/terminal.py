@@ -101,7 +101,11 @@ def show_table(table: Table, out: TextIO) -> None:
 
 
 def tier_note(summary: CampaignSummary) -> str:
-    """What counted the cycles and told CPU time apart, as every number of them must say."""
+    """What counted the cycles and told CPU time apart, as every number of them must say; of a load on disks cycles are told
+    only where they are asked for.
+    """
+    if summary.on_disks and not any("cycle" in name for name in summary.asked):
+        return CPU_TIERS[summary.accounting.tier]
     cycles = {
         "pmu": "Cycles are hardware cycles (tier pmu).",
         "tsc": "Cycles are reference cycles: busy time × clock of the time-stamp counter (tier tsc).",

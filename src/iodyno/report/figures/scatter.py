@@ -173,9 +173,8 @@ def _name(name: str, at: float, up: float, taken: list[_Box]) -> str:
     taken.append(_written(start, line, name))
     lead = ""
     if abs(line - up - 4.5) >= _LINE:
-        lead = (
-            f'<path class="grid" d="M{at:.1f} {up:.1f}L{at - 8 if left else at + 8:.1f} {line - 4.5:.1f}"/>'
-        )
+        edge, end = up - 6 if line < up else up + 6, at - 8 if left else at + 8
+        lead = f'<path class="base" d="M{at:.1f} {edge:.1f}L{end:.1f} {line - 4.5:.1f}"/>'
     anchor, place = ("end ", at - 10) if left else ("", at + 10)
     return f'{lead}<text x="{place:.1f}" y="{line:.1f}" class="{anchor}tick">{escape(name)}</text>'
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_campaign import Layout, Truth, make_campaign
 
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import analyse
 from iodyno.cli.main import run
+from iodyno.report.limiter import name_of
+from iodyno.report.method import method_rows
 from iodyno.report.path_facts import path_rows
 
 HEAD = """
@@ -102,3 +107,19 @@ def test_facts_of_a_path_have_titles_and_words() -> None:
         ("Kernel settings", "net.core.wmem_max = 4194304 (asked 67108864)"),
         ("Path: unheard of", "3"),
     ]
+
+
+def test_the_method_and_the_evidence_are_in_peoples_words(tmp_path: Path) -> None:
+    points = [({"connections": n, "size": 65536, "nagle": False}, Truth()) for n in (1, 4)]
+    folder = make_campaign(tmp_path / "c", points, layout=Layout(intervals=6, replicates=1))
+    assert run(["report", str(folder)]) == 0
+    summary = analyse(read_dataset(folder))
+    load = dict(
+        method_rows(
+            replace(summary, workload={**summary.workload, "settings": {"nagle": True, "size": 65536}})
+        )
+    )
+    assert "nagle on, size 64KiB" in load["Load"]
+    assert "lag-1" not in load["Intervals (95 %)"]
+    assert load["Intervals (95 %)"].count("batch means over 6 intervals of one trial") == 1
+    assert name_of("client.idle_ratio_of_cpus") == "client: idle ratio of CPUs"

@@ -165,6 +165,8 @@ class PointProfile:
     @cached_property
     def foreign_ratio(self) -> float:
         """Share of the samples that are of other programs and left out."""
+        if all(len(mine) == len(every) for mine, every in zip(self.rows, self.every, strict=True)):
+            return 0.0
         weighed = sum(float(one.sum()) for one in map(self.table.weighed, self.rows, self.weights))
         return 1 - weighed / sum(self.samples_by_trial)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from iodyno.analysis.cpu_classes import TIER_NOTES
 from iodyno.analysis.summary import CampaignSummary
@@ -53,9 +54,10 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     asked = [
         found for point in summary.points for name in summary.asked if (found := point.outcomes.get(name))
     ]
+    methods = (found.method for found in asked if found.low is not None)
     yield (
         "Intervals (95 %)",
-        _listed(part for found in asked if found.low is not None for part in found.method.split("; ")),
+        _listed(part.split(", lag-1")[0] for each in methods for part in each.split("; ")),
     )
     yield "They assume", _listed(text for found in asked for text in found.assumptions)
     yield "The instrument", observer_note(summary)
@@ -82,15 +84,16 @@ def _listed(texts: Iterator[str]) -> str:
     return "; ".join(found[:4]) + more
 
 
-def _pairs(values: object) -> str:
-    if not isinstance(values, dict):
-        return ""
+def _pairs(values: Mapping[str, Any]) -> str:
+    """Keys with what they hold, settings as people write them."""
+    workload = workload_of_stored(values)
     parts = []
     for name, value in values.items():
         if isinstance(value, dict):
-            parts += [
-                f"{_words(key)} {each}" for key, each in value.items() if not isinstance(each, (dict, list))
-            ]
+            for key, each in value.items():
+                parameter = parameter_of(workload, key)
+                if not isinstance(each, (dict, list)):
+                    parts.append(f"{_words(key)} {parameter.show(each) if parameter else each}")
         elif value is not None and not isinstance(value, list):
             parts.append(f"{_words(name)} {value}")
     return ", ".join(parts)

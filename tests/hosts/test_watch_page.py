@@ -93,6 +93,32 @@ def when(page: Page, expression: str) -> None:
         time.sleep(0.02)
 
 
+def colours_of(page: Page) -> dict[str, str]:
+    """The colours of the hosts in the chart of payload, by name."""
+    buttons = page.locator(".panel").nth(2).locator(".legend button")
+    texts, marks = buttons.all_inner_texts(), buttons.locator("i")
+    styles = [marks.nth(place).get_attribute("style") or "" for place in range(len(texts))]
+    return {text.split()[0].rstrip("0123456789.,"): style for text, style in zip(texts, styles, strict=True)}
+
+
+def test_a_host_has_its_colour_whoever_comes_and_goes(browser: Browser, live: tuple[Feed, Path]) -> None:
+    feed, folder = live
+    with served(folder) as (address, _):
+        with looking(browser, address) as page:
+            tell_trial(feed, 0, ("server",), intervals=2, pace=lambda _: None, end=False)
+            when(page, "+document.body.dataset.shown === 2")
+            alone = colours_of(page)
+            told(feed, 2, "client", "server")
+            when(page, "+document.body.dataset.shown === 3")
+            both = colours_of(page)
+        with looking(browser, address) as page:
+            when(page, "+document.body.dataset.shown === 3")
+            again = colours_of(page)
+    assert set(alone) == {"server"} and set(both) == {"client", "server"}
+    assert both["server"] == alone["server"] and both["client"] != both["server"]
+    assert again == both
+
+
 def test_a_trial_under_way_is_drawn_as_it_comes(browser: Browser, live: tuple[Feed, Path]) -> None:
     feed, folder = live
     with served(folder) as (address, _), looking(browser, address) as page:

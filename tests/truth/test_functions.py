@@ -12,13 +12,13 @@ from made_campaign import Call, Truth, changed, make_campaign
 from made_classes import ExactTruth
 
 from iodyno.analysis.call_tree import merged_stacks
-from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.dataset import Reading, read_dataset
 from iodyno.analysis.function_change import FunctionChange, ProfileChange, profile_change, why_not_compared
 from iodyno.analysis.functions import FunctionCost, PointProfile, Profiles, class_weights, read_profiles
 from iodyno.analysis.stacks import read_stacks
 from iodyno.analysis.summary import analyse
 from iodyno.report.function_json import profile_values
-from iodyno.report.function_tables import function_table
+from iodyno.report.function_tables import basis_note, function_table
 
 LARGE, SMALL = sender(), sender(calls=60.0, ack=70.0)
 
@@ -138,6 +138,22 @@ def test_other_programs_are_left_out_but_not_the_interrupts_on_top_of_them(tmp_p
     total = sum(each.exclusive_ns_per_kib.estimate or 0.0 for each in found.values())
     assert total == pytest.approx(profile.cost.estimate)
     assert "other programs" in profile.doubts[0].text
+
+
+def test_programs_that_serve_the_load_are_in_its_cost(tmp_path: Path) -> None:
+    server = (Call(("nbd-server:main", "nbd-server:serve"), 200.0, "other", "user"),)
+    calls = (*LARGE, *server)
+    folder = make_campaign(tmp_path / "c", [({"connections": 32, "size": 65536}, truth(calls))])
+    dataset = read_dataset(folder)
+    for trial in dataset.trials:
+        host = trial.hosts["client"]
+        seen = {("role.cpu_ns", "role=server"): 1}
+        host.readings["roles"] = {record.index: Reading(1, 0, None, seen) for record in host.measured}
+    profile = read_profiles(dataset).found["p01", "client"]
+    holds(named(profile)["serve"], 200, 200)
+    assert profile.cost.estimate == pytest.approx(profile.busy.estimate) and profile.foreign_ratio == 0
+    assert not profile.doubts
+    assert "other programs are in it, as some of them serve the load" in basis_note(profile)
 
 
 def test_a_point_against_itself_is_unchanged(profiles: Profiles) -> None:

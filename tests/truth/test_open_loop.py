@@ -22,7 +22,9 @@ from iodyno.hosts.access import AgentProgram
 SERVICE_NS = 50_000
 
 
-def campaign(folder: Path, rate: int, connections: int, lateness_ns: float = 1_000) -> CampaignSummary:
+def campaign(
+    folder: Path, rate: int, connections: int, lateness_ns: float = 1_000, size: int = 64
+) -> CampaignSummary:
     truth = {"open_service_ns": SERVICE_NS, "open_lateness_ns": lateness_ns, "seed": 3}
     hosts = {name: HostSpec(name, "simulated", {"truth": truth}) for name in ("client", "server")}
     workload = WorkloadSpec(
@@ -33,7 +35,7 @@ def campaign(folder: Path, rate: int, connections: int, lateness_ns: float = 1_0
     )
     asked = experiment(
         hosts=hosts,
-        factors=(Factor("size", (64,)),),
+        factors=(Factor("size", (size,)),),
         windows=Windows(200 * MS, 1_500 * MS, 100 * MS, 500 * MS),
     )
     asked = replace(asked, workload=workload, design=DesignSpec(replicates=4, seed=1))
@@ -104,3 +106,27 @@ def test_what_is_shown_right_now_says_why_no_trial_counts(
     with pytest.raises(TrialError):
         show(folder, as_json=False)
     assert "is void: the generator fell behind" in capsys.readouterr().out
+
+
+def test_both_ends_of_a_simulated_open_loop_move_what_its_operations_carry(tmp_path: Path) -> None:
+    (point,) = campaign(tmp_path, rate=10_000, connections=1).points
+    found = {name: estimate.estimate for name, estimate in point.outcomes.items()}
+    assert found["messages_per_s"] == pytest.approx(10_000, rel=0.02)
+    assert found["client.cpu_ns_per_operation"] == pytest.approx(
+        (found["client.cpu_ns_per_kib"] or 0.0) * (found["goodput_bits_per_s"] or 0.0) / 8192 / 10_000,
+        rel=0.05,
+    )
+
+
+def test_no_load_of_simulated_hosts_is_beyond_their_cpus(tmp_path: Path) -> None:
+    # A hundred thousand requests of 64 KiB a second would take some thirteen CPUs.
+    (point,) = campaign(tmp_path, rate=100_000, connections=64, size=65_536).points
+    for host in ("client", "server"):
+        shares = [
+            point.outcomes[f"{host}.cpu_{name}_ratio"].estimate or 0.0
+            for name in ("usr", "sys", "irq", "softirq", "other", "idle")
+        ]
+        assert sum(shares) == pytest.approx(1.0, abs=0.01)
+        assert min(shares) >= 0
+    assert (point.outcomes["achieved_operations_per_s"].estimate or 0.0) < 20_000
+    assert (point.outcomes["goodput_bits_per_s"].estimate or 0.0) < 9e9 * 2

@@ -103,6 +103,13 @@ def test_the_dearest_contrast_stands_on_the_first_screen_with_its_interval() -> 
     assert len(said) == 2
 
 
+def test_bounds_are_in_the_form_of_what_they_are_bounds_of() -> None:
+    trade = found((1e9, 2.05e9), (1000, 600))
+    (said, *_) = bystander_sentences(campaign(trade))
+    # 2.05 times, and less than the double at the least.
+    assert "(×2.0 [×1.9, ×2.3])" in said.text or "(×2.1 [×1.9, ×2.3])" in said.text
+
+
 def test_what_averages_hide_does_not_drive_it_out() -> None:
     summary = campaign(found((5e9, 8e9), (1000, 600)))
     others = [Sentence("a", about="cost"), Sentence("b", about="change"), Sentence("c", about="hidden")]

@@ -17,6 +17,7 @@ from iodyno.analysis.function_study import study_functions
 from iodyno.analysis.functions import PointProfile
 from iodyno.analysis.mechanisms import Mechanism, mechanism_changes, mechanisms
 from iodyno.analysis.stacks import Function
+from iodyno.analysis.summary import analyse
 from iodyno.core.outcome import Estimate
 from iodyno.report.function_section import contrast_sentences
 from iodyno.report.function_sentences import why
@@ -213,8 +214,10 @@ def test_sentences_name_causes_and_nothing_else(tmp_path: Path) -> None:
         {"name": "connections", "levels": [1, 100], "together": {}},
         {"name": "size", "levels": [65536, 1024], "together": {}},
     ]
-    study = study_functions(read_dataset(make_campaign(tmp_path / "c", points, factors=factors)))
-    texts = [sentence.text for sentence in contrast_sentences(study)]
+    dataset = read_dataset(make_campaign(tmp_path / "c", points, factors=factors))
+    study = study_functions(dataset)
+    summary = analyse(dataset)
+    texts = [sentence.text for sentence in contrast_sentences(study, summary)]
     sizes = next(text for text in texts if "from 64KiB messages to 1KiB messages at" in text)
     loads = next(text for text in texts if "from 1 connection to 100 connections at" in text)
     assert "do_syscall_64" in sizes and "explain" in sizes
@@ -228,10 +231,12 @@ def test_sentences_name_causes_and_nothing_else(tmp_path: Path) -> None:
     assert not any("per acknowledgement" in text for text in texts)
     # Where CPU time was stolen nothing is claimed of a cost, and so no reason is given for it.
     dearest = study.contrasts[0].change.second
-    fewer = [sentence.text for sentence in contrast_sentences(study, void={(dearest.point, "client")})]
+    fewer = [
+        sentence.text for sentence in contrast_sentences(study, summary, void={(dearest.point, "client")})
+    ]
     assert fewer and len(fewer) < len(texts) and set(fewer) < set(texts)
     # The receiver does the same work everywhere.
-    server = [sentence.text for sentence in contrast_sentences(study, "server")]
+    server = [sentence.text for sentence in contrast_sentences(study, summary, "server")]
     assert all("explain" not in text for text in server if text.startswith("On server"))
 
 
@@ -264,6 +269,7 @@ def _profiles(event: str, *functions: FunctionChange) -> ProfileChange:
         cost=Estimate(500.0, 450.0, 550.0, 3, "ns", "made"),
         sampling=SimpleNamespace(event=event),
         reach="all",
+        with_programs=False,
         per="KiB",
         lacks=(),
     )
@@ -298,3 +304,25 @@ def test_where_a_timer_samples_functions_that_stand_for_others_are_said(event: s
     )
     text = why(_profiles(event, *functions), [], ["size"])[0].text
     assert ("What stands at handle_softirqs is also the time of code before it" in text) is said
+
+
+def _cost(ns: float) -> Estimate:
+    return Estimate(ns, ns - 10, ns + 10, 3, "ns/KiB", "made")
+
+
+@pytest.mark.parametrize(
+    ("costs", "verb", "said"),
+    [
+        ((100.0, 400.0), "grows", ""),
+        ((400.0, 100.0), "goes", "from 400 [390, 410] ns/KiB to 100 [90, 110] ns/KiB, the other way"),
+        ((100.0, 105.0), "goes", "to 105 [95, 115] ns/KiB: the same way, but by its intervals, which overlap,"),
+    ],
+)  # fmt: skip
+def test_no_verdict_stands_against_that_of_the_tables(
+    costs: tuple[float, float], verb: str, said: str
+) -> None:
+    first = why(_profiles("cycles"), [], ["size"], costs=(_cost(costs[0]), _cost(costs[1])))[0].text
+    assert (
+        f"a KiB takes, background included and other programs left out, {verb} from 500 to 1500 ns" in first
+    )
+    assert said in first and ("that the tables have" in first) is bool(said)

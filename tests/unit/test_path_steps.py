@@ -59,6 +59,7 @@ def change(*functions: FunctionChange, by: float = 1000.0) -> ProfileChange:
         cost=near(500.0),
         sampling=SimpleNamespace(event="cycles"),
         reach="all",
+        with_programs=False,
         per="KiB",
         lacks=(),
     )

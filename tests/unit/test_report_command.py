@@ -179,7 +179,7 @@ def test_many_damaged_trials_do_not_fill_the_screen(
         (trial / "manifest.json").unlink()
     assert run(["report", str(campaign)]) == 0
     out = capsys.readouterr().out
-    assert out.count("is damaged") == 5 and "warning: 1 more trials are damaged or failed" in out
+    assert out.count("is damaged") == 5 and "warning: 1 more trial damaged or failed" in out
 
 
 def test_intervals_that_are_not_there_do_not_overlap(

@@ -14,11 +14,13 @@ from iodyno.analysis import arrivals
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.script_bytes import operations_of, with_what_was_taken
 from iodyno.analysis.storage import cache
+from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Perturbation
 from iodyno.core.outcome import BYSTANDER
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import EXCHANGES, Level
 from iodyno.store.reader import Campaign, StoredTrial, read_campaign
+from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS
 
 MEASURED = "measured"
 
@@ -511,8 +513,14 @@ def _fill(connection: Any, prefix: str, trials: Mapping[str, Trial]) -> None:
     def end_of(trial: str, host: str) -> HostData:
         beside = host.removeprefix(f"{BYSTANDER}.")
         found = trials[trial].bystander if beside != host else trials[trial]
-        assert found is not None
-        return found.hosts.get(beside) or found.clients[beside]
+        end = found and (found.hosts.get(beside) or found.clients.get(beside))
+        if not end:
+            raise StoreError(
+                f"is not what was written: hosts: it lacks {host}, of which the trial {trial} has records",
+                where=f"{BACKGROUND if prefix else TRIALS}/{trial}/{MANIFEST}",
+                advice="put the file back as it was, from a copy of the campaign",
+            )
+        return end
 
     load = '"window", begin_ns, end_ns, bytes, operations, connections_active, connections_lost'
     for trial, host, index, window, *counts in rows("records", load):

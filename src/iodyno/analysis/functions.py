@@ -4,8 +4,9 @@ one host.
 Inclusive: the function and all that it calls. Exclusive: the function itself. A cost is the share of the samples
 x the host's exact busy time per KiB delivered, so that it does not rest on how many of the samples asked for were
 delivered. Where the time of each class is known exactly, it is made class by class: a timer's samples shun code with
-interrupts off, and fall on what comes after it. Of the host's busy time, that of other programs is left out; the kernel's
-own background is not.
+interrupts off, and fall on what comes after it. Of the host's busy time, that of other programs is left out, but
+where some of them serve the load, as servers and daemons of its volume do and the agents of other clients; the kernel's own
+background is not.
 
 A profile stands for no more than was sampled. Where the kernel lets an agent sample user code of its own threads only, the
 samples are shares of the load's user time (class `usr`); where it lets it sample its own threads only, of busy time
@@ -43,6 +44,7 @@ from iodyno.analysis.stacks import (
     what_lacks,
     why_no_profile,
 )
+from iodyno.analysis.storage import roles
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
@@ -104,10 +106,11 @@ class Sampling:
 class PointProfile:
     """All samples of a host at one point. `busy` is the time per KiB that the samples stand for; `basis` what told it.
 
-    `rows`: the stacks of each trial, without those of other programs, which are among `every`. `reach`: what was sampled, so
+    `rows`: the stacks of each trial; those of other programs are among `every` only. `reach`: what was sampled, so
     that `busy` is all busy time (`all`), that of the load with interrupts (`own`), or its user time (`user`). `lacks`: what the
     profile does not have and why, as agents said. `weights`: of each trial, what a sample of each part counts
-    (`class_weights`). `per`: what a cost is of; where it is not a KiB, all costs `_per_kib` are of that.
+    (`class_weights`). `per`: what a cost is of; where it is not a KiB, all costs `_per_kib` are of that. `with_programs`:
+    whether other programs are in it too, as some of them serve the load and samples do not tell them from the rest.
     """
 
     point: str
@@ -126,6 +129,7 @@ class PointProfile:
     reach: Reach = "all"
     lacks: tuple[str, ...] = ()
     per: Per = "KiB"
+    with_programs: bool = False
 
     @property
     def unit(self) -> str:
@@ -149,18 +153,20 @@ class PointProfile:
 
     @cached_property
     def whole(self) -> SampledCosts:
-        """Everything but other programs, as if it were one function."""
+        """All rows, as if they were one function."""
         counts = np.asarray([[weighed.sum()] for weighed in map(self.table.weighed, self.rows, self.weights)])
         return replace(self._sampled(counts), reference=None)
 
     @cached_property
     def cost(self) -> Estimate:
-        """CPU time per KiB without that of other programs: what the costs of all functions by themselves add up to."""
+        """CPU time per KiB of all rows: what the costs of all functions by themselves add up to."""
         return self.estimate(self.whole.cost_bounds(), 0, self.unit)
 
     @cached_property
     def foreign_ratio(self) -> float:
-        """Share of the samples that are of other programs."""
+        """Share of the samples that are of other programs and left out."""
+        if all(len(mine) == len(every) for mine, every in zip(self.rows, self.every, strict=True)):
+            return 0.0
         weighed = sum(float(one.sum()) for one in map(self.table.weighed, self.rows, self.weights))
         return 1 - weighed / sum(self.samples_by_trial)
 
@@ -331,7 +337,8 @@ def point_profile(
         text = f"{host}: {len(reasons)} of {len(trials)} trials have no profile: {'; '.join(sorted(set(reasons)))}"
         doubts.append(Doubt(WarningCode.SENSOR_MISSING, text, where))
     per = per_what(trials[0])
-    kept = tuple(rows[~table.foreign[rows]] for _, rows, *_ in taken)
+    with_programs = any(roles.are_known(trial.hosts[host]) for trial, *_ in taken)
+    kept = tuple(rows if with_programs else rows[~table.foreign[rows]] for _, rows, *_ in taken)
     weights = tuple(
         class_weights(table.by_part(rows), _class_times(trial.hosts[host], reach))
         for trial, rows, *_ in taken
@@ -359,6 +366,7 @@ def point_profile(
         reach=reach,
         lacks=lacks,
         per=per,
+        with_programs=with_programs,
     )
 
 

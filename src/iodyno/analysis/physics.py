@@ -370,7 +370,7 @@ def _readings(host: HostData, trial: Trial) -> Iterator[Doubt]:
     asked = "answer" in trial.settings or host.role == "alone" or arrivals.is_open(trial)
     if share > READING_LEAST * (1 if asked else 2):
         # Of a trial that lasts less than a reading, there is more waiting than trial.
-        affected = f"percentiles beyond the {100 * (1 - share):.3g}th" if share < 1 else "all percentiles"
+        affected = f"percentiles beyond p{100 * (1 - share):.3g}" if share < 1 else "all percentiles"
         text = (
             f"{host.name}: sensors were read for {min(share, 1):.1%} of the time while no CPU was free, and operations waited"
             f" for that: {affected} are of the instrument, too; try longer intervals, or fewer sensors"

@@ -187,7 +187,8 @@ def _limiter(trial: Trial, ranked: Sequence[Suspect]) -> Iterator[Strip]:
             if view is None or (host_name and view.host.name != host_name):
                 continue
             for criterion in _criteria(limiter, role):
-                name = f"{view.host.name}: {criterion.name.replace('_', ' ')}"
+                words = ({"cpu": "CPU", "cpus": "CPUs"}.get(word, word) for word in criterion.name.split("_"))
+                name = f"{view.host.name}: {' '.join(words)}"
                 found = criterion.signal(view)
                 if name in drawn or len(set(found.values.values())) < 2:
                     continue

@@ -21,6 +21,7 @@ from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.design import Design
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
+from iodyno.core.quantity import counted
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.paths import shaping
@@ -112,7 +113,8 @@ def _limits(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, 
         yield line(
             "descriptors",
             have is None or need <= have,
-            f"host {host}: {most} connections need {need} descriptors, it may have {or_unknown(have)}",
+            f"host {host}: {counted(most, 'connection')} need{'s' * (most == 1)} {need} descriptors, "
+            f"it may have {or_unknown(have)}",
             f"raise the limit there (ulimit -Hn, LimitNOFILE) to {need}, or use fewer connections",
         )
         if threads:
@@ -120,8 +122,8 @@ def _limits(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, 
             yield line(
                 "threads",
                 have is None or need <= have,
-                f"host {host}: {threads} connections with driver threads need {need} threads,"
-                f" it may have {or_unknown(have)}",
+                f"host {host}: {counted(threads, 'connection')} with driver threads need{'s' * (threads == 1)} {need} "
+                f"threads, it may have {or_unknown(have)}",
                 "use driver: epoll, or raise the limit there (ulimit -u, pids.max)",
             )
 

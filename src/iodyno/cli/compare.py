@@ -25,6 +25,7 @@ from iodyno.cli.compare_verdicts import compare_campaigns, compare_history, comp
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
 from iodyno.cli.share import SHARE
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.core.quantity import counted
 from iodyno.report.function_json import (
     change_values,
     mechanism_change_values,
@@ -32,7 +33,7 @@ from iodyno.report.function_json import (
     profile_values,
     step_values,
 )
-from iodyno.report.function_sentences import why
+from iodyno.report.function_sentences import cost_of, why
 from iodyno.report.function_tables import (
     basis_note,
     change_table,
@@ -185,7 +186,11 @@ def command(
     known = [factor for side in (first, second) for factor in side.summary.factors]
     factors = list(dict.fromkeys(factor.name for factor in known if factor.varies))
     together = list(dict.fromkeys(name for factor in known for name in factor.together))
-    sentences = why(change, changes, factors, together)
+    costs = [
+        cost_of(profile, side.point.outcomes)
+        for profile, side in ((change.first, first), (change.second, second))
+    ]
+    sentences = why(change, changes, factors, together, (costs[0], costs[1]))
     if as_json:
         found = _sides(first, second) | {
             "host": change.first.host,
@@ -284,7 +289,7 @@ def _mechanism_changes(first: Side, second: Side) -> list[MechanismChange]:
 def _heading(first: Side, second: Side) -> str:
     two = first.summary.folder != second.summary.folder
     lines = [
-        f"{letter}: {side.title}{f', {side.summary.folder}' if two else ''} ({side.point.finished} trials)"
+        f"{letter}: {side.title}{f', {side.summary.folder}' if two else ''} ({counted(side.point.finished, 'trial')})"
         for letter, side in (("A", first), ("B", second))
     ]
     return "\n".join((*lines, *_apart(first, second)))

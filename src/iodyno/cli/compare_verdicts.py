@@ -18,6 +18,7 @@ from iodyno.analysis.summary import CampaignSummary, unit_of
 from iodyno.cli.point_choice import name_of
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
+from iodyno.core.quantity import counted
 from iodyno.core.script.parameters import workload_of_stored
 from iodyno.core.workload import Level
 from iodyno.report.function_json import outcome_change_values
@@ -71,7 +72,9 @@ def compare_campaigns(
     click.echo(f"A: {first.folder} ({first.created})\nB: {second.folder} ({second.created})\n")
     _show(found, least, control)
     if alone:
-        click.echo(f"{alone} points are in one of the campaigns only, and left out.")
+        click.echo(
+            f"{counted(alone, 'point')} {'is' if alone == 1 else 'are'} in one of the campaigns only, and left out."
+        )
     kinds = [str(summary.workload.get("kind", "")) for summary in (first, second)]
     if kinds[0] != kinds[1]:
         click.echo(f"warning: the workloads differ: {kinds[0]} in A and {kinds[1]} in B")

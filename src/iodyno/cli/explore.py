@@ -22,6 +22,7 @@ from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
+from iodyno.core.quantity import counted
 from iodyno.designs import adaptive
 from iodyno.designs.adaptive import Judged, Stage
 from iodyno.designs.evaluation import evaluate
@@ -216,7 +217,7 @@ def _run(
         )
     if ended.failed:
         raise TrialError(
-            f"{len(ended.failed)} of {len(design.trials)} trials failed, the first of them: {ended.failed[0].reason}",
+            f"{len(ended.failed)} of {counted(len(design.trials), 'trial')} failed, the first of them: {ended.failed[0].reason}",
             where=str(campaign),
             advice=again,
         )
@@ -252,7 +253,7 @@ def _next(whole: Experiment, done: list[Done], least: float) -> Stage | None:
 
 
 def _announced(number: int, stage: Stage, experiment: Experiment, design: Design, noise: float | None) -> str:
-    trials = f"{len(design.points)} points, {len(design.trials)} trials"
+    trials = f"{counted(len(design.points), 'point')}, {counted(len(design.trials), 'trial')}"
     expected = evaluate(experiment, design, noise_ratio=noise) if stage.name != "curve" else None
     widths = (
         [t.half_width_ratio for t in expected.terms if t.half_width_ratio is not None] if expected else []

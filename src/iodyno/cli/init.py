@@ -68,6 +68,10 @@ def command(file: str) -> None:
       iodyno init
       iodyno init studies/my-question.yaml
     """
+    if not file.strip():
+        raise ExperimentError(
+            "found an empty name, allowed: the name of a file", where="FILE", advice="iodyno init"
+        )
     try:
         with Path(file).open("x", encoding="utf-8") as opened:
             opened.write(STARTER)

@@ -20,6 +20,7 @@ from iodyno.core.decision import UntilSpec
 from iodyno.core.design import Design, Point
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
+from iodyno.core.quantity import counted
 from iodyno.core.search import SearchSpec
 from iodyno.designs import perturbation
 from iodyno.designs.duration import TRIAL_OVERHEAD_NS, Duration, estimate
@@ -143,8 +144,8 @@ def _as_text(
                     f"Order ({design.kind}, seed {design.seed}), block by block:",
                     *blocks,
                     "",
-                    f"{_many(len(design.points), 'point')} x {_many(experiment.design.replicates, 'replicate')}"
-                    f" = {_many(len(design.trials), 'trial')}",
+                    f"{counted(len(design.points), 'point')} x {counted(experiment.design.replicates, 'replicate')}"
+                    f" = {counted(len(design.trials), 'trial')}",
                     _time(duration),
                     *([_until(experiment.until)] if experiment.until else []),
                 ]
@@ -165,7 +166,7 @@ def _told(
     if measured:
         told.append(
             f"  the noise is that of {measured.outcome} there: {percent(measured.noise_ratio)} "
-            f"[{percent(measured.low_ratio)}, {percent(measured.high_ratio)}], over {_many(measured.points, 'point')}"
+            f"[{percent(measured.low_ratio)}, {percent(measured.high_ratio)}], over {counted(measured.points, 'point')}"
         )
     return [*lines, "", *told] if told else lines
 
@@ -187,13 +188,9 @@ def _proof(experiment: Experiment, design: Design) -> str:
     most = perturbation.most_trials(experiment, design)
     each_ns = perturbation.windows(experiment.windows).load_ns + TRIAL_OVERHEAD_NS
     return (
-        f"and a proof of what limits: at most {_many(most, 'trial')} more, {clock(most * each_ns)}; "
+        f"and a proof of what limits: at most {counted(most, 'trial')} more, {clock(most * each_ns)}; "
         "which ones is known when these have run"
     )
-
-
-def _many(number: int, thing: str) -> str:
-    return f"{number} {thing}" + ("s" if number != 1 else "")
 
 
 def _time(duration: Duration) -> str:

@@ -15,6 +15,7 @@ from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.core.quantity import counted
 from iodyno.report.function_json import mechanism_values, profile_values
 from iodyno.report.function_tables import (
     basis_note,
@@ -24,6 +25,7 @@ from iodyno.report.function_tables import (
     not_measured,
     scope_note,
 )
+from iodyno.report.numbers import digits
 from iodyno.report.terminal import show_table
 from iodyno.report.viewers import VIEWERS, Viewer
 
@@ -118,7 +120,7 @@ def _point(summary: CampaignSummary, written: str | None) -> PointSummary:
 
 def _show(profile: PointProfile, behind: list[Mechanism], title: str, top: int, by: Part) -> None:
     busy = profile.cost.estimate or 0.0
-    click.echo(f"{title}: {busy:.0f} {profile.unit}, {len(profile.rows)} trials\n")
+    click.echo(f"{title}: {digits(busy)} {profile.unit}, {counted(len(profile.rows), 'trial')}\n")
     show_table(class_table(profile), sys.stdout)
     show_table(function_table(profile, top, by), sys.stdout)
     show_table(mechanism_table(behind), sys.stdout)

@@ -54,7 +54,7 @@ def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None
     if form:
         click.echo(as_json(summary) if form == "json" else as_csv(summary), nl=form == "json")
     else:
-        show_tables(summary, more=contrast_sentences(functions, void=void_costs(summary)))
+        show_tables(summary, more=contrast_sentences(functions, summary, void=void_costs(summary)))
     if form is None or html is not None:
         try:
             page = write_dataset(dataset, summary, html or campaign / "report.html", functions)
@@ -77,6 +77,6 @@ def _may_not_write(error: StoreError) -> bool:
 def show(dataset: Dataset) -> None:
     """Prints the tables of a campaign that has just ended, and writes and names its page."""
     summary, functions = analyse(dataset), study_functions(dataset)
-    show_tables(summary, more=contrast_sentences(functions, void=void_costs(summary)))
+    show_tables(summary, more=contrast_sentences(functions, summary, void=void_costs(summary)))
     page = write_dataset(dataset, summary, dataset.folder / "report.html", functions)
     aside(f"iodyno: report: {page}")

@@ -39,6 +39,7 @@ from iodyno.core.errors import (
     TrialError,
 )
 from iodyno.core.experiment import Experiment
+from iodyno.core.quantity import counted
 from iodyno.designs.duration import estimate
 from iodyno.formats.experiment_file import read_experiment
 from iodyno.formats.uperf import is_profile
@@ -229,7 +230,7 @@ def failed(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> Tria
     """
     first = outcome.failed[0]
     where = folder / (first.folder or "")
-    text = f"{len(outcome.failed)} of {due} trials failed, the first of them: {first.reason}"
+    text = f"{len(outcome.failed)} of {counted(due, 'trial')} failed, the first of them: {first.reason}"
     earlier = _reason_of_first_attempt(folder, first.order, first.attempt)
     if earlier not in (None, first.reason):
         text += f"; its first attempt: {earlier}"

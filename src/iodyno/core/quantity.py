@@ -131,6 +131,15 @@ def show(kind: Kind, value: int) -> str:
     raise AssertionError("every whole number is a multiple of the base unit")
 
 
+def counted(count: int, noun: str) -> str:
+    """So many of something whose name has a plain plural.
+
+    >>> counted(1, "trial"), counted(2, "trial")
+    ('1 trial', '2 trials')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def show_rough(time_ns: int) -> str:
     """A time to wait, as precise as a person needs it."""
     seconds = round(time_ns / 1e9)

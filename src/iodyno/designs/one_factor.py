@@ -19,8 +19,9 @@ def points(experiment: Experiment) -> Runs:
     for factor in experiment.factors:
         level = experiment.design.base.get(factor.name, factor.levels[0])
         if level not in factor.levels:
+            written = ranges.shown_level(experiment, factor.name, level)
             raise ExperimentError(
-                f"found {level!r}, allowed: a level of the factor ({ranges.shown(experiment, factor)})",
+                f"found {written}, allowed: a level of the factor ({ranges.shown(experiment, factor)})",
                 where=f"design.base.{factor.name}",
                 advice="name a level that the file lists, or add it there",
             )

@@ -10,6 +10,7 @@ from iodyno.core.design import Coding
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import Factor, parameter_of
+from iodyno.core.parameter import Parameter
 from iodyno.core.workload import Level
 
 
@@ -53,8 +54,13 @@ def varied(experiment: Experiment) -> list[Factor]:
 
 def shown(experiment: Experiment, factor: Factor) -> str:
     """The factor's levels as people write them."""
-    parameter = parameter_of(experiment.workload.workload, factor.name)
-    return ", ".join(parameter.show(level) if parameter else str(level) for level in factor.levels)
+    return ", ".join(shown_level(experiment, factor.name, level) for level in factor.levels)
+
+
+def shown_level(experiment: Experiment, name: str, level: Level) -> str:
+    """A level of a parameter or knob as people write it."""
+    parameter = parameter_of(experiment.workload.workload, name)
+    return parameter.show(level) if parameter else str(level)
 
 
 def two_levels(experiment: Experiment) -> list[tuple[Level, Level]]:
@@ -102,16 +108,17 @@ def numbers_only(experiment: Experiment) -> dict[str, Coding]:
     return codings(experiment)
 
 
-def at(factor: Factor, level: Level) -> dict[str, Level]:
-    """What the level sets, with what is set together. Raises ExperimentError for a level between those of the file that
-    others are set together with.
+def at(factor: Factor, level: Level, parameter: Parameter | None = None) -> dict[str, Level]:
+    """What the level sets, with what is set together. Raises ExperimentError, with the level as people write that of
+    `parameter`, for one between those of the file that others are set together with.
     """
     for index, own in enumerate(factor.levels):
         if own == level and type(own) is type(level):
             return factor.settings(index)
     if factor.together:
+        written = parameter.show(level) if parameter else level
         raise ExperimentError(
-            f"the design needs {factor.name} at {level}, which the file does not list, but sets {', '.join(factor.together)} "
+            f"the design needs {factor.name} at {written}, which the file does not list, but sets {', '.join(factor.together)} "
             "together with those it lists",
             where=f"factors.{factor.name}",
             advice="list that level with what is set together, or leave together out",
@@ -132,12 +139,12 @@ def place(experiment: Experiment, factor: Factor, coding: Coding, coded: float) 
     parameter = parameter_of(experiment.workload.workload, factor.name)
     if parameter is not None and not parameter.low <= level <= parameter.high:
         raise ExperimentError(
-            f"the design {experiment.design.kind} needs {factor.name} at {level}, "
+            f"the design {experiment.design.kind} needs {factor.name} at {parameter.show(level)}, "
             f"allowed: {parameter.show(parameter.low)} to {parameter.show(parameter.high)}",
             where=f"factors.{factor.name}",
             advice="choose a narrower range, or `axial: faced`, which stays within it",
         )
-    return at(factor, level)
+    return at(factor, level, parameter)
 
 
 def rows_of(

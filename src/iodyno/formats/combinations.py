@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
+from iodyno.core.quantity import show
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SCRIPT, STREAM, Level
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _mistakes(kind: str, levels: _Levels) -> Iterator[tuple[str, str]]:
                 allowed = f"{DATAGRAM_BYTES.start} to {DATAGRAM_BYTES.stop - 1} bytes over udp"
                 yield (
                     name,
-                    f"found {level}, allowed: {allowed}: a datagram shows the trial's token and its number",
+                    f"found {show('size', level)}, allowed: {allowed}: a datagram shows the trial's token and its number",
                 )
                 break
     if any(level not in (None, 1) and transport == "udp" for level, transport in levels.pairs("burst")):

@@ -14,6 +14,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.knob import ALL, named
+from iodyno.core.quantity import show
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.workload import REQUEST_RESPONSE, Level
 from iodyno.formats import value_traces
@@ -173,9 +174,7 @@ def _of_sizes(point: Point, traces: Traces) -> Mistakes:
     if wrong is None:
         return []
     allowed = f"{_DATAGRAM_BYTES.start} to {_DATAGRAM_BYTES.stop - 1} bytes over udp"
-    text = (
-        f"found sizes of {wrong} bytes, allowed: {allowed}: a datagram shows the trial's token and its number"
-    )
+    text = f"found sizes of {show('size', wrong)}, allowed: {allowed}: a datagram shows the trial's token and its number"
     return [(("sizes",), text)]
 
 
@@ -209,6 +208,6 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
     answer = int(point.get("answer", 0))
     segments = _way(point, "server").interface == "segments" and point.get("transport") == "udp"
     if segments and workload.kind == REQUEST_RESPONSE.name and answer > most:
-        text = f"found {answer} bytes from a server by segments, allowed: {most}, which a packet of the path holds"
+        text = f"found {show('size', answer)} from a server by segments, allowed: {most} bytes, which a packet of the path holds"
         found.append((("answer", "server"), f"{text}; the kernel cuts no segment in two"))
     return found

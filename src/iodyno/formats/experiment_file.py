@@ -43,7 +43,12 @@ __all__ = [
 
 def _nearest_file(file: pathlib.Path) -> str:
     """`; did you mean ...?` with the experiment file nearest to one that is not there: beside it, or among the studies."""
-    there = [path for folder in (file.parent, pathlib.Path("studies")) for path in folder.glob("*.yaml")]
+    folders = [file.parent, pathlib.Path("studies")]
+    if not file.parent.is_dir():
+        by_name = {each.name: each for each in file.parent.parent.glob("*/")}
+        near = nearest(file.parent.name, by_name)
+        folders[:1] = [by_name[name] for name in by_name if f" {name}?" in near]
+    there = [path for folder in folders for path in folder.glob("*.yaml") if path != file]
     by_stem = {path.stem: path for path in reversed(there)}
     near = nearest(file.stem, by_stem)
     name = near.removeprefix("; did you mean ").removesuffix("?")

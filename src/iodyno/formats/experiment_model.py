@@ -147,7 +147,10 @@ _HOST_NAMES = _Reads(
     _host_names, {"anyOf": [_HOST_NAME.schema, {"type": "array", "minItems": 1, "items": _HOST_NAME.schema}]}
 )
 _LINE = _text(r"[^\x00-\x1f]{1,200}", "a text of one line, 200 characters at most")
-_PROSE = _text(r"[\s\S]{1,4000}", "a text of 4000 characters at most")
+_PROSE = _text(
+    r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]{1,4000}",
+    "a text of 4000 characters at most, without control characters",
+)
 _PROGRAM = _text(r"[\s\S]+", "a file, or the text of a personality")
 _PROFILE = _text(r"[\s\S]+", "the text of a profile")
 _CPU = _quantity("count", low=0, high=8191)

@@ -92,27 +92,33 @@ def _changed(felt: Sequence[Felt]) -> str:
     one = next((f for better in (False, True) for f in felt if f.better is better), undecided)
     change = one.change
     name = _WORDS[one.outcome.removeprefix(f"{BYSTANDER}.")]
-    by = f"{_per_cent(change.ratio)}" if change.ratio is not None else ""
-    if change.ratio is not None and change.low is not None and change.high is not None:
-        by = f"{by} [{_per_cent(change.low)}, {_per_cent(change.high)}]"
+    by = ""
+    if change.ratio is not None:
+        bounds = [bound for bound in (change.low, change.high) if bound is not None]
+        said = _in_one_form([change.ratio, *(bounds if len(bounds) == 2 else ())])
+        by = said[0] + (f" [{', '.join(said[1:])}]" if said[1:] else "")
     unsure = ", undecided" if one.better is None else ""
     return f"{name} goes from {between(change.first)} to {between(change.second)}{f' ({by}{unsure})' if by else ''}"
 
 
-def _per_cent(ratio: float) -> str:
-    """A ratio as a change; beyond the double as what it is, because nobody reads hundreds of per cent.
+def _in_one_form(ratios: Sequence[float]) -> list[str]:
+    """Ratios as changes; where one is beyond the double all as what they are, because nobody reads hundreds of per cent, and
+    bounds are read beside what they are bounds of.
 
-    >>> _per_cent(0.9), _per_cent(1.25), _per_cent(3.5)
-    ('-10 %', '+25 %', '×3.5')
+    >>> _in_one_form([0.9]), _in_one_form([1.25, 1.1, 1.4]), _in_one_form([3.5, 1.97, 11])
+    (['-10 %'], ['+25 %', '+10 %', '+40 %'], ['×3.5', '×2.0', '×11'])
     """
-    if ratio >= _TIMES:
-        return f"×{ratio:.2g}" if ratio < 100 else f"×{ratio:.0f}"
-    return f"{100 * (ratio - 1):+.0f} %"
+    if max(ratios) >= _TIMES:
+        return [
+            f"×{ratio:.0f}" if ratio >= 10 else f"×{ratio:.1f}" if ratio >= 1 else f"×{ratio:.2g}"
+            for ratio in ratios
+        ]
+    return [f"{100 * (ratio - 1):+.0f} %" for ratio in ratios]
 
 
 def _opening(trade: Trade) -> str:
     place = ", ".join(f"{name.replace('_', ' ')} {label}" for name, label in trade.others.items())
-    name = trade.factor.replace("_", " ")
+    name = "message size" if trade.factor == "size" else trade.factor.replace("_", " ")
     return f"From {name} {trade.before} to {trade.after}{f' ({place})' if place else ''}"
 
 

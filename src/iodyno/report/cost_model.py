@@ -11,6 +11,7 @@ from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
 from iodyno.analysis.cost_model.model import CostModel
 from iodyno.analysis.cost_model.study import CostStudy
 from iodyno.core.outcome import Estimate
+from iodyno.core.quantity import counted
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.numbers import Scale, digits, with_interval
 from iodyno.report.tables import Cell, Column, Table
@@ -45,7 +46,7 @@ def cost_section(study: CostStudy) -> CostSection:
         CheckLine(check.name, check.doubt.text if check.doubt else check.found, check.doubt is not None)
         for check in study.checks
     )
-    left = f" {study.left_out} trials without this outcome are left out." if study.left_out else ""
+    left = f" {counted(study.left_out, 'trial')} left out, without this outcome." if study.left_out else ""
     note = (
         f"{study.model.method[:1].upper()}{study.model.method[1:]}.{left} Coefficients are per half range (-1 to +1) of"
         " each factor. Assumed: " + "; ".join(study.model.assumptions) + "."

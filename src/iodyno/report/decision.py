@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from iodyno.core.decision import Standing
+from iodyno.core.quantity import counted
 from iodyno.report.numbers import digits, scale_of
 
 _ANSWERS = {"yes": "Yes", "no": "No", "undecided": "Undecided"}
@@ -21,9 +22,9 @@ def decision_sentence(found: Standing) -> str:
     answer = _ANSWERS[found.answer]
     if found.interval_kind == "fixed":
         answer = {"yes": "Narrow enough", "undecided": "Not yet narrow enough"}.get(found.answer, answer)
-    took = f"after {found.trials} of at most {found.max_trials} trials"
+    took = f"after {found.trials} of at most {counted(found.max_trials, 'trial')}"
     ended = {"decided": f"decided {took}", "limit": f"the limit was reached {took}"}.get(
-        found.ended, f"so far {found.trials} trials"
+        found.ended, f"so far {counted(found.trials, 'trial')}"
     )
     text = f"{answer}: {found.rule}. {interval_text(found)}; {ended}"
     if found.answer == "undecided" and (found.ended or found.more_trials):
@@ -33,17 +34,17 @@ def decision_sentence(found: Standing) -> str:
             else "; how many more would decide it cannot be said"
         )
     if found.left_out:
-        text += f"; {found.left_out} trials without a value are left out"
+        text += f"; {counted(found.left_out, 'trial')} without a value {'is' if found.left_out == 1 else 'are'} left out"
     return f"{text}."
 
 
 def look_line(found: Standing) -> str:
     """One line after a block: `12 trials: 2.04 [1.82, 2.29], needs about 8 more`."""
-    line = f"{found.trials} trials: {_numbers(found)}"
+    line = f"{counted(found.trials, 'trial')}: {_numbers(found)}"
     if found.ended == "decided":
         return f"{line}: {found.answer}"
     if found.ended:
-        return f"{line}: undecided, the limit of {found.max_trials} trials is reached"
+        return f"{line}: undecided, the limit of {counted(found.max_trials, 'trial')} is reached"
     if found.more_trials:
         return f"{line}, needs about {_round(found.more_trials)} more"
     return line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -11,9 +11,10 @@ from iodyno.analysis.call_tree import CallTree
 from iodyno.analysis.function_study import Contrast, FunctionStudy
 from iodyno.analysis.functions import PointProfile
 from iodyno.analysis.summary import CampaignSummary
+from iodyno.core.outcome import Estimate
 from iodyno.report.flame_graph import graph_data, script
 from iodyno.report.flame_still import still
-from iodyno.report.function_sentences import between_places, why
+from iodyno.report.function_sentences import between_places, cost_of, why
 from iodyno.report.function_tables import (
     WORK_WORDS,
     basis_note,
@@ -27,11 +28,14 @@ from iodyno.report.function_tables import (
     scope_note,
 )
 from iodyno.report.layout import place_of
+from iodyno.report.numbers import digits
 from iodyno.report.sentences import Sentence
 from iodyno.report.tables import Table
 
 TOP = 15
 """Functions in a table of the page (chosen: `iodyno profile` and `iodyno compare` give them all)."""
+
+Outcomes = Mapping[str, Mapping[str, Estimate]]
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ class PointView:
 class FunctionSection:
     """What the template shows. `script` is ours; `data` is base64; `stills` are the graphs as pictures, by their ids.
 
-    `user_only`: of some host only user code was sampled. `per`: what the costs are of.
+    `user_only`: of some host only user code was sampled. `per`: what the costs are of. `with_programs`: at some point other
+    programs are in them.
     """
 
     contrasts: list[ContrastView]
@@ -89,6 +94,7 @@ class FunctionSection:
     stills: dict[str, Markup]
     user_only: bool
     per: str
+    with_programs: bool
 
 
 def function_section(summary: CampaignSummary, study: FunctionStudy) -> FunctionSection | None:
@@ -96,7 +102,10 @@ def function_section(summary: CampaignSummary, study: FunctionStudy) -> Function
     if not study:
         return None
     trees: dict[str, tuple[str, CallTree]] = {}
-    contrasts = [_contrast(number, each, study, trees) for number, each in enumerate(study.contrasts)]
+    outcomes = {point.id: point.outcomes for point in summary.points}
+    contrasts = [
+        _contrast(number, each, study, trees, outcomes) for number, each in enumerate(study.contrasts)
+    ]
     points = []
     for point in summary.points:
         profiles = study.hosts(point.id)
@@ -117,11 +126,16 @@ def function_section(summary: CampaignSummary, study: FunctionStudy) -> Function
         {name: still(title, tree) for name, (title, tree) in trees.items()},
         any(profile.reach == "user" for profile in study.profiles.found.values()),
         next(WORK_WORDS[profile.per] for profile in study.profiles.found.values()),
+        any(profile.with_programs for profile in study.profiles.found.values()),
     )
 
 
 def contrast_sentences(
-    study: FunctionStudy, host: str | None = None, *, void: Collection[tuple[str, str]] = ()
+    study: FunctionStudy,
+    summary: CampaignSummary,
+    host: str | None = None,
+    *,
+    void: Collection[tuple[str, str]] = (),
 ) -> list[Sentence]:
     """Why the dear points of a campaign cost what they do, on one host or on that which comes first. Nothing is said of the
     points and hosts in `void`, of whose cost nothing is claimed.
@@ -129,17 +143,30 @@ def contrast_sentences(
     if not study.contrasts:
         return []
     wanted = host or study.contrasts[0].change.first.host
+    outcomes = {point.id: point.outcomes for point in summary.points}
     return [
         sentence
         for each in study.contrasts
         if each.change.first.host == wanted
         and not any((one.point, wanted) in void for one in (each.change.first, each.change.second))
-        for sentence in why(each.change, each.mechanisms, study.factors, study.together)
+        for sentence in _why(each, study, outcomes)
     ]
 
 
+def _why(each: Contrast, study: FunctionStudy, outcomes: Outcomes) -> list[Sentence]:
+    first, second = (
+        cost_of(profile, outcomes.get(profile.point, {}))
+        for profile in (each.change.first, each.change.second)
+    )
+    return why(each.change, each.mechanisms, study.factors, study.together, (first, second))
+
+
 def _contrast(
-    number: int, each: Contrast, study: FunctionStudy, trees: dict[str, tuple[str, CallTree]]
+    number: int,
+    each: Contrast,
+    study: FunctionStudy,
+    trees: dict[str, tuple[str, CallTree]],
+    outcomes: Outcomes,
 ) -> ContrastView:
     first, second = each.change.first, each.change.second
     name = f"contrast-{number + 1}"
@@ -151,7 +178,7 @@ def _contrast(
         title=title[:1].upper() + title[1:],
         host=first.host,
         places=(a, b),
-        sentences=why(each.change, each.mechanisms, study.factors, study.together),
+        sentences=_why(each, study, outcomes),
         table=change_table(each.change, TOP),
         note=comparison_note(each.change),
         mechanisms=mechanism_change_table(each.mechanisms),
@@ -168,7 +195,7 @@ def _host(
     return HostView(
         id=name,
         host=profile.host,
-        cost=f"{profile.cost.estimate or 0.0:.0f} {profile.unit}, {profile.samples} samples{scope_note(profile)}",
+        cost=f"{digits(profile.cost.estimate or 0.0)} {profile.unit}, {profile.samples} samples{scope_note(profile)}",
         classes=class_table(profile),
         table=function_table(profile, TOP),
         note=basis_note(profile),

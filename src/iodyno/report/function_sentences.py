@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+from iodyno.analysis.compare import change as change_of
 from iodyno.analysis.compare import leaves_out_one
 from iodyno.analysis.function_change import FunctionChange, ProfileChange
+from iodyno.analysis.functions import PointProfile
 from iodyno.analysis.mechanisms import MechanismChange
 from iodyno.analysis.path_steps import StepChange, step_changes
 from iodyno.core.outcome import Estimate
 from iodyno.report.function_tables import NO_END, TIME_WORDS
 from iodyno.report.layout import place_of
-from iodyno.report.numbers import digits, quantity
+from iodyno.report.numbers import between, digits, quantity
 from iodyno.report.sentences import Sentence
 
 NAMED_MOST = 3
@@ -52,29 +54,33 @@ def why(
     mechanisms: Sequence[MechanismChange],
     factors: Sequence[str],
     together: Sequence[str] = (),
+    costs: tuple[Estimate | None, Estimate | None] = (None, None),
 ) -> list[Sentence]:
     """Why the second point costs more or less than the first, on one host.
 
-    `factors`: those that vary; `together`: what is set along with one of them.
+    `factors`: those that vary; `together`: what is set along with one of them. `costs`: what the tables have in the place of
+    these costs (`cost_of`), which is said where it does not change as they do.
     """
     first, second = change.first, change.second
     host = second.host
     place = between_places(first.labels, second.labels, factors, together)
     time, work = TIME_WORDS[second.reach], "a KiB" if second.per == "KiB" else "an operation"
+    taken = f"the {time} that {work} takes{_scope(first, second)}"
     a, b = first.cost.estimate or 0.0, second.cost.estimate or 0.0
+    other = _said_otherwise(change, costs, work)
+    # Two verdicts on one cost would contradict each other.
+    verb = "goes" if other else "grows" if b > a else "falls"
     if not change.moved:
         text = (
-            f"On {host}, {place}, the {time} that {work} takes cannot be told apart: {_cost(first.cost)} and "
-            f"{_cost(second.cost)}"
+            f"On {host}, {place}, {taken} cannot be told apart: {_cost(first.cost)} and {_cost(second.cost)}"
         )
         certain = [one for one in change.ranked() if one.certain][:NAMED_MOST]
         if certain:
             text += f"; of the functions, {_listed([f'{_part(one)} {one.verdict}' for one in certain])}"
-        return [Sentence(f"{text}."), *_behind(mechanisms, host), *_not_whole(change)]
-    verb = "grows" if b > a else "falls"
+        return [Sentence(f"{text}.{other}"), *_behind(mechanisms, host), *_not_whole(change)]
     said = [
-        f"On {host}, {place}, the {time} that {work} takes {verb} from {digits(a)} to {digits(b)} ns, "
-        f"{_times_of(change.total_ratio)}."
+        f"On {host}, {place}, {taken} {verb} from {digits(a)} to {digits(b)} ns, "
+        f"{_times_of(change.total_ratio)}.{other}"
     ]
     named = [one for one in change.ranked() if _explains(one)]
     details = tuple(_in_full(one) for one in named)
@@ -111,6 +117,46 @@ def why(
         *_behind(mechanisms, host, {step.kind.mechanism for step in steps}),
         *_not_whole(change),
     ]
+
+
+def cost_of(profile: PointProfile, outcomes: Mapping[str, Estimate]) -> Estimate | None:
+    """The cost that the tables have of what a profile takes apart; None where it is not known."""
+    name = "cpu_us_per_io" if profile.per == "operation" else "cpu_ns_per_kib"
+    found = outcomes.get(f"{profile.host}.{name}")
+    return found if found is not None and found.estimate is not None else None
+
+
+def _scope(first: PointProfile, second: PointProfile) -> str:
+    """What is in the time of both profiles that is not in the cost of the tables, and the other way round."""
+    if (first.reach, second.reach) != ("all", "all"):
+        # The words for such a time say it.
+        return ""
+    if first.with_programs and second.with_programs:
+        return ", background included,"
+    if first.with_programs or second.with_programs:
+        without = first if second.with_programs else second
+        return f", background included, other programs left out at {place_of(without.labels, list(without.labels))},"
+    return ", background included and other programs left out,"
+
+
+def _said_otherwise(change: ProfileChange, costs: tuple[Estimate | None, Estimate | None], work: str) -> str:
+    """What the cost of the tables does, where that is not what the sampled time does; empty: they agree."""
+    first, second = costs
+    if first is None or second is None or change.first.reach != "all":
+        return ""
+    verdict = change_of(first, second).verdict
+    rises = (change.total.estimate or 0.0) > 0
+    if verdict == ("undecided" if not change.moved else "rises" if rises else "falls"):
+        return ""
+    said = f" The cost of {work} that the tables have goes from {between(first)} to {between(second)}"
+    if not change.moved:
+        return f"{said}: it {verdict}, and rests on no samples."
+    if ((second.estimate or 0.0) > (first.estimate or 0.0)) is rises:
+        return f"{said}: the same way, but by its intervals, which overlap, it may rise or fall."
+    return (
+        f"{said}, the other way: the background of the idle machine is subtracted from it, which samples cannot tell from the"
+        " load."
+    )
 
 
 def _not_whole(change: ProfileChange) -> list[Sentence]:

@@ -218,7 +218,11 @@ def _stands_for(profile: PointProfile) -> str:
     """The time that the samples of a profile are shares of, and what is not in it."""
     if profile.reach == "user":
         return f"user time, which is {profile.basis}; what the kernel took is not in it"
-    others = f"other programs ({100 * profile.foreign_ratio:.2g} % of the time) are left out, other background is in it"
+    if profile.with_programs:
+        others = "other programs are in it, as some of them serve the load, and so is the background"
+    else:
+        share = f"{100 * profile.foreign_ratio:.2g} % of the time"
+        others = f"other programs ({share}) are left out, other background is in it"
     of = "its exact part of " if profile.by_class else ""
     return f"{of}busy time, which is {profile.basis}; {others if profile.reach == 'all' else 'other tasks were not sampled'}"
 

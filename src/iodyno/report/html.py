@@ -44,6 +44,7 @@ from iodyno.report.numbers import digits, quantity, with_interval
 from iodyno.report.observer import observer_note
 from iodyno.report.packed_markup import minified
 from iodyno.report.page_script import page_script, page_script_source, shorter_style
+from iodyno.report.path_facts import path_rows
 from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentence import Sentence
 from iodyno.report.sentences import extremes, sentences
@@ -134,7 +135,11 @@ def page(
     figures = _figures(summary)
     said = answer(
         summary,
-        [*sentences(summary), *contrast_sentences(study, void=void_costs(summary)), *_hidden(summary, found)],
+        [
+            *sentences(summary),
+            *contrast_sentences(study, summary, void=void_costs(summary)),
+            *_hidden(summary, found),
+        ],
         [each["name"] for each in figures if each["section"] != "effects" or _lines(summary) > LINES_MOST],
     )
     picture = next((figure for figure in figures if figure["name"] == said.picture), None)
@@ -292,11 +297,17 @@ def host_facts(host: HostSummary) -> list[tuple[str, str]]:
     if host.receive_shares:
         shares = ", ".join(f"CPU {cpu}: {_percent(share)}" for cpu, share in host.receive_shares.items())
         rows.append(("Packets were received on", shares))
-    rows += [(f"Path: {key.replace('_', ' ')}", _path(value)) for key, value in host.path.items()]
+    rows += path_rows(host.path, host.address)
     rows += [("Note", note) for note in host.notes]
-    missing = [f"{c['name']}: {c.get('reason') or 'no'}" for c in host.capabilities if not c.get("available")]
+    # What a sensor lacks may be a capability of its own.
+    missing = {
+        c["name"].removeprefix("sensor."): c.get("reason") or "no reason known"
+        for c in host.capabilities
+        if not c.get("available")
+    }
     if missing:
-        rows.append(("Cannot", "; ".join(missing)))
+        said = (f"{name.replace('.', ' ').replace('_', ' ')} ({reason})" for name, reason in missing.items())
+        rows.append(("Not to be had here", "; ".join(said)))
     return rows
 
 
@@ -417,16 +428,3 @@ def _option(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
-
-
-def _path(value: object) -> str:
-    if isinstance(value, Mapping):
-        parts = []
-        for key, given in value.items():
-            if isinstance(given, Mapping) and {"asked", "obtained"} <= set(given):
-                same = given["asked"] == given["obtained"]
-                parts.append(f"{key} = {given['obtained']}" + ("" if same else f" (asked {given['asked']})"))
-            else:
-                parts.append(f"{key} = {given}")
-        return "; ".join(parts)
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

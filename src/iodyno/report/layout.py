@@ -3,7 +3,8 @@
 Along run the connections, where they vary, as in the tables of 2008; else the numeric factor with the most levels, or
 the factor with the most levels. Sections are made by the message size, or else the first of the other factors that vary;
 the rest become columns, and part of a line's name in figures. A `variant` is always a column: its names are to be read
-one below the other.
+one below the other. Where nearly every point has a level of its own, as in designs that fill a space, there is one table with a
+row for each point.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ SHORT = {"connections": "#conn", "window": "Wnd", "size": "size"}
 
 @dataclass(frozen=True)
 class Layout:
-    """`along` is None when nothing varies; `section` when only one factor does."""
+    """`along` is None when nothing varies; `section` when only one factor does, or sections would have a row each.
+
+    `scattered`: of a figure, the factors that make no lines, as nearly every point has a level of its own.
+    """
 
     along: FactorLevels | None
     section: FactorLevels | None
     rest: tuple[FactorLevels, ...]
+    scattered: tuple[FactorLevels, ...] = ()
 
     @property
     def lines(self) -> tuple[FactorLevels, ...]:
@@ -39,7 +44,7 @@ class Layout:
     @property
     def factors(self) -> tuple[FactorLevels, ...]:
         """Every factor that varies."""
-        return ((self.along,) if self.along else ()) + self.lines
+        return ((self.along,) if self.along else ()) + self.lines + self.scattered
 
 
 def layout_of(summary: CampaignSummary) -> Layout:
@@ -51,6 +56,8 @@ def layout_of(summary: CampaignSummary) -> Layout:
     others = [factor for factor in varying if factor is not along]
     others.sort(key=lambda factor: factor.name != "size")
     section = next((factor for factor in others if factor.name != VARIANT), None)
+    if section is not None and _is_scattered(section, summary):
+        section = None
     return Layout(along, section, tuple(factor for factor in others if factor is not section))
 
 
@@ -58,6 +65,10 @@ def figure_layout(summary: CampaignSummary) -> Layout:
     """The layout of a figure: that of the tables, unless its lines are more than can be told apart and a factor of names has
     rows for them."""
     layout = layout_of(summary)
+    scattered = tuple(factor for factor in layout.rest if _is_scattered(factor, summary))
+    if scattered:
+        lines = tuple(factor for factor in layout.rest if factor not in scattered)
+        return Layout(layout.along, None, lines, scattered)
     if layout.along is None or prod(len(factor.levels) for factor in layout.lines) <= SERIES_MOST:
         return layout
     names = max((f for f in layout.lines if not f.numeric), key=lambda f: len(f.levels), default=None)
@@ -111,6 +122,11 @@ def place_of(labels: Mapping[str, str], names: Iterable[str]) -> str:
         else:
             parts.append(f"{name.replace('_', ' ')} {text}")
     return ", ".join(parts)
+
+
+def _is_scattered(factor: FactorLevels, summary: CampaignSummary) -> bool:
+    """Whether there are no more points than levels of a factor, so that sections by it would have a row each, or none."""
+    return len(summary.points) <= len(factor.levels)
 
 
 def _rank(levels: Sequence[Level], level: Level | None) -> int:

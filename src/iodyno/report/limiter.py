@@ -31,9 +31,9 @@ class Line:
 
 
 def name_of(limiter: str) -> str:
-    """As people read it: `receive window`, `client: CPU quota`."""
+    """A limiter or a signal as people read it: `receive window`, `client: CPU quota`, `client: idle ratio of CPUs`."""
     host, _, name = limiter.rpartition(".")
-    words = " ".join("CPU" if word == "cpu" else word for word in name.split("_"))
+    words = " ".join({"cpu": "CPU", "cpus": "CPUs"}.get(word, word) for word in name.split("_"))
     return f"{host}: {words}" if host else words
 
 
@@ -82,7 +82,7 @@ def lines(finding: Finding) -> list[Line]:
     return [
         Line(
             suspect=name_of(suspect.name) + marks.get(suspect.name, "") if number == 0 else "",
-            signal=evidence.signal.replace("_", " "),
+            signal=name_of(evidence.signal),
             seen=f"{_value(evidence)} in {evidence.over} of {evidence.windows} intervals",
             threshold=f"{'at least' if evidence.above else 'at most'} {evidence.threshold:g}",
             cite=evidence.cite,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from iodyno.analysis.cpu_classes import TIER_NOTES
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.factor import parameter_of
+from iodyno.core.quantity import counted
 from iodyno.core.script.parameters import workload_of_stored
 from iodyno.report.numbers import quantity
 from iodyno.report.observer import observer_note
@@ -26,10 +28,8 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     finished = sum(trial.status == "finished" for trial in summary.trials)
     kind = summary.design.replace("_", " ") or "not known"
     order = f"; order of the trials drawn with seed {summary.seed}" if summary.seed is not None else ""
-    yield (
-        "Design",
-        f"{kind}, {len(summary.points)} points, {summary.planned} trials planned, {finished} finished{order}",
-    )
+    points, trials = counted(len(summary.points), "point"), counted(summary.planned, "trial")
+    yield "Design", f"{kind}, {points}, {trials} planned, {finished} finished{order}"
     yield "Load", _of_disks(summary) if summary.on_disks else _pairs(summary.workload)
     yield "Read as", "; ".join(summary.notes)
     windows = [f"{_words(name)} {quantity(ns, 'ns')}" for name, ns in summary.windows.items() if ns]
@@ -54,7 +54,11 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     asked = [
         found for point in summary.points for name in summary.asked if (found := point.outcomes.get(name))
     ]
-    yield "Intervals (95 %)", _listed(found.method for found in asked if found.low is not None)
+    methods = (found.method for found in asked if found.low is not None)
+    yield (
+        "Intervals (95 %)",
+        _listed(part.split(", lag-1")[0] for each in methods for part in each.split("; ")),
+    )
     yield "They assume", _listed(text for found in asked for text in found.assumptions)
     yield "The instrument", observer_note(summary)
 
@@ -80,15 +84,16 @@ def _listed(texts: Iterator[str]) -> str:
     return "; ".join(found[:4]) + more
 
 
-def _pairs(values: object) -> str:
-    if not isinstance(values, dict):
-        return ""
+def _pairs(values: Mapping[str, Any]) -> str:
+    """Keys with what they hold, settings as people write them."""
+    workload = workload_of_stored(values)
     parts = []
     for name, value in values.items():
         if isinstance(value, dict):
-            parts += [
-                f"{_words(key)} {each}" for key, each in value.items() if not isinstance(each, (dict, list))
-            ]
+            for key, each in value.items():
+                parameter = parameter_of(workload, key)
+                if not isinstance(each, (dict, list)):
+                    parts.append(f"{_words(key)} {parameter.show(each) if parameter else each}")
         elif value is not None and not isinstance(value, list):
             parts.append(f"{_words(name)} {value}")
     return ", ".join(parts)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from iodyno.analysis.summary import CampaignSummary
+from iodyno.core.quantity import counted
 from iodyno.core.search import Found, SearchSpec
 
 _ENDINGS = {
@@ -51,7 +52,7 @@ def sentence(spec: SearchSpec, found: Found, where: str = "") -> str:
         ends = f"lies {side} {level}{_unit(spec)}, where the search ends"
         return f"The largest {spec.factor} with {spec.goal.text}{at} {ends}.{tail}"
     interval = _interval(spec, found)
-    text = f"The largest {spec.factor} with {spec.goal.text}{at} is {interval} (95 %, {found.trials} trials)"
+    text = f"The largest {spec.factor} with {spec.goal.text}{at} is {interval} (95 %, {counted(found.trials, 'trial')})"
     if found.confirmed is not None:
         text += f"; 3 trials in a row met it at {found.confirmed}{_unit(spec)}"
     elif found.ended == "precise":

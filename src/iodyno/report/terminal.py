@@ -11,6 +11,7 @@ from typing import TextIO
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import CampaignSummary, analyse
+from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.report.doubts import DoubtGroup, grouped
 from iodyno.report.finite_buffer import buffer_tables
@@ -62,7 +63,7 @@ def show_tables(summary: CampaignSummary, file: TextIO | None = None, more: Sequ
         out.write(f"warning: {line}\n")
     if len(lost) > LOST_MOST:
         out.write(
-            f"warning: {len(lost) - LOST_MOST} more trials are damaged or failed; `--json` gives the reason of each\n"
+            f"warning: {counted(len(lost) - LOST_MOST, 'more trial')} damaged or failed; `--json` gives the reason of each\n"
         )
 
 
@@ -100,7 +101,11 @@ def show_table(table: Table, out: TextIO) -> None:
 
 
 def tier_note(summary: CampaignSummary) -> str:
-    """What counted the cycles and told CPU time apart, as every number of them must say."""
+    """What counted the cycles and told CPU time apart, as every number of them must say; of a load on disks cycles are told
+    only where they are asked for.
+    """
+    if summary.on_disks and not any("cycle" in name for name in summary.asked):
+        return CPU_TIERS[summary.accounting.tier]
     cycles = {
         "pmu": "Cycles are hardware cycles (tier pmu).",
         "tsc": "Cycles are reference cycles: busy time × clock of the time-stamp counter (tier tsc).",

@@ -20,7 +20,7 @@ from typing import Any
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached
 from iodyno.session import simulated_classes, simulated_profile, wire
-from iodyno.session.simulated_arrivals import OpenLoop
+from iodyno.session.simulated_arrivals import OpenLoop, arrivals_of, offer
 from iodyno.session.simulated_disk import SimulatedDisk
 from iodyno.session.simulated_drift import drift
 from iodyno.session.simulated_program import SimulatedProgram
@@ -50,9 +50,10 @@ class Truth:
     the costlier host can carry when that is less (where noise makes a trial dearer than a full CPU can pay, its cost is
     cut off there). The load's time is split by `LOAD_SHARES`, the background's by `BACKGROUND_SHARES`; neighbours run beside,
     and have up to `neighbours_ratio` of the CPUs where the load leaves it to them. An open loop is a queue with a server of
-    `open_service_ns` (mean of an exponential law) on each connection, fed by a generator that is always `open_lateness_ns`
-    late. `exact`: no ticks, no samples; `bpf`: whether the host tells exact classes. Of a disk: `disk_read_ns` and
-    `disk_write_ns` of service time, `disk_iops` at most, `disk_cpu_ns` of CPU per operation, and the share of the bytes read
+    `open_service_ns` (mean of an exponential law; more, where all together could not be served so fast) on each connection,
+    fed by a generator that is always `open_lateness_ns` late; both ends move what its operations carry. `exact`: no ticks, no
+    samples; `bpf`: whether the host tells exact classes. Of a disk: `disk_read_ns` and `disk_write_ns` of service time,
+    `disk_iops` at most, `disk_cpu_ns` of CPU per operation, and the share of the bytes read
     that come from the page cache. The drift is a slow wave over the trials of a campaign that all costs follow.
     """
 
@@ -227,6 +228,7 @@ class _Agent:
                 self._end(0)
 
     def _prepare(self, job: Mapping[str, Any]) -> None:
+        offer(job)
         if job["role"] == "receive":
             self._say("listening", trial=job["trial"], port=_PORT)
         asked = job["socket"]
@@ -299,11 +301,13 @@ class _Trial:
         self._measured_ns = {"load": 0.0, "background": 0.0}
         self._host = host
         self._open: OpenLoop | None = None
-        if job.get("arrivals") and self._role in ("send", "alone"):
+        if arrivals := arrivals_of(job):
             load_ns = sum(job["windows"][f"{name}_ns"] for name in ("warm_up", "measured", "drain"))
             seed = f"{truth.seed}/{job['trial']}/arrivals"
-            service_ns = self._disk.service_ns if self._disk is not None else truth.open_service_ns
-            self._open = OpenLoop(job, service_ns, truth.open_lateness_ns, seed, load_ns)
+            # No faster than all connections together can be served.
+            least_ns = 1e9 * job["connections"] * job["message_bytes"] / load if load else 0.0
+            service_ns = self._disk.service_ns if self._disk else max(truth.open_service_ns, least_ns)
+            self._open = OpenLoop(job, arrivals, service_ns, truth.open_lateness_ns, seed, load_ns)
         # The kernel's ticks fall anywhere in the windows: counted from their begin, time would be cut off.
         step = 0 if truth.exact else _TICK_NS
         self._credit = {(cpu, state): self._own.uniform(0, step) for cpu in self._cpus for state in _STATES}
@@ -319,6 +323,9 @@ class _Trial:
             times = {"service_time": self._times(operations, end - begin, connections)}
             if self._open is not None:
                 operations, times = self._open.interval(begin, end, _bucket)
+                moved = operations * self._job["message_bytes"]
+                if self._role == "receive":
+                    times = {"service_time": times["service_time"]}
             more: dict[str, Any] = {}
             if self._disk is not None:
                 if self._open is None:
@@ -326,7 +333,7 @@ class _Trial:
                 moved = self._disk.moved(operations)
                 more = {"classes": self._disk.classes(operations, times, _bucket)}
             readings = list(self._readings(window, moved, self._start_ns + end, end - begin))
-            if self._open is not None:
+            if self._open is not None and self._role != "receive":
                 values = self._open.values(begin, end)
                 readings.append(self._reading("arrivals", values, self._start_ns + end, end - begin))
             if self._disk is not None:
@@ -419,6 +426,7 @@ class _Trial:
     def _readings(self, window: str, moved: int, read_ns: int, span_ns: int) -> Iterator[dict[str, Any]]:
         busy_ns = self._cost * moved / 1024 * max(0.0, self._own.gauss(1.0, self._truth.noise_within_trial))
         idle_machine_ns = self._truth.background_ratio * span_ns * len(self._cpus)
+        busy_ns = min(busy_ns, max(0.0, span_ns * len(self._cpus) - idle_machine_ns))
         if window == "measured":
             self._measured_ns["load"] += busy_ns
             self._measured_ns["background"] += idle_machine_ns

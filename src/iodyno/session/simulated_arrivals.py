@@ -14,6 +14,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_offered: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+"""Arrivals of trials under way: an end that receives is not told of them on the wire, and gets what the other end sends."""
+
+
+def offer(job: Mapping[str, Any]) -> None:
+    """Notes the arrivals of a job for its other end, in this process as it is."""
+    if job.get("arrivals") and job["role"] == "send":
+        _offered[_trial_of(job)] = job["arrivals"]
+
+
+def arrivals_of(job: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The arrivals of a job, or those that its other end has noted; None: it is a closed loop."""
+    if job["role"] == "receive":
+        return _offered.pop(_trial_of(job), None)
+    return job.get("arrivals")
+
+
+def _trial_of(job: Mapping[str, Any]) -> tuple[Any, ...]:
+    # A bystander's job may be of the same trial.
+    return tuple(job.get(key) for key in ("trial", "token", "workload", "connections", "message_bytes"))
+
 
 @dataclass(frozen=True)
 class _Operation:
@@ -26,13 +47,18 @@ class _Operation:
 
 
 class OpenLoop:
-    """The operations of a sender with arrivals, for its whole load."""
+    """The operations of a job with arrivals, for its whole load; both ends of a connection have the same ones."""
 
     def __init__(
-        self, job: Mapping[str, Any], service_ns: float, lateness_ns: float, seed: str, load_ns: int
+        self,
+        job: Mapping[str, Any],
+        arrivals: Mapping[str, Any],
+        service_ns: float,
+        lateness_ns: float,
+        seed: str,
+        load_ns: int,
     ) -> None:
         draw = random.Random(seed)
-        arrivals = job["arrivals"]
         mean_ns = arrivals["period_ns"] / arrivals["operations"]
         free = [0.0] * job["connections"]
         at, self._operations = 0.0, list[_Operation]()

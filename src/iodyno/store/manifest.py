@@ -14,53 +14,52 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core.errors import StoreError
+from iodyno.store import shapes
 from iodyno.store.schema import CAMPAIGN, MANIFEST, SCHEMA_VERSION, TRIALS
+from iodyno.store.shape import misfit
 
 _TRIAL_NAME = re.compile(r"[0-9]{5,}-[0-9]+")
-_OF_HEADER: Mapping[str, Any] = {
-    "name": str,
-    "created": str,
-    "seed": int,
-    "quick": bool,
-    "experiment": {"factors": list, "workload": dict},
-    "design": {"kind": str, "points": list, "trials": list},
-    "hosts": dict,
-    "doubts": list,
-}
-"""Keys of `campaign.json` that every version has, and that no command can do without."""
-_OF_MANIFEST: Mapping[str, Any] = {
-    "trial": str,
-    "order": int,
-    "attempt": int,
-    "point": str,
-    "levels": dict,
-    "status": str,
-    "reason": (dict, type(None)),
-    "started_wall": str,
-    "windows": dict,
-    "hosts": dict,
-    "parts": dict,
-}
-"""The same of `manifest.json`."""
 
 
 class NewerError(StoreError):
     """The file is of a version of the store that this program does not know: whole, as far as anybody here can tell."""
 
 
+def no_campaign(folder: Path) -> StoreError:
+    """What is wrong with a folder that is not that of a campaign, and what may have been meant."""
+    advice = "`iodyno run` names the folder of a campaign on its last line"
+    if folder.is_dir():
+        what = f"is not the folder of a campaign: {CAMPAIGN} is not there"
+    elif not folder.exists():
+        what = "there is no such folder"
+    else:
+        what = "is a file, where the folder of a campaign is needed"
+        holds = next((each for each in folder.absolute().parents if (each / CAMPAIGN).is_file()), None)
+        advice = f"name the folder that it lies in: {holds}" if holds else advice
+    return StoreError(what, where=str(folder), advice=advice)
+
+
 def read_header(folder: Path) -> dict[str, Any]:
     """`campaign.json` of the campaign in `folder`. Raises StoreError when it is missing, broken or newer."""
     header = read_json(folder / CAMPAIGN)
-    _require(header, _OF_HEADER, folder / CAMPAIGN, "")
+    _require(header, shapes.HEADER, folder / CAMPAIGN)
+    factors = [factor["name"] for factor in header["experiment"]["factors"]]
+    points = {point["id"] for point in header["design"]["points"]}
+    for number, point in enumerate(header["design"]["points"]):
+        if lacks := [name for name in factors if name not in point["levels"]]:
+            raise _altered(folder / CAMPAIGN, f"design.points[{number}].levels", f"no level of {lacks[0]}")
+    for number, trial in enumerate(header["design"]["trials"]):
+        if trial["point"] not in points:
+            raise _altered(
+                folder / CAMPAIGN, f"design.trials[{number}].point", f"{trial['point']!r:.40}, no point"
+            )
     return header
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of the trial in `folder`. Raises StoreError when it is missing, broken or newer."""
     manifest = read_json(folder / MANIFEST)
-    _require(manifest, _OF_MANIFEST, folder / MANIFEST, "")
-    for name in manifest["parts"]:
-        _require(manifest["parts"], {name: {"sha256": str, "bytes": int}}, folder / MANIFEST, "parts.")
+    _require(manifest, shapes.MANIFEST, folder / MANIFEST)
     return manifest
 
 
@@ -127,15 +126,30 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _require(found: Any, needed: Mapping[str, Any], path: Path, within: str) -> None:
-    for key, kind in needed.items():
-        value = found.get(key)
-        allowed = dict if isinstance(kind, Mapping) else kind
-        if key not in found or not isinstance(value, allowed):
-            raise StoreError(
-                f"is not whole: {within}{key} is missing, or not what it should be",
-                where=str(path),
-                advice="put the file back as it was, from a copy of the campaign",
-            )
-        if isinstance(kind, Mapping):
-            _require(value, kind, path, f"{within}{key}.")
+def check_levels(folder: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+    """Raises StoreError unless a trial has the levels that its campaign plans for its point. Those of a search are planned as it
+    goes: they have a level of each factor.
+    """
+    planned = {point["id"]: point["levels"] for point in header["design"]["points"]}
+    names = {factor["name"] for factor in header["experiment"]["factors"]}
+    levels, known = manifest["levels"], planned.get(manifest["point"])
+    if (known is not None and levels != known) or (known is None and not names <= set(levels)):
+        raise _altered(folder / MANIFEST, "levels", "others than those of its point")
+
+
+def _altered(path: Path, key: str, found: str) -> StoreError:
+    return StoreError(
+        f"is not what was written: {key}: found {found}",
+        where=str(path),
+        advice="put the file back as it was, from a copy of the campaign",
+    )
+
+
+def _require(found: Any, shape: Any, path: Path) -> None:
+    wrong = misfit(found, shape)
+    if wrong:
+        raise StoreError(
+            f"is not whole: {wrong.key}: found {wrong.found}, allowed: {wrong.needed}",
+            where=str(path),
+            advice="put the file back as it was, from a copy of the campaign",
+        )

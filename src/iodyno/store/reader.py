@@ -14,8 +14,10 @@ import duckdb
 
 from iodyno.core.errors import StoreError
 from iodyno.store.manifest import (
+    check_levels,
     check_parts,
     folders_without_manifest,
+    no_campaign,
     read_header,
     read_manifest,
     trial_folders,
@@ -88,13 +90,7 @@ def read_campaign(folder: Path | str) -> Campaign:
     """
     folder = Path(folder)
     if not (folder / CAMPAIGN).is_file():
-        raise StoreError(
-            f"is not the folder of a campaign: {CAMPAIGN} is not there"
-            if folder.is_dir()
-            else "there is no such folder",
-            where=str(folder),
-            advice="`iodyno run` names the folder of a campaign on its last line",
-        )
+        raise no_campaign(folder)
     header = read_header(folder)
     experiment = folder / EXPERIMENT
     try:
@@ -105,7 +101,7 @@ def read_campaign(folder: Path | str) -> Campaign:
         StoredTrial(each.name, each, {}, StoreError("is not there", where=str(each / MANIFEST)))
         for each in folders_without_manifest(folder)
     )
-    trials = sorted((*_trials(trial_folders(folder)), *gone), key=lambda trial: trial.name)
+    trials = sorted((*_trials(trial_folders(folder), header), *gone), key=lambda trial: trial.name)
     idle = (folder / BACKGROUND / when for when in BACKGROUNDS)
     background = {
         trial.name: trial for trial in _trials(each for each in idle if (each / MANIFEST).is_file())
@@ -113,12 +109,15 @@ def read_campaign(folder: Path | str) -> Campaign:
     return Campaign(folder, header, text, tuple(trials), background)
 
 
-def _trials(folders: Iterable[Path]) -> Iterable[StoredTrial]:
+def _trials(folders: Iterable[Path], header: Mapping[str, Any] | None = None) -> Iterable[StoredTrial]:
+    """With `header`, trials of its design; without, of the idle machine."""
     for folder in folders:
         manifest: Mapping[str, Any] = {}
         invalid = None
         try:
             manifest = read_manifest(folder)
+            if header is not None:
+                check_levels(folder, manifest, header)
             check_parts(folder, dict(manifest))
         except StoreError as error:
             invalid = error

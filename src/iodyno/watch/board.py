@@ -115,12 +115,13 @@ class Board:
     def state(self) -> dict[str, Any]:
         """Progress, as a page shows it."""
         with self._changed:
-            design = self.header.get("design", {})
+            design, experiment = self.header.get("design", {}), self.header.get("experiment") or {}
             done = [trial["status"] for trial in self._last_attempts().values()]
             left_ns = self.left_ns()
             return {
                 "name": self.header.get("name", ""),
-                "question": (self.header.get("experiment") or {}).get("question", ""),
+                "question": experiment.get("question", ""),
+                "hosts": list(self.header.get("hosts") or experiment.get("hosts") or ()),
                 "folder": str(self.folder),
                 "phase": self.progress.phase,
                 "stage": self.progress.stage,

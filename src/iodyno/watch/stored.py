@@ -9,7 +9,7 @@ from typing import Any
 
 from iodyno.campaign.feed import SENSORS
 from iodyno.core.errors import StoreError
-from iodyno.store.manifest import read_header, read_manifest, trial_folders
+from iodyno.store.manifest import no_campaign, read_header, read_manifest, trial_folders
 from iodyno.store.schema import CAMPAIGN, TRIALS, part_file
 from iodyno.watch.facts import BYSTANDER_PREFIX, CLOCKS, Cutter, Sample
 
@@ -21,13 +21,7 @@ _NOTHING = {"count": 0, "sum_ns": 0, "buckets": [], "counts": []}
 def header(folder: Path) -> dict[str, Any]:
     """What `campaign.json` says. Raises StoreError when the folder is not that of a campaign."""
     if not (folder / CAMPAIGN).is_file():
-        raise StoreError(
-            f"is not the folder of a campaign: {CAMPAIGN} is not there"
-            if folder.is_dir()
-            else "there is no such folder",
-            where=str(folder),
-            advice="`iodyno run` names the folder of a campaign on its last line",
-        )
+        raise no_campaign(folder)
     return read_header(folder)
 
 

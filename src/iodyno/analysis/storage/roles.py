@@ -13,11 +13,16 @@ from dataclasses import replace
 from iodyno.analysis import cost
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import CPU_EXACT, TIER_NOTES
-from iodyno.analysis.dataset import Trial
+from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.measured import Measured, missing, total_ratio
 from iodyno.core.volume import GENERATOR, ROLES
 
 SENSOR, METRIC = "roles", "role.cpu_ns"
+
+
+def are_known(host: HostData) -> bool:
+    """Whether processes beside the agent were seen on a host that work for the load."""
+    return bool(host.labels(SENSOR, METRIC))
 
 
 def of_processes(trial: Trial, name: str, role: str) -> Measured:

@@ -14,6 +14,7 @@ import click
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
+from iodyno.core.quantity import counted
 
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.data import CostData
@@ -381,7 +382,7 @@ def show_study(
     click.echo("Checks (! is a doubt)")
     for line in check_lines(made):
         click.echo(line)
-    left = f" {made.left_out} trials without this outcome are left out." if made.left_out else ""
+    left = f" {counted(made.left_out, 'trial')} left out, without this outcome." if made.left_out else ""
     click.echo(f"\n{made.model.method[:1].upper()}{made.model.method[1:]}.{left} Intervals are 95 %.")
     for one in (*derived, *((cores.busy,) if cores else ())):
         for doubt in one.doubts:

@@ -6,6 +6,7 @@ Lines join the levels of a quantity only: where the places are names, `dots` dra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 from iodyno.report.figures import dots
@@ -13,7 +14,6 @@ from iodyno.report.figures.legend import ROW, legend, rows_of
 from iodyno.report.figures.panel import Axis, Curve, CurvePanel, Figure, Panel, Series
 from iodyno.report.figures.spans import (
     BOTTOM,
-    DASHES,
     HEIGHT,
     LEFT,
     LETTER,
@@ -21,6 +21,8 @@ from iodyno.report.figures.spans import (
     WIDTH,
     Span,
     beside,
+    colour,
+    dashed,
     labels_below,
     linear_ticks,
     log_ticks,
@@ -29,14 +31,31 @@ from iodyno.report.figures.spans import (
 )
 from iodyno.report.void import MARK
 
+SERIES_MOST = 14
+"""Series of one panel (chosen: each colour twice, and their names beside the ends of the lines just have room)."""
+
 
 def draw(figure: Figure) -> list[str]:
     """An SVG for each panel; panels that show one unit have one y range."""
     drawn = []
     for panel in figure.panels:
         values = _y_range([other for other in figure.panels if other.y == panel.y])
-        drawn.append(dots.draw(panel, values) if panel.x.nominal else _panel(panel, values))
+        parts = split(panel)
+        drawn += [dots.draw(part, values) if part.x.nominal else _panel(part, values) for part in parts]
     return drawn
+
+
+def split(panel: Panel) -> list[Panel]:
+    """The panel as several, each with no more series than can be told apart; their titles say which they have."""
+    count = len(panel.series)
+    if count <= SERIES_MOST or isinstance(panel, CurvePanel):
+        return [panel]
+    parts = []
+    for first in range(0, count, SERIES_MOST):
+        some = panel.series[first : first + SERIES_MOST]
+        title = f"{panel.title}: {first + 1} to {first + len(some)} of {count}"
+        parts.append(replace(panel, title=title, series=some))
+    return parts
 
 
 def cut(figure: Figure) -> bool:
@@ -57,7 +76,7 @@ def _panel(panel: Panel, y_range: tuple[float, float]) -> str:
     bottom = HEIGHT - BOTTOM
     x = _x_span(panel.x, LEFT + 12, WIDTH - right - 12)
     y = Span(*y_range, bottom, TOP, log=panel.y.kind == "log")
-    summary = f"{panel.title}: {panel.y.title} against {panel.x.title}, {len(panel.series)} lines"
+    summary = f"{panel.title}: {panel.y.title} against {panel.x.title}, {_counted(panel)}"
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(summary, quote=True)}" class="fig">',
         f'<text x="4" y="18" class="head">{escape(panel.title)}</text>',
@@ -69,11 +88,17 @@ def _panel(panel: Panel, y_range: tuple[float, float]) -> str:
     ]
     dodges = _dodges(panel.series)
     for series, dodge in zip(panel.series, dodges, strict=True):
-        parts += _series(series, x, y, dodge, joined=not _curves(panel))
+        parts += _series(series, x, y, dodge, joined=panel.joined and not _curves(panel))
     if direct:
         parts += _direct_labels(panel.series, y, WIDTH - right + 8)
-    parts += legend(named, HEIGHT + 4)
+    parts += legend(named, HEIGHT + 4, joined=panel.joined)
     return "".join([*parts, "</svg>"])
+
+
+def _counted(panel: Panel) -> str:
+    many = len(panel.series)
+    one = "line" if panel.joined else "series of points"
+    return f"{many} {one}{'s' * (panel.joined and many != 1)}"
 
 
 def _y_range(panels: Sequence[Panel]) -> tuple[float, float]:
@@ -147,12 +172,10 @@ def _dodges(series: Sequence[Series]) -> list[float]:
 
 def _series(series: Series, x: Span, y: Span, dodge: float, *, joined: bool) -> list[str]:
     places = [(x(mark.x) + dodge, y(mark.y), mark) for mark in series.marks]
-    dash = DASHES[series.style % len(DASHES)]
     path = " ".join(f"{at:.1f},{up:.1f}" for at, up, _ in places)
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    parts = [f'<g class="s{series.style % len(DASHES)}">']
+    parts = [f'<g class="{colour(series.style)}">']
     if joined:
-        parts.append(f'<polyline class="line" points="{path}"{dashed}/>')
+        parts.append(f'<polyline class="line" points="{path}"{dashed(series.style)}/>')
     for at, up, mark in places:
         parts.append(
             f"<g><title>{escape(f'{series.label}: ' if series.label else '')}{escape(mark.hint)}</title>"
@@ -178,7 +201,7 @@ def _curve(curve: Curve, x: Span, y: Span) -> list[str]:
     def within(value: float) -> float:
         return y(min(max(value, y.low), y.high))
 
-    parts = [f'<g class="s{curve.style % len(DASHES)}"><title>{escape(curve.label)}</title>']
+    parts = [f'<g class="{colour(curve.style)}"><title>{escape(curve.label)}</title>']
     if curve.band:
         over = [f"{x(at)},{within(high)}" for at, _, high in curve.band]
         under = [f"{x(at)},{within(low)}" for at, low, _ in reversed(curve.band)]
@@ -200,7 +223,7 @@ def _direct_labels(series: Sequence[Series], y: Span, left: float) -> list[str]:
         for index in range(len(places) - 2, -1, -1):
             places[index] = min(places[index], places[index + 1] - gap)
     return [
-        f'<g class="s{one.style % len(DASHES)}">{marker(one.style, left + 4, round(place, 1), 4)}'
+        f'<g class="{colour(one.style)}">{marker(one.style, left + 4, round(place, 1), 4)}'
         f'<text x="{left + 13:.0f}" y="{place + 4.5:.1f}" class="name">{escape(one.label)}</text></g>'
         for place, (_, one) in zip(places, ends, strict=True)
     ]

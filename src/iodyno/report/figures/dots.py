@@ -11,11 +11,11 @@ from html import escape
 from iodyno.report.figures.legend import ROW, legend, rows_of
 from iodyno.report.figures.panel import Mark, Panel
 from iodyno.report.figures.spans import (
-    DASHES,
     LETTER,
     WIDTH,
     Span,
     beside,
+    colour,
     labels_below,
     linear_ticks,
     log_ticks,
@@ -57,13 +57,12 @@ def draw(panel: Panel, values: tuple[float, float]) -> str:
             parts.append(f'<path class="grid" d="M4 {_TOP + each * number:.1f}H{WIDTH - _RIGHT + 12:.0f}"/>')
     middle = (len(panel.series) - 1) / 2
     for number, series in enumerate(panel.series):
-        style = series.style % len(DASHES)
         shown = f"{series.label}: " if series.label else ""
         dots = (
-            _dot(mark, across, middles[mark.x] + (number - middle) * _APART, style, shown)
+            _dot(mark, across, middles[mark.x] + (number - middle) * _APART, series.style, shown)
             for mark in series.marks
         )
-        parts.append(f'<g class="s{style}">{"".join(dots)}</g>')
+        parts.append(f'<g class="{colour(series.style)}">{"".join(dots)}</g>')
     return "".join([*parts, *legend(named, bottom + _BOTTOM, joined=False), "</svg>"])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from iodyno.report.figures.panel import Series
-from iodyno.report.figures.spans import DASHES, LETTER, WIDTH, marker
+from iodyno.report.figures.spans import LETTER, WIDTH, colour, dashed, marker
 
 ROW = 20
 """Height of a row of the legend, in units of the drawing."""
@@ -34,11 +34,9 @@ def legend(rows: Sequence[Sequence[Series]], top: float, *, joined: bool = True)
     for number, row in enumerate(rows):
         at, line = 8.0, top + ROW * number + 4
         for one in row:
-            dash = DASHES[one.style % len(DASHES)]
-            dashed = f' stroke-dasharray="{dash}"' if dash else ""
-            path = f'<path class="line" d="M{at} {line}h28"{dashed}/>' if joined else ""
+            path = f'<path class="line" d="M{at} {line}h28"{dashed(one.style)}/>' if joined else ""
             parts.append(
-                f'<g class="s{one.style % len(DASHES)}">{path}{marker(one.style, at + 14, line, 4)}'
+                f'<g class="{colour(one.style)}">{path}{marker(one.style, at + 14, line, 4)}'
                 f'<text x="{at + 36}" y="{line + 4.5}" class="name">{escape(one.label)}</text></g>'
             )
             at += len(one.label) * LETTER + _BESIDE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from iodyno.analysis.factors import FactorLevels
@@ -70,13 +70,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `notes` are vertical rules with a text: what else changes from there on."""
+    """One pair of axes. `notes` are vertical rules with a text: what else changes from there on. `joined`: whether a line goes
+    through the marks of a series; not where they differ in more than the axis shows."""
 
     title: str
     x: Axis
     y: Axis
     series: tuple[Series, ...]
     notes: tuple[tuple[float, str], ...] = ()
+    joined: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,8 @@ def estimates(summary: CampaignSummary, outcomes: dict[str, str], what: str) -> 
         )
         y = Axis(f"{what}, {_unit_words(scale)}", kind)
         if series:
-            panels.append(Panel(title, x, y, series, tuple(_changes(summary, along, places))))
+            notes = tuple(_changes(summary, along, places))
+            panels.append(Panel(title, x, y, series, notes, joined=not layout.scattered))
     return tuple(panels)
 
 
@@ -186,6 +189,9 @@ def _shown(summary: CampaignSummary, along: FactorLevels, outcomes: Iterable[str
 def _left_out(summary: CampaignSummary, outcomes: Iterable[str]) -> Iterator[str]:
     """Which names have no row, and which combinations of the others no line: the reason of their first point."""
     layout, outcomes = figure_layout(summary), tuple(outcomes)
+    if layout.scattered:
+        names = " and ".join(factor_title(factor) for factor in layout.scattered)
+        yield f"No line joins the points, as they differ in {names}, too."
     if layout.along is not None and not layout.along.numeric:
         along = layout.along.name
         yield from _without("row", summary, outcomes, lambda point: point.labels[along])

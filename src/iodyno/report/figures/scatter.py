@@ -6,15 +6,29 @@ A point has a colour and a shape, so that neither is needed alone; the ones that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from iodyno.report.figures.spans import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Span, linear_ticks, marker, short
+from iodyno.report.figures.spans import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    TOP,
+    WIDTH,
+    Span,
+    colour,
+    linear_ticks,
+    marker,
+    short,
+)
 
 _LETTER = 6.6
 _LINE = 15.0
 _RIGHT = 16
+_LINES_MOST = 12
+"""Lines that a name may stand away from its point (chosen: half of the panel; names are eight at most)."""
+_Box = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +119,7 @@ def _panel(panel: ScatterPanel) -> str:
             parts.append(
                 f'<text x="{LEFT + 6}" y="{y(limit.y) - 5:.1f}" class="small">{escape(limit.name)}</text>'
             )
-    return "".join([*parts, *_dots(panel.dots, x, y), "</svg>"])
+    return "".join([*parts, *_dots(panel, x, y), "</svg>"])
 
 
 def _ranges(panel: ScatterPanel) -> tuple[float, float, float, float]:
@@ -121,12 +135,17 @@ def _ranges(panel: ScatterPanel) -> tuple[float, float, float, float]:
     return 0.0, 1.06 * max(xs) or 1.0, 0.0, 1.08 * top or 1.0
 
 
-def _dots(dots: Sequence[Dot], x: Span, y: Span) -> list[str]:
+def _dots(panel: ScatterPanel, x: Span, y: Span) -> list[str]:
     parts = []
-    taken: list[tuple[float, float, float]] = []
-    for dot in sorted(dots, key=lambda dot: -dot.y):
+    taken = [_around(x(dot.x), y(dot.y)) for dot in panel.dots]
+    for limit in panel.limits:
+        taken += [
+            _written(LEFT + 6, y(limit.y) - 5, limit.name),
+            (LEFT, y(limit.y) - 1, WIDTH, y(limit.y) + 1),
+        ]
+    for dot in sorted(panel.dots, key=lambda dot: -dot.y):
         at, up = x(dot.x), y(dot.y)
-        parts.append(f'<g class="s{dot.style % 7}"><title>{escape(dot.hint)}</title>')
+        parts.append(f'<g class="{colour(dot.style)}"><title>{escape(dot.hint)}</title>')
         if dot.low is not None and dot.high is not None:
             low, high = y(max(dot.low, y.low)), y(min(dot.high, y.high))
             # An end without a cap: the interval goes on beyond the axis.
@@ -139,14 +158,38 @@ def _dots(dots: Sequence[Dot], x: Span, y: Span) -> list[str]:
     return parts
 
 
-def _name(name: str, at: float, up: float, taken: list[tuple[float, float, float]]) -> str:
-    """The name left of its point, or right where there is no room; lower where another name is in the way."""
-    width = len(name) * _LETTER
-    left = at - 10 - width > LEFT
-    start, end = (at - 10 - width, at - 10) if left else (at + 10, at + 10 + width)
-    line = up + 4.5
-    while any(begin < end and start < stop and abs(line - other) < _LINE for begin, stop, other in taken):
-        line += 3.0
-    taken.append((start, end, line))
+def _name(name: str, at: float, up: float, taken: list[_Box]) -> str:
+    """The name beside its point, or as near as there is room: clear of points, of other names and of those of limits. A thin
+    line leads to a point that is not on its own line.
+    """
+    places = [
+        (at - 10 - len(name) * _LETTER if left else at + 10, up + 4.5 + shift, left)
+        for shift in sorted((step * _LINE for step in range(-_LINES_MOST, _LINES_MOST + 1)), key=abs)
+        for left in (True, False)
+    ]
+    inside = [place for place in places if _is_inside(_written(place[0], place[1], name))] or places
+    free = (p for p in inside if not any(_meet(_written(p[0], p[1], name), other) for other in taken))
+    start, line, left = next(free, inside[0])
+    taken.append(_written(start, line, name))
+    lead = ""
+    if abs(line - up - 4.5) >= _LINE:
+        edge, end = up - 6 if line < up else up + 6, at - 8 if left else at + 8
+        lead = f'<path class="base" d="M{at:.1f} {edge:.1f}L{end:.1f} {line - 4.5:.1f}"/>'
     anchor, place = ("end ", at - 10) if left else ("", at + 10)
-    return f'<text x="{place:.1f}" y="{line:.1f}" class="{anchor}tick">{escape(name)}</text>'
+    return f'{lead}<text x="{place:.1f}" y="{line:.1f}" class="{anchor}tick">{escape(name)}</text>'
+
+
+def _around(at: float, up: float) -> _Box:
+    return at - 6, up - 6, at + 6, up + 6
+
+
+def _written(start: float, line: float, text: str) -> _Box:
+    return start, line - 11, start + len(text) * _LETTER, line + 3
+
+
+def _is_inside(box: _Box) -> bool:
+    return box[0] >= LEFT and box[2] <= WIDTH - 2 and box[1] >= TOP - 10 and box[3] <= HEIGHT - BOTTOM
+
+
+def _meet(one: _Box, other: _Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

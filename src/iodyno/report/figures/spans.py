@@ -1,7 +1,7 @@
 """What every drawn axis shares: how values become places, round ticks, and the shapes of marks.
 
 A panel is drawn on 560 x 370 units, so that its text stays readable at 400 pixels and does not shout at 1400.
-Every series has a colour, a shape and a dash, so that none of them is needed alone.
+Every series has a colour, a shape and a dash, so that none of them is needed alone; two series of a panel never share all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ LETTER = 7.2
 """Width of a letter at font size 13 (chosen: a bit more than system fonts have)."""
 _TICKS_MOST = 12
 """On a logarithmic axis (chosen: four decades then have 1, 2 and 5)."""
-DASHES = ("", "7 4", "2 3", "9 3 2 3", "12 4", "4 4", "1 4")
+COLOURS = 7
+"""Colours of series (`--s0` to `--s6` of the page): as many as stay apart (Okabe and Ito 2008)."""
+_DASHES = ("", "7 4", "2 3", "9 3 2 3", "12 4", "4 4", "1 4")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,22 @@ class Span:
             low, high, at = math.log10(low), math.log10(high), math.log10(max(value, self.low))
         share = (at - low) / (high - low) if high > low else 0.5
         return round(self.start + share * (self.end - self.start), 1)
+
+
+def colour(style: int) -> str:
+    """The class of a series' colour: from the eighth series on, they come again."""
+    return f"s{style % COLOURS}"
+
+
+def dash(style: int) -> str:
+    """The dash of a series; where colours come again, each has another one than before."""
+    return _DASHES[(style + 2 * (style // COLOURS)) % len(_DASHES)]
+
+
+def dashed(style: int) -> str:
+    """The same as an attribute; empty for a whole line."""
+    found = dash(style)
+    return f' stroke-dasharray="{found}"' if found else ""
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -67,7 +85,7 @@ def labels_below(ticks: Iterable[tuple[float, str]], y: float) -> list[str]:
 
 
 def marker(style: int, x: float, y: float, size: float = 4.5) -> str:
-    """The shape of a series, filled with its colour."""
+    """The shape of a series, filled with its colour; where colours come again, each has another shape than before."""
     s = size
     shapes = (
         f'<circle cx="{x}" cy="{y}" r="{s}"/>',
@@ -79,7 +97,7 @@ def marker(style: int, x: float, y: float, size: float = 4.5) -> str:
         f'<path class="open" d="M{x - s:.1f} {y - s:.1f}l{2 * s} {2 * s}m0 {-2 * s}l{-2 * s} {2 * s}"/>',
         f'<path class="open" d="M{x - s:.1f} {y}h{2 * s}m{-s} {-s}v{2 * s}"/>',
     )
-    return shapes[style % len(shapes)]
+    return shapes[(style + style // COLOURS) % len(shapes)]
 
 
 def beside(x: float, y: float, text: str) -> str:

@@ -7,7 +7,7 @@ from html import escape
 
 from iodyno.analysis.trial_views import Line, Strip
 from iodyno.report.figures.cost_by_class import ORDER
-from iodyno.report.figures.spans import DASHES, Span, linear_ticks, log_ticks, short
+from iodyno.report.figures.spans import Span, colour, dashed, linear_ticks, log_ticks, short
 from iodyno.report.numbers import Scale, digits, scale_of
 from iodyno.report.trial_panels.frame import LEFT, RIGHT, Frame
 
@@ -57,8 +57,7 @@ def draw(strip: Strip, frame: Frame) -> str:
     else:
         for number, (_, line) in enumerate(named):
             path = _steps(line, [value / scale.factor for value in line.values], frame.x, y)
-            dash = f' stroke-dasharray="{DASHES[number]}"' if number else ""
-            parts.append(f'<path class="line s{number}" d="{path}"{dash}/>')
+            parts.append(f'<path class="line {colour(number)}" d="{path}"{dashed(number)}/>')
     if strip.threshold is not None and y.low <= strip.threshold <= y.high:
         parts.append(f'<path class="limit" d="M{LEFT} {y(strip.threshold)}H{RIGHT}"/>')
     if len(named) > 1:
@@ -131,8 +130,8 @@ def _key(strip: Strip, names: Sequence[str]) -> list[str]:
         if strip.kind == "stack":
             parts.append(f'<path class="layer s{style}" d="M{at:.0f} 5h11v9h-11z"/>')
         else:
-            dash = f' stroke-dasharray="{DASHES[number]}"' if number else ""
-            parts.append(f'<path class="line s{style}" d="M{at - 6:.0f} 10h17"{dash}/>')
+            look = f'class="line {colour(number)}"{dashed(number)}'
+            parts.append(f'<path {look} d="M{at - 6:.0f} 10h17"/>')
         at -= 12
     return parts
 

@@ -125,16 +125,26 @@ function remembered() {
   } catch { return PANELS; }
 }
 
-// Colours stay with their keys while these are shown.
+// A colour belongs to a name in all charts, however often it comes and goes: hosts in the order of the campaign, other names in
+// their own order, and what comes later after them.
+const colourOf = new Map();
+function slotOf(by, key) {
+  if (FIXED.includes(key)) return FIXED.indexOf(key);
+  if (!colourOf.has(by)) colourOf.set(by, new Map((by === "host" ? state.hosts : []).map((name, place) => [name, place % MOST_KEYS])));
+  const known = colourOf.get(by);
+  if (!known.has(key)) known.set(key, known.size % MOST_KEYS);
+  return known.get(key);
+}
 function keysOf(panel, shown) {
   const sums = cells.mean(shown, panel), ordered = [...sums].filter(([, rate]) => rate > 0).sort((a, b) => b[1] - a[1]).map(([key]) => key);
   for (const key of [...panel.slots.keys()]) if (!sums.has(key)) panel.slots.delete(key);
+  for (const key of [...sums.keys()].sort()) slotOf(panel.by, key);
   for (const key of ordered) {
-    if (panel.slots.size >= MOST_KEYS || panel.slots.has(key)) continue;
+    if (panel.slots.size >= MOST_KEYS) break;
+    if (panel.slots.has(key)) continue;
     const taken = new Set(panel.slots.values());
-    const wanted = FIXED.includes(key) ? FIXED.indexOf(key) : 0;
-    let slot = wanted;
-    while (taken.has(slot)) slot = (slot + 1) % MOST_KEYS;
+    let slot = slotOf(panel.by, key);
+    while (taken.has(slot)) slot = (slot + 1) % MOST_KEYS; // of more names than colours
     panel.slots.set(key, slot);
   }
   const keys = [...panel.slots].map(([name, slot]) => ({ name, colour: colour(`s${slot}`), rate: sums.get(name) ?? 0, slot }));

@@ -1,0 +1,110 @@
+"""Files of a campaign that somebody altered by hand: the file and the key are named, and nothing is worse than that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_calls import receiver, sender
+from made_campaign import Layout, Truth, changed, make_campaign
+
+from iodyno.cli.main import run
+
+Place = tuple[str | int, ...]
+FACTORS = [{"name": "size", "levels": [65536, 1024], "together": {}}]
+OTHERS: tuple[Any, ...] = (None, "x", 7, -1.5, True, [], {}, [None], ["x"], {"x": 1}, {"x": None})
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    truth = changed(Truth(samples=200), calls={"client": sender(), "server": receiver()})
+    points = [({"connections": 4, "size": size}, truth) for size in (65536, 1024)]
+    layout = Layout(intervals=2, replicates=2, idle=("before",))
+    return make_campaign(tmp_path_factory.mktemp("altered") / "c", points, factors=FACTORS, layout=layout)
+
+
+def places(value: Any, within: Place = ()) -> Iterator[Place]:
+    """Where each value of a JSON file is, those that hold others too."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield (*within, key)
+        yield from places(item, (*within, key))
+
+
+def altered(text: str, place: Place, other: Any) -> str:
+    top = at = json.loads(text)
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = other
+    return json.dumps(top)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_value_of_another_type_is_a_clean_error_or_none(
+    campaign: Path, data: st.DataObject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = data.draw(
+        st.sampled_from([campaign / "campaign.json", campaign / "trials" / "00001-1" / "manifest.json"])
+    )
+    text = file.read_text()
+    place = data.draw(st.sampled_from(list(places(json.loads(text)))))
+    file.write_text(altered(text, place, data.draw(st.sampled_from(OTHERS))))
+    page = str(campaign / "report.html")
+    try:
+        for words in (
+            ["report", str(campaign), "--html", page],
+            ["report", str(campaign), "--json"],
+            ["compare", str(campaign), "--points", "p01", "p02"],
+            ["profile", str(campaign), "--point", "p01", "--host", "client"],
+        ):
+            code = run(words)
+            said = capsys.readouterr().err
+            # 2: points, hosts and levels may be gone that the words name. 6: the store cannot be read.
+            assert code in (0, 2, 6), (words, said)
+            assert not code or "error" in said, said
+    finally:
+        file.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "other", "said"),
+    [
+        (("hosts", "client", "hello", "capabilities"), "x", "hosts.client.hello.capabilities: found 'x', allowed: a list"),
+        (("design", "points", 1, "levels"), None, "design.points[1].levels: found null, allowed: a table of keys"),
+        (("seed",), True, "seed: found true or false, allowed: a whole number"),
+    ],
+)  # fmt: skip
+def test_the_file_and_the_key_are_named(
+    campaign: Path, place: Place, other: Any, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = campaign / "campaign.json"
+    text = file.read_text()
+    file.write_text(altered(text, place, other))
+    try:
+        assert run(["report", str(campaign), "--json"]) == 6
+    finally:
+        file.write_text(text)
+    error = capsys.readouterr().err
+    assert said in error and str(file) in error
+
+
+def test_a_manifest_that_was_altered_costs_its_trial_only(
+    campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = campaign / "trials" / "00001-1" / "manifest.json"
+    text = file.read_text()
+    file.write_text(altered(text, ("hosts", "client", "cpus"), "0"))
+    try:
+        assert run(["report", str(campaign), "--json"]) == 0
+    finally:
+        file.write_text(text)
+    trials = {trial["trial"]: trial for trial in json.loads(capsys.readouterr().out)["trials"]}
+    assert trials["00001-1"]["status"] == "damaged"
+    assert "hosts.client.cpus: found '0', allowed: a list" in trials["00001-1"]["reason"]
+    assert trials["00000-1"]["status"] == "finished"

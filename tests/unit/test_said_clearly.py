@@ -1,0 +1,125 @@
+"""Messages and pages say what was written and what is meant, in people's words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_campaign import Layout, Truth, make_campaign
+
+from iodyno.analysis.dataset import read_dataset
+from iodyno.analysis.summary import analyse
+from iodyno.cli.main import run
+from iodyno.report.limiter import name_of
+from iodyno.report.method import method_rows
+from iodyno.report.path_facts import path_rows
+
+HEAD = """
+name: plain
+question: {question}
+hosts: {{client: {{access: simulated}}, server: {{access: simulated}}}}
+workload: {{kind: stream, sender: client, receiver: server{more}}}
+"""
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "plain.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_in_the_place_of_a_campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points = [({"connections": 1, "size": 65536}, Truth())]
+    folder = make_campaign(tmp_path / "c", points, layout=Layout(intervals=2, replicates=1))
+    assert run(["report", str(folder / "experiment.yaml")]) == 6
+    error = capsys.readouterr().err
+    assert "is a file, where the folder of a campaign is needed" in error
+    assert f"name the folder that it lies in: {folder}" in error
+    assert run(["watch", str(folder / "experiment.yaml"), "--terminal"]) in (2, 6)
+
+
+def test_init_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", ""]) == 2
+    assert "found an empty name" in capsys.readouterr().err
+
+
+def test_a_folder_with_a_typo_is_not_its_own_correction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "plain.yaml").write_text("")
+    assert run(["check", "studeis/plain.yaml"]) == 2
+    assert "did you mean studies/plain.yaml?" in capsys.readouterr().err
+    (tmp_path / "folder.yaml").mkdir()
+    assert run(["check", "folder.yaml"]) == 2
+    assert "did you mean folder.yaml" not in capsys.readouterr().err
+
+
+def test_a_question_has_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, HEAD.format(question='"what\\0 is \\e[31m it?"', more=""))
+    assert run(["check", file]) == 2
+    error = capsys.readouterr().err
+    assert "without control characters" in error and "\0" not in error and "\x1b[31m" not in error
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (", transport: udp, size: 128KiB", "found 128KiB, allowed: 24 to 65507 bytes"),
+        ("\nfactors: {size: [1KiB, 64KiB]}\ndesign: {kind: one_factor, base: {size: 8KiB}}", "found 8KiB, allowed: a level"),
+    ],
+)  # fmt: skip
+def test_mistakes_show_levels_as_they_were_written(
+    tmp_path: Path, more: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, _, tail = more.partition("\n")
+    text = HEAD.format(question="What?", more=head) + tail + "\n"
+    assert run(["plan", written(tmp_path, text)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_one_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points = [({"connections": 1, "size": 65536}, Truth())]
+    folder = make_campaign(tmp_path / "c", points, layout=Layout(intervals=2, replicates=1))
+    assert run(["report", str(folder)]) == 0
+    page = (folder / "report.html").read_text()
+    assert "1 of 1 trial finished" in page and "1 point, 1 trial planned" in page
+
+
+def test_facts_of_a_path_have_titles_and_words() -> None:
+    path = {
+        "kind": "volume",
+        "address": "198.18.0.1",
+        "addresses": [],
+        "device": False,
+        "ready_s": 0.156,
+        "server_namespace": "iodyno-nbd",
+        "settings": {"net.core.wmem_max": {"asked": "67108864", "obtained": "4194304"}},
+        "unheard_of": 3,
+    }
+    assert path_rows(path, "198.18.0.1") == [
+        ("Path", "a volume that the lab made"),
+        ("A block device", "no"),
+        ("Time to make it", "0.156 s"),
+        ("Network namespace of the server", "iodyno-nbd"),
+        ("Kernel settings", "net.core.wmem_max = 4194304 (asked 67108864)"),
+        ("Path: unheard of", "3"),
+    ]
+
+
+def test_the_method_and_the_evidence_are_in_peoples_words(tmp_path: Path) -> None:
+    points = [({"connections": n, "size": 65536, "nagle": False}, Truth()) for n in (1, 4)]
+    folder = make_campaign(tmp_path / "c", points, layout=Layout(intervals=6, replicates=1))
+    assert run(["report", str(folder)]) == 0
+    summary = analyse(read_dataset(folder))
+    load = dict(
+        method_rows(
+            replace(summary, workload={**summary.workload, "settings": {"nagle": True, "size": 65536}})
+        )
+    )
+    assert "nagle on, size 64KiB" in load["Load"]
+    assert "lag-1" not in load["Intervals (95 %)"]
+    assert load["Intervals (95 %)"].count("batch means over 6 intervals of one trial") == 1
+    assert name_of("client.idle_ratio_of_cpus") == "client: idle ratio of CPUs"

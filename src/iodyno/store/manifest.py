@@ -6,6 +6,7 @@ the size and SHA-256 that the manifest names.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import re
@@ -31,12 +32,20 @@ def no_campaign(folder: Path) -> StoreError:
     if folder.is_dir():
         what = f"is not the folder of a campaign: {CAMPAIGN} is not there"
     elif not folder.exists():
-        what = "there is no such folder"
+        what = f"there is no such folder{_nearest(folder)}"
     else:
         what = "is a file, where the folder of a campaign is needed"
         holds = next((each for each in folder.absolute().parents if (each / CAMPAIGN).is_file()), None)
         advice = f"name the folder that it lies in: {holds}" if holds else advice
     return StoreError(what, where=str(folder), advice=advice)
+
+
+def _nearest(folder: Path) -> str:
+    """`; did you mean ...?` with the campaign whose name is nearest, beside a folder that is not there; empty: none is near."""
+    around = [folder.parent] if folder.parent.is_dir() else list(folder.parent.parent.glob("*/"))
+    there = [str(each) for parent in around for each in parent.glob("*/") if (each / CAMPAIGN).is_file()]
+    near = difflib.get_close_matches(str(folder), there, n=1, cutoff=0.8)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def read_header(folder: Path) -> dict[str, Any]:

@@ -153,6 +153,7 @@ def test_programs_that_serve_the_load_are_in_its_cost(tmp_path: Path) -> None:
     holds(named(profile)["serve"], 200, 200)
     assert profile.cost.estimate == pytest.approx(profile.busy.estimate) and profile.foreign_ratio == 0
     assert not profile.doubts
+    assert profile_values(profile)["with_other_programs"] is True
     assert "other programs are in it, as some of them serve the load" in basis_note(profile)
 
 

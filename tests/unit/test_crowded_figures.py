@@ -42,6 +42,8 @@ def test_more_lines_than_can_be_told_apart_take_further_panels() -> None:
     ]
     assert "".join(drawn).count("<polyline") == 30
     assert len(axes.draw(lines(8))) == 1
+    # No mark leaves the axes, which begin at 62.
+    assert min(float(x) for x in re.findall(r'class="hit" cx="([\d.]+)"', drawn[0])) >= 62
 
 
 def scattered() -> CampaignSummary:

@@ -161,7 +161,7 @@ def test_a_trial_that_is_void_counts_as_failed_however_it_is_told(
     assert told["finished"] is False and told["finished_trials"] == 0
     assert [trial["order"] for trial in told["failed"]] == [0]
     assert told["failed"][0]["reason"].startswith("void: the generator fell behind")
-    assert "trial 1 is void" in err and "1 of 1 trials failed" in err
+    assert "trial 1 is void" in err and "1 of 1 trial failed" in err
     assert err.splitlines()[-1].strip() == "try: a lower rate, or CPUs of its own for the sender"
     # It stays so: nothing makes such a trial again.
     assert front.run(["run", str(file), "--resume", told["campaign"]]) == 5

@@ -39,6 +39,19 @@ def test_a_file_in_the_place_of_a_campaign(tmp_path: Path, capsys: pytest.Captur
     assert run(["watch", str(folder / "experiment.yaml"), "--terminal"]) in (2, 6)
 
 
+def test_a_campaign_with_a_typo_is_answered_with_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    points = [({"connections": 1, "size": 65536}, Truth())]
+    make_campaign(Path("campaigns", "tcp-transmit-1"), points, layout=Layout(intervals=2, replicates=1))
+    for typed in ("campaigns/tcp-transmti-1", "campagins/tcp-transmit-1"):
+        assert run(["report", typed]) == 6
+        assert "there is no such folder; did you mean campaigns/tcp-transmit-1?" in capsys.readouterr().err
+    assert run(["report", "elsewhere"]) == 6
+    assert "did you mean" not in capsys.readouterr().err
+
+
 def test_init_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", ""]) == 2
     assert "found an empty name" in capsys.readouterr().err

@@ -20,6 +20,8 @@ def profile_values(profile: PointProfile, top: int | None = None, by: Part = "ex
     """A profile: how it was had, whose time it is, and its functions, the dearest first.
 
     `sampled`: everything (`all`), the agent's own threads (`own`), or of those user code (`user`): costs are of that time.
+    `other_programs_ratio`: what other programs took, which is left out; `with_other_programs`: it is not, as some of them serve
+    the load.
     """
     taken, per = profile.sampling, _per(profile)
     busy = profile.busy
@@ -36,6 +38,7 @@ def profile_values(profile: PointProfile, top: int | None = None, by: Part = "ex
         "missing": "; ".join(profile.lacks) or None,
         f"busy_{per}": estimate_values(busy),
         "other_programs_ratio": profile.foreign_ratio,
+        "with_other_programs": profile.with_programs,
         "basis": profile.basis,
         "profile_hz": taken.hz,
         "event": taken.event,

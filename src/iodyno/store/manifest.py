@@ -6,6 +6,7 @@ the size and SHA-256 that the manifest names.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import re
@@ -14,10 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core.errors import StoreError
+from iodyno.core.factor import parameter_of
+from iodyno.core.script.parameters import workload_of_stored
 from iodyno.store import shapes
 from iodyno.store.schema import CAMPAIGN, MANIFEST, SCHEMA_VERSION, TRIALS
 from iodyno.store.shape import misfit
 
+_NUMBERS = ("size", "duration", "count", "rate", "bit_rate", "share")
+"""Kinds of parameters whose levels are numbers, but where they are drawn from a law."""
 _TRIAL_NAME = re.compile(r"[0-9]{5,}-[0-9]+")
 
 
@@ -31,12 +36,20 @@ def no_campaign(folder: Path) -> StoreError:
     if folder.is_dir():
         what = f"is not the folder of a campaign: {CAMPAIGN} is not there"
     elif not folder.exists():
-        what = "there is no such folder"
+        what = f"there is no such folder{_nearest(folder)}"
     else:
         what = "is a file, where the folder of a campaign is needed"
         holds = next((each for each in folder.absolute().parents if (each / CAMPAIGN).is_file()), None)
         advice = f"name the folder that it lies in: {holds}" if holds else advice
     return StoreError(what, where=str(folder), advice=advice)
+
+
+def _nearest(folder: Path) -> str:
+    """`; did you mean ...?` with the campaign whose name is nearest, beside a folder that is not there; empty: none is near."""
+    around = [folder.parent] if folder.parent.is_dir() else list(folder.parent.parent.glob("*/"))
+    there = [str(each) for parent in around for each in parent.glob("*/") if (each / CAMPAIGN).is_file()]
+    near = difflib.get_close_matches(str(folder), there, n=1, cutoff=0.8)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def read_header(folder: Path) -> dict[str, Any]:
@@ -127,14 +140,20 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_levels(folder: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:
-    """Raises StoreError unless a trial has the levels that its campaign plans for its point. Those of a search are planned as it
-    goes: they have a level of each factor.
+    """Raises StoreError unless a trial has the levels that its campaign plans for its point, and numbers where settings are
+    numbers. Levels of a search are planned as it goes: there is one of each factor.
     """
     planned = {point["id"]: point["levels"] for point in header["design"]["points"]}
     names = {factor["name"] for factor in header["experiment"]["factors"]}
     levels, known = manifest["levels"], planned.get(manifest["point"])
     if (known is not None and levels != known) or (known is None and not names <= set(levels)):
         raise _altered(folder / MANIFEST, "levels", "others than those of its point")
+    workload = workload_of_stored(header["experiment"]["workload"])
+    for name, level in manifest.get("settings", {}).items():
+        parameter = parameter_of(workload, name)
+        drawn = isinstance(level, str) and "(" in level
+        if parameter and parameter.kind in _NUMBERS and not (drawn or type(level) is int):
+            raise _altered(folder / MANIFEST, f"settings.{name}", f"{level!r:.40}, where a number is written")
 
 
 def _altered(path: Path, key: str, found: str) -> StoreError:

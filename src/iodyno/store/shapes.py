@@ -58,7 +58,7 @@ _WORKLOAD = {
 }
 _GOAL = {"outcome?": str}
 _EXPERIMENT = {
-    "question?": Maybe(str),
+    "question?": str,
     "factors": Rows({"name": str, "levels": Rows(LEVEL), "together?": Maybe(Each(Rows(LEVEL)))}),
     "workload": _WORKLOAD,
     "windows?": Maybe(Each(int)),
@@ -156,6 +156,15 @@ _JOB = {
     "disk?": Maybe(dict),
     "files?": Maybe(dict),
     "watched?": Maybe(Rows({"role": str})),
+    "ring?": Maybe({"version?": int, "adaptive?": bool, "block_packets?": int, "block_timeout_ns?": int}),
+    "message_sizes?": Maybe(dict),
+    "cpus?": Maybe(Rows(int)),
+    **dict.fromkeys(("seed?", "retries?", "answer_timeout_ns?"), Maybe(int)),
+    **dict.fromkeys(("trial?", "token?", "address?", "interface?", "tls_cipher?"), Maybe(str)),
+    **dict.fromkeys(("local_addresses?", "remote_addresses?", "sensors?"), Maybe(Rows(str))),
+    **dict.fromkeys(
+        ("cork?", "serialised?", "spins?", "storage?", "discards?", "tls_resumption?"), Maybe(bool)
+    ),
 }
 _TIMES = Such(
     {"count": int, "sum_ns": int, "buckets": Rows(int), "counts": Rows(int)},

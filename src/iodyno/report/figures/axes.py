@@ -165,9 +165,10 @@ def _notes(panel: Panel, x: Span, bottom: float) -> list[str]:
 
 
 def _dodges(series: Sequence[Series]) -> list[float]:
-    """Sideways shifts, so that bars at one place can be told apart."""
+    """Sideways shifts, so that bars at one place can be told apart; none leads out of the axes, which have 12 units to spare."""
     middle = (len(series) - 1) / 2
-    return [round((position - middle) * 3.0, 1) for position in range(len(series))]
+    step = min(3.0, 10.0 / middle) if middle else 0.0
+    return [round((position - middle) * step, 1) for position in range(len(series))]
 
 
 def _series(series: Series, x: Span, y: Span, dodge: float, *, joined: bool) -> list[str]:

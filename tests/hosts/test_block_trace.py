@@ -85,7 +85,14 @@ def test_every_operation_is_told_and_drawn(disk_file: Path, tmp_path: Path) -> N
     grid: Grid = reduce([trace])
     assert grid.events == len(lines) and grid.unreadable == 0
     assert grid.in_cells() + sum(grid.under) + sum(grid.over) == len(lines)
-    # And it can be replayed, flushes too, whose place is the greatest number that there is.
+    # What has no place is in no map of offsets, and is counted.
+    flushes = [one for one in fields if one[6] == "F"]
+    assert all(one[7] == "-1" for one in flushes) and all(int(one[7]) < 1 << 60 for one in fields)
+    placeless = sum(one[7] == "-1" for one in fields)
+    offsets = reduce([trace], quantity="offset")
+    assert offsets.events == len(lines) - placeless and offsets.edges[-1] < 2**60
+    assert placeless == 0 or any(note.startswith(f"{placeless} operation") for note in offsets.notes)
+    # And it can be replayed, flushes too.
     device = mine[0][9]
     again = parse_trace(trace.read_text(), device=device).operations
     here = [one for one in fields if one[9] == device]

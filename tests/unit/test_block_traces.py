@@ -114,6 +114,24 @@ def test_offsets_of_two_devices_are_not_those_of_one_target() -> None:
         parse_trace(SOLARIS, device="sda")
 
 
+BIOSNOOP = """TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  QUE(ms) LAT(ms)
+0.000500    my daemon      1950    sda       W 4096       8192      0.10    1.00
+0.001000    fio            1951    sda       R 2048       4096      0.10    0.20
+0.002000    kworker/0:1H   1952    sda       F -1            0      0.00    0.50
+"""
+
+
+def test_biosnoop_says_when_an_operation_ended() -> None:
+    """Its TIME(s) is that of completion, which is not the order of begins; a flush has no sector."""
+    assert parse_trace(BIOSNOOP).operations == [
+        TracedOperation(0, "write", 4096 * 512, 8192),
+        TracedOperation(1_300_000, "read", 2048 * 512, 4096),
+        TracedOperation(2_000_000, "fsync", 0, 0),
+    ]
+    with pytest.raises(ExperimentError, match="has no column STARTs"):
+        parse_trace(BIOSNOOP.replace("LAT(ms)", "LAST"))
+
+
 OWN = """STIME(us) TIME(us) DELTA(us) DTIME(us) UID PID D                BLOCK  SIZE DEVICE COMM         PATHNAME
 2000      2300           300       290   0 812 R                 2048  4096 sda    my daemon    <none>
 2500      2900           400       300   0 812 F 18446744073709551615     0 sda    kworker/0:1H <none>
@@ -121,9 +139,10 @@ OWN = """STIME(us) TIME(us) DELTA(us) DTIME(us) UID PID D                BLOCK  
 """
 
 
-def test_a_trace_of_iodyno_is_replayed_with_its_flushes() -> None:
-    """A flush has no place: the kernel gives the greatest number for it."""
-    assert parse_trace(OWN, device="sda").operations == [
+@pytest.mark.parametrize("nowhere", ["18446744073709551615", "                  -1"])
+def test_a_trace_of_iodyno_is_replayed_with_its_flushes(nowhere: str) -> None:
+    """A flush has no place: the kernel gives the greatest number for it, and `iodyno trace block` prints -1."""
+    assert parse_trace(OWN.replace("18446744073709551615", nowhere), device="sda").operations == [
         TracedOperation(0, "read", 2048 * 512, 4096),
         TracedOperation(500_000, "fsync", 0, 0),
     ]

@@ -18,7 +18,7 @@ from iodyno.analysis.heat_map.bursts import find_bursts
 from iodyno.analysis.heat_map.changes import find_changes
 from iodyno.analysis.heat_map.columns import column_quantiles
 from iodyno.analysis.heat_map.findings import examine
-from iodyno.analysis.heat_map.modes import find_modes, find_movements, step_of_values
+from iodyno.analysis.heat_map.modes import find_modes, find_movements, modes_of, step_of_values
 from iodyno.analysis.heat_map.stripes import find_stripes
 from iodyno.analysis.heat_map.tails import binomial_tail, f_tail, kendall_p
 from iodyno.analysis.heat_map.taut_string import dip, peaks, taut_string
@@ -61,8 +61,8 @@ def test_noise_with_one_mode_holds_nothing() -> None:
 
 
 def test_stripes_are_said_to_be_absent_only_where_they_could_be_told() -> None:
-    """A period shorter than two columns cannot be found, and 1000 columns are looked at three by three."""
-    for columns, shortest in ((100, "200 ms"), (1000, "600 ms")):
+    """A period shorter than two and a half columns cannot be told, and 1000 columns are looked at three by three."""
+    for columns, shortest in ((100, "250 ms"), (1000, "750 ms")):
         cells = tuple((column, 0, 10) for column in range(columns))
         none = (0,) * columns
         edges = (0.0, 10.0, 20.0)
@@ -116,11 +116,89 @@ def test_a_mode_in_the_first_plain_row_is_found_beside_another() -> None:
     assert len(found.found) == 2 and found.p is not None and found.p < 0.01
 
 
+def test_modes_do_not_depend_on_rows() -> None:
+    """Half of all operations take 200 us and half 8 ms, in rows of 400 us: the first row is one of many values, and a mode."""
+    for spread in (0.0, 0.05):
+        grid = drawn(
+            lambda chance, _at, spread=spread: (  # type: ignore[misc]
+                chance.choice((200e3, 8e6)) * chance.lognormvariate(0, spread)
+            ),
+            edges=linear(20e6),
+        )
+        found = modes_of(grid)
+        assert [mode.value for mode in found.found] == pytest.approx([200e3, 8e6], rel=0.01)
+        assert [mode.share for mode in found.found] == pytest.approx([0.5, 0.5], abs=0.03)
+        assert "Two modes: 200 us" in sentences(grid, examine(grid))[0]
+    # And where most values lie above the rows, or below them.
+    for edges in (linear(100e3), linear(20e6, low=10e6)):
+        grid = drawn(lambda chance, _at: chance.choice((200e3, 8e6)), edges=edges)
+        assert [mode.value for mode in modes_of(grid).found] == pytest.approx([200e3, 8e6], rel=0.01)
+        assert "beyond the rows" not in sentences(grid, examine(grid))[0]
+
+
+ROUNDED: dict[str, Callable[[float], float]] = {
+    "as they are": lambda value: value,
+    "whole us": lambda value: 1e3 * round(value / 1e3),
+    "tens of us": lambda value: 1e4 * round(value / 1e4),
+    "tenths of ms": lambda value: 1e5 * round(value / 1e5),
+    # As a histogram of one digit has them: sixteen values an octave, each the last of its bucket.
+    "one digit": lambda value: (value // 2 ** (int(math.log2(value)) - 4) + 1) * 2.0 ** (int(math.log2(value)) - 4) - 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ROUNDED)
+def test_values_that_were_rounded_have_no_more_modes(how: str) -> None:
+    for seed, value in enumerate(ONE_MODE.values()):
+        for events in (500, 20_000):
+            grid = drawn(
+                lambda chance, at, value=value: ROUNDED[how](max(1.0, value(chance, at))),  # type: ignore[misc]
+                events=events,
+                seed=seed,
+            )
+            assert len(modes_of(grid).found) == 1, (list(ONE_MODE)[seed], events, modes_of(grid))
+
+
+def test_zeros_are_a_mode_at_zero() -> None:
+    grid = drawn(
+        lambda chance, _at: 0.0 if chance.random() < 0.4 else chance.gauss(8e6, 3e5), edges=linear(20e6)
+    )
+    zero, slow = modes_of(grid).found
+    assert (
+        zero.value == 0
+        and zero.share == pytest.approx(0.4, abs=0.03)
+        and slow.value == pytest.approx(8e6, rel=0.01)
+    )
+    # Of whole milliseconds 0 is what is below a half, and no mode beside 1.
+    grid = drawn(lambda chance, _at: 1e6 * int(chance.expovariate(1 / 1.3)), edges=linear(20e6))
+    assert len(modes_of(grid).found) == 1
+
+
+def test_sizes_have_their_very_value() -> None:
+    grid = drawn(lambda chance, _at: chance.choice((4096.0, 4096.0, 65536.0)), edges=linear(131072))
+    assert [mode.value for mode in modes_of(grid).found] == [4096, 65536]
+
+
 def test_four_modes() -> None:
     places = (50e3, 150e3, 450e3, 1350e3)
     grid = drawn(lambda chance, _at: chance.choice(places) * chance.lognormvariate(0, 0.05))
     found = find_modes(grid.row_totals(), grid.edges).found
     assert [mode.value for mode in found] == pytest.approx(places, rel=0.06)
+
+
+def test_a_change_within_one_row_has_no_size() -> None:
+    """Half of it in rows of 400 us, 100 us become 150 us: the rows say nothing of it, and between two rows their edges are."""
+    for factor, expected in ((1.5, set()), (9.0, {"median", "p99"})):
+        grid = drawn(
+            lambda chance, at, factor=factor: chance.uniform(9e4, 11e4) * (factor if at >= 30 else 1),  # type: ignore[misc]
+            edges=linear(20e6),
+        )
+        changes = find_changes(grid)
+        assert {change.of for change in changes} == expected
+        for change in changes:
+            assert (change.before, change.after) == (400e3, 1200e3)
+        if changes:
+            said = " ".join(sentences(grid, examine(grid)))
+            assert "The median changes at 30 s from <= 400 us to <= 1.2 ms" in said
 
 
 def test_how_many_events_are_needed() -> None:
@@ -260,7 +338,7 @@ def test_nothing_that_is_found_is_no_number(events: list[tuple[float, float]], r
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 8, exclude_max=True), st.floats(-1, 12)), min_size=1, max_size=60))
-def test_quantiles_lie_in_the_row_of_the_event(events: list[tuple[float, float]]) -> None:
+def test_quantiles_are_bounds_by_the_row_of_the_event(events: list[tuple[float, float]]) -> None:
     edges = linear(10.0, 7)
     grid = counted(events, edges, 8)
     for share, found in zip(
@@ -276,7 +354,8 @@ def test_quantiles_lie_in_the_row_of_the_event(events: list[tuple[float, float]]
             if true < 0 or true > 10:
                 assert value == math.copysign(math.inf, true)
             else:
-                assert abs(value - true) <= 10 / 7 + 1e-9
+                # The upper edge of the row that holds it.
+                assert -1e-9 <= value - true <= 10 / 7 + 1e-9 and value in edges
 
 
 @settings(max_examples=60, deadline=None)

@@ -302,7 +302,9 @@ def test_odd_grids_are_drawn(made: Grid) -> None:
 def test_a_terminal_shows_counts_by_signs_alone(grid: Grid) -> None:
     plain = rendered(grid, {"p50": (3e5,)}, Look(title="t"), width=60)
     assert all(len(line) <= 60 for line in plain.splitlines()) and "\x1b" not in plain
-    assert "> 600" in plain and "p50 <= 315 us" in plain and "events in a cell (log scale):  · 1" in plain
+    assert "> 600" in plain and "p50 300 us" in plain and "events in a cell (log scale):  · 1" in plain
+    by_rows = rendered(replace(grid, by_value=()), {"p50": (315e3,)}, Look(title="t"), width=60)
+    assert "p50 <= 315 us" in by_rows
     coloured = rendered(grid, {"p50": (3e5,)}, Look(title="t"), width=60, colours=True)
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain and coloured != plain
 

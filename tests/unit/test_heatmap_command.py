@@ -115,14 +115,34 @@ def test_the_terminal_is_the_default_and_has_no_colours_in_a_pipe(
     assert "99.9999 %" in shown
 
 
-def test_quantiles_inside_coarse_rows_are_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Values of 100 to 199 us in rows of 400 us: no quantile is known better than its row."""
+def test_quantiles_are_known_whatever_the_rows_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Values of 100 to 199 us in rows of 400 us: of all events within 0.8 %, of a column no better than its row."""
     trace = tmp_path / "narrow.txt"
     trace.write_text("".join(f"{number * 100} {100 + number % 100}\n" for number in range(10_000)))
     asked = ("--time-unit", "us", "--value-unit", "us", "--max", "20000", "--cumulative")
     shown = printed(capsys, str(trace), *asked)
-    assert "p50 <= 400 us  p99 <= 400 us" in shown and "max <= 400 us" in shown
-    assert "396 us" not in shown
+    assert re.search(r"p50 1(49|50|51) us  p99 19[789] us", shown) and "max 199 us" in shown
+    assert "<=" not in shown and "396 us" not in shown
+    found = json.loads(printed(capsys, str(trace), *asked, "--json"))
+    assert found["quantiles"]["max"] == 199e3
+    assert found["quantiles"]["p50"] == pytest.approx(149e3, rel=0.008)
+    assert (found["by_value"][0][0], found["by_value"][-1][1]) == (100e3, 199e3)
+    assert sum(count for _, _, count in found["by_value"]) == 10_000
+    page = tmp_path / "narrow.html"
+    printed(capsys, str(trace), *asked, "-o", str(page))
+    table = page.read_text().partition("<table>")[2]
+    assert "<td>≤ 0.4</td>" in table
+
+
+def test_a_mode_in_a_stretched_row_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "halves.txt"
+    trace.write_text("".join(f"{number} {200 if number % 2 else 8000}\n" for number in range(4000)))
+    shown = printed(
+        capsys, str(trace), "--time-unit", "ms", "--value-unit", "us", "--max", "20ms", "--scale", "linear"
+    )
+    assert "Two modes: 200 us (50% of events) and 8 ms (50% of events)" in shown
 
 
 def test_standard_input(trace: Path) -> None:
@@ -179,7 +199,7 @@ def test_a_difference(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_campaign_is_binned_exactly(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--point", "connections=4", "--operation", "write", "--json")
+    options = ("--point", "connections=4", "--operation", "write", "--from", "0", "--json")
     found = json.loads(printed(capsys, str(campaign), *options))
     rows = [0] * found["rows"]
     for trial in read_dataset(campaign).trials:
@@ -199,6 +219,25 @@ def test_a_campaign_is_binned_exactly(campaign: Path, capsys: pytest.CaptureFixt
     assert rows == [sum(c for _, r, c in found["cells"] if r == row) for row in range(found["rows"])]
     grid = json.loads(printed(capsys, str(campaign), *options, "--max", "300us", "--scale", "linear"))
     assert grid["in_cells"] + grid["over"] + grid["under"] == sum(rows) and grid["edges"][0] == 0
+
+
+def test_a_campaign_shows_its_measured_window(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--point", "connections=4", "--operation", "write", "--json")
+    found = json.loads(printed(capsys, str(campaign), *options))
+    counts = {"measured": 0, "beside": 0}
+    for trial in read_dataset(campaign).trials:
+        if trial.levels["connections"] == 4:
+            sender = next(host for host in trial.hosts.values() if host.role == "send")
+            for record in sender.records:
+                in_record = sender.histograms.get(record.index)
+                name = "measured" if record.window == "measured" else "beside"
+                counts[name] += in_record.count if in_record else 0
+    assert counts["beside"] > 0
+    assert (found["in_cells"], found["outside"]) == (counts["measured"], counts["beside"])
+    assert any("warm-up and drain are outside of the time" in note for note in found["notes"])
+    whole = json.loads(printed(capsys, str(campaign), *options, "--from", "0"))
+    assert whole["outside"] == 0 and whole["in_cells"] == counts["measured"] + counts["beside"]
+    assert any(note.startswith("not only the measured window is shown") for note in whole["notes"])
 
 
 def test_small_multiples_share_rows_and_colours(

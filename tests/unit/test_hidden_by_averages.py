@@ -108,7 +108,7 @@ def test_a_cost_of_many_factors_is_shown_by_its_effects_where_lines_would_be_too
     assert answer(summary(), said, ("cost",)).picture == "cost"
 
 
-def tailed(above: tuple[tuple[float, float, int], ...]) -> Grid:
+def tailed(by_value: tuple[tuple[float, float, int], ...]) -> Grid:
     cells = ((0, 0, 900), (0, 1, 90))
     return Grid(
         "latency",
@@ -125,25 +125,33 @@ def tailed(above: tuple[tuple[float, float, int], ...]) -> Grid:
         1000,
         0,
         (),
-        above=above,
+        by_value=by_value,
     )
 
 
 def test_what_lies_above_the_rows_is_known_by_value() -> None:
-    grid = tailed(((2e3, 2.1e3, 4), (5e3, 5.04e3, 5), (9e3, 9.01e3, 1)))
+    # Four of the twelve between 1 990 and 2 005 lie above the upper edge, as the columns say.
+    grid = tailed(
+        ((300.0, 302.0, 900), (1.5e3, 1.51e3, 82), (1.99e3, 2.005e3, 12), (5e3, 5.04e3, 5), (9e3, 9.01e3, 1))
+    )
     grid.check()
-    assert quantile_of_all(grid, 1.0) == 9.01e3
+    assert grid.above == ((2e3, 2.005e3, 4), (5e3, 5.04e3, 5), (9e3, 9.01e3, 1))
+    assert grid.greatest == quantile_of_all(grid, 1.0) == 9.01e3
     assert 5e3 <= (quantile_of_all(grid, 0.999) or 0) <= 5.04e3
-    assert cumulative_curve(grid)[-1] == (9.01e3, 1.0)
+    # And within the rows, which are wider by far.
+    assert 300 <= (quantile_of_all(grid, 0.5) or 0) <= 302
+    curve = cumulative_curve(grid)
+    assert curve[-1] == (9.01e3, 1.0) and (302.0, 0.9) in curve and (1.5e3, 0.9) in curve
     assert outliers(grid, Look()) is not None
     both = grid.merged(grid)
     both.check()
-    assert sum(count for _, _, count in both.above) == 20
+    assert both.above == tuple((low, high, 2 * count) for low, high, count in grid.above)
 
 
 def test_without_it_nothing_is_claimed() -> None:
     assert quantile_of_all(tailed(()), 1.0) == math.inf
+    assert quantile_of_all(tailed(()), 0.5) == 1e3, "the row's upper edge: where in it is not known"
     assert cumulative_curve(tailed(()))[-1] == (2e3, 0.99)
     assert outliers(tailed(()), Look()) is None
-    with pytest.raises(ValueError, match="not the same number"):
+    with pytest.raises(ValueError, match="not as many as"):
         tailed(((2e3, 3e3, 4),)).check()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_grids import by_value
 
 from iodyno.core.grid import Grid
 
@@ -68,24 +70,18 @@ def test_it_is_read_back_as_it_was_written(values):
     assert sum(grid.column_totals()) == len(values)
 
 
-@given(events.filter(bool), st.floats(0, 1))
-def test_a_quantile_is_off_by_less_than_its_row(values, q):
-    found = grid_of(values).quantile(None, q)
-    ordered = sorted(value for _, value in values)
-    rank = q * len(values)
-    if found is None:
-        at = ordered[min(int(rank), len(values) - 1)]
-        assert (
-            at < 0
-            or ordered[max(0, -(-int(rank) // 1) - 1)] > 20
-            or ordered[min(int(rank), len(values) - 1)] > 20
-        )
-        return
-    assert (
-        sum(value <= found - 5 for value in ordered)
-        <= rank
-        <= sum(value < found + 5 for value in ordered) + 1e-9
+@given(events, events)
+def test_values_of_two_grids_are_merged_without_loss(first, second):
+    parts = [[abs(value) + 1.0 for _, value in each] for each in (first, second)]
+    one, two = (
+        replace(grid_of(each), by_value=by_value(values))
+        for each, values in zip((first, second), parts, strict=True)
     )
+    merged = one.merged(two)
+    merged.check()
+    whole = by_value(parts[0] + parts[1])
+    assert [(low, count) for low, _, count in merged.by_value] == [(low, count) for low, _, count in whole]
+    assert merged.greatest == (max(parts[0] + parts[1]) if whole else None)
 
 
 def test_a_lost_event_is_noticed():

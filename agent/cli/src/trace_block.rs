@@ -1,4 +1,5 @@
-//! `iodyno-agent trace-block`: every operation of the block layer as a line, in the columns of iosnoop.
+//! `iodyno-agent trace-block`: every operation of the block layer as a line, in the columns of iosnoop. BLOCK is -1 of what
+//! has no place on the device, as a flush.
 
 use std::collections::HashMap;
 use std::fs;
@@ -95,7 +96,7 @@ fn line(out: &mut impl Write, event: &BlockEvent, device: &str) -> io::Result<()
         event.user,
         event.process,
         event.operation.letter(),
-        event.sector,
+        event.sector.map_or_else(|| "-1".to_owned(), |sector| sector.to_string()),
         event.bytes,
         device,
         event.name,

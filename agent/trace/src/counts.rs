@@ -9,8 +9,8 @@ use crate::pass::{Forked, Sink};
 const SECOND: i64 = 1_000_000_000;
 /// Bits of a double that tell its bucket in the table of logarithmic rows: 16 an octave.
 const SHIFT: u32 = 48;
-/// Bits of a double that tell the bucket of what is above the rows: 128 an octave, as in the survey.
-const ABOVE_SHIFT: u32 = 45;
+/// Bits of a double that tell its bucket in the counts by value: 128 an octave, as in the survey.
+const VALUE_SHIFT: u32 = 45;
 
 /// Rows of a frame: finds that of a value, exactly.
 #[derive(Clone)]
@@ -80,8 +80,9 @@ pub struct Counts {
     rows: Rows,
     /// Column by column: under, rows, over.
     cells: Vec<u64>,
-    /// Buckets of what is above the rows; empty until there is something.
-    above: Vec<u64>,
+    /// Events of all columns by value. Pages of it that no value lies in are never touched, and take no memory.
+    by_value: Vec<u64>,
+    least: f64,
     greatest: f64,
     /// Events before or after the time range.
     pub outside: u64,
@@ -102,7 +103,8 @@ impl Counts {
             columns: frame.columns,
             rows: Rows::new(frame),
             cells: vec![0; frame.columns * (frame.edges.len() + 1)],
-            above: Vec::new(),
+            by_value: vec![0; 1 << (63 - VALUE_SHIFT)],
+            least: f64::INFINITY,
             greatest: 0.0,
             outside: 0,
             events: 0,
@@ -136,27 +138,20 @@ impl Counts {
         self.cells.chunks_exact(self.height()).map(|column| column[column.len() - 1]).collect()
     }
 
-    /// What is above the rows, all columns together: (from, to, count), ascending, 0.8 % wide. The last ends at the
-    /// greatest value.
+    /// Events of all columns by value, whatever the rows are: (from, to, count), ascending, 0.8 % wide. The first begins at
+    /// the least value and the last ends at the greatest.
     #[must_use]
-    pub fn above(&self) -> Vec<(f64, f64, u64)> {
-        let edge = |bucket: u64| f64::from_bits(bucket << ABOVE_SHIFT);
-        let counted = (0..).zip(&self.above).filter(|(_, count)| **count > 0);
+    pub fn by_value(&self) -> Vec<(f64, f64, u64)> {
+        let edge = |bucket: u64| f64::from_bits(bucket << VALUE_SHIFT);
+        let counted = (0..).zip(&self.by_value).filter(|(_, count)| **count > 0);
         counted
             .map(|(bucket, count)| {
-                let (from, to) = (edge(bucket).max(self.rows.high), edge(bucket + 1));
-                (from, if to.is_nan() { self.greatest } else { to.min(self.greatest) }, *count)
+                let (from, to) = (edge(bucket).max(self.least), edge(bucket + 1));
+                // Of infinity on it is no number, and below the least normal double there is zero alone.
+                let to = if bucket == 0 { 0.0 } else { to.min(self.greatest) };
+                (from, to, *count)
             })
             .collect()
-    }
-
-    #[cold]
-    fn count_above(&mut self, value: f64, weight: u64) {
-        if self.above.is_empty() {
-            self.above = vec![0; 1 << (63 - ABOVE_SHIFT)];
-        }
-        self.above[(value.to_bits() >> ABOVE_SHIFT) as usize] += weight;
-        self.greatest = self.greatest.max(value);
     }
 
     fn height(&self) -> usize {
@@ -169,7 +164,8 @@ impl Forked for Counts {
         Counts {
             rows: self.rows.clone(),
             cells: vec![0; self.cells.len()],
-            above: Vec::new(),
+            by_value: vec![0; self.by_value.len()],
+            least: f64::INFINITY,
             greatest: 0.0,
             outside: 0,
             events: 0,
@@ -179,11 +175,10 @@ impl Forked for Counts {
 
     fn join(&mut self, other: Counts) {
         self.cells.iter_mut().zip(&other.cells).for_each(|(ours, theirs)| *ours += theirs);
-        if self.above.is_empty() {
-            self.above = other.above;
-        } else {
-            self.above.iter_mut().zip(&other.above).for_each(|(ours, theirs)| *ours += theirs);
+        for (ours, theirs) in self.by_value.iter_mut().zip(&other.by_value).filter(|(_, theirs)| **theirs > 0) {
+            *ours += theirs;
         }
+        self.least = self.least.min(other.least);
         self.greatest = self.greatest.max(other.greatest);
         self.outside += other.outside;
         self.events += other.events;
@@ -195,6 +190,7 @@ impl Sink for Counts {
         let height = self.height();
         // Traces are nearly in order: the column of the last event is most often that of the next.
         let (mut column_begin, mut first_cell) = (self.begin_ns, 0);
+        let (mut least, mut greatest) = (self.least, self.greatest);
         for event in &batch.events {
             self.events += u64::from(event.weight);
             if event.time_ns < self.from_ns || event.time_ns > self.last_ns {
@@ -212,10 +208,11 @@ impl Sink for Counts {
             let value = if self.sub_second { event.time_ns.rem_euclid(SECOND) as f64 } else { event.value };
             let place = self.rows.place(value);
             self.cells[first_cell + place] += u64::from(event.weight);
-            if place + 1 == height {
-                self.count_above(value, u64::from(event.weight));
-            }
+            self.by_value[(value.to_bits() >> VALUE_SHIFT) as usize] += u64::from(event.weight);
+            least = least.min(value);
+            greatest = greatest.max(value);
         }
+        (self.least, self.greatest) = (least, greatest);
         Ok(())
     }
 }

@@ -94,6 +94,8 @@ pub struct Operation<'a> {
     pub size_bytes: Option<f64>,
     /// Where.
     pub offset_bytes: Option<f64>,
+    /// It has no place on the device, as a flush: where it is is not missing.
+    pub placeless: bool,
     /// The CPU.
     pub cpu: Option<f64>,
     /// A number that is what the user says it is.
@@ -160,6 +162,8 @@ pub struct Batch {
     pub skipped: u64,
     /// Events that the filters left out.
     pub filtered: u64,
+    /// Operations without a place, where places were wanted.
+    pub placeless: u64,
     /// Lines that could not be understood.
     pub unreadable: u64,
     /// The first of them.
@@ -179,7 +183,7 @@ impl Batch {
         self.events.clear();
         self.spans.clear();
         self.lines = 0;
-        (self.skipped, self.filtered, self.unreadable) = (0, 0, 0);
+        (self.skipped, self.filtered, self.placeless, self.unreadable) = (0, 0, 0, 0);
         self.unreadable_first.clear();
     }
 
@@ -205,7 +209,8 @@ impl Batch {
         }
     }
 
-    /// Takes an operation: filters it, picks what is wanted, and counts it as an event, as filtered or as unreadable.
+    /// Takes an operation: filters it, picks what is wanted, and counts it as an event, as filtered, as without a place or as
+    /// unreadable.
     pub fn take(&mut self, operation: &Operation, wanted: &Wanted, text: &[u8]) {
         if wanted.filters() && !passes(operation, wanted) {
             self.filtered += 1;
@@ -228,6 +233,10 @@ impl Batch {
             };
             let device = self.device(operation.device);
             return self.spans.push(Span { begin_ns, end_ns, device, line: self.lines });
+        }
+        if wanted.quantity == Quantity::Offset && operation.placeless {
+            self.placeless += 1;
+            return;
         }
         let (what, value) = match wanted.quantity {
             Quantity::Latency => ("the latency", latency),

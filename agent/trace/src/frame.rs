@@ -290,14 +290,16 @@ fn rows(
     let high = asked.high.unwrap_or_else(|| {
         let reached = survey.quantile(asked.high_quantile).unwrap_or(greatest);
         // A tail of no more than the same height again is drawn rather than cut off.
-        let (reached, how) = if greatest <= 2.0 * reached {
-            (greatest, "the greatest value lies".to_owned())
+        let most = unit::said(greatest, unit);
+        let (reached, why) = if greatest <= 2.0 * reached {
+            (greatest, format!("the greatest value is {most}"))
         } else {
-            (reached, format!("p{} of the values lies", trimmed(asked.high_quantile * 100.0)))
+            let share = trimmed(asked.high_quantile * 100.0);
+            (reached, format!("{share} % of the values are no greater, the greatest is {most}"))
         };
         let least = asked.low.filter(|low| reached <= *low).map_or(reached, |low| low * 2.0);
         let high = round_up(if least > 0.0 { least } else { 1.0 });
-        notes.push(format!("rows end at {}, where {how}", unit::said(high, unit)));
+        notes.push(format!("rows end at {}: {why}", unit::said(high, unit)));
         high
     });
     let low = match (asked.low, scale) {

@@ -50,6 +50,8 @@ pub struct Tally {
     pub skipped: u64,
     /// Events left out by filters.
     pub filtered: u64,
+    /// Operations without a place, where places were wanted.
+    pub placeless: u64,
     /// Lines that could not be understood.
     pub unreadable: u64,
     unreadable_first: Vec<(Place, String)>,
@@ -87,6 +89,7 @@ impl Tally {
         self.lines[at] += batch.lines;
         self.skipped += batch.skipped;
         self.filtered += batch.filtered;
+        self.placeless += batch.placeless;
         self.unreadable += batch.unreadable;
         let first = batch.unreadable_first.iter().map(|line| (line.place, line.reason.clone()));
         self.unreadable_first.extend(first);
@@ -101,6 +104,7 @@ impl Tally {
         self.lines.iter_mut().zip(&other.lines).for_each(|(ours, theirs)| *ours += theirs);
         self.skipped += other.skipped;
         self.filtered += other.filtered;
+        self.placeless += other.placeless;
         self.unreadable += other.unreadable;
         self.unreadable_first.extend(other.unreadable_first);
         self.unreadable_first.sort_by_key(|(place, _)| *place);

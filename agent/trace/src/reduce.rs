@@ -73,8 +73,9 @@ pub struct Reduced {
     pub under: Vec<u64>,
     /// Per column above them.
     pub over: Vec<u64>,
-    /// What is above the rows, by value: (from, to, count), ascending; the last ends at the greatest value.
-    pub above: Vec<(f64, f64, u64)>,
+    /// Events of all columns by value: (from, to, count), ascending; the first begins at the least value, the last ends at
+    /// the greatest.
+    pub by_value: Vec<(f64, f64, u64)>,
     /// Before or after the time range.
     pub outside: u64,
     /// What went in.
@@ -93,6 +94,8 @@ pub struct Reduced {
     pub skipped: u64,
     /// Events left out by filters.
     pub filtered: u64,
+    /// Operations without a place on the device, where places were wanted: they are none of the events.
+    pub placeless: u64,
     /// Traces that broke off, in words.
     pub broken: Vec<String>,
 }
@@ -120,6 +123,13 @@ pub fn open(source: Source, request: &Request) -> Result<Opened, Mistake> {
         Some(name) => formats::named(name).ok_or_else(|| {
             Mistake::new(format!("no form of traces is called {name}"), format!("one of {}", known()))
         })?,
+        None if formats::named::is_untimed(&head) => {
+            return Err(Mistake::new(
+                "its header is one of iosnoop, and no column says when",
+                "iosnoop -ts (perf-tools), iosnoop -st (DTrace) or iodyno trace block print times",
+            )
+            .at(&source.name));
+        }
         None => formats::recognised(&head).ok_or_else(|| {
             let seen = head.lines.first().map_or(&b""[..], |line| line);
             let shown: String = String::from_utf8_lossy(&seen[..seen.len().min(60)])
@@ -357,6 +367,7 @@ fn reduced(
         let events = if tally.filtered == 1 { "event is" } else { "events are" };
         notes.push(format!("{} {events} left out: not asked for, or without a length", tally.filtered));
     }
+    notes.extend(without_place(tally));
     let broken: Vec<String> =
         tally.broken.iter().map(|(at, why)| format!("{} breaks off: {why}", names[*at])).collect();
     notes.extend(broken.iter().cloned());
@@ -377,7 +388,7 @@ fn reduced(
         cells: counts.cells(),
         under: counts.under(),
         over: counts.over(),
-        above: counts.above(),
+        by_value: counts.by_value(),
         outside: counts.outside,
         events: counts.events + tally.unreadable,
         unreadable: tally.unreadable,
@@ -391,6 +402,7 @@ fn reduced(
         notes,
         skipped: tally.skipped,
         filtered: tally.filtered,
+        placeless: tally.placeless,
         broken,
         edges: frame.edges,
     };
@@ -488,6 +500,13 @@ pub fn bound(option: &str, text: &str, plain: Unit, base: &str) -> Result<f64, M
     unit.value_of(number.as_bytes()).map_err(|reason| wrong(format!("\"{text}\": {reason}")))
 }
 
+/// What is said of operations without a place; `None` where there are none.
+fn without_place(tally: &Tally) -> Option<String> {
+    let has = if tally.placeless == 1 { "operation has" } else { "operations have" };
+    (tally.placeless > 0)
+        .then(|| format!("{} {has} no place on the device (as a flush) and no offset to draw", tally.placeless))
+}
+
 fn said(tally: &Tally, place: u64, names: &[String]) -> String {
     let (source, line) = tally.line_of(place);
     if names.len() > 1 {
@@ -503,6 +522,7 @@ fn with_unreadable(mistake: Mistake, tally: &Tally, names: &[String]) -> Mistake
         .first()
         .map(|(at, why)| format!("; {} breaks off: {why}", names[*at]))
         .unwrap_or_default();
+    let broken = without_place(tally).map(|what| format!("; {what}")).unwrap_or_default() + &broken;
     let first = tally.unreadable_first();
     let Some((_, line, reason)) = first.first() else {
         return Mistake { what: mistake.what + &broken, ..mistake };

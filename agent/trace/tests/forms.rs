@@ -90,18 +90,18 @@ fn assert_counts(events: &[(i64, f64)], found: &Reduced) {
     assert_eq!(ours, cells);
     assert_eq!((found.under.iter().sum::<u64>(), found.over.iter().sum::<u64>()), (under, over));
     assert_eq!(found.events, events.len() as u64 + found.unreadable);
-    assert_above(events, found);
+    assert_by_value(events, found);
 }
 
-/// What is above the rows is kept by value: as many, each in the bucket that holds it, the last up to the greatest.
-fn assert_above(events: &[(i64, f64)], found: &Reduced) {
-    let top = found.edges[found.edges.len() - 1];
-    let mut beyond: Vec<f64> = events.iter().map(|(_, value)| *value).filter(|value| *value > top).collect();
-    beyond.sort_by(f64::total_cmp);
-    assert_eq!(found.above.iter().map(|(_, _, count)| count).sum::<u64>(), beyond.len() as u64);
-    assert_eq!(found.above.last().map(|(_, to, _)| *to), beyond.last().copied());
-    let mut rest = &beyond[..];
-    for (from, to, count) in &found.above {
+/// All values are kept whatever the rows are: as many, each in the bucket that holds it, from the least to the greatest.
+fn assert_by_value(events: &[(i64, f64)], found: &Reduced) {
+    let mut values: Vec<f64> = events.iter().map(|(_, value)| *value).collect();
+    values.sort_by(f64::total_cmp);
+    assert_eq!(found.by_value.iter().map(|(_, _, count)| count).sum::<u64>(), values.len() as u64);
+    assert_eq!(found.by_value.first().map(|(from, _, _)| *from), values.first().copied());
+    assert_eq!(found.by_value.last().map(|(_, to, _)| *to), values.last().copied());
+    let mut rest = &values[..];
+    for (from, to, count) in &found.by_value {
         let (here, later) = rest.split_at(*count as usize);
         assert!(here.iter().all(|value| from <= value && value <= to), "{from} to {to}: {here:?}");
         assert!(to - from <= from * 0.008, "a bucket from {from} to {to} is too wide");
@@ -479,5 +479,70 @@ fn a_line_of_megabytes_is_one_unreadable_line() {
     for found in [run(&text, &request()).unwrap(), run_piped(&text, &request()).unwrap()] {
         assert_eq!((found.events, found.unreadable), (3, 1), "{:?}", found.unreadable_first);
         assert_eq!(found.unreadable_first[0].0, 2);
+    }
+}
+
+/// What tracers print for an operation without a place, in every form that has sectors.
+#[test]
+fn what_has_no_place_is_in_no_map_of_offsets_and_is_counted() {
+    let snoop = "STIME(us) TIME(us) DELTA(us) DTIME(us) UID PID D BLOCK SIZE DEVICE COMM PATHNAME\n1 2 1 1 0 9 R 8 512 sda a <none>\n\
+        3 5 2 2 0 9 F -1 0 sda a <none>\n";
+    let greatest = snoop.replace(" -1 ", " 18446744073709551615 ");
+    let biosnoop = "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 a 9 sda R 8 512 1.5\n0.2 a 9 sda F -1 0 1.5\n";
+    let blkparse = "8,0 1 1 0.1 9 D R 8 + 1 [a]\n8,0 1 2 0.2 9 C R 8 + 1 [0]\n8,0 1 3 0.3 9 D FN [a]\n8,0 1 4 0.4 9 C FN [0]\n";
+    let perf = "a 9 [001] 0.1: block:block_rq_issue: 8,0 R 512 () 8 + 1 [a]\na 9 [001] 0.2: block:block_rq_complete: 8,0 R () 8 + 1 [0]\n\
+        a 9 [001] 0.3: block:block_rq_issue: 8,0 FF 0 () 18446744073709551615 + 0 [a]\n\
+        a 9 [001] 0.4: block:block_rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]\n";
+    for text in [snoop, &greatest, biosnoop, blkparse, perf] {
+        let found =
+            run(text.as_bytes(), &Request { quantity: Some(Quantity::Offset), ..request() }).unwrap();
+        assert_eq!((found.events, found.placeless, found.unreadable), (1, 1, 0), "{text}");
+        assert!(found.edges[found.edges.len() - 1] < 1e5);
+        assert!(found.notes.iter().any(|note| note.starts_with("1 operation has no place")), "{:?}", found.notes);
+        // Its latency is as good as any other.
+        let found = run(text.as_bytes(), &request()).unwrap();
+        assert_eq!((found.events, found.placeless, found.unreadable), (2, 0, 0), "{text}");
+    }
+    let flushes = snoop.replace("1 2 1 1 0 9 R 8 512 sda a <none>\n", "");
+    let none = run(flushes.as_bytes(), &Request { quantity: Some(Quantity::Offset), ..request() });
+    assert!(what(none).contains("1 operation has no place on the device"));
+}
+
+#[test]
+fn iosnoop_without_times_says_what_prints_them() {
+    for text in [
+        "Tracing block I/O. Ctrl-C to end.\nCOMM PID TYPE DEV BLOCK BYTES LATms\na 9 W 202,1 8 4096 1.32\n",
+        "  UID   PID D    BLOCK   SIZE       COMM PATHNAME\n    0  1234 R    1234   4096 find /a b\n",
+    ] {
+        let said = what(run(text.as_bytes(), &request()));
+        assert!(said.contains("no column says when") && said.contains("iosnoop -ts"), "{said}");
+    }
+    let bpftrace = "Attaching 4 probes...\nTIME(ms) DISK COMM PID LAT(ms)\n611 nvme0n1 bash 4179 10\n";
+    let found = run(bpftrace.as_bytes(), &request()).unwrap();
+    assert_eq!((found.events, found.unreadable), (1, 0));
+}
+
+#[test]
+fn how_rows_end_is_said_as_it_is() {
+    let end = |values: &[u32]| {
+        let text: String = (0..).zip(values).map(|(at, value)| format!("{at} {value}\n")).collect();
+        let found = run(text.as_bytes(), &with_units("two-column")).unwrap();
+        found.notes.into_iter().find(|note| note.starts_with("rows end")).unwrap()
+    };
+    assert_eq!(end(&[9_000, 18_300]), "rows end at 20 ms: the greatest value is 18.3 ms");
+    let mut far = vec![300; 9_999];
+    far.push(700_000);
+    assert_eq!(
+        end(&far),
+        "rows end at 400 us: 99.9 % of the values are no greater, the greatest is 700 ms"
+    );
+    assert_eq!(end(&[0, 0]), "rows end at 1 ns: the greatest value is 0 ns");
+}
+
+/// What is said of a trace that cannot be drawn.
+fn what(found: Result<Reduced, Failure>) -> String {
+    match found {
+        Err(Failure::Mistake(mistake)) => mistake.to_string(),
+        other => panic!("{other:?}"),
     }
 }

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.analysis.dataset import Trial, read_dataset
-from iodyno.analysis.heat_map.stored import Range, edges_for, grid_of
+from iodyno.analysis.heat_map.stored import Range, edges_for, grid_of, within
 from iodyno.analysis.operation_times import OperationTimes, joined, over_trials, times_of
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.cli.heatmap_output import Map, Output, show_difference, show_maps
 from iodyno.cli.point_choice import choose_point, name_of
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.core.grid import Grid
 
 COLUMNS_MOST = 200
 """Intervals are joined above it, as the reducer of traces does."""
@@ -35,7 +36,7 @@ def show_campaign(folder: Path, options: dict[str, Any], output: Output) -> None
     one = _choose(folder, options, single=other is not None)
     shown = _range(options)
     if other is None:
-        edges = edges_for([times for _, times in one], shown)
+        edges = _edges(one, shown, options)
         maps = [
             Map(_title(output, title, len(one)), _grid(times, edges, shown, options)) for title, times in one
         ]
@@ -44,7 +45,7 @@ def show_campaign(folder: Path, options: dict[str, Any], output: Output) -> None
     if not Path(other).is_dir():
         raise ExperimentError("is a trace: no second campaign", where="--minus", advice="--minus CAMPAIGN")
     two = _choose(Path(other), options, single=True)
-    edges = edges_for([one[0][1], two[0][1]], shown)
+    edges = _edges([one[0], two[0]], shown, options)
     grids = [_grid(times, edges, shown, options) for _, times in (one[0], two[0])]
     names = [
         f"{Path(place).resolve().name} {title}"
@@ -62,8 +63,19 @@ def show_campaign(folder: Path, options: dict[str, Any], output: Output) -> None
     )
 
 
-def _grid(times: OperationTimes, edges: Sequence[int], shown: Range, options: dict[str, Any]) -> Any:
-    begin, end = (_seconds(options[name], option) for name, option in (("begin", "--from"), ("end", "--to")))
+def _ends(options: dict[str, Any]) -> tuple[float | None, float | None]:
+    return _seconds(options["begin"], "--from"), _seconds(options["end"], "--to")
+
+
+def _edges(each: Sequence[Titled], shown: Range, options: dict[str, Any]) -> tuple[int, ...]:
+    """Edges of rows for what is shown of them; where that is nothing, for all there is, so that it can be said."""
+    begin, end = _ends(options)
+    times = [within(times, begin, end) for _, times in each]
+    return edges_for(times, shown) or edges_for([times for _, times in each], shown)
+
+
+def _grid(times: OperationTimes, edges: Sequence[int], shown: Range, options: dict[str, Any]) -> Grid:
+    begin, end = _ends(options)
     return grid_of(times, edges, shown.scale, begin_s=begin, end_s=end)
 
 

@@ -18,7 +18,7 @@ from iodyno.analysis.heat_map.columns import column_quantiles, quantile_of_all
 from iodyno.analysis.heat_map.findings import Findings, examine
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
-from iodyno.report.heat_map import axis, svg
+from iodyno.report.heat_map import axis, layout, svg
 from iodyno.report.heat_map.difference import changes_of, lay_out_difference
 from iodyno.report.heat_map.json import as_values
 from iodyno.report.heat_map.layout import (
@@ -85,7 +85,8 @@ def show_maps(maps: Sequence[Map], output: Output) -> None:
         click.echo(f"iodyno: heat map: {output.file}", err=True)
     if output.json:
         values = [
-            as_values(each.grid, one, time.perf_counter() - output.started) | {"title": each.title}
+            as_values(each.grid, one, _of_all(each.grid), time.perf_counter() - output.started)
+            | {"title": each.title}
             for each, one in zip(maps, found, strict=True)
         ]
         _print_json(values[0] if len(values) == 1 else {"maps": values})
@@ -133,7 +134,9 @@ def show_difference(one: Map, other: Map, output: Output) -> None:
         return
     for each, total in zip((one, other), events, strict=True):
         quantiles = _of_all(each.grid)
-        values = ", ".join(f"{name} {_shown(value, each.grid)}" for name, value in quantiles.items())
+        values = ", ".join(
+            f"{name} {layout.quantile_of_all(value, each.grid)}" for name, value in quantiles.items()
+        )
         click.echo(f"{each.title}: {axis.whole(total)} events, {values}")
     if output.file is None:
         click.echo("A difference is drawn into a file: -o difference.svg, .png or .html", err=True)
@@ -239,17 +242,8 @@ def _print_cumulative(grid: Grid) -> None:
     for share in CUMULATIVE:
         value = quantile_of_all(grid, share)
         left = round(total * (1 - share))
-        click.echo(f"{share * 100:>9.6g} %  {_shown(value, grid):>12}  {axis.whole(left):>12} events above")
-
-
-def _shown(value: float | None, grid: Grid) -> str:
-    if value is None:
-        return "–"
-    if value == float("inf"):
-        return f"> {axis.with_unit(grid.edges[-1], grid.unit)}"
-    if value == float("-inf"):
-        return f"< {axis.with_unit(grid.edges[0], grid.unit)}"
-    return axis.quantile(value, grid.edges, grid.unit)
+        shown = layout.quantile_of_all(value, grid)
+        click.echo(f"{share * 100:>9.6g} %  {shown:>12}  {axis.whole(left):>12} events above")
 
 
 def _print_json(values: dict[str, Any]) -> None:

@@ -61,9 +61,9 @@ class Grid:
     """Columns are whole seconds and rows are offsets within them, not values."""
     form: str = ""
     """How the trace was read: "two-column", "iosnoop", ...; "" where it was not read from a trace."""
-    above: tuple[tuple[float, float, int], ...] = ()
-    """What lies above the rows, of all columns together: (from, to, events), ascending and narrow; the last ends at the greatest
-    value. Empty where there is nothing, or where it is not known."""
+    by_value: tuple[tuple[float, float, int], ...] = ()
+    """All events in columns by value, whatever the rows are: (from, to, events), ascending, 0.8 % wide; from the least value of
+    a trace to its greatest (of histograms: to the ends of their buckets). Empty where it is not known."""
     notes: tuple[str, ...] = ()
     """What was chosen on the way: how the upper end of the rows was found, what was filtered out, where a file broke."""
 
@@ -98,28 +98,23 @@ class Grid:
                 counts[row] += count
         return tuple(counts)
 
-    def quantile(self, column: int | None, q: float) -> float | None:
-        """The value that a share `q` (0 to 1) of a column's events does not exceed, in `unit`; of all with column None.
+    @property
+    def greatest(self) -> float | None:
+        """The greatest value, in `unit`; None where it is not known."""
+        return self.by_value[-1][1] if self.by_value else None
 
-        Interpolated within its row, linearly in value, so it is off by less than the row's height. None: there is
-        no event, or the value lies below or above the rows, where it is not known.
-        """
-        if column is None:
-            counts: tuple[int, ...] = self.row_totals()
-            below, above = sum(self.under), sum(self.over)
-        else:
-            counts, below, above = self.column(column), self.under[column], self.over[column]
-        total = below + sum(counts) + above
-        rank = q * total
-        if total == 0 or rank < below:
-            return None
-        seen = below
-        for row, count in enumerate(counts):
-            if count and rank <= seen + count:
-                low, high = self.edges[row], self.edges[row + 1]
-                return low + (high - low) * (rank - seen) / count
-            seen += count
-        return None
+    @property
+    def above(self) -> tuple[tuple[float, float, int], ...]:
+        """What of `by_value` lies above the rows."""
+        found: list[tuple[float, float, int]] = []
+        left = sum(self.over)
+        for low, high, count in reversed(self.by_value):
+            if not left:
+                break
+            # The part that the upper edge lies in belongs to both sides: how many are above is known by the columns.
+            found.append((max(low, self.edges[-1]), high, min(count, left)))
+            left -= found[-1][2]
+        return tuple(reversed(found))
 
     def check(self) -> None:
         """Holds the counts against the number of events.
@@ -140,10 +135,10 @@ class Grid:
         counted = self.in_cells() + sum(self.under) + sum(self.over) + self.outside + self.unreadable
         if counted != self.events:
             raise ValueError(f"{self.events} events went in, but {counted} are counted")
-        if self.above and sum(count for _, _, count in self.above) != sum(self.over):
-            raise ValueError(
-                "what lies above the rows by value and by column is not the same number of events"
-            )
+        if self.by_value and sum(count for _, _, count in self.by_value) != counted - (
+            self.outside + self.unreadable
+        ):
+            raise ValueError("the events by value are not as many as those by column")
 
     def same_frame(self, other: Grid) -> bool:
         """Whether both have the same rows and their columns begin at the same times, so that counts can be added."""
@@ -173,7 +168,7 @@ class Grid:
             unreadable=self.unreadable + other.unreadable,
             unreadable_first=(*self.unreadable_first, *other.unreadable_first)[:FIRST_UNREADABLE],
             form=self.form if self.form == other.form else "",
-            above=_both_above(self, other),
+            by_value=_both_by_value(self, other),
             notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
         )
 
@@ -213,7 +208,7 @@ class Grid:
             "unreadable_first": [list(line) for line in self.unreadable_first],
             "sub_second": self.sub_second,
             "form": self.form,
-            "above": [list(part) for part in self.above],
+            "by_value": [list(part) for part in self.by_value],
             "notes": list(self.notes),
         }
 
@@ -237,7 +232,9 @@ class Grid:
             unreadable_first=tuple((int(line), str(reason)) for line, reason in said["unreadable_first"]),
             sub_second=bool(said.get("sub_second", False)),
             form=str(said.get("form", "")),
-            above=tuple((float(low), float(high), int(count)) for low, high, count in said.get("above", ())),
+            by_value=tuple(
+                (float(low), float(high), int(count)) for low, high, count in said.get("by_value", ())
+            ),
             notes=tuple(str(note) for note in said.get("notes", ())),
         )
         grid.check()
@@ -249,8 +246,16 @@ def _added(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(count + (shorter[at] if at < len(shorter) else 0) for at, count in enumerate(longer))
 
 
-def _both_above(first: Grid, second: Grid) -> tuple[tuple[float, float, int], ...]:
-    """What lies above the rows of both; empty where one does not know its own."""
-    if any(sum(grid.over) and not grid.above for grid in (first, second)):
+def _both_by_value(first: Grid, second: Grid) -> tuple[tuple[float, float, int], ...]:
+    """The events of both by value; empty where one does not know its own. Parts that overlap are of one bucket, cut at the
+    least or the greatest value of one of both."""
+    if any(sum(grid.column_totals()) and not grid.by_value for grid in (first, second)):
         return ()
-    return tuple(sorted((*first.above, *second.above)))
+    found: list[tuple[float, float, int]] = []
+    for low, high, count in sorted((*first.by_value, *second.by_value)):
+        if found and (low < found[-1][1] or low == found[-1][0]):
+            begin, end, before = found.pop()
+            found.append((begin, max(end, high), before + count))
+        else:
+            found.append((low, high, count))
+    return tuple(found)

@@ -31,12 +31,13 @@ _BLKPARSE = re.compile(
 _OF_A_DEVICE = re.compile(r"\s*\d+,\d+(\s|$)")
 _ISSUED, _QUEUED = "D", "Q"
 _NAMES = {
-    "STARTs": ("time", 10**9), "TIME(s)": ("time", 10**9), "STIME(us)": ("time", 1000), "STIME": ("time", 1000),
-    "TIME(us)": ("ended", 1000), "TYPE": ("kinds", 1), "D": ("kinds", 1), "T": ("kinds", 1), "BLOCK": ("sector", 1),
-    "SECTOR": ("sector", 1), "BYTES": ("bytes", 1), "SIZE": ("bytes", 1), "DEVICE": ("device", 1), "DEV": ("device", 1),
-    "DISK": ("device", 1),
+    "STARTs": ("time", 10**9), "STIME(us)": ("time", 1000), "STIME": ("time", 1000), "TIME(s)": ("ended", 10**9),
+    "ENDs": ("ended", 10**9), "LAT(ms)": ("took", 10**6), "LATms": ("took", 10**6), "TYPE": ("kinds", 1), "D": ("kinds", 1),
+    "T": ("kinds", 1), "BLOCK": ("sector", 1), "SECTOR": ("sector", 1), "BYTES": ("bytes", 1), "SIZE": ("bytes", 1),
+    "DEVICE": ("device", 1), "DEV": ("device", 1), "DISK": ("device", 1),
 }  # fmt: skip
-"""Columns of iosnoop and biosnoop that matter: what each holds, and its unit in ns where it is a time."""
+"""Columns of iosnoop and biosnoop that matter: what each holds, and its unit in ns where it is a time. Where no column says when
+an operation began, it is when it ended less what it took."""
 _ENDING = ("PATHNAME", "ARGS", "CMDLINE", "MOUNT", "FILENAME")
 """Columns of any number of words, at the end of a line."""
 _WORDS = {"STRTIME": 4}
@@ -160,13 +161,19 @@ def _snoop(names: Sequence[str], lines: Iterable[str], file: str, first: int) ->
     # A column of several words is followed by as many without a name.
     places = [place for name in names for place in (name, *[""] * (_WORDS.get(name, 1) - 1))]
     columns = {_NAMES[n][0]: (i, _NAMES[n][1]) for i, n in reversed(list(enumerate(places))) if n in _NAMES}
-    for needed, shown in (("time", "STARTs (iosnoop -s) or STIME"), ("bytes", "BYTES or SIZE")):
-        if needed not in columns:
+    timed = "time" in columns or {"ended", "took"} <= set(columns)
+    for there, shown in ((timed, "STARTs (iosnoop -s) or STIME"), ("bytes" in columns, "BYTES or SIZE")):
+        if not there:
             raise ExperimentError(
                 f"has no column {shown}, needed to replay it",
                 where=f"{file}:{first - 1}",
                 advice="iosnoop -s",
             )
+
+    def time_ns(what: str, fields: Sequence[str]) -> float:
+        place, unit = columns[what]
+        return float(fields[place]) * unit
+
     found = []
     for number, line in enumerate(lines, start=first):
         fields = line.split()
@@ -183,7 +190,11 @@ def _snoop(names: Sequence[str], lines: Iterable[str], file: str, first: int) ->
                 _Line(
                     where=f"{file}:{number}",
                     device=fields[columns["device"][0]] if "device" in columns else "",
-                    at_ns=round(float(fields[columns["time"][0]]) * columns["time"][1]),
+                    at_ns=round(
+                        time_ns("time", fields)
+                        if "time" in columns
+                        else time_ns("ended", fields) - time_ns("took", fields)
+                    ),
                     kind=_kind(fields[columns["kinds"][0]].upper(), length),
                     sector=int(fields[columns["sector"][0]]),
                     length_bytes=length,
@@ -215,7 +226,7 @@ def _kind(letters: str, length: int) -> str:
 
 def _operation(line: _Line, kind: Kind, begin_ns: int) -> TracedOperation:
     if kind == "fsync":
-        # A flush has no place: tracers print the greatest number for it.
+        # A flush has no place: `iodyno trace block` prints -1 for it, the kernel's tracers the greatest number.
         return TracedOperation(line.at_ns - begin_ns, kind, 0, 0)
     length, sector = line.length_bytes, line.sector
     if not 0 <= length <= 1 << 30 or not 0 <= sector <= 1 << 53:
@@ -262,8 +273,11 @@ def _trace(lines: Sequence[_Line], file: str, device: str | None) -> Trace:
             advice=f"cut it: head -n {MAX_OPERATIONS}",
         )
     for line in replayed:
-        if not 0 <= line.at_ns <= 1 << 62:
-            raise ExperimentError(f"found a time of {line.at_ns} ns, allowed: 0 to 2^62", where=line.where)
+        # What ended just after a trace began has begun before it.
+        if abs(line.at_ns) > 1 << 62:
+            raise ExperimentError(
+                f"found a time of {line.at_ns} ns, allowed: -2^62 to 2^62", where=line.where
+            )
     replayed.sort(key=lambda line: line.at_ns)
     begin_ns = replayed[0].at_ns
     operations = [_operation(line, _REPLAYED[line.kind], begin_ns) for line in replayed]

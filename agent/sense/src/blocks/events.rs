@@ -54,8 +54,8 @@ pub struct BlockEvent {
     pub issued: Nanos,
     /// When it was complete.
     pub ended: Nanos,
-    /// Where on the device, in sectors of 512 bytes, whatever the device's are.
-    pub sector: u64,
+    /// Where on the device, in sectors of 512 bytes, whatever the device's are; `None` of what has no place, as a flush.
+    pub sector: Option<u64>,
     /// How long.
     pub bytes: u32,
     /// What it does.
@@ -76,13 +76,15 @@ impl BlockEvent {
         let bytes: &[u8; EVENT_BYTES] = bytes.try_into().ok()?;
         let long = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         let short = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
+        let operation = BlockOperation::of(short(36));
         Some(BlockEvent {
             queued: Nanos(long(0)),
             issued: Nanos(long(8)),
             ended: Nanos(long(16)),
-            sector: long(24),
+            // The kernel's word for no place is the greatest number.
+            sector: Some(long(24)).filter(|at| *at != u64::MAX && operation != BlockOperation::Flush),
             bytes: short(32),
-            operation: BlockOperation::of(short(36)),
+            operation,
             process: short(40),
             user: short(44),
             device: (short(48), short(52)),
@@ -114,8 +116,22 @@ mod tests {
         bytes.extend(*b"two words\0ignore");
         let event = BlockEvent::parse(&bytes).unwrap();
         assert_eq!((event.queued, event.issued, event.ended), (Nanos(1), Nanos(2), Nanos(3)));
-        assert_eq!((event.sector, event.bytes, event.operation), (4, 4096, BlockOperation::Write));
+        assert_eq!((event.sector, event.bytes, event.operation), (Some(4), 4096, BlockOperation::Write));
         assert_eq!((event.process, event.device, event.name.as_str()), (77, (254, 1), "two_words"));
         assert_eq!(BlockEvent::parse(&bytes[1..]), None);
+    }
+
+    #[test]
+    fn what_has_no_place_on_the_device_has_no_sector() {
+        let of = |sector: u64, flags: u32| {
+            let mut bytes = vec![0; EVENT_BYTES];
+            bytes[24..32].copy_from_slice(&sector.to_ne_bytes());
+            bytes[36..40].copy_from_slice(&flags.to_ne_bytes());
+            BlockEvent::parse(&bytes).unwrap()
+        };
+        assert_eq!((of(u64::MAX, 2).operation, of(u64::MAX, 2).sector), (BlockOperation::Flush, None));
+        assert_eq!(of(0, 2).sector, None);
+        assert_eq!(of(u64::MAX, 34).sector, None);
+        assert_eq!(of(0, 0).sector, Some(0));
     }
 }

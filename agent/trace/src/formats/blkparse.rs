@@ -137,6 +137,7 @@ impl Parser for Blkparse {
             end_ns: Some(time),
             size_bytes: Some(sectors as f64 * 512.0),
             offset_bytes: found.sector.map(|sector| sector as f64 * 512.0),
+            placeless: found.sector.is_none_or(|sector| sector == u64::MAX),
             cpu: number(found.cpu).map(|cpu| cpu as f64),
             operation: found.operation,
             device: found.device,

@@ -10,7 +10,7 @@ mod blkparse;
 mod csv;
 mod fio;
 mod hdr_log;
-mod named;
+pub(crate) mod named;
 mod pcap;
 mod perf_script;
 mod perf_trace;
@@ -173,6 +173,11 @@ pub fn recognised(head: &Head) -> Option<&'static Form> {
 /// A line without the mark that some programs put before the first one (byte order mark, in UTF-8).
 pub(crate) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+}
+
+/// Whether a sector is a tracer's word for none: the kernel's greatest number, as such or with a sign, or a dash.
+pub(crate) fn is_no_sector(field: &[u8]) -> bool {
+    matches!(field, b"18446744073709551615" | b"-1" | b"-")
 }
 
 /// Fields between blanks.

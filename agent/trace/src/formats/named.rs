@@ -5,7 +5,7 @@
 //! `LATms`, `TIME(s)`. A command may hold blanks; as every other column is one word, the surplus words are its own.
 
 use crate::event::{Batch, Operation, Wanted};
-use crate::formats::{latency, words, Form, Head, Parser, Setting};
+use crate::formats::{is_no_sector, latency, words, Form, Head, Parser, Setting};
 use crate::unit::Unit;
 
 /// What a column is.
@@ -147,6 +147,17 @@ fn header(head: &Head, names: &[(&str, Role)]) -> Option<Vec<Column>> {
     })
 }
 
+/// Whether a header names operations, places and lengths, as iosnoop's does, and no column says when.
+#[must_use]
+pub fn is_untimed(head: &Head) -> bool {
+    head.lines.iter().take(16).any(|line| {
+        let columns: Vec<Column> = words(line).map(|word| column(word, IOSNOOP_NAMES)).collect();
+        let has = |role| columns.iter().any(|column| column.role == role);
+        let timed = columns.iter().any(|column| matches!(column.role, Begin | End | Words(_)));
+        has(Op) && has(Offset) && has(Size) && !timed
+    })
+}
+
 fn serves(columns: &[Column], one_of: &[&str]) -> bool {
     columns.iter().any(|column| one_of.contains(&column.name.as_str()))
         && columns.iter().any(|column| matches!(column.role, Begin | End))
@@ -211,7 +222,8 @@ impl Named {
 impl Parser for Named {
     fn line(&mut self, line: &[u8], out: &mut Batch) {
         let text = line.trim_ascii();
-        if text.is_empty() || text[0] == b'#' || self.is_header(text) || text.starts_with(b"Tracing ") {
+        let said = [&b"Tracing "[..], b"Attaching "].iter().any(|word| text.starts_with(word));
+        if text.is_empty() || text[0] == b'#' || self.is_header(text) || said {
             out.skipped += 1;
             return;
         }
@@ -247,6 +259,7 @@ impl Parser for Named {
                     Err(reason) => return out.refuse("the latency", reason, text),
                 },
                 Size => found.size_bytes = unit.value_of(field).ok(),
+                Offset if is_no_sector(field) => found.placeless = true,
                 Offset => found.offset_bytes = unit.value_of(field).ok(),
                 Op => found.operation = field,
                 Process => found.process = field,

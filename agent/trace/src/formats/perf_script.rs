@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::event::{Batch, Operation, Quantity, Wanted};
-use crate::formats::{words, Form, Parser};
+use crate::formats::{is_no_sector, words, Form, Parser};
 use crate::pass::Place;
 use crate::unit::Unit;
 
@@ -191,6 +191,7 @@ impl Parser for PerfScript {
                 found.operation = letters;
                 found.device = device;
                 found.size_bytes = Some(sectors * 512.0);
+                found.placeless = is_no_sector(sector);
                 found.offset_bytes = Unit::SECTORS.value_of(sector).ok();
                 ([device, b" ", sector].concat(), begins)
             }

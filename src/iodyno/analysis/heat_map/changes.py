@@ -26,7 +26,10 @@ SERIES = ("median", "p99", "rate")
 
 @dataclass(frozen=True)
 class Change:
-    """When, of what ("median", "p99" in the grid's unit, "rate" in events per second), from and to, and its chance."""
+    """When, of what ("median", "p99" in the grid's unit, "rate" in events per second), from and to, and its chance.
+
+    Quantiles are upper edges of the rows that they lie in: a change within one row is none that has a size.
+    """
 
     at_s: float
     of: str
@@ -38,19 +41,25 @@ class Change:
 def find_changes(grid: Grid) -> tuple[Change, ...]:
     """All changes, by time. The level is shared between the series."""
     second, begin = grid.column_ns / 1e9, grid.begin_ns / 1e9
-    middle, high = column_quantiles(grid, (0.5, 0.99))
+    shares = (0.5, 0.99)
+    places, bounds = column_quantiles(grid, shares, inside=True), column_quantiles(grid, shares)
     # The last column may be cut off in its middle: it says nothing of the rate.
     totals = grid.column_totals()[:-1] if grid.columns > 2 * LEAST_COLUMNS else grid.column_totals()
     found = []
-    for name, values in (("median", middle), ("p99", high), ("rate", [total / second for total in totals])):
-        known = [(column, value) for column, value in enumerate(values) if value is not None]
-        cuts = _cuts([value for _, value in known])
+    rates = [total / second for total in totals]
+    for name, compared, told in (
+        ("median", places[0], bounds[0]),
+        ("p99", places[1], bounds[1]),
+        ("rate", rates, rates),
+    ):
+        known = [column for column, value in enumerate(compared) if value is not None]
+        cuts = _cuts([compared[column] or 0.0 for column in known])
         borders = [0, *(cut for cut, _ in cuts), len(known)]
         for number, (cut, p) in enumerate(cuts):
-            before = median(value for _, value in known[borders[number] : cut])
-            after = median(value for _, value in known[cut : borders[number + 2]])
-            if _differ(before, after):
-                found.append(Change(begin + known[cut][0] * second, name, before, after, p))
+            sides = known[borders[number] : cut], known[cut : borders[number + 2]]
+            before, after = (median(told[column] or 0.0 for column in side) for side in sides)
+            if before != after and _differ(*(median(compared[column] or 0.0 for column in s) for s in sides)):
+                found.append(Change(begin + known[cut] * second, name, before, after, p))
     return tuple(sorted(found, key=lambda change: (change.at_s, SERIES.index(change.of))))
 
 

@@ -1,9 +1,9 @@
-"""Quantiles of every column of a grid, in one pass over its cells.
+"""Quantiles of every column of a grid, in one pass over its cells: bounds, as where in its row a value lies is not known.
 
 >>> cells = ((0, 0, 4), (0, 1, 4), (1, 1, 1))
 >>> grid = Grid("latency", "ns", 0, 10, 2, (0.0, 4.0, 8.0), "linear", cells, (0, 0), (0, 1), 0, 10, 0, ())
 >>> column_quantiles(grid, (0.5, 1.0))
-((3.5, 6.0), (7.5, inf))
+((4.0, 8.0), (8.0, inf))
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ def columns_of(grid: Grid) -> list[list[tuple[int, int]]]:
     return found
 
 
-def column_quantiles(grid: Grid, shares: Sequence[float]) -> tuple[tuple[float | None, ...], ...]:
-    """For each share, the value that it of a column's events does not exceed, a column each, in the grid's unit.
+def column_quantiles(
+    grid: Grid, shares: Sequence[float], *, inside: bool = False
+) -> tuple[tuple[float | None, ...], ...]:
+    """For each share, the least edge of a row that it of a column's events does not exceed, a column each, in the grid's unit.
 
-    Interpolated within its row. None where the column has no event. Minus or plus infinity where the value lies below or above
+    `inside`: a place within the row instead, as if its events lay in the middles of equal parts: good to compare columns by,
+    and no value of anything. None where the column has no event. Minus or plus infinity where the value lies below or above
     the rows: it is there, but where is not known.
     """
     columns = columns_of(grid)
     return tuple(
         tuple(
-            quantile_of(cells, under, over, grid.edges, share)
+            _quantile_of(cells, under, over, grid.edges, share, inside)
             for cells, under, over in zip(columns, grid.under, grid.over, strict=True)
         )
         for share in shares
@@ -41,40 +44,44 @@ def column_quantiles(grid: Grid, shares: Sequence[float]) -> tuple[tuple[float |
 
 
 def quantile_of_all(grid: Grid, share: float) -> float | None:
-    """The quantile of all events of a grid, as `column_quantiles` has it; above the rows too, where that is known: within
-    0.8 %, and the greatest value exactly."""
-    cells = [(row, count) for row, count in enumerate(grid.row_totals()) if count]
-    return quantile_of(cells, sum(grid.under), sum(grid.over), grid.edges, share, grid.above)
+    """The quantile of all events of a grid: within 0.8 %, and the greatest value exactly. A bound as `column_quantiles` has it
+    where values are known by their rows alone; None where there is no event."""
+    if not grid.by_value:
+        cells = [(row, count) for row, count in enumerate(grid.row_totals()) if count]
+        return _quantile_of(cells, sum(grid.under), sum(grid.over), grid.edges, share, False)
+    rank = _rank(share, sum(count for _, _, count in grid.by_value))
+    seen = 0
+    for low, high, count in grid.by_value:
+        if rank <= seen + count:
+            return low + (high - low) * (rank - seen) / count
+        seen += count
+    return grid.greatest
 
 
-def quantile_of(
+def _quantile_of(
     cells: Sequence[tuple[int, int]],
     under: int,
     over: int,
     edges: Sequence[float],
     share: float,
-    above: Sequence[tuple[float, float, int]] = (),
+    inside: bool,
 ) -> float | None:
-    """The quantile of (row, count) cells with rows ascending, as `column_quantiles` has it.
-
-    The n events of a row are taken to lie in the middles of its n equal parts; the last of those in a part of `above` lies at
-    its end.
-    """
+    """The quantile of (row, count) cells with rows ascending, as `column_quantiles` has it."""
     total = under + sum(count for _, count in cells) + over
     if total == 0:
         return None
-    # The number of the event from below, 1 to total (the inverse of the empirical distribution).
-    rank = max(1, math.ceil(share * total - 1e-9))
+    rank = _rank(share, total)
     if rank <= under:
         return -math.inf
     seen = under
     for row, count in cells:
         if rank <= seen + count:
             low, high = edges[row], edges[row + 1]
-            return low + (high - low) * (rank - seen - 0.5) / count
-        seen += count
-    for low, high, count in above:
-        if rank <= seen + count:
-            return low + (high - low) * (rank - seen) / count
+            return low + (high - low) * (rank - seen - 0.5) / count if inside else high
         seen += count
     return math.inf
+
+
+def _rank(share: float, total: int) -> int:
+    """The number of the event from below, 1 to total (the inverse of the empirical distribution)."""
+    return max(1, math.ceil(share * total - 1e-9))

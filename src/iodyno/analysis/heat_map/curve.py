@@ -1,4 +1,4 @@
-"""The cumulative distribution of a grid at its rows' edges, and above them where that is known.
+"""The cumulative distribution of a grid: by value where that is known, else at its rows' edges.
 
 >>> grid = Grid("latency", "ns", 0, 10, 1, (0.0, 4.0, 8.0), "linear", ((0, 0, 3), (0, 1, 1)), (0,), (1,), 0, 5, 0, ())
 >>> cumulative_curve(grid)
@@ -11,16 +11,21 @@ from iodyno.core.grid import Grid
 
 
 def cumulative_curve(grid: Grid) -> tuple[tuple[float, float], ...]:
-    """(edge, share of all events at or below it), ascending: exact at the edges. Empty when there is no event."""
-    totals, seen = grid.row_totals(), sum(grid.under)
-    everything = seen + sum(totals) + sum(grid.over)
+    """(value, share of all events at or below it), ascending: exact at these values. Empty when there is no event."""
+    everything = sum(grid.column_totals())
     if not everything:
         return ()
-    found = [(grid.edges[0], seen / everything)]
-    for row, count in enumerate(totals):
-        seen += count
-        found.append((grid.edges[row + 1], seen / everything))
-    for _, high, count in grid.above:
+    parts = grid.by_value
+    seen = 0
+    if not parts:
+        edges = grid.edges
+        parts = tuple((edges[row], edges[row + 1], count) for row, count in enumerate(grid.row_totals()))
+        seen = sum(grid.under)
+    found: list[tuple[float, float]] = []
+    for low, high, count in parts:
+        # Between two parts there is no event: the curve is level there.
+        if not found or found[-1][0] < low:
+            found.append((low, seen / everything))
         seen += count
         found.append((high, seen / everything))
     return tuple(found)

@@ -7,7 +7,7 @@ from typing import Any
 
 from iodyno.analysis.heat_map.bursts import Bursts, find_bursts
 from iodyno.analysis.heat_map.changes import Change, find_changes
-from iodyno.analysis.heat_map.modes import Modes, Movement, find_modes, find_movements
+from iodyno.analysis.heat_map.modes import Modes, Movement, find_movements, modes_of
 from iodyno.analysis.heat_map.stripes import Stripes, find_stripes
 from iodyno.core.grid import Grid
 
@@ -57,7 +57,7 @@ def examine(grid: Grid) -> Findings:
     }
     stripes = find_stripes(grid, in_bursts)
     return Findings(
-        find_modes(grid.row_totals(), grid.edges, log=not grid.sub_second),
+        modes_of(grid),
         movements,
         stripes,
         bursts,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from iodyno.analysis.heat_map.columns import columns_of
@@ -33,6 +33,14 @@ LEAST_EVENTS = 100
 WINDOWS, LEAST_WINDOWS, WINDOW_EVENTS = 12, 7, 200
 """Parts of the time in which modes are looked for anew; what a trend needs; events in one (chosen: with 7 the exact test
 reaches 1 in 2500)."""
+STEPS = sorted([10.0**power for power in range(10)] + [2.0**power for power in range(1, 31)], reverse=True)
+"""What values may be multiples of: times have decimal steps, sizes and offsets binary ones."""
+STEP_CHANCE = 2.0**-10
+"""That values look like multiples of a step by chance (chosen: ten rows of half a step)."""
+DIP_WITHIN = 0.002
+"""How well a dip is known, as a part of it (chosen: its chance is printed with two digits)."""
+MOST_ROWS = 512
+"""Rows by value that modes are looked for in (chosen: a string through them is pulled in a few milliseconds)."""
 LEAST_MOVE_RATIO = 1.1
 """A mode that moves by less over the whole time does not move (chosen: what is seen in a picture)."""
 
@@ -52,7 +60,8 @@ class Mode:
 class Modes:
     """What is known of the modes. `p` is the chance of such a dip under one mode (None: not tested, and `why_not` says why).
 
-    `events_needed`: how many events would make the dip that is there significant; None where it is, or there is none.
+    `dip`: the least radius with one mode, or one that tells nothing where the least is below it. `events_needed`: how many
+    events would make the dip that is there significant; None where it is, or there is none.
     """
 
     found: tuple[Mode, ...]
@@ -99,7 +108,8 @@ def find_modes(counts: Sequence[int], edges: Sequence[float], *, log: bool = Tru
     radius = max(_critical(ALPHA) / math.sqrt(total), LEAST_SHARE)
     string = taut_string(x, share, radius)
     tops = peaks(string)
-    found = dip(x, share)
+    # Below the first of the table the chance is the same.
+    found = dip(x, share, within=DIP_WITHIN, enough=CRITICAL[0][1] / math.sqrt(total))
     borders = [0]
     for left, right in pairwise(tops):
         valley = min(string[left + 1 : right], key=lambda piece: piece.slope)
@@ -118,6 +128,71 @@ def find_modes(counts: Sequence[int], edges: Sequence[float], *, log: bool = Tru
     if len(modes) == 1 and found > LEAST_SHARE:
         needed = math.ceil((_critical(ALPHA) / found) ** 2)
     return Modes(modes, p_of_dip(found, total), found, total, needed)
+
+
+def modes_of(grid: Grid) -> Modes:
+    """The modes of a grid: of its events by value where that is known, whatever the rows are, else of its rows.
+
+    Rows by value are 128 an octave, and fewer where they are too many, or where most of them lie alone: values that were
+    rounded to fewer digits are no modes.
+    """
+    if grid.sub_second or not grid.by_value:
+        return find_modes(grid.row_totals(), grid.edges, log=not grid.sub_second)
+    an_octave = 128
+    while True:
+        counts, edges = _rows_by_value(grid.by_value, an_octave)
+        occupied = sum(1 for count in counts if count)
+        alone = 3 * occupied < 2 * len(counts) and sum(counts) >= 20 * occupied
+        too_many = len(counts) > MOST_ROWS
+        if an_octave == 8 or not (too_many or (alone and step_of_values(counts, edges) is None)):
+            break
+        an_octave //= 2
+    modes = find_modes(counts, edges)
+    zeros = counts[0] if edges[0] == 0 else 0
+    if modes.found and 2 * zeros > modes.found[0].share * modes.events:
+        # Its row is as high as the axis asks for, and holds zeros alone.
+        return replace(modes, found=(replace(modes.found[0], value=0.0), *modes.found[1:]))
+    return modes
+
+
+def _rows_by_value(
+    parts: Sequence[tuple[float, float, int]], an_octave: int
+) -> tuple[list[int], list[float]]:
+    """Counts and edges of rows that hold the parts, so many equal ones from a power of two to the next, with an empty row where
+    two do not touch. The first begins at the least value and the last ends at the greatest.
+
+    >>> _rows_by_value(((0.0, 0.0, 5), (8.5, 8.53, 2), (9.0, 9.03, 3), (16.0, 16.0, 1)), 8)
+    ([5, 0, 2, 3, 0, 1], [0.0, 4.0, 8.0, 9.0, 10.0, 15.96875, 16.03125])
+    """
+    cells: dict[tuple[int, int], int] = {}
+    for low, _, count in parts:
+        mantissa, exponent = math.frexp(low)
+        cell = exponent, math.floor(mantissa * 2 * an_octave)
+        cells[cell] = cells.get(cell, 0) + count
+    least, greatest = parts[0][0], parts[-1][1]
+    rows: list[tuple[float, float, int]] = []
+    for (exponent, place), count in cells.items():
+        low, high = (math.ldexp(edge / (2 * an_octave), exponent) for edge in (place, place + 1))
+        rows.append((max(low, least), min(high, greatest), count))
+    if least == 0 and len(rows) > 1:
+        rows[0] = (0.0, rows[1][0] / 2, rows[0][2])
+    low, high, count = rows[-1]
+    if low == high:
+        # The greatest value is the least of its row: it lies in the middle of one of any height, or in the row below.
+        rows.pop()
+        if rows and rows[-1][1] == low:
+            rows[-1] = (rows[-1][0], high, rows[-1][2] + count)
+        else:
+            rows.append((low * (1 - 1 / 512), high * (1 + 1 / 512), count))
+    counts: list[int] = []
+    edges = [rows[0][0]]
+    for low, high, count in rows:
+        if low > edges[-1]:
+            counts.append(0)
+            edges.append(low)
+        counts.append(count)
+        edges.append(high)
+    return counts, edges
 
 
 def find_movements(grid: Grid) -> tuple[Movement, ...]:
@@ -194,42 +269,49 @@ def _knots(
 ) -> tuple[list[float], list[float]]:
     """Edges of the occupied rows with the share of events below each.
 
-    Where values come in steps wider than rows (whole microseconds, and rows of half of one), the empty rows between are no
-    valleys: the edges are then taken halfway between the steps.
+    Where values come in steps (whole microseconds, and rows of half of one), the empty rows between are no valleys, and of two
+    rows as wide as a step and a half one holds one of them and one two: the edges are then put halfway between the steps that
+    they lie between, where as many events are below.
     """
+    first, last = rows[0], rows[-1] + 1
+    knots = list(edges[first : last + 1])
     step = step_of_values(counts, edges)
-    kept = list(range(rows[0], rows[-1] + 2))
     if step is not None:
-        nearest: dict[int, int] = {}
-        for at in kept[1:-1]:
-            cell = math.floor(edges[at] / step)
-            middle = (cell + 0.5) * step
-            best = nearest.get(cell)
-            if best is None or abs(edges[at] - middle) < abs(edges[best] - middle):
-                nearest[cell] = at
-        kept = sorted({kept[0], *nearest.values(), kept[-1]})
+        # What equals an edge is above it, but for the last one.
+        closed = last == len(edges) - 1
+        top = math.floor(knots[-1] / step) + 0.5 if closed else math.ceil(knots[-1] / step) - 0.5
+        middles = [*(math.ceil(edge / step) - 0.5 for edge in knots[:-1]), top]
+        knots = [max(middle * step, min(0.0, knots[0])) for middle in middles]
     total, seen = sum(counts), 0
-    below = [0]
-    for count in counts:
+    below = [0.0]
+    for count in counts[first:last]:
         seen += count
-        below.append(seen)
-    return [edges[at] for at in kept], [below[at] / total for at in kept]
+        below.append(seen / total)
+    # Of edges that fell together the last has the share below.
+    share = dict(zip(knots, below, strict=True))
+    return list(share), list(share.values())
 
 
 def step_of_values(counts: Sequence[int], edges: Sequence[float]) -> float | None:
-    """The power of ten that all values are multiples of, as far as the rows show it; None where rows are no finer than it.
+    """The greatest of `STEPS` that all values are multiples of, as far as the rows show it; None where rows are no finer.
 
-    Every occupied row must hold a multiple, and at least eight occupied rows must be narrower than half of the step: it is
-    not so by chance then.
+    Every occupied row must hold a multiple, and that must be no chance: of rows that are narrower than the step each holds one
+    with the chance of its part of the step.
     """
     occupied = [row for row, count in enumerate(counts) if count]
-    for power in range(9, -1, -1):
-        step = 10.0**power
-        narrow = [row for row in occupied if edges[row + 1] - edges[row] < step / 2]
-        if len(narrow) >= 8 and all(
-            math.floor(edges[row + 1] / step) > math.ceil(edges[row] / step) - 1 for row in narrow
-        ):
-            return step
+    for step in STEPS:
+        chance = 1.0
+        for row in occupied:
+            # A row holds its lower edge; the last one its upper edge too.
+            top = math.ceil(edges[row + 1] / step) - 1
+            if (math.floor(edges[-1] / step) if row == len(counts) - 1 else top) < math.ceil(
+                edges[row] / step
+            ):
+                break
+            chance *= min(1.0, (edges[row + 1] - edges[row]) / step)
+        else:
+            if chance <= STEP_CHANCE:
+                return step
     return None
 
 

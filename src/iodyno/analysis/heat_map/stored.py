@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from iodyno.analysis.histogram import bounds_of, bucket_of
 from iodyno.analysis.operation_times import OperationTimes, rows_for
@@ -49,6 +50,16 @@ def edges_for(each: Sequence[OperationTimes], shown: Range) -> tuple[int, ...]:
     return tuple(dict.fromkeys(_border(value) for value in wanted))
 
 
+def within(times: OperationTimes, begin_s: float | None = None, end_s: float | None = None) -> OperationTimes:
+    """What is shown of an operation: its measured window, or where a begin or an end is asked for the intervals that begin from
+    there on and before, of any window."""
+    if begin_s is None and end_s is None:
+        measured = tuple(column for column in times.columns if column.window == "measured")
+        return replace(times, columns=measured) if measured else times
+    first, last = begin_s if begin_s is not None else -inf, end_s if end_s is not None else inf
+    return replace(times, columns=tuple(each for each in times.columns if first <= each.begin_s < last))
+
+
 def grid_of(
     times: OperationTimes,
     edges: Sequence[int],
@@ -59,20 +70,18 @@ def grid_of(
 ) -> Grid:
     """The grid of one operation, a column an interval of the record, on a clock that begins with the trial.
 
-    `edges` lie on borders of buckets. Intervals that begin before `begin_s` or at `end_s` or later are outside.
+    `edges` lie on borders of buckets. What `within` leaves out is outside.
     """
     columns = [column for column in times.columns if column.span_s > 0]
-    shown = [
-        column
-        for column in columns
-        if (begin_s is None or column.begin_s >= begin_s) and (end_s is None or column.begin_s < end_s)
-    ]
-    spans = sorted(column.span_s for column in columns)
+    shown = [column for column in within(times, begin_s, end_s).columns if column.span_s > 0]
+    spans = sorted(column.span_s for column in shown)
     width_ns = max(1, round(spans[len(spans) // 2] * 1e9)) if spans else 1
     cells: dict[tuple[int, int], int] = {}
+    buckets: dict[int, int] = {}
     under, over = [0] * len(shown), [0] * len(shown)
     for number, column in enumerate(shown):
         for bucket, count in zip(column.times.buckets, column.times.counts, strict=True):
+            buckets[bucket] = buckets.get(bucket, 0) + count
             value = bounds_of(bucket)[0]
             if value < edges[0]:
                 under[number] += count
@@ -84,6 +93,11 @@ def grid_of(
     events = sum(column.times.count for column in columns)
     uneven = sum(abs(span * 1e9 - width_ns) > 0.01 * width_ns for span in spans)
     notes = []
+    beside = {column.window for column in shown} - {"measured"}
+    if beside:
+        notes.append(f"not only the measured window is shown, but {' and '.join(sorted(beside))} too")
+    elif len(shown) < len(columns) and begin_s is None and end_s is None:
+        notes.append("warm-up and drain are outside of the time; --from and --to show them too")
     if uneven:
         length = f"{width_ns / 1e9:.4g} s"
         notes.append(
@@ -105,6 +119,7 @@ def grid_of(
         0,
         (),
         form="store",
+        by_value=tuple((*bounds_of(bucket), count) for bucket, count in sorted(buckets.items())),
         notes=tuple(notes),
     )
 

@@ -1,10 +1,14 @@
 """Periodic stripes: whether high values come back at a fixed time.
 
-The share of high values a column is folded at many trial periods; a period is real when the phases differ more than they would by
-chance. Folding finds narrow stripes, whose power a periodogram spreads over many harmonics (Leahy and others,
-Astrophysical Journal
-266 (1983) 160). The test is an analysis of variance of ranks (Conover and Iman, American Statistician 35 (1981) 124), so that one
-burst is no stripe, with the chance multiplied by the number of periods tried.
+The share of high values a column is folded at many trial periods, and the period is that at which one box a period, high inside
+and low outside, fits best (Kovacs, Zucker and Mazeh, Astronomy and Astrophysics 391 (2002) 369): at a multiple of the true period
+the box misses every other stripe, and at a part of it it holds what lies between. A periodogram would spread narrow stripes over
+harmonics. Whether there is a period at all is an analysis of variance of ranks over the phases (Conover and Iman, American
+Statistician 35 (1981) 124), so that one burst is no stripe, with the chance multiplied by the number of periods tried.
+
+Columns are averages over their width: a period of less than two of them looks like a longer one. Such a false period has high
+values in more than half of it (all columns but a few hold a stripe), or hardly more of them than between (each column holds one,
+and some two): then nothing is said.
 """
 
 from __future__ import annotations
@@ -27,6 +31,17 @@ PHASES = 8
 """Phases that a period is cut into, at most (chosen: a stripe of an eighth of the period has one of its own)."""
 CYCLES_CHANCE = 0.07
 """Sign test over the cycles (chosen: of four cycles all four, whose chance is 1 in 16)."""
+COARSE, FINE, FINER = 16, 48, 12
+"""Bins of a period while periods are looked for and when one is refined; steps of its frequency then, to either side (chosen)."""
+WIDTHS = (1, 2, 3, 4, 6, 8, 10, 12, 15, 18, 21, 24, 27, 30, 36)
+"""Bins that a box may be wide."""
+TOPS = 6
+"""Best periods that are refined (chosen)."""
+MOST_FREQUENCY = 0.4
+"""Periods a column at most (chosen: nearer to a half a period of less than two columns cannot be told from one of more)."""
+MOST_WIDTH, LEAST_CONTRAST = 0.6, 2.5
+"""How much of a period a stripe may be, and how many times as many high values it must have: else it may be one of less than two
+columns (simulated: tests/unit/test_stripes.py)."""
 HIGH_SHARE = 0.10
 """What of the events is high: the upper tenth (chosen)."""
 
@@ -63,15 +78,17 @@ def find_stripes(grid: Grid, without: Collection[int] = ()) -> Stripes | None:
         return None
     usual = sum(highs) / sum(alls)
     series = [h / n if n else usual for h, n in zip(highs, alls, strict=True)]
-    best = _best_period(series)
+    best = _best_box(series)
     if best is None:
         return None
-    period, p = best
-    inside, outside, phase = _contrast(highs, alls, period)
+    box, p = best
+    inside, outside = _shares(highs, alls, box)
+    if inside < LEAST_CONTRAST * outside:
+        return None
     column_s = group * grid.column_ns / 1e9
     return Stripes(
-        period * column_s,
-        grid.begin_ns / 1e9 + phase * column_s,
+        column_s / box.frequency,
+        grid.begin_ns / 1e9 + column_s * box.begin / box.frequency,
         grid.edges[border],
         inside / outside if outside else None,
         p,
@@ -96,38 +113,6 @@ def _grouped(values: Sequence[int], group: int) -> list[int]:
     return [sum(values[at : at + group]) for at in range(0, len(values), group)]
 
 
-def _best_period(series: Sequence[float]) -> tuple[float, float] | None:
-    """The period in columns and its chance, corrected for all that were tried."""
-    n = len(series)
-    # Ranked first: columns without a high value are equal, and the trend must not put them in order.
-    ranks = ranks_of(series)
-    flat = _without_trend(ranks)
-    tried: list[tuple[float, float, float]] = []
-    step = 1 / (4 * n)
-    frequency = LEAST_CYCLES / n
-    while frequency <= 0.5 + 1e-9:
-        period = 1 / frequency
-        statistic, above, below = _fold(flat, period)
-        tried.append(
-            (f_tail(statistic, above, below), period, statistic * above / (statistic * above + below))
-        )
-        frequency += step
-    trials = len(tried)
-    p, period, explained = min(tried)
-    # Twice and thrice the period fold as well: the shortest that explains nearly as much is the period.
-    shorter = [
-        (other, chance)
-        for chance, other, part in tried
-        if other < period * 0.7 and part >= 0.8 * explained and chance * trials <= ALPHA
-    ]
-    if shorter:
-        period = min(shorter, key=lambda each: each[1])[0]
-    corrected = min(1.0, p * trials)
-    if corrected > ALPHA or not _most_cycles(ranks, period):
-        return None
-    return period, corrected
-
-
 def _without_trend(series: Sequence[float]) -> list[float]:
     """Less the mean over the longest period around: what drifts is no stripe, and what is shorter stays as it is."""
     half = max(1, round(len(series) / LEAST_CYCLES / 2))
@@ -140,20 +125,91 @@ def _without_trend(series: Sequence[float]) -> list[float]:
     return flat
 
 
-def _phase(column: int, period: float, phases: int) -> int:
-    return min(phases - 1, int((column / period) % 1.0 * phases))
+@dataclass(frozen=True)
+class _Box:
+    """How much of the variance a box explains; its frequency in 1 / column, and its begin and width in periods."""
+
+    explained: float
+    frequency: float
+    begin: float
+    width: float
+
+    def holds(self, column: int) -> bool:
+        """Whether the middle of a column lies in it."""
+        return ((column + 0.5) * self.frequency - self.begin) % 1.0 < self.width
 
 
-def _phases(period: float) -> int:
-    return max(2, min(PHASES, math.floor(period + 1e-9)))
+def _best_box(series: Sequence[float]) -> tuple[_Box, float] | None:
+    """The box that fits best and the chance of its period, corrected for all that were tried."""
+    n = len(series)
+    # Ranked first: columns without a high value are equal, and the trend must not put them in order.
+    ranks = ranks_of(series)
+    flat = _without_trend(ranks)
+    mean = sum(flat) / n
+    flat = [value - mean for value in flat]
+    step, least = 1 / (4 * n), LEAST_CYCLES / n
+    tried = [
+        least + step * number for number in range(math.floor((MOST_FREQUENCY - least) / step + 1e-9) + 1)
+    ]
+    coarse = [_box(flat, frequency, COARSE).explained for frequency in tried]
+    tops = [
+        at
+        for at, value in enumerate(coarse)
+        if value >= max(coarse[max(0, at - 1)], coarse[min(at + 1, len(coarse) - 1)])
+    ]
+    tops.sort(key=lambda at: -coarse[at])
+    best = max((_refined(flat, tried[at], step) for at in tops[:TOPS]), key=lambda box: box.explained)
+    p = min(1.0, _p_of_phases(flat, best.frequency) * len(tried))
+    if p > ALPHA or best.width > MOST_WIDTH or not _most_cycles(ranks, best):
+        return None
+    return best, p
 
 
-def _fold(values: Sequence[float], period: float) -> tuple[float, float, float]:
-    """F of the phases' means, and its degrees of freedom."""
-    phases = _phases(period)
+def _refined(values: Sequence[float], frequency: float, step: float) -> _Box:
+    """The best box near a frequency: in the middle of those that fit as well, as the ends of a box lie between columns."""
+    near = [
+        _box(values, frequency + step * part / FINER, FINE)
+        for part in range(-FINER, FINER + 1)
+        if frequency + step * part / FINER > 0
+    ]
+    best = max(near, key=lambda box: box.explained)
+    as_good = [box.frequency for box in near if box.explained >= 0.98 * best.explained]
+    middle = _box(values, sum(as_good) / len(as_good), FINE)
+    return middle if middle.explained >= 0.98 * best.explained else best
+
+
+def _box(values: Sequence[float], frequency: float, bins: int) -> _Box:
+    """The box that explains most at one frequency, its ends on `bins` bins of the period. `values` have a mean of zero."""
+    sums, numbers = [0.0] * bins, [0] * bins
+    phase = frequency / 2
+    for value in values:
+        at = int(phase % 1.0 * bins)
+        sums[at] += value
+        numbers[at] += 1
+        phase += frequency
+    n, total = len(values), sum(value * value for value in values)
+    below, counted = [0.0, *accumulate(sums + sums)], [0, *accumulate(numbers + numbers)]
+    best, begin, width = 0.0, 0, 1
+    for wide in WIDTHS:
+        if wide > bins * 0.75:
+            break
+        for at in range(bins):
+            inside = below[at + wide] - below[at]
+            if inside > 0:
+                m = counted[at + wide] - counted[at]
+                fit = inside * inside / (m * (n - m)) if m < n else 0.0
+                if fit > best:
+                    best, begin, width = fit, at, wide
+    return _Box(best * n / total if total else 0.0, frequency, begin / bins, width / bins)
+
+
+def _p_of_phases(values: Sequence[float], frequency: float) -> float:
+    """The chance that means of the phases of a period differ so much: an analysis of variance."""
+    period = 1 / frequency
+    phases = max(2, min(PHASES, math.floor(period + 1e-9)))
     sums, numbers = [0.0] * phases, [0] * phases
     for column, value in enumerate(values):
-        at = _phase(column, period, phases)
+        at = min(phases - 1, int((column + 0.5) / period % 1.0 * phases))
         sums[at] += value
         numbers[at] += 1
     n, mean = len(values), sum(values) / len(values)
@@ -162,41 +218,29 @@ def _fold(values: Sequence[float], period: float) -> tuple[float, float, float]:
     used = sum(1 for k in numbers if k)
     above, below = used - 1, n - used
     if above < 1 or below < 1 or total <= 0:
-        return 0.0, 1.0, 1.0
+        return 1.0
     within = max(total - between, 1e-9 * total)
-    return max(0.0, between / above) / (within / below), float(above), float(below)
+    return f_tail(max(0.0, between / above) / (within / below), above, below)
 
 
-def _most_cycles(ranks: Sequence[float], period: float) -> bool:
-    """Whether the strongest phase stands above the rest of its own cycle in most cycles: a burst does so in one of them."""
-    phases = _phases(period)
+def _most_cycles(ranks: Sequence[float], box: _Box) -> bool:
+    """Whether the box stands above the rest of its own cycle in most cycles: a burst does so in one of them."""
     by_cycle: dict[int, tuple[list[float], list[float]]] = {}
-    sums, numbers = [0.0] * phases, [0] * phases
     for column, rank in enumerate(ranks):
-        at = _phase(column, period, phases)
-        sums[at] += rank
-        numbers[at] += 1
-    best = max(range(phases), key=lambda at: sums[at] / numbers[at] if numbers[at] else -math.inf)
-    for column, rank in enumerate(ranks):
-        inside, outside = by_cycle.setdefault(int(column / period), ([], []))
-        (inside if _phase(column, period, phases) == best else outside).append(rank)
+        cycle = math.floor((column + 0.5) * box.frequency - box.begin)
+        inside, outside = by_cycle.setdefault(cycle, ([], []))
+        (inside if box.holds(column) else outside).append(rank)
     whole = [(sum(i) / len(i), sum(o) / len(o)) for i, o in by_cycle.values() if i and o]
     above = sum(1 for inside, outside in whole if inside > outside)
     return binomial_tail(above, len(whole), 0.5) <= CYCLES_CHANCE
 
 
-def _contrast(highs: Sequence[int], alls: Sequence[int], period: float) -> tuple[float, float, float]:
-    """Share of high values in the strongest phase and in the others, and where that phase begins first (columns)."""
-    phases = _phases(period)
-    high, everything = [0] * phases, [0] * phases
+def _shares(highs: Sequence[int], alls: Sequence[int], box: _Box) -> tuple[float, float]:
+    """Share of high values inside and outside of the box."""
+    high, everything = [0, 0], [0, 0]
     for column, (h, n) in enumerate(zip(highs, alls, strict=True)):
-        at = _phase(column, period, phases)
-        high[at] += h
-        everything[at] += n
-    best = max(range(phases), key=lambda at: high[at] / everything[at] if everything[at] else 0.0)
-    rest = sum(everything) - everything[best]
-    return (
-        high[best] / everything[best] if everything[best] else 0.0,
-        (sum(high) - high[best]) / rest if rest else 0.0,
-        best * period / phases,
-    )
+        side = 0 if box.holds(column) else 1
+        high[side] += h
+        everything[side] += n
+    inside, outside = (h / n if n else 0.0 for h, n in zip(high, everything, strict=True))
+    return inside, outside

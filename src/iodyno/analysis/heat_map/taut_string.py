@@ -77,12 +77,13 @@ def peaks(string: Sequence[Piece]) -> list[int]:
     return [at - 1 for at in range(1, len(steep) - 1) if steep[at - 1] < steep[at] > steep[at + 1]]
 
 
-def dip(x: Sequence[float], share: Sequence[float], *, steps: int = 30) -> float:
-    """The smallest radius, as a share of the events, at which the string has one mode, by halving (to 2^-steps)."""
-    low, high = 0.0, 1.0
-    if len(peaks(taut_string(x, share, 0.0))) <= 1:
-        return 0.0
-    for _ in range(steps):
+def dip(x: Sequence[float], share: Sequence[float], *, within: float = 1e-9, enough: float = 0.0) -> float:
+    """The smallest radius, as a share of the events, at which the string has one mode, by halving; `within` this part of it.
+    What is `enough` or less is not told apart: then it is `enough`."""
+    low, high = enough, 1.0
+    if len(peaks(taut_string(x, share, low))) <= 1:
+        return low
+    while high - low > max(within * high, _ROUNDING):
         middle = (low + high) / 2
         if len(peaks(taut_string(x, share, middle))) <= 1:
             high = middle

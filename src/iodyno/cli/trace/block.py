@@ -31,8 +31,9 @@ def command(
     """Trace every operation of the block devices: when it was queued, how long it took, who began it.
 
     Columns are iosnoop's: STIME and TIME (queued, complete; microseconds of the monotonic clock), DELTA between them,
-    DTIME on the device, BLOCK in sectors of 512 bytes, SIZE in bytes. Programs in the kernel write down each operation
-    (as root); nothing is left when the trace ends. Operations that could not be told are counted and said.
+    DTIME on the device, BLOCK in sectors of 512 bytes (-1: it has no place, as a flush), SIZE in bytes. Programs in the
+    kernel write down each operation (as root); nothing is left when the trace ends. Operations that could not be told are
+    counted and said.
 
     \b
     Examples:

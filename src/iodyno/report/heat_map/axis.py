@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,18 +57,19 @@ def with_unit(value: float, base: str, digits: int = 3) -> str:
     return f"{show(value, Unit(1.0, base), digits)} {'' if base == 'count' else base}".rstrip()
 
 
-def quantile(value: float, edges: Sequence[float], base: str) -> str:
-    """A quantile of a grid: `<= 400 us` inside a row wider than 1 %, as where in the row it lies is not known.
+def is_bound(edge: float, edges: Sequence[float]) -> bool:
+    """Whether the upper edge of a row says less than its values: below it the row is wider than 1 %.
 
-    >>> quantile(390e3, (0.0, 400e3, 800e3), "ns")
-    '<= 400 us'
-    >>> quantile(9.01e6, (0.0, 400e3, 800e3), "ns")
-    '9.01 ms'
+    >>> [is_bound(edge, (0.0, 400e3, 403e3)) for edge in (400e3, 403e3)]
+    [True, False]
     """
-    row = bisect_right(edges, value)
-    if 0 < row < len(edges) and edges[row] - edges[row - 1] > 0.01 * abs(edges[row - 1]):
-        return f"<= {with_unit(edges[row], base)}"
-    return with_unit(value, base)
+    row = bisect_left(edges, edge)
+    return 0 < row < len(edges) and edges[row] - edges[row - 1] > 0.01 * abs(edges[row - 1])
+
+
+def at_most(edge: float, edges: Sequence[float], base: str) -> str:
+    """The upper edge of the row that a value lies in, which is all that is known of it: `<= 400 us`."""
+    return f"{'<= ' if is_bound(edge, edges) else ''}{with_unit(edge, base)}"
 
 
 APART = "\u202f"

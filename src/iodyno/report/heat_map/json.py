@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from iodyno.analysis.heat_map.findings import Findings
 from iodyno.core.grid import Grid
 
 
-def as_values(grid: Grid, found: Findings, seconds: float) -> dict[str, Any]:
-    """Plain values. events = in_cells + under + over + outside + unreadable; `edges` and values of modes in `unit`."""
+def as_values(
+    grid: Grid, found: Findings, quantiles: Mapping[str, float | None], seconds: float
+) -> dict[str, Any]:
+    """Plain values. events = in_cells + under + over + outside + unreadable; all values in `unit`.
+
+    `quantiles`: of all events, by name; those that are not known are null.
+    """
     return {
         "quantity": grid.quantity,
         "unit": grid.unit,
@@ -31,7 +38,11 @@ def as_values(grid: Grid, found: Findings, seconds: float) -> dict[str, Any]:
         "cells": [list(cell) for cell in grid.cells],
         "over_by_column": list(grid.over),
         "under_by_column": list(grid.under),
-        "above": [list(part) for part in grid.above],
+        "by_value": [list(part) for part in grid.by_value],
+        "quantiles": {
+            name: value if value is not None and isfinite(value) else None
+            for name, value in quantiles.items()
+        },
         **found.to_json(),
         "notes": list(grid.notes),
         "seconds": round(seconds, 4),

@@ -199,7 +199,8 @@ def where_events_are(grid: Grid, unit: axis.Unit) -> str:
     parts = [f"{axis.whole(grid.in_cells())} in cells"]
     if sum(grid.over):
         above = f"{axis.whole(sum(grid.over))} above {high} {unit.name}".rstrip()
-        greatest = f" (up to {axis.with_unit(grid.above[-1][1], grid.unit)})" if grid.above else ""
+        most = grid.greatest
+        greatest = f" (up to {axis.with_unit(most, grid.unit)})" if most is not None else ""
         parts.append(above + greatest)
     if sum(grid.under):
         parts.append(f"{axis.whole(sum(grid.under))} below {low} {unit.name}".rstrip())
@@ -208,6 +209,16 @@ def where_events_are(grid: Grid, unit: axis.Unit) -> str:
     parts.append(f"{axis.whole(grid.unreadable)} unreadable" if grid.unreadable else "none unreadable")
     events = "1 event" if grid.events == 1 else f"{axis.whole(grid.events)} events"
     return f"{events}: {', '.join(parts)}"
+
+
+def quantile_of_all(value: float | None, grid: Grid) -> str:
+    """A quantile of all events, as `analysis.heat_map.columns.quantile_of_all` has it, with its unit: `350 us`, and where
+    values are known by their rows alone `<= 400 us`."""
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return f"{'>' if value > 0 else '<'} {axis.with_unit(grid.edges[-1 if value > 0 else 0], grid.unit)}"
+    return axis.with_unit(value, grid.unit) if grid.by_value else axis.at_most(value, grid.edges, grid.unit)
 
 
 def readable(text: str) -> str:

@@ -135,4 +135,4 @@ def _value(value: float | None, grid: Grid, unit: axis.Unit) -> str:
     if isinf(value):
         edge = axis.show(grid.edges[-1 if value > 0 else 0], unit)
         return f"{'>' if value > 0 else '<'} {edge}"
-    return axis.show(value, unit)
+    return f"{'≤ ' if axis.is_bound(value, grid.edges) else ''}{axis.show(value, unit)}"

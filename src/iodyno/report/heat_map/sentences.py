@@ -9,9 +9,9 @@ from iodyno.analysis.heat_map.bursts import Burst
 from iodyno.analysis.heat_map.changes import Change
 from iodyno.analysis.heat_map.findings import Findings
 from iodyno.analysis.heat_map.modes import ALPHA, LEAST_SHARE, Modes, Movement
-from iodyno.analysis.heat_map.stripes import MOST_COLUMNS, Stripes
+from iodyno.analysis.heat_map.stripes import MOST_COLUMNS, MOST_FREQUENCY, Stripes
 from iodyno.core.grid import Grid
-from iodyno.report.heat_map.axis import show, unit_of, whole, with_unit, zero_of
+from iodyno.report.heat_map.axis import at_most, show, unit_of, whole, with_unit, zero_of
 
 if TYPE_CHECKING:
     # What reads a store is heavy, and the heat map of a trace needs none of it.
@@ -40,13 +40,13 @@ def sentences(grid: Grid, found: Findings, *, zero_ns: int | None = None, absent
     said += [change_sentence(grid, change, when) for change in found.changes[:_CHANGES]]
     if len(found.changes) > _CHANGES:
         said.append(f"And {len(found.changes) - _CHANGES} more change points{named}.")
-    # The search for stripes ends at two (groups of) columns a period: what is shorter is not said to be absent.
-    two_columns = with_unit(2.0 * -(-grid.columns // MOST_COLUMNS) * grid.column_ns, "ns")
+    # The search for stripes ends at so many (groups of) columns a period: what is shorter is not said to be absent.
+    shortest = with_unit(-(-grid.columns // MOST_COLUMNS) * grid.column_ns / MOST_FREQUENCY, "ns")
     missing = [
         name
         for name, there in (
             ("a moving mode", found.movements),
-            (f"stripes (of a period of {two_columns} or longer; shorter ones cannot be told)", found.stripes),
+            (f"stripes (of a period of {shortest} or longer; shorter ones cannot be told)", found.stripes),
             ("bursts of outliers", found.bursts.found),
             ("change points", found.changes),
         )
@@ -94,9 +94,10 @@ def burst_sentence(grid: Grid, burst: Burst, above: float, when: Callable[[float
 
 def change_sentence(grid: Grid, change: Change, when: Callable[[float], str]) -> str:
     """`The p99 changes at 3 s from 1 ms to 2 ms (p < 0.001).`"""
-    unit = grid.unit if change.of != "rate" else ""
-    per = " events/s" if change.of == "rate" else ""
-    before, after = (f"{with_unit(value, unit)}{per}" for value in (change.before, change.after))
+    before, after = (
+        f"{with_unit(value, '')} events/s" if change.of == "rate" else at_most(value, grid.edges, grid.unit)
+        for value in (change.before, change.after)
+    )
     return f"The {change.of} changes at {when(change.at_s)} from {before} to {after} ({_p(change.p)})."
 
 
@@ -127,7 +128,7 @@ def _modes(grid: Grid, modes: Modes, *, absent: bool = True) -> str:
         return f"Modes: not tested, {modes.why_not}."
     if not absent and len(modes.found) == 1:
         return f"One mode, at {with_unit(modes.found[0].value, grid.unit)}."
-    beyond = sum(grid.over) + sum(grid.under)
+    beyond = 0 if grid.by_value and not grid.sub_second else sum(grid.over) + sum(grid.under)
     beside = f" (without the {whole(beyond)} beyond the rows)" if beyond else ""
     if len(modes.found) <= 1:
         at = f" at {with_unit(modes.found[0].value, grid.unit)}" if modes.found else ""

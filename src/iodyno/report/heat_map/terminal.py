@@ -17,6 +17,7 @@ from iodyno.report.heat_map.layout import (
     default_title,
     drawn_counts,
     frame_of,
+    quantile_of_all,
     where_events_are,
     wrapped,
 )
@@ -87,7 +88,7 @@ def rendered(
     lines.append(f"{'events':>{_LEFT - 2}}  {strip}")
     lines.append(f"{'':>{_LEFT}}at most {compact(high)} in {each}")
     shown = [
-        f"{name} {_value(values[0], grid)}"
+        f"{name} {quantile_of_all(values[0], grid)}"
         for name, values in quantiles.items()
         if values and values[0] is not None
     ]
@@ -97,14 +98,6 @@ def rendered(
         f"{'':>{_LEFT}}{line}" for line in _key(ordered, look.colour_scale, colours, dark, width - _LEFT)
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def _value(value: float | None, grid: Grid) -> str:
-    if value == float("inf"):
-        return f"> {axis.with_unit(grid.edges[-1], grid.unit)}"
-    if value == float("-inf"):
-        return f"< {axis.with_unit(grid.edges[0], grid.unit)}"
-    return axis.quantile(value or 0.0, grid.edges, grid.unit)
 
 
 def _sign(count: int, ordered: Sequence[int], scale: str, colours: bool, dark: bool) -> str:

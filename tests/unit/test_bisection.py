@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iodyno.cli.seek import GoalSeeker, _History
+from iodyno.core.design import Point
 from iodyno.core.search import Found, SearchSpec, Tried, parse_goal
 from iodyno.designs.bisection import CONFIRMATIONS, Standing, standing
 from iodyno.report.search import sentence
@@ -75,6 +77,17 @@ def test_the_lower_end_is_confirmed_by_trials_in_a_row() -> None:
 def test_a_wrong_goal_is_refused_with_what_is_allowed(written: object) -> None:
     with pytest.raises(ValueError, match=r"allowed|unit"):
         parse_goal(written)
+
+
+def test_an_interval_ends_where_the_search_ends_and_says_so() -> None:
+    spec = SearchSpec(parse_goal("p99 <= 1ms"), low=100, high=1000)
+    # Met at the top twice, missed there once: the wall is near it, on either side.
+    tried = [Tried(990, True), Tried(1000, True), Tried(1000, False), Tried(1000, True)]
+    now = standing(tried, spec.low, spec.high, spec.precision)
+    assert now.high > 1000 and not now.at_edge
+    found = GoalSeeker(spec)._found(Point("p1", {}), _History(tuple(tried), 0), now)
+    assert found.estimate <= 1000 and found.high == 1000
+    assert "it may lie above 1000, where the search ends" in sentence(spec, found).lower()
 
 
 def test_a_search_whose_first_trial_told_nothing_has_no_estimate() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -97,6 +99,18 @@ def test_outcomes_of_two_points_and_of_two_campaigns(
     for point in found["points"]:
         ratio = point["outcomes"]["goodput_bits_per_s"]["ratio"]
         assert ratio["low"] <= ratio["estimate"] <= ratio["high"]
+    assert run(["compare", str(campaign), str(other), "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len({row["point"] for row in rows}) == 4
+    judged = found["points"][0]["verdicts"]["goodput_bits_per_s"]
+    row = next(row for row in rows if row["outcome"] == "goodput_bits_per_s")
+    assert row["verdict"] == judged["answer"] and row["adjustment"] == "Holm"
+    assert float(row["ratio_low"]) == pytest.approx(judged["low"])
+    assert run(["compare", str(campaign), *TWO, "--csv"]) == 0
+    outcomes = [row["outcome"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))]
+    assert "client.cpu_ns_per_kib" in outcomes
+    assert run(["compare", str(campaign), *TWO, "--functions", "--csv"]) == 2
+    assert "--csv: outcomes of two sides have it" in capsys.readouterr().err
     assert run(["compare", str(campaign), str(other), "--points", "p02", "p02", "--functions"]) == 0
     assert "do_syscall_64" in capsys.readouterr().out
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from iodyno.cli.design_options import planned
 from iodyno.core.errors import ExperimentError
 from iodyno.formats.experiment_file import parse_experiment
 
@@ -40,6 +43,31 @@ workload: {{kind: request_response, sender: client, receiver: server, {settings}
 )  # fmt: skip
 def test_what_can_be_together_is_taken(settings: str, more: str) -> None:
     assert parse_experiment(FILE.format(settings=settings, more=more)).name == "t"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("transport: udp, answer: 70000", "bystander.answer: found 70000"),
+        ("rate: 100, arrivals: closed", "bystander.rate: has no effect here"),
+        ("outstanding: 4", "bystander.outstanding: found 4 with driver threads"),
+    ],
+)
+def test_a_bystander_is_looked_at_as_the_workload_is(settings: str, said: str) -> None:
+    more = f"bystander: {{kind: request_response, sender: client, receiver: server, {settings}}}"
+    with pytest.raises(ExperimentError) as raised:
+        parse_experiment(FILE.format(settings="driver: epoll, outstanding: 4", more=more), file="FILE")
+    assert said in str(raised.value)
+
+
+def test_points_that_a_design_names_are_looked_at_when_it_is_planned(tmp_path: Path) -> None:
+    rows = "transport,server\\ntcp,epoll\\ntcp,packet_v3\\n"
+    more = f'factors: {{transport: [tcp, udp], server: [epoll, packet_v3]}}\ndesign: {{kind: csv, rows: "{rows}"}}'
+    file = tmp_path / "e.yaml"
+    file.write_text(FILE.format(settings="", more=more))
+    with pytest.raises(ExperimentError) as raised:
+        planned(str(file))
+    assert f"{file}:5" in str(raised.value) and "found packet_v3 with transport tcp" in str(raised.value)
 
 
 def test_a_list_of_outcomes_stands_once_and_the_nearest_name_first() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iodyno.analysis.cost_model.checks import Check
 from iodyno.analysis.cost_model.coding import FactorScale
 from iodyno.analysis.cost_model.data import read_csv
 from iodyno.analysis.cost_model.fit import fit, prepare
@@ -242,11 +243,55 @@ def test_a_curved_factor_is_doubted_and_its_square_takes_the_doubt_away(tmp_path
     data = read_csv(written(tmp_path, lines))
     curved = study(fit(data))
     texts = " ".join(doubt.text for doubt in curved.doubts)
-    assert "no straight line in x" in texts and "try log(x), I(x**2) or C(x)" in texts
+    # One of its levels has no logarithm.
+    assert "no straight line in x" in texts and "try x + I(x**2) or C(x)" in texts
     squared = study(fit(data, "cost ~ x + I(x**2) + y"))
     assert not squared.doubts
     named = study(fit(data, "cost ~ C(x) + y"))
     assert not named.doubts and named.model.predict({"x": "2"}).estimate == pytest.approx(9.5, abs=0.4)
+
+
+def curvature(folder: Path, lines: list[str], formula: str | None = None) -> Check:
+    """The check of curvature of a table."""
+    (found,) = [
+        one for one in study(fit(read_csv(written(folder, lines)), formula)).checks if one.name == "curvature"
+    ]
+    return found
+
+
+def test_curvature_is_said_of_no_factor_that_it_cannot_be_told_of(tmp_path: Path) -> None:
+    source = np.random.default_rng(4)
+
+    def cost(x: float, y: float) -> float:
+        return 100 + x + y + 40 * (1 - (x - 1) ** 2) + source.normal(0, 0.3)
+
+    points = [*product((0, 2), (0, 2)), (1, 1), (1, 1)]
+    centred = ["x,y,cost", *(f"{x},{y},{cost(x, y):.4f}" for _ in range(4) for x, y in points)]
+    # Centre points: the squares of x and y are one column.
+    found = curvature(tmp_path, centred)
+    assert found.factors == ("x", "y") and found.doubt is not None
+    assert "x or y (which of them cannot be told)" in found.doubt.text and "try log" not in found.doubt.text
+    # A logarithm is not proposed where it is taken already.
+    wide = [
+        "size,cost",
+        *(f"{s}KiB,{s.bit_length() ** 2 + source.normal(0, 0.1):.4f}" for _ in range(4) for s in (1, 4, 16, 64)),
+    ]
+    text = curvature(tmp_path, wide, "cost ~ log(size)").doubt
+    assert (
+        text is not None and "in log2(size)" in text.text and "log(size)" not in text.text.partition("try")[2]
+    )
+
+
+def test_curvature_that_is_not_tested_has_its_own_reason(tmp_path: Path) -> None:
+    source = np.random.default_rng(5)
+    straight = ["x,cost", *(f"{x},{3 * x + source.normal(0, 0.3):.4f}" for _ in range(3) for x in (1, 2, 3))]
+    assert "a curve of x already" in curvature(tmp_path, straight, "cost ~ C(x)").found
+    assert "a curve of x already" in curvature(tmp_path, straight, "cost ~ x + I(x**2)").found
+    assert "no numeric factor has a level inside" in curvature(tmp_path, table()).found
+    exact = ["x,cost", *(f"{x},{3 * x}" for _ in range(3) for x in (1, 2, 3))]
+    assert "to the last digit" in curvature(tmp_path, exact).found
+    few = ["x,cost", "1,1", "2,2.1", "3,2.9"]
+    assert "degrees of freedom" in curvature(tmp_path, few).found
 
 
 def test_shares_of_an_orthogonal_design_add_up(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_campaign import Layout, Truth, make_campaign
 from places import MS, experiment, run
 from scipy.optimize import least_squares
 
@@ -328,6 +329,28 @@ def test_fit_prints_what_a_campaign_says(
     assert front.run(["model", "usl", "--campaign", str(open_campaign), "--factor", "rate"]) == 2
     assert "the loop is open" in capsys.readouterr().err
     assert front.run(["model", "fit", str(tmp_path)]) == 6
+
+
+@pytest.mark.parametrize("words", [["fit"], ["usl", "--outcome", "goodput_bits_per_s", "--campaign"]])
+def test_a_campaign_that_carries_no_model_is_no_success(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes, rates = (1024, 65536), (1, 2, 4, 8, 3, 2, 1, 9, 1)
+    points = [
+        ({"connections": clients, "size": size}, Truth(bytes_per_s=1e8 * rate))
+        for size in sizes
+        for clients, rate in zip(CLIENTS, rates, strict=True)
+    ]
+    factors = [
+        {"name": "connections", "levels": list(CLIENTS), "together": {}},
+        {"name": "size", "levels": list(sizes), "together": {}},
+    ]
+    folder = make_campaign(tmp_path / "c", points, factors=factors, layout=Layout(replicates=2, intervals=4))
+    assert front.run(["model", *words, str(folder), "--json"]) == 2
+    shown = capsys.readouterr()
+    assert shown.err.count("iodyno: error:") == 1 and str(folder) in shown.err
+    lines = json.loads(shown.out)["lines"]
+    assert len(lines) == 2 and all(one["refused"] for one in lines)
 
 
 def test_usl_from_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

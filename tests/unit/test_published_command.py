@@ -42,6 +42,10 @@ def test_the_text_has_the_equation_and_the_cores() -> None:
     text = said("--per", "iops", "--keep", "read,protocol", "--at", "read=1%,protocol=nfs",
                 "--cores", "--load", "70000/s", "--target-utilisation", "70%")  # fmt: skip
     assert "cpu per iops = 0.000761729 * (1 - 0.00192928 * read + 0.323579 * protocol[nfs])" in text
+    # Who pastes it must know what its numbers are.
+    assert "in % of 8 cores for each 1/s of iops, where\n" in text
+    assert "  read is read in %, 0% to 100%\n" in text
+    assert "  protocol[nfs] is protocol: +1 for nfs, -1 for " in text
     assert "80.5 us/operation" in text and "12420 /s" in text
     assert "9 cores" in text
 

@@ -457,6 +457,7 @@ def test_a_mistake_on_the_command_line_is_one_error(
     )
     for words, said in (
         (["--until", "ratio(siz) > 1"], "--until: 'ratio(siz) > 1': 'siz' is no factor, allowed: size"),
+        (["--until", ""], "--until: found ''"),
         (["--until", "soon"], "--until: found 'soon', allowed: ratio(X) > 1.5"),
         (["--until", "ratio(size) > 1", "--max-trials", "3"], "--max-trials: found 3 trials at most"),
     ):

@@ -88,6 +88,15 @@ def test_corrections_are_those_of_the_books() -> None:
     assert correct([], "holm") == [] and correct(p_values, "none") == p_values
 
 
+def test_counts_of_few_operations_differ_by_no_less_than_one() -> None:
+    """69 and 70 in all trials of a second: nobody knows that the rates differ at all."""
+    counts = ({n: 69 + 1e-4 * n for n in range(5)}, {n: 70 - 1e-4 * n for n in range(5)})
+    (blind,) = judge([Sides(GOODPUT, *counts)], least=0.005)
+    (found,) = judge([Sides(GOODPUT, *counts, counting=math.hypot(0.41 / 69, 0.41 / 70))], least=0.005)
+    assert blind.answer == "better" and found.answer == "undecided"
+    assert found.low is not None and found.high is not None and found.low < 1 < found.high
+
+
 def test_many_comparisons_of_nothing_rarely_claim_anything() -> None:
     """At the edge, where any claim is wrong: Holm keeps one of ten at 5 %. 100 repeats: three standard errors are 6.5 %."""
     claims = 0
@@ -114,7 +123,7 @@ def test_the_further_trials_that_are_named_mostly_decide() -> None:
     ("first", "second", "said"),
     [
         ({0: 1.0}, {0: 1.0, 1: 1.1}, "one trial a side"),
-        ({0: 1.0, 1: 1.0}, {0: 2.0, 1: 2.0}, "the same value"),
+        ({0: 1.0, 1: 1.0}, {0: 2.0, 1: 2.0}, "all trials of each side gave the same value"),
         ({0: 0.0, 1: 0.0}, {0: 0.0, 1: 0.0}, "0 in every trial of both sides"),
         ({0: 0.0, 1: 0.1}, {0: 0.2, 1: 0.3}, "0 or less in a trial"),
     ],
@@ -222,6 +231,16 @@ def test_two_campaigns_and_two_levels(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (
         verdict["answer"] == "worse" and verdict["low"] < 1.2 < verdict["high"] and found["control"] == "bh"
     )
+    # One ratio and one interval, whoever reads it; and what was adjusted has the name of how.
+    ratio = found["points"][0]["outcomes"]["client.cpu_ns_per_kib"]["ratio"]
+    assert (ratio["estimate"], ratio["low"], ratio["high"]) == pytest.approx(
+        (verdict["ratio"], verdict["low"], verdict["high"])
+    )
+    assert f"[{verdict['low']:.3f}" in rows[0]
+    assert verdict["adjustment"] == "Benjamini-Hochberg" and verdict["p_value"] <= verdict["p_adjusted"]
+    assert run(["compare", str(before), str(before.parent / "." / before.name)]) == 0
+    out = capsys.readouterr().out
+    assert "both sides are the same trials" in out and "no spread" not in out
     assert run(["compare", str(before), "--levels", "size=64KiB/size=1KiB"]) == 0
     out = capsys.readouterr().out
     assert "trials paired by block" in out and "worse" in out

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iodyno.analysis.histogram import Histogram, bucket_of, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.script_bytes import operations_of
 from iodyno.analysis.script_time import worked
 from iodyno.core.warnings import Doubt, WarningCode
 
@@ -56,7 +57,9 @@ def operations(trial: Trial) -> Measured:
     if sender is None:
         return missing("the trial has no sender")
     done = worked(trial, sender, transfers=False)
-    return total_ratio([(record.operations, span_ns) for record, span_ns in done], scale=1e9)
+    # A script is counted from its first to its last operation: nothing is cut off.
+    at_once = 0 if operations_of(sender.manifest) else _burst(sender)
+    return total_ratio([(record.operations, span_ns) for record, span_ns in done], scale=1e9, at_once=at_once)
 
 
 def messages_per_call(trial: Trial) -> Measured:
@@ -193,14 +196,19 @@ def _per_second(trial: Trial, metric: str) -> Measured:
     sender = trial.end("send")
     if sender is None or not is_open(trial):
         return missing(CLOSED)
-    burst = int((sender.manifest.get("job") or {}).get("burst") or 1)
+    burst = _burst(sender)
     readings = sender.readings[SENSOR]
     parts = [
         (burst * readings[record.index].values.get((metric, ""), 0), record.span_ns)
         for record in sender.measured
         if record.index in readings
     ]
-    return total_ratio(parts, scale=1e9)
+    return total_ratio(parts, scale=1e9, at_once=burst)
+
+
+def _burst(sender: HostData) -> int:
+    """Operations that begin together."""
+    return int((sender.manifest.get("job") or {}).get("burst") or 1)
 
 
 def _times(sender: HostData, kind: str) -> list[Histogram]:

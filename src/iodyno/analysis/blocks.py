@@ -75,7 +75,12 @@ def law_ratio(trial: Trial) -> Measured:
     if rate.value is None:
         return rate
     law = blocks.rate_per_s
-    return Measured(rate.value / law, tuple(value / law for value in rate.intervals), note=rate.note)
+    return Measured(
+        rate.value / law,
+        tuple(value / law for value in rate.intervals),
+        note=rate.note,
+        resolution=rate.resolution / law,
+    )
 
 
 def check(trial: Trial) -> Iterator[Doubt]:

@@ -34,8 +34,10 @@ def round_trip_mean(trial: Trial) -> Measured:
             f"requests were lost and waited for `answer_timeout` ({timeout_ns / 1e6:g} ms): more than {LOST_MOST:.0%} of the time"
             " that Little's law takes for round trips"
         )
+    mean_ns = sum(time for _, time in parts) / operations
     return Measured(
-        sum(time for _, time in parts) / operations,
+        mean_ns,
         tuple(time / count for count, time in parts if count),
         assumptions=("nearly every request was answered: what is lost is under way until it is given up",),
+        resolution=mean_ns / operations,
     )

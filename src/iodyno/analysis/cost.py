@@ -25,7 +25,9 @@ from typing import Literal
 from iodyno.analysis import cpu_classes, flows
 from iodyno.analysis.cpu_classes import BUSY_CLASSES, TIER_NOTES, Accounting, Spent
 from iodyno.analysis.dataset import HostData, Trial, clients_together
+from iodyno.analysis.goodput import bytes_at_once
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.script_bytes import operations_of
 from iodyno.core.path import CARRIED_BY_OTHERS
 
 Tier = Literal["pmu", "tsc"]
@@ -109,11 +111,12 @@ class CostBasis:
 
 @dataclass(frozen=True)
 class _Rate:
-    """Units per ns: over the measured window, and in each of its records."""
+    """Units per ns: over the measured window, and in each of its records. `resolution`: share of it that is counted at once."""
 
     per_ns: float
     by_record: Mapping[int, float]
     note: str = ""
+    resolution: float = 0.0
 
 
 def demand_ns(busy_ratio: float, cpus: int, kib_per_s: float) -> float:
@@ -199,6 +202,7 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
             rate.per_ns * 1e9,
         ),
         shared_error=demand_ns(background.uncertainty, cpus, rate.per_ns * 1e9),
+        resolution=rate.resolution * demand_ns(abs(busy - background.value), cpus, rate.per_ns * 1e9),
     )
 
 
@@ -269,6 +273,7 @@ def cycles_per_kbyte(trial: Trial, name: str, basis: CostBasis) -> Measured:
         note=f"tier tsc: reference cycles = busy time x {hz / 1e9:.3f} GHz; {cpu.note}",
         assumptions=(*cpu.assumptions, "reference cycles: turbo, power states and SMT sharing are not seen"),
         shared_error=cycles(cpu.shared_error, hz),
+        resolution=cycles(cpu.resolution, hz),
     )
 
 
@@ -288,6 +293,7 @@ def bytes_per_cycle(trial: Trial, name: str, basis: CostBasis) -> Measured:
         assumptions=found.assumptions,
         sampling_error=slope * found.sampling_error,
         shared_error=slope * found.shared_error,
+        resolution=slope * found.resolution,
     )
 
 
@@ -304,8 +310,9 @@ def _pmu_cycles(trial: Trial, name: str, basis: CostBasis) -> Measured:
     known = basis.background.get(name)
     background = (known.cycles_per_s if known else None) or 0.0
     total = sum(count for _, count, _ in parts) / sum(span for _, _, span in parts) * 1e9 - background
+    each = total / (rate.per_ns * 1e9)
     return Measured(
-        value=total / (rate.per_ns * 1e9),
+        value=each,
         intervals=tuple(
             (count / span - background / 1e9) / at
             for index, count, span in parts
@@ -313,6 +320,7 @@ def _pmu_cycles(trial: Trial, name: str, basis: CostBasis) -> Measured:
         ),
         note=f"tier pmu: hardware cycles; background of {background / 1e6:.3g} M cycles/s subtracted",
         assumptions=(basis.assumption(name),),
+        resolution=rate.resolution * abs(each),
     )
 
 
@@ -425,7 +433,10 @@ def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
         if not total:
             return f"{device} carried no packet in the measured window"
         return _Rate(
-            total / span, {index: count / ns for index, count, ns in packets}, f"packets of {device}"
+            total / span,
+            {index: count / ns for index, count, ns in packets},
+            f"packets of {device}",
+            1 / total,
         )
     end = (
         clients_of(trial, host) if trial.clients else trial.end("send" if unit == "operation" else "receive")
@@ -447,7 +458,10 @@ def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
     by_record = {
         record.index: counts[record.index] / record.span_ns for record in end.measured if record.span_ns
     }
-    return _Rate(sum(counts.values()) / end.measured_ns, by_record)
+    total = sum(counts.values())
+    at_once = 1 if unit == "operation" else bytes_at_once(trial) / 1024
+    whole = unit == "operation" and operations_of(end.manifest)
+    return _Rate(total / end.measured_ns, by_record, resolution=0.0 if whole else at_once / total)
 
 
 def clients_of(trial: Trial, host: HostData) -> HostData:

@@ -26,7 +26,7 @@ def datagrams_per_s(trial: Trial) -> Measured:
     receiver = trial.end("receive")
     if receiver is None:
         return missing("the trial has no receiver")
-    return _rate(receiver, SENSOR, "datagram.received")
+    return _rate(receiver, SENSOR, "datagram.received", at_once=1)
 
 
 def loss_ratio(trial: Trial) -> Measured:
@@ -99,11 +99,11 @@ def _of_server(trial: Trial, metric: str) -> Measured:
     return _rate(receiver, _SERVER, metric)
 
 
-def _rate(host: HostData, sensor: str, metric: str) -> Measured:
+def _rate(host: HostData, sensor: str, metric: str, *, at_once: float = 0) -> Measured:
     readings = [r for r in host.measured_readings(sensor) if (metric, "") in r.values]
     if not readings:
         return missing(host.why_missing(sensor))
-    return total_ratio([(r.values[metric, ""], r.span_ns) for r in readings], scale=1e9)
+    return total_ratio([(r.values[metric, ""], r.span_ns) for r in readings], scale=1e9, at_once=at_once)
 
 
 def _lost(trial: Trial) -> Iterator[Doubt]:

@@ -9,7 +9,11 @@ from __future__ import annotations
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.script_bytes import operations_of
 from iodyno.analysis.script_time import worked
+
+_SEGMENTS_BYTES = 65536
+"""The most that segmentation offload hands over together (`GRO_LEGACY_MAX_SIZE` of Linux)."""
 
 
 def goodput(trial: Trial) -> Measured:
@@ -18,7 +22,26 @@ def goodput(trial: Trial) -> Measured:
     if receiver is None:
         return missing("the trial has no receiver")
     carried = worked(trial, receiver, transfers=True)
-    return total_ratio([(record.bytes, span_ns) for record, span_ns in carried], scale=8e9)
+    at_once = bytes_at_once(trial)
+    return total_ratio([(record.bytes, span_ns) for record, span_ns in carried], scale=8e9, at_once=at_once)
+
+
+def bytes_at_once(trial: Trial) -> float:
+    """Bytes that are counted together where they are received; 0 where the window cuts nothing off: of a script.
+
+    A message comes as its bytes come, which are counted as they are taken: up to as many as segmentation offload hands over
+    together. An answer counts when it is whole. A disk counts whole operations.
+    """
+    sender, receiver = trial.end("send"), trial.end("receive")
+    if sender is None or operations_of(sender.manifest):
+        return 0.0
+    moved = sum(record.bytes for record in (receiver or sender).measured)
+    done = sum(record.operations for record in sender.measured)
+    size = trial.settings.get("size")
+    each = moved / done if done else size if isinstance(size, int) else 0
+    if receiver is None:
+        return each
+    return min(max(0, each - trial.answer_bytes), _SEGMENTS_BYTES) + trial.answer_bytes
 
 
 def messages(trial: Trial) -> Measured:
@@ -28,7 +51,9 @@ def messages(trial: Trial) -> Measured:
         return missing("the trial has no receiver, or its messages have no fixed size")
     if trial.answer_bytes:
         receiver = trial.hosts[receiver.name]
-    return total_ratio([(record.bytes / size, record.span_ns) for record in receiver.measured], scale=1e9)
+    parts = [(record.bytes / size, record.span_ns) for record in receiver.measured]
+    at_once = min(size, _SEGMENTS_BYTES) / size
+    return total_ratio(parts, scale=1e9, at_once=0 if operations_of(receiver.manifest) else at_once)
 
 
 def connection_fairness(trial: Trial) -> Measured:

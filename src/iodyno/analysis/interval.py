@@ -21,6 +21,8 @@ from iodyno.core.warnings import Doubt, WarningCode
 
 LEVEL = 0.95
 _INTERVALS_LEAST = 4
+_TOLD = 1.05
+"""How much wider an interval is by what windows cut off when that is said (chosen: what a reader would see)."""
 
 
 NOT_NEGATIVE = (0.0, None)
@@ -39,8 +41,8 @@ def estimate(
     Two trials or more: mean and t interval. One: batch means, or for a quantile the share above it in each batch. None: no
     estimate, and why. What the trials have in common is added in quadrature, as an expanded uncertainty with coverage factor
     1.96 (JCGM 100:2008, 6.2). The interval of a share of what was counted holds Wilson's, too: that none of some thousand was
-    lost does not say that none ever is. Of the interval, what lies outside of `possible` is cut off, and the method says so: it
-    holds a true value from there as often as before.
+    lost does not say that none ever is. That of a rate is no narrower than what a window cuts off allows. Of the interval, what
+    lies outside of `possible` is cut off, and the method says so: it holds a true value from there as often as before.
     """
     known = [m for m in measured if m.value is not None]
     if not known:
@@ -59,6 +61,8 @@ def estimate(
         middle = fmean(values)
         low, high = middle - math.hypot(middle - low, shared), middle + math.hypot(high - middle, shared)
     low, high, method, rare = _with_counts(low, high, method, known)
+    plain = method
+    low, high, method, counting = _with_resolution(low, high, method, values, known)
     low, high, ends = _within(low, high, values, possible)
     notes = "; ".join(filter(None, (ends, notes)))
     sampling = max(m.sampling_error for m in known)
@@ -70,7 +74,7 @@ def estimate(
         text = "one trial only: its interval does not hold what varies between trials"
         warnings.append(Doubt(WarningCode.ONE_TRIAL, text, where))
     elif len(known) == 2:
-        text = "two trials only: the interval is wide because so little is known of the variation"
+        text = f"two trials only: {_of_two(values, method != plain)}"
         warnings.append(Doubt(WarningCode.FEW_REPLICATES, text, where))
     return Estimate(
         estimate=fmean(values),
@@ -81,6 +85,7 @@ def estimate(
         method=f"{method}; {notes}" if notes else method,
         assumptions=(*more, *rare, *assumptions),
         warnings=tuple(warnings),
+        counting=counting,
     )
 
 
@@ -101,6 +106,46 @@ def _with_counts(
     if low is None or high is None:
         return least, most, text, assumed
     return min(low, least), max(high, most), f"the wider of {text} and the {method}", assumed
+
+
+def _with_resolution(
+    low: float | None, high: float | None, method: str, values: Sequence[float], known: Sequence[Measured]
+) -> tuple[float | None, float | None, str, float]:
+    """The interval of what was counted in whole operations, no narrower than such counts allow, and how it was made then; and the
+    standard uncertainty that all trials share.
+
+    A window cuts off a part of an operation at either end: its count is off by a difference of two errors that are each
+    rectangular and one operation wide, so that its standard uncertainty is 1/sqrt(6) of an operation (a triangular
+    distribution: JCGM 100:2008, 4.3.9). What of it varies between trials is in their spread; where they spread by less, their
+    windows cut alike, and the rest is common to all trials: more of them do not reduce it. Where nothing was counted, the
+    upper bound is that of a Poisson count of none, ln 20 in the time of all trials (the "rule of three": Hanley and
+    Lippman-Hand 1983, JAMA 249), as long as that is not below what a window may cut off.
+    """
+    if not min(m.resolution for m in known):
+        return low, high, method, 0.0
+    least = fmean(m.resolution for m in known) / math.sqrt(6)
+    if not any(values):
+        none = -math.log(1 - LEVEL) / sum(1 / m.resolution for m in known)
+        text = f"upper bound of a rate of which nothing was counted in {len(known)} trials (rule of three)"
+        return 0.0, max(none, 1.96 * least), text, least
+    if low is None or high is None:
+        return low, high, method, 0.0
+    half = (high - low) / 2
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else half / 1.96
+    shared = math.sqrt(max(0.0, least**2 - spread**2))
+    wider = math.hypot(half, 1.96 * shared)
+    if wider > _TOLD * half:
+        method += ", and one operation more or less at the ends of a window"
+    return low - wider + half, high + wider - half, method, shared
+
+
+def _of_two(values: Sequence[float], coarse: bool) -> str:
+    """What an interval of two trials does not tell. `coarse`: it is that of whole operations."""
+    if values[0] == values[1]:
+        return "they do not differ, and what varies between trials is not known"
+    if coarse:
+        return "they hardly differ, and what varies between trials is hardly known"
+    return "the interval is wide because so little is known of the variation"
 
 
 def _within(

@@ -25,7 +25,8 @@ class Measured:
     of all values, and so no mean over intervals, has their histograms as `batches` and says which `quantile`.
     `sampling_error` is the standard error of the value that comes from sampling, which the spread over trials and
     intervals holds already; `shared_error` the standard uncertainty that all trials have in common, which it cannot
-    hold. A share of things that were counted one by one has them as `counted`.
+    hold. A share of things that were counted one by one has them as `counted`. `resolution` is what the value would
+    change by with one more of what it is counted in; 0 where that is not known, or nothing is cut off by the window.
     """
 
     value: float | None
@@ -38,6 +39,7 @@ class Measured:
     sampling_error: float = 0.0
     shared_error: float = 0.0
     counted: Counted | None = None
+    resolution: float = 0.0
 
 
 def missing(reason: str) -> Measured:
@@ -64,9 +66,11 @@ def total_ratio(
     nothing: str = "nothing was counted in the measured window",
     sampling_error: float = 0.0,
     counted: str = "",
+    at_once: float = 0.0,
 ) -> Measured:
     """`scale` times the sum of the first over the sum of the second, of (numerator, denominator) per
-    interval. `counted`: what the second are, where the first are some of them.
+    interval. `counted`: what the second are, where the first are some of them. `at_once`: how much of the first is
+    counted together, of a rate: 1 of operations, the bytes of one where it moves bytes.
     """
     below = sum(part for _, part in parts)
     return Measured(
@@ -77,4 +81,5 @@ def total_ratio(
         assumptions=assumptions,
         sampling_error=sampling_error,
         counted=Counted(sum(above for above, _ in parts), below, counted) if counted else None,
+        resolution=scale * at_once / below if below else 0.0,
     )

@@ -430,6 +430,13 @@ def _host_doubts(
             if abs(moved) > BACKGROUND_CHANGE:
                 text = f"{name}: background went from {known.before:.1%} to {known.after:.1%} meanwhile"
                 found.append(Doubt(WarningCode.BACKGROUND, text, name))
+        else:
+            when, lacks_when = ("before", "after") if known.after is None else ("after", "before")
+            text = (
+                f"{name}: the background is that {when} the trials; it is not known {lacks_when} them, and what it changed by"
+                " meanwhile is in no interval"
+            )
+            found.append(Doubt(WarningCode.BACKGROUND, text, name))
     return found
 
 

@@ -21,11 +21,12 @@ from iodyno.analysis.path_steps import step_changes
 from iodyno.analysis.setting_changes import WORKLOAD, SettingChange, setting_changes
 from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
 from iodyno.cli.campaign_argument import complete_campaign
-from iodyno.cli.compare_verdicts import compare_campaigns, compare_history, compare_levels
+from iodyno.cli.compare_verdicts import Form, compare_campaigns, compare_history, compare_levels
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
 from iodyno.cli.share import SHARE
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.quantity import counted
+from iodyno.report.csv import changes_csv
 from iodyno.report.function_json import (
     change_values,
     mechanism_change_values,
@@ -110,6 +111,7 @@ class Side:
     help="Correction for many comparisons: Holm, or Benjamini and Hochberg.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each outcome as CSV.")
 def command(
     campaigns: tuple[Path, ...],
     points: tuple[str, str] | None,
@@ -122,6 +124,7 @@ def command(
     noise: Path | None,
     control: Control,
     as_json: bool,
+    as_csv: bool,
 ) -> None:
     """Compare two points of a CAMPAIGN, two campaigns, or a history of them.
 
@@ -138,6 +141,7 @@ def command(
       iodyno compare CAMPAIGN --points p01 p07 --functions --host server \\
         --by inclusive
       iodyno compare BEFORE AFTER --least 5%
+      iodyno compare BEFORE AFTER --csv > compared.csv
       iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'
       iodyno compare campaigns/nightly-*
       iodyno compare BEFORE AFTER --points size=1KiB size=1KiB --functions --json
@@ -154,11 +158,18 @@ def command(
             where="--levels",
             advice="iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'",
         )
+    if as_csv and as_json:
+        raise click.UsageError("found --json and --csv, allowed: one of them")
+    if as_csv and (functions or len(campaigns) > 2):
+        raise ExperimentError(
+            "outcomes of two sides have it, neither functions nor a history", where="--csv", advice="--json"
+        )
+    form: Form = "csv" if as_csv else "json" if as_json else "text"
     datasets = [read_dataset(folder) for folder in campaigns]
     summaries = [analyse(dataset) for dataset in datasets]
     measured = ladder(read_dataset(noise)).outcomes if noise else ()
     if levels:
-        compare_levels(summaries[0], levels, least=least, control=control, noise=measured, as_json=as_json)
+        compare_levels(summaries[0], levels, least=least, control=control, noise=measured, form=form)
         return
     if len(campaigns) > 2:
         compare_history(summaries, as_json=as_json)
@@ -169,9 +180,7 @@ def command(
             raise ExperimentError(
                 "the two points are missing", where="--points", advice=f"--points {example}"
             )
-        compare_campaigns(
-            summaries[0], summaries[1], least=least, control=control, noise=measured, as_json=as_json
-        )
+        compare_campaigns(summaries[0], summaries[1], least=least, control=control, noise=measured, form=form)
         return
     first, second = (
         Side(datasets[at], summaries[at], choose_point(summaries[at], written, "--points"))
@@ -180,6 +189,9 @@ def command(
     changes = _mechanism_changes(first, second)
     outcomes = outcome_changes(first.point.outcomes, second.point.outcomes)
     if not functions:
+        if as_csv:
+            click.echo(changes_csv(outcomes), nl=False)
+            return
         _show_points(first, second, outcomes, changes, as_json)
         return
     change = _profile_change(first, second, choose_host(first.summary, host))

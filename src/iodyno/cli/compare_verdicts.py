@@ -5,33 +5,36 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import click
 
-from iodyno.analysis.compare import outcome_changes
 from iodyno.analysis.decisions.noise import Noise
 from iodyno.analysis.decisions.sides import Pair, PairVerdicts, compare, histories, of_levels
 from iodyno.analysis.decisions.verdicts import Control
 from iodyno.analysis.summary import CampaignSummary, unit_of
+from iodyno.cli.aside import aside
 from iodyno.cli.point_choice import name_of
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
 from iodyno.core.script.parameters import workload_of_stored
 from iodyno.core.workload import Level
-from iodyno.report.function_json import outcome_change_values
+from iodyno.report.csv import verdicts_csv
 from iodyno.report.terminal import show_table
 from iodyno.report.verdicts import (
     history_lines,
     history_note,
     history_table,
     history_values,
+    outcome_values,
     verdict_note,
     verdict_table,
     verdict_values,
 )
+
+Form = Literal["text", "json", "csv"]
 
 _LEVELS = re.compile(
     r"\s*(?P<factor>[^=/\s]+)\s*=\s*(?P<a>[^=/]+?)\s*/\s*(?P=factor)\s*=\s*(?P<b>[^=/]+?)\s*"
@@ -45,7 +48,7 @@ def compare_campaigns(
     least: float,
     control: Control,
     noise: Sequence[Noise] = (),
-    as_json: bool,
+    form: Form,
 ) -> None:
     """All points that both campaigns have, by their levels; the outcomes that the first asks for."""
     by_levels = {tuple(sorted(p.labels.items())): p for p in second.points}
@@ -59,29 +62,38 @@ def compare_campaigns(
     pairs = [Pair(name_of(first, mine), mine, other, first.asked) for mine, other in shared]
     found = compare(pairs, (first, second), least=least, control=control, noise=noise)
     alone = len(first.points) + len(second.points) - 2 * len(shared)
-    if as_json:
+    warnings = [*_not_alike(first, second)]
+    if alone:
+        are = "is" if alone == 1 else "are"
+        warnings.insert(0, f"{counted(alone, 'point')} {are} in one of the campaigns only, and left out")
+    if form == "csv":
+        click.echo(verdicts_csv(found), nl=False)
+        for text in warnings:
+            aside(f"warning: {text}")
+        return
+    if form == "json":
         _print_json(
             {
                 "first": {"campaign": first.folder, "created": first.created},
                 "second": {"campaign": second.folder, "created": second.created},
                 **_values(found, least, control),
                 "points_of_one_only": alone,
+                "warnings": warnings,
             }
         )
         return
     click.echo(f"A: {first.folder} ({first.created})\nB: {second.folder} ({second.created})\n")
     _show(found, least, control)
-    if alone:
-        click.echo(
-            f"{counted(alone, 'point')} {'is' if alone == 1 else 'are'} in one of the campaigns only, and left out."
-        )
+    for text in warnings:
+        click.echo(f"warning: {text}")
+
+
+def _not_alike(first: CampaignSummary, second: CampaignSummary) -> Iterator[str]:
     kinds = [str(summary.workload.get("kind", "")) for summary in (first, second)]
     if kinds[0] != kinds[1]:
-        click.echo(f"warning: the workloads differ: {kinds[0]} in A and {kinds[1]} in B")
+        yield f"the workloads differ: {kinds[0]} in A and {kinds[1]} in B"
     if first.tier != second.tier:
-        click.echo(
-            f"warning: cycles are of tier {first.tier} in A and {second.tier} in B: do not compare them"
-        )
+        yield f"cycles are of tier {first.tier} in A and {second.tier} in B: do not compare them"
 
 
 def compare_levels(
@@ -91,7 +103,7 @@ def compare_levels(
     least: float,
     control: Control,
     noise: Sequence[Noise] = (),
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Two levels of a factor at every combination of the others; trials of a block are pairs."""
     factor, first, second = _levels(summary, written)
@@ -104,7 +116,10 @@ def compare_levels(
         )
     pairs = [Pair(title, mine, other, summary.asked) for title, mine, other in points]
     found = compare(pairs, (summary, summary), least=least, control=control, noise=noise)
-    if as_json:
+    if form == "csv":
+        click.echo(verdicts_csv(found), nl=False)
+        return
+    if form == "json":
         _print_json({"campaign": summary.folder, "levels": written, **_values(found, least, control)})
         return
     labels = [point.labels[factor] for point in points[0][1:]]
@@ -151,13 +166,11 @@ def _show(found: Sequence[PairVerdicts], least: float, control: Control) -> None
 def _values(found: Sequence[PairVerdicts], least: float, control: Control) -> dict[str, Any]:
     points = []
     for each in found:
-        first, second = each.pair.first, each.pair.second
-        asked = {name: first.outcomes[name] for name in each.pair.outcomes if name in first.outcomes}
         points.append(
             {
-                "levels": dict(first.levels),
-                "labels": dict(first.labels),
-                "outcomes": outcome_change_values(outcome_changes(asked, second.outcomes)),
+                "levels": dict(each.pair.first.levels),
+                "labels": dict(each.pair.first.labels),
+                "outcomes": outcome_values(each),
                 "verdicts": verdict_values(each),
             }
         )

@@ -44,7 +44,7 @@ def with_rule(
     A campaign that is taken up again keeps its rule; its limit may be raised. Raises ExperimentError.
     """
     kept_rule, kept_most = _of_campaign(resume)
-    text = written or kept_rule
+    text = kept_rule if written is None else written
     if text is None and experiment.until is None:
         if max_trials is not None:
             raise ExperimentError(

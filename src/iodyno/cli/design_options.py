@@ -18,6 +18,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.formats.design_section import DIRECTIONS
 from iodyno.formats.experiment_file import line_of, read_experiment
+from iodyno.formats.planned_points import refuse_connections
 from iodyno.formats.uperf.points import refuse_points
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -110,6 +111,7 @@ def plan_of(experiment: Experiment, file: str) -> Design:
     with placed(experiment, file):
         design = designs.plan(experiment)
     refuse_points(experiment, design, file)
+    refuse_connections(experiment, design, file)
     return design
 
 

@@ -12,6 +12,7 @@ import click
 
 from iodyno.cli import right_now
 from iodyno.cli.aside import aside
+from iodyno.cli.given import given
 from iodyno.cli.host_argument import access_of
 from iodyno.cli.options import Option
 from iodyno.cli.right_now import level
@@ -123,11 +124,7 @@ def command(
     if "target" not in written:
         raise click.UsageError("--target is missing, needed: a file, a device in /dev, or null")
     written["target"] = _absolute(str(written["target"])) if to is None else written["target"]
-    asked = {
-        name
-        for name in ctx.params
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    }
+    asked = given(ctx)
     if remove_target and not asked - {"target", "to", "clients", "remove_target", "as_json"}:
         _remove(str(written["target"]), to, hosts=_names_of(clients), as_json=as_json)
         return

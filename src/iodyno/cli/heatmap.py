@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ _TRACE_ONLY = {
 @click.option(
     "--max-quantile",
     "high_quantile",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=NumberRange(0, 1, min_open=True),
     help="Share of values that the rows reach.",
 )
 @click.option("--rows", type=click.IntRange(1, 1000), help="How many rows (default: 50).")
@@ -131,9 +132,7 @@ _TRACE_ONLY = {
     help="Lines that are on at first: p50, p99, p99.9, max; none.",
 )
 @click.option("--grid", is_flag=True, help="Lines at the ticks.")
-@click.option(
-    "--box-size", type=click.FloatRange(1, 64), help="Side of a cell, instead of a picture 900 wide."
-)
+@click.option("--box-size", type=NumberRange(1, 64), help="Side of a cell, instead of a picture 900 wide.")
 @click.option(
     "--cumulative", is_flag=True, help="Print the percentiles from 50 to 99.9999, with the events above each."
 )

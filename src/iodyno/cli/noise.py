@@ -12,6 +12,7 @@ import click
 from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.number import NumberRange
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.run import ask, execute, failed, stopped
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
@@ -48,7 +49,7 @@ from iodyno.store.schema import CAMPAIGN
 )
 @click.option(
     "--pause",
-    type=click.FloatRange(0, 86_400),
+    type=NumberRange(0, 86_400),
     default=0,
     show_default=True,
     help="Seconds to wait before a block.",

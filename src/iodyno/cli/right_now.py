@@ -13,6 +13,7 @@ from iodyno import designs
 from iodyno.campaign.folder import new_folder
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
+from iodyno.cli.number import NumberRange
 from iodyno.cli.progress import watcher as progress
 from iodyno.cli.run import execute, failed, stopped
 from iodyno.cli.signals import named_when_stopped
@@ -98,7 +99,7 @@ def common(function: _Function) -> _Function:
 
 
 seconds = click.option(
-    "--seconds", type=click.FloatRange(0.1, 86_400), default=5, show_default=True, help="Measured time."
+    "--seconds", type=NumberRange(0.1, 86_400), default=5, show_default=True, help="Measured time."
 )
 repeat = click.option(
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from iodyno.cli import right_now
+from iodyno.cli.number import NumberRange
 from iodyno.cli.right_now import level
 from iodyno.cli.rr import outcomes_of
 from iodyno.cli.share import PRECISION
@@ -44,9 +45,9 @@ def _goal(ctx: click.Context, _option: click.Parameter, written: str) -> str:
               help="Greatest rate to try.")  # fmt: skip
 @click.option("--precision", type=PRECISION, default="5%", show_default=True,
               help="End when the 95 % interval is narrower than this share of the rate.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=1, show_default=True,
+@click.option("--seconds", type=NumberRange(0.1, 3600), default=1, show_default=True,
               help="Measured time of each trial.")  # fmt: skip
-@click.option("--within", type=click.FloatRange(1, 86_400), default=75, show_default=True,
+@click.option("--within", type=NumberRange(1, 86_400), default=75, show_default=True,
               help="End after so many seconds at the latest.")  # fmt: skip
 @right_now.common
 def command(
@@ -130,11 +131,15 @@ def _show(folder: Path, *, as_json: bool) -> None:
     summary = analyse(read_dataset(folder))
     (found,) = summary.found or (None,)
     if as_json:
+        assert summary.search is not None
+        factor = summary.search.factor
         tried = [
             {"levels": dict(p.levels), "trials": p.finished}
-            for p in sorted(summary.points, key=lambda p: p.id)
+            for p in sorted(summary.points, key=lambda p: p.levels[factor])
         ]
-        click.echo(json.dumps({"campaign": str(folder), **search_json(summary), "tried": tried}, indent=2))
+        warnings = [{"code": d.code, "text": d.text, "where": d.where} for d in summary.doubts]
+        told = {**search_json(summary), "tried": tried, "warnings": warnings}
+        click.echo(json.dumps({"campaign": str(folder), **told}, indent=2))
     else:
         for sentence in search_sentences(summary):
             click.echo(sentence)

@@ -110,12 +110,22 @@ class GoalSeeker:
         warning = history.stuck
         if doubtful and not warning:
             warning = f"the load generator, not the path, may be the limit: {doubtful[-1].doubtful}"
+        low, high = self._spec.low, self._spec.high
+        beyond = (
+            ended != "edge" and history.tried and not history.stuck and (now.high > high or now.low < low)
+        )
+        if beyond:
+            side, level = ("above", high) if now.high > high else ("below", low)
+            outside = f"it may lie {side} {level}, where the search ends"
+            warning = f"{warning}; {outside}" if warning else outside
+        # Nothing was tried there: what the probability says of it is the margin that it is given.
+        estimate, least, most = (min(max(value, low), high) for value in (now.estimate, now.low, now.high))
         return Found(
             base.id,
             base.levels,
-            now.estimate,
-            now.low,
-            now.high,
+            estimate,
+            least,
+            most,
             now.confirmed,
             len(history.tried),
             ended,

@@ -2,7 +2,7 @@
 
 ```
 IodynoError            1   (never raised itself)
-├── ExperimentError    2   the experiment file, or a word on the command line, is wrong
+├── ExperimentError    2   the experiment file, or a word on the command line, is wrong, or no model fits the points that it names
 ├── AccessError        3   a host cannot be reached, or an agent cannot be started or trusted there
 ├── PreflightError     4   a host cannot carry what the experiment asks for
 ├── TrialError         5   trials failed, and failed again when they were retried
@@ -35,7 +35,7 @@ class IodynoError(Exception):
 
 
 class ExperimentError(IodynoError):
-    """The experiment file, or a word on the command line, is wrong."""
+    """The experiment file, or a word on the command line, is wrong, or no model fits the points that it names."""
 
     exit_code = 2
 

@@ -256,6 +256,7 @@ class Estimate:
     """A number with its uncertainty. `estimate` is None when it cannot be had; `missing` says why.
 
     `low` and `high` bound the 95 % interval made by `method` from `n` trials; None when there is no interval.
+    `counting`: the standard uncertainty that all trials have in common because whole operations were counted.
     """
 
     estimate: float | None
@@ -267,6 +268,7 @@ class Estimate:
     assumptions: tuple[str, ...] = ()
     warnings: tuple[Doubt, ...] = ()
     missing: str | None = None
+    counting: float = 0.0
 
     @property
     def reach(self) -> float | None:

@@ -30,6 +30,9 @@ _WRITTEN = re.compile(
     r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?)\s*([A-Za-zµ%]*(?:/s)?)\s*", re.IGNORECASE
 )
 
+_MOST = 10**100
+"""Chosen: more than anything is, and a product of three such is still a double."""
+
 _SIZE_UNITS = {"": 1, "B": 1} | {
     unit: factor
     for power, letter in enumerate("KMGT", start=1)
@@ -109,6 +112,8 @@ def parse_exact(kind: Kind, written: str | int | float) -> Fraction:
     value = Fraction(number) * factor
     if value < 0:
         raise ValueError(f"found {written!r}, allowed: 0 or more")
+    if value > _MOST:
+        raise ValueError(f"found {written!r}, allowed: a number{_base_unit(kind)} up to 1e100")
     return value
 
 

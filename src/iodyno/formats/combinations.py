@@ -36,11 +36,13 @@ _CONNECTIONS_ONLY = {
 """What needs a connection (`agent/load/src/datagram/mod.rs`)."""
 
 
-def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
-    """Notes every parameter whose levels meet a transport that cannot have them."""
+def check(
+    reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor], section: str = "workload"
+) -> None:
+    """Notes every parameter whose levels meet a transport that cannot have them. `section`: where the load stands."""
     if workload.hosts or workload.kind == SCRIPT.name:
         return
-    levels = _Levels(workload, factors)
+    levels = _Levels(workload, factors, section)
     for name, text in _mistakes(workload.kind, levels):
         reading.note(levels.place(name), text)
 
@@ -78,7 +80,8 @@ def _mistakes(kind: str, levels: _Levels) -> Iterator[tuple[str, str]]:
 class _Levels:
     """What each parameter is at the points of an experiment."""
 
-    def __init__(self, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
+    def __init__(self, workload: WorkloadSpec, factors: Mapping[str, Factor], section: str) -> None:
+        self._section = section
         self._settings = workload.settings
         self._otherwise = {p.name: p.default for p in workload.workload.parameters}
         self._varied = {
@@ -107,7 +110,7 @@ class _Levels:
             factor = self._varied[name][0]
             return ("factors", factor) if factor == name else ("factors", factor, "together", name)
         if name in self._settings or "transport" not in self._varied:
-            return ("workload", name)
+            return (self._section, name)
         return ("factors", self._varied["transport"][0])
 
 

@@ -67,20 +67,14 @@ def check(
     hosts: Mapping[str, HostSpec],
     knobs: Mapping[str, Level],
     traces: Traces,
+    section: str = "workload",
 ) -> None:
-    """Notes what cannot be at a point of the file, and what is at none of them."""
+    """Notes what cannot be at a point of the file, and what is at none of them. `section`: where the load stands."""
     varied = varied_at(factors)
     given = {*workload.settings, *varied}
 
     def place(names: tuple[str, ...]) -> Path:
-        for name in names:
-            if name in varied:
-                return varied[name]
-            if name in workload.settings:
-                return ("workload", name)
-            if name in knobs:
-                return ("knobs", *(named(name) or ()))
-        return ("workload", names[0])
+        return place_of(names, varied, workload.settings, knobs, section)
 
     if {"size", "sizes"} <= given:
         reading.note(
@@ -94,14 +88,37 @@ def check(
         seen = True
         point = {**workload.workload.defaults(), **workload.settings, **knobs, **levels}
         idle -= {name for name in idle if _EFFECTS[name][0](point)}
-        found = [*_of_arrivals(workload, point), *_of_calls(workload, point), *_of_sizes(point, traces)]
-        for names, text in (*found, *_of_path(workload, point, hosts)):
+        for names, text in wrong_at(workload, point, hosts, traces):
             where = place(names)
             if (where, text) not in noted:
                 noted.add((where, text))
                 reading.note(where, text)
     for name in sorted(idle) if seen else ():
         reading.note(place((name,)), f"has no effect here, allowed: with {_EFFECTS[name][1]}")
+
+
+def place_of(
+    names: tuple[str, ...],
+    varied: Mapping[str, Path],
+    settings: Mapping[str, Level],
+    knobs: Mapping[str, Level],
+    section: str = "workload",
+) -> Path:
+    """Where the file says the first of these parameters that it says."""
+    for name in names:
+        if name in varied:
+            return varied[name]
+        if name in settings:
+            return (section, name)
+        if name in knobs:
+            return ("knobs", *(named(name) or ()))
+    return (section, names[0])
+
+
+def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec], traces: Traces) -> Mistakes:
+    """What all settings of a point cannot mean together; nothing: it can be had, as far as that is known here."""
+    found = [*_of_arrivals(workload, point), *_of_calls(workload, point), *_of_sizes(point, traces)]
+    return [*found, *_of_path(workload, point, hosts)]
 
 
 def _way(point: Point, end: str) -> Submission:

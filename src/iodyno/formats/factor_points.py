@@ -22,7 +22,7 @@ def points(
 ) -> Iterator[dict[str, Level]]:
     """The levels of the points, as far as they concern these parameters; what is searched for is at some level too.
 
-    None where the design says which levels meet.
+    None where the design alone says which levels meet: these are looked at when it is planned (`planned_points`).
     """
     search, design = (reading.plain.get(name) for name in ("search", "design"))
     searched: dict[str, Level] = {"rate": 1} if isinstance(search, dict) else {}

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iodyno.analysis.cost_model.coding import NumericCoding
 from iodyno.analysis.cost_model.consequences import Consequence, consequences
 from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
 from iodyno.analysis.cost_model.model import CostModel
 from iodyno.analysis.cost_model.study import CostStudy
+from iodyno.analysis.cost_model.written import base_meanings, base_unit
 from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import counted
 from iodyno.report.estimate_json import estimate_values
@@ -294,22 +296,28 @@ def derived_table(found: Sequence[Derived], cores: Cores | None = None) -> Table
     return Table("What follows, with 95 % intervals", columns, tuple(rows))
 
 
-def factored_line(model: CostModel, load: str, terms: Sequence[FactoredTerm]) -> str:
-    """What one more of the load costs, to be pasted: `cpu per iops = A * (1 + b*read + c*protocol[nfs])`."""
+def factored_lines(model: CostModel, load: str, terms: Sequence[FactoredTerm]) -> Iterator[str]:
+    """What one more of the load costs, to be pasted: `cpu per iops = A * (1 + b*read + c*protocol[nfs])`, in which unit, and
+    what its variables are.
+    """
     first, *others = terms
     inside = "1"
     for one in others:
         ratio = one.over_first.estimate if one.over_first else None
         inside += f" {'-' if (ratio or 0.0) < 0 else '+'} {abs(ratio or 0.0):.6g} * {one.product}"
     lead = f"{first.coefficient.estimate:.6g}"
-    return f"{model.outcome} per {load} = {lead}" + (f" * ({inside})" if others else "")
+    yield f"{model.outcome} per {load} = {lead}" + (f" * ({inside})" if others else "")
+    variables = _variables(model, terms)
+    yield f"  in {_unit_per(model, load)}{', where' if variables else ''}"
+    for name, meaning in variables.items():
+        yield f"  {name} is {meaning}"
 
 
 def factored_table(model: CostModel, load: str, terms: Sequence[FactoredTerm]) -> Table:
     """The same with intervals. Words are -1 and +1, and numbers in the units of their levels."""
     columns = (
         Column("term"),
-        Column("coefficient", hint=f"{model.unit} per {load}"),
+        Column("coefficient", hint=_unit_per(model, load)),
         Column("interval", hint="95 %"),
         Column("over the first"),
         Column("interval", hint="95 %, delta method"),
@@ -326,7 +334,18 @@ def factored_table(model: CostModel, load: str, terms: Sequence[FactoredTerm]) -
                 Cell("" if over is None else _ends(over)),
             )
         )
-    return Table(f"What one more of {load} costs ({model.unit} per {load})", columns, tuple(rows))
+    return Table(f"What one more of {load} costs ({_unit_per(model, load)})", columns, tuple(rows))
+
+
+def _unit_per(model: CostModel, load: str) -> str:
+    coding = model.coding(load)
+    unit = base_unit(coding) if isinstance(coding, NumericCoding) else ""
+    return f"{model.unit or 'no unit'} for each {unit or 'one'} of {load}"
+
+
+def _variables(model: CostModel, terms: Sequence[FactoredTerm]) -> dict[str, str]:
+    used = {name for one in terms for name in one.variables}
+    return {name: meaning for name, meaning in base_meanings(model).items() if name in used}
 
 
 def _ends(found: Estimate) -> str:
@@ -342,6 +361,7 @@ def published_json(
         "unit": model.unit,
         "method": model.method,
         "factored": [_factored(one) for one in terms],
+        "factored_variables": _variables(model, terms),
         "derived": [_derived(one) for one in derived],
         "cores": _cores(cores) if cores else None,
     }
@@ -382,6 +402,7 @@ def study_json(
             ],
         },
         "factored": [_factored(one) for one in terms],
+        "factored_variables": _variables(study.model, terms),
         "coefficients": [
             {
                 "name": one.name,

@@ -48,7 +48,7 @@ def sentence(spec: SearchSpec, found: Found, where: str = "") -> str:
         return f"The largest {spec.factor} with {spec.goal.text}{at} is not known: {why}."
     tail = f" {found.warning[:1].upper()}{found.warning[1:]}." if found.warning else ""
     if found.ended == "edge":
-        side, level = ("above", spec.high) if found.estimate > spec.high / 2 else ("below", spec.low)
+        side, level = ("above", spec.high) if _above(spec, found) else ("below", spec.low)
         ends = f"lies {side} {level}{_unit(spec)}, where the search ends"
         return f"The largest {spec.factor} with {spec.goal.text}{at} {ends}.{tail}"
     interval = _interval(spec, found)
@@ -87,13 +87,21 @@ def search_json(summary: CampaignSummary) -> dict[str, Any]:
         "goal": summary.search.goal.text,
         "parameter": summary.search.factor,
         "method": "probabilistic bisection; interval: 95 % of the probability, over walls of every sharpness",
-        "found": [_as_json(found) for found in summary.found],
+        "found": [_as_json(summary.search, found) for found in summary.found],
     }
 
 
-def _as_json(found: Found) -> dict[str, Any]:
-    unknown = {} if found.known else dict.fromkeys(("estimate", "low", "high"))
+def _as_json(spec: SearchSpec, found: Found) -> dict[str, Any]:
+    unknown: dict[str, Any] = {} if found.known else dict.fromkeys(("estimate", "low", "high"))
+    if found.known and found.ended == "edge":
+        # Of what lies outside of the search only the side is known.
+        bounds = {"low": spec.high, "high": None} if _above(spec, found) else {"low": None, "high": spec.low}
+        unknown = {"estimate": None, **bounds}
     return asdict(found) | unknown
+
+
+def _above(spec: SearchSpec, found: Found) -> bool:
+    return found.estimate > spec.high / 2
 
 
 def _four(value: float) -> str:

@@ -11,6 +11,7 @@ from iodyno.analysis.decisions.change_points import History
 from iodyno.analysis.decisions.sides import PairVerdicts, Series
 from iodyno.analysis.decisions.verdicts import Verdict
 from iodyno.core.outcome import Estimate
+from iodyno.report.estimate_json import estimate_values
 from iodyno.report.numbers import digits, scale_of, with_interval
 from iodyno.report.tables import Cell, Column, Table, outcome_name
 
@@ -65,9 +66,31 @@ def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> s
     )
     return (
         f"B against A: {said or 'nothing was compared'}. Better, worse, higher and lower: by more than {edge}. Same: by less "
-        f"either way. {_CONTROLS[control].format(n=known)}. Brackets: 95 % of one comparison. "
+        f"either way. {_CONTROLS[control].format(n=known)}. Brackets: 95 % of one comparison, not adjusted. "
         "More is needed: trials a side for an answer with a chance of 80 %, if this is the truth."
     )
+
+
+def outcome_values(found: PairVerdicts) -> dict[str, Any]:
+    """By outcome that both sides know: their estimates, and the ratio that the verdict is about."""
+    shown = {}
+    for verdict in found.verdicts:
+        first = found.pair.first.outcomes.get(verdict.outcome)
+        second = found.pair.second.outcomes.get(verdict.outcome)
+        if first is None or second is None or first.estimate is None or second.estimate is None:
+            continue
+        ratio = Estimate(
+            estimate=verdict.ratio,
+            low=verdict.low,
+            high=verdict.high,
+            n=min(verdict.trials),
+            unit="1",
+            method=verdict.method,
+            missing=verdict.reason or None,
+        )
+        sides = {"first": first, "second": second, "ratio": ratio}
+        shown[verdict.outcome] = {name: estimate_values(one) for name, one in sides.items()}
+    return shown
 
 
 def verdict_values(found: PairVerdicts) -> dict[str, Any]:

@@ -37,13 +37,14 @@ OUTLIER_AT = 4.0
 @dataclass(frozen=True)
 class Check:
     """One test: what was asked, what came out, its chance under the assumption (None: not tested, and why), the doubt if
-    any.
+    any. `factors`: those that it is about, where it is not about all; several cannot be told apart.
     """
 
     name: str
     found: str
     p: float | None = None
     doubt: Doubt | None = None
+    factors: tuple[str, ...] = ()
 
 
 def checks_of(fit: Fit, variation: Variation) -> tuple[Check, ...]:
@@ -75,22 +76,13 @@ def _fits_the_points(fit: Fit, variation: Variation) -> Check:
     if not fit.squares:
         return Check(name, "not tested: that is a test of least squares (--method auto)")
     if variation.lack_of_fit is None:
-        reason = (
-            "not tested: no point is replicated"
-            if max(fit.data.replicates.values()) == 1
-            else "not tested: the model has a term for every point"
-        )
-        few = max(fit.data.replicates.values()) == 1
-        doubt = (
-            _doubt(
-                fit,
-                WarningCode.FEW_REPLICATES,
-                "one replicate: what the model leaves out cannot be told from the spread",
-            )
-            if few
-            else None
-        )
-        return Check(name, reason, doubt=doubt)
+        if max(fit.data.replicates.values()) == 1:
+            text = "one replicate: what the model leaves out cannot be told from the spread"
+            doubt = _doubt(fit, WarningCode.FEW_REPLICATES, text)
+            return Check(name, "not tested: no point is replicated", doubt=doubt)
+        if len(fit.data.replicates) <= fit.prepared.terms:
+            return Check(name, "not tested: the model has a term for every point")
+        return Check(name, "not tested: what the replicates tell is taken by the blocks")
     lack, pure = variation.lack_of_fit
     if lack.f is None or lack.p is None:
         return Check(name, "not tested: replicates are equal")
@@ -102,36 +94,68 @@ def _fits_the_points(fit: Fit, variation: Variation) -> Check:
 
 
 def _curvature(fit: Fit) -> Check:
-    """The square of each linear numeric factor with a level inside its range, as one more column (Box, Hunter, Hunter
-    2005, 11.4).
+    """The square of each numeric factor with a level inside its range, as one more column (Box, Hunter, Hunter 2005, 11.4).
+
+    Where only the middles of all ranges lie inside (centre points), the squares of several factors are one column: which of
+    them is curved cannot be told then (the same book, 11.4), and is not said.
     """
     name = "curvature"
-    formula = fit.prepared.formula
-    squared = {one for term in formula.terms for one, power in term if power > 1}
-    inner = [
-        coding
-        for one, coding in formula.codings.items()
-        if isinstance(coding, NumericCoding) and len(coding.factor.levels) > 2 and one not in squared
-    ]
+    if not fit.squares:
+        return Check(name, "not tested: that is a test of least squares (--method auto)")
+    codings = [one for one in fit.prepared.formula.codings.values() if one.factor.numeric]
+    inner = [one for one in codings if len(one.factor.levels) > 2]
     if not inner:
         return Check(name, "not tested: no numeric factor has a level inside its range (add centre points)")
-    least: tuple[float, str, float] | None = None
-    for coding in inner:
-        column = fit.data.coded(coding.name, {level: coding.code(level) for level in coding.factor.levels})[
-            :, 0
-        ]
-        t, p = _one_more(fit, column**2)
-        if t is not None and p is not None and (least is None or p < least[0]):
-            least = (p, coding.name, t)
-    if least is None:
-        return Check(name, "not tested: the squares cannot be told from the terms of the model")
-    p, factor, t = least
-    p = min(1.0, p * len(inner))  # Bonferroni
-    found = f"{factor} is most curved: t = {t:.2f}, p = {p:.2g}"
+    squared = {one for term in fit.prepared.formula.terms for one, power in term if power > 1}
+    straight = [one for one in inner if isinstance(one, NumericCoding) and one.name not in squared]
+    if not straight:
+        listed = ", ".join(one.name for one in inner)
+        return Check(name, f"not tested: the model has a curve of {listed} already")
+    if fit.prepared.residual_df < 2:
+        return Check(name, "not tested: less than 2 degrees of freedom are left")
+    if not _left_over(fit):
+        return Check(name, "not tested: the model gives every trial to the last digit")
+    tested: list[tuple[list[NumericCoding], _More]] = []
+    between = []
+    for coding in straight:
+        codes = {level: coding.code(level) for level in coding.factor.levels}
+        square: Vector = fit.data.coded(coding.name, codes)[:, 0] ** 2
+        if fit.model.still and still_columns(square[:, None], fit.data.plots)[0]:
+            between.append(coding.name)
+            continue
+        more = _one_more(fit, square)
+        if more is None:
+            continue
+        same = next((group for group, other in tested if abs(float(other.own @ more.own)) > 1 - 1e-9), None)
+        if same is None:
+            tested.append(([coding], more))
+        else:
+            same.append(coding)
+    if not tested:
+        why = (
+            f"{', '.join(between)}: only between whole plots"
+            if between
+            else "the squares cannot be told from the terms of the model"
+        )
+        return Check(name, f"not tested: {why}")
+    group, most = min(tested, key=lambda one: one[1].p)
+    p = min(1.0, most.p * len(tested))  # Bonferroni
+    which = " or ".join(one.symbol for one in group)
+    alike = " (which of them cannot be told)" if len(group) > 1 else ""
+    found = f"{which} is most curved{alike}: t = {most.t:.2f}, p = {p:.2g}"
     if p >= DOUBT_AT:
         return Check(name, found, p)
-    text = f"{fit.data.outcome} is no straight line in {factor} ({found}): try log({factor}), I({factor}**2) or C({factor})"
-    return Check(name, found, p, _doubt(fit, WarningCode.MODEL_LACKS_FIT, text))
+    text = f"{fit.data.outcome} is no straight line in {which}{alike} ({found.rpartition(': ')[2]}): "
+    text += "measure between the levels of each" if alike else f"try {_curves(group[0])}"
+    factors = tuple(one.name for one in group)
+    return Check(name, found, p, _doubt(fit, WarningCode.MODEL_LACKS_FIT, text), factors)
+
+
+def _curves(coding: NumericCoding) -> str:
+    """Forms of a factor that a formula may have instead of a straight line."""
+    factor = coding.name
+    logarithm = [f"log({factor})"] if coding.scale == "linear" and coding.low > 0 else []
+    return f"{', '.join([*logarithm, f'{factor} + I({factor}**2)'])} or C({factor})"
 
 
 def _spread(fit: Fit) -> Check:
@@ -267,26 +291,42 @@ def _outliers(fit: Fit) -> Check:
     return Check(name, found, None, _doubt(fit, WarningCode.MODEL_RESIDUALS, text))
 
 
-def _one_more(fit: Fit, column: Vector) -> tuple[float | None, float | None]:
-    """t and p of one more column in the model; None where it lies in the model's columns already."""
+@dataclass(frozen=True)
+class _More:
+    """t and p of one more column in the model; `own`: what of it is in no other column, of length 1."""
+
+    t: float
+    p: float
+    own: Vector
+
+
+def _one_more(fit: Fit, column: Vector) -> _More | None:
+    """One more column in the model; None where it lies in the model's columns already. Its error is HC3 where the model's are."""
     root = np.sqrt(fit.weights)
-    matrix = fit.prepared.matrix * root[:, None]
+    q, _ = np.linalg.qr(fit.prepared.matrix * root[:, None])
     one = column * root
-    q, _ = np.linalg.qr(matrix)
     left = one - q @ (q.T @ one)
+    length = math.sqrt(float(left @ left))
+    if length**2 <= 1e-9 * float(one @ one):
+        return None
+    own = left / length
     df = fit.prepared.residual_df - 1
-    size = float(left @ left)
-    if size <= 1e-9 * float(one @ one) or df < 1:
-        return None, None
     rest = fit.residuals * root
     rest = rest - q @ (q.T @ rest)
-    value = float(left @ rest) / size
-    after = rest - value * left
-    noise = float(after @ after) / df
-    if noise <= 0:
-        return None, None
-    t = value / math.sqrt(noise / size)
-    return t, float(2 * chance.t.sf(abs(t), df))
+    value = float(own @ rest)
+    after = rest - value * own
+    if "HC3" in fit.model.method:
+        leverage = np.einsum("ij,ij->i", q, q) + own**2
+        error = math.sqrt(float(np.sum((own * after / np.maximum(1 - leverage, 1e-9)) ** 2)))
+    else:
+        error = math.sqrt(float(after @ after) / df)
+    t = value / error if error else math.copysign(math.inf, value)
+    return _More(t, float(2 * chance.t.sf(abs(t), df)), own)
+
+
+def _left_over(fit: Fit) -> bool:
+    """Whether the residuals are more than rounding."""
+    return float(np.max(np.abs(fit.residuals))) > 1e-12 * float(np.max(np.abs(fit.data.values)))
 
 
 @dataclass(frozen=True)

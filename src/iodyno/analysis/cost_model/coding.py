@@ -89,6 +89,8 @@ class FactorScale:
         if match is None:
             raise self._refused(written, f"a number{f' with the unit {self.unit}' if self.unit else ''}")
         number, unit = match.groups()
+        if not math.isfinite(float(number)):
+            raise self._refused(written, "a finite number")
         if _PER_CENT.get(unit, unit) != _PER_CENT.get(self.unit, self.unit):
             raise self._refused(
                 written,

@@ -266,13 +266,14 @@ def predicted(
 
 @dataclass(frozen=True)
 class FactoredTerm:
-    """A term of what one more unit of the load costs: its variables joined by `*`, its coefficient in natural units, and that
-    over the first one's (None of the first itself).
+    """A term of what one more base unit of the load costs: its `variables` joined by `*`, its coefficient in base units (bytes,
+    nanoseconds, per second), and that over the first one's (None of the first itself).
     """
 
     product: str
     coefficient: Estimate
     over_first: Estimate | None
+    variables: tuple[str, ...] = ()
 
 
 def factored(model: CostModel, load: str, only: Sequence[str] | None = None) -> tuple[FactoredTerm, ...]:
@@ -292,7 +293,8 @@ def factored(model: CostModel, load: str, only: Sequence[str] | None = None) -> 
     for monomial, row in rows.items():
         product = " * ".join(name if power == 1 else f"{name}**{power}" for name, power in monomial)
         over = _derived(model, product, place, _Product(1.0, (row, first), (1, -1)), "1", SEED).estimate
-        found.append(FactoredTerm(product, model.linear(row, model.unit), over if monomial else None))
+        names = tuple(name for name, _ in monomial)
+        found.append(FactoredTerm(product, model.linear(row, model.unit), over if monomial else None, names))
     found.sort(key=lambda one: one.over_first is not None)
     return tuple(found)
 

@@ -22,10 +22,10 @@ def judged(data: CostData, *, squares: Sequence[str] = ()) -> Judged:
     factors. Raises ExperimentError.
     """
     found = fit(data, with_squares(data, squares) if squares else None)
-    curved = None if squares else _curved(found)
-    if curved is not None:
+    curved = () if squares else _curved(found)
+    if curved:
         # What is bent is no noise. Trials in the middle alone tell one square, and not whose it is.
-        found = fit(data, with_squares(data, (curved,)))
+        found = fit(data, with_squares(data, curved[:1]))
     model = found.model
     columns = columns_of(found.prepared.formula)
     rows = np.eye(len(columns))
@@ -60,7 +60,7 @@ def judged(data: CostData, *, squares: Sequence[str] = ()) -> Judged:
             )
         )
     noise = None if model.residual_sd is None else abs(model.residual_sd / mean)
-    return Judged(tuple(effects), noise, curved)
+    return Judged(tuple(effects), noise, " or ".join(curved) or None)
 
 
 def with_squares(data: CostData, squares: Sequence[str]) -> str:
@@ -109,9 +109,9 @@ def _factors(term: Term) -> tuple[str, ...]:
     return tuple(name for name, _ in term)
 
 
-def _curved(found: Fit) -> str | None:
-    """The factor that is most curved, where a check doubts the straight line."""
+def _curved(found: Fit) -> tuple[str, ...]:
+    """The factor that is most curved, where a check doubts the straight line; those that it cannot be told from, too."""
     for check in checks_of(found, variation_of(found)):
         if check.name == "curvature" and check.p is not None and check.p < DOUBT_AT:
-            return check.found.partition(" is most curved")[0]
-    return None
+            return check.factors
+    return ()

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from iodyno.analysis.cost_model.coding import NumericCoding, WordCoding
-from iodyno.analysis.cost_model.model import Equation
+from iodyno.analysis.cost_model.model import CostModel, Equation
 from iodyno.core.outcome import Estimate
 
 _DIGITS = 7
@@ -60,6 +60,25 @@ def written(equation: Equation) -> Written:
         terms.append(NaturalTerm("*".join(parts), model.linear(row, model.unit, scale)))
     left = _identifier(model.outcome) + (f"_per_{per.name}" if per else "")
     return Written(left, _sum(terms), tuple(variables.values()), tuple(terms))
+
+
+def base_meanings(model: CostModel) -> dict[str, str]:
+    """What each symbol of an equation in base units stands for, with its unit."""
+    found = {}
+    for coding in model.formula.codings.values():
+        for symbol, variable in _variables(coding).items():
+            if isinstance(coding, NumericCoding):
+                ends = f"{coding.factor.show(coding.low)} to {coding.factor.show(coding.high)}"
+                found[symbol] = f"{coding.name}{_in(base_unit(coding))}, {ends}"
+            else:
+                found[symbol] = variable.meaning
+    return found
+
+
+def base_unit(coding: NumericCoding) -> str:
+    """The unit of a factor in which the data have it; empty where it has none."""
+    units = {"size": "B", "duration": "ns", "rate": "1/s", "bit_rate": "bit/s"}
+    return units.get(coding.factor.kind, coding.factor.unit)
 
 
 def _sum(terms: list[NaturalTerm]) -> str:

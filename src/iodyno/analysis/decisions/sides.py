@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from iodyno.analysis.decisions.change_points import History, history
 from iodyno.analysis.decisions.noise import Noise
@@ -53,7 +55,7 @@ def compare(
     `noise`: of a ladder; effects below its floor are not claimed.
     """
     floors = {each.outcome: each for each in noise}
-    same = campaigns[0].folder == campaigns[1].folder
+    same = Path(campaigns[0].folder).resolve() == Path(campaigns[1].folder).resolve()
     sides = []
     for pair in pairs:
         for outcome in pair.outcomes:
@@ -65,6 +67,7 @@ def compare(
                     paired=same,
                     missing=_missing(pair, outcome),
                     floor=_floor(floors.get(outcome), same),
+                    counting=_counting(pair, outcome),
                 )
             )
     verdicts = iter(judge(sides, least=least, control=control))
@@ -131,6 +134,11 @@ def _by_block(
 def _floor(found: Noise | None, same: bool) -> float:
     floor = (found.floor_within if same else found.floor_between) if found else None
     return floor or 0.0
+
+
+def _counting(pair: Pair, outcome: str) -> float:
+    known = (pair.first.outcomes.get(outcome), pair.second.outcomes.get(outcome))
+    return math.hypot(*(one.counting / one.estimate for one in known if one and one.estimate))
 
 
 def _missing(pair: Pair, outcome: str) -> str:

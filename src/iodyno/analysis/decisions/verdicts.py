@@ -29,14 +29,18 @@ POWER = 0.8
 """Chance of an answer after the further trials that are named (the usual one: Cohen 1988)."""
 LEAST = 0.02
 """Smallest relative effect of interest unless another is asked for (chosen: what machines differ by from day to day)."""
+ADJUSTMENTS: Mapping[Control, str] = {"holm": "Holm", "bh": "Benjamini-Hochberg", "none": "none"}
 _MOST_TRIALS = 100_000
+_MOST_FREEDOM = 1e6
+"""From where on Student's t is the normal distribution to six digits."""
 
 
 @dataclass(frozen=True)
 class Sides:
     """The values of one outcome on both sides. `first` and `second` by block where they are `paired`.
 
-    `floor`: relative effect below which nothing is claimed, from a noise ladder.
+    `floor`: relative effect below which nothing is claimed, from a noise ladder. `counting`: standard uncertainty of the
+    logarithm of the ratio that no number of trials takes away, as whole operations were counted.
     """
 
     outcome: str
@@ -45,15 +49,16 @@ class Sides:
     paired: bool = False
     missing: str = ""
     floor: float = 0.0
+    counting: float = 0.0
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What one comparison says. `ratio` is second over first; bounds of its 95 % interval, before any correction.
 
-    `p_value` is that of the claim made, or of the nearer one, after the correction; `least`: the effect that it was held
-    against; `more_trials`: about how many more each side needs; None: cannot be said. `direction`: `rises` or `falls`
-    where the interval leaves out 1.
+    `p_value` is that of the claim made, or of the nearer one, by itself, and `p_adjusted` the same after the correction of all
+    comparisons by `adjustment`; `least`: the effect that it was held against; `more_trials`: about how many more each side
+    needs; None: cannot be said. `direction`: `rises` or `falls` where the interval leaves out 1.
     """
 
     outcome: str
@@ -62,6 +67,8 @@ class Verdict:
     low: float | None
     high: float | None
     p_value: float | None
+    p_adjusted: float | None
+    adjustment: str
     trials: tuple[int, int]
     method: str
     more_trials: int | None = None
@@ -72,12 +79,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Step:
-    """A difference on a logarithmic scale. `parts`: variance and trials of each side, or of the pairs."""
+    """A difference on a logarithmic scale. `parts`: variance and trials of each side, or of the pairs; `counting`: as of the
+    sides, part of the error.
+    """
 
     estimate: float
     error: float
     freedom: float
     parts: tuple[tuple[float, int], ...]
+    counting: float
 
 
 def judge(compared: Sequence[Sides], *, least: float = LEAST, control: Control = "holm") -> list[Verdict]:
@@ -100,7 +110,19 @@ def judge(compared: Sequence[Sides], *, least: float = LEAST, control: Control =
         counts = (len(sides.first), len(sides.second))
         if not isinstance(step, _Step) or claim is None:
             found.append(
-                Verdict(sides.outcome, "undecided", None, None, None, None, counts, "none", reason=str(step))
+                Verdict(
+                    outcome=sides.outcome,
+                    answer="undecided",
+                    ratio=None,
+                    low=None,
+                    high=None,
+                    p_value=None,
+                    p_adjusted=None,
+                    adjustment=ADJUSTMENTS[control],
+                    trials=counts,
+                    method="none",
+                    reason=str(step),
+                )
             )
             continue
         found.append(_verdict(sides, step, claim, next(corrected), margin, len(known), control))
@@ -149,19 +171,28 @@ def _step(sides: Sides) -> _Step | str:
         parts: tuple[tuple[float, int], ...] = ((variance(pairs), len(pairs)),)
     else:
         parts = ((variance(a), len(a)), (variance(b), len(b)))
-    error, freedom = _error(parts)
+    error, freedom = _error(parts, sides.counting)
     # Rounding of logarithms of equal numbers is no spread.
     if error < 1e-14:
-        return "every trial of a side gave the same value: there is no spread to judge by"
-    return _Step(fmean(b) - fmean(a), error, freedom, parts)
+        if sides.paired and first == second:
+            return "both sides are the same trials, or gave the same values: there is nothing to compare"
+        alike = (
+            "every pair of trials has the same ratio"
+            if sides.paired
+            else "all trials of each side gave the same value"
+        )
+        return f"{alike}: there is no spread to judge by"
+    return _Step(fmean(b) - fmean(a), error, freedom, parts, sides.counting)
 
 
-def _error(parts: Sequence[tuple[float, int]], more: int = 0) -> tuple[float, float]:
-    """Standard error and degrees of freedom (Welch and Satterthwaite), with so many more trials a side."""
+def _error(parts: Sequence[tuple[float, int]], counting: float, more: int = 0) -> tuple[float, float]:
+    """Standard error and degrees of freedom (Welch and Satterthwaite; what is of counting has infinitely many: JCGM 100:2008,
+    G.4), with so many more trials a side.
+    """
     each = [(spread / (n + more), n + more) for spread, n in parts]
-    total = sum(part for part, _ in each)
+    total = sum(part for part, _ in each) + counting**2
     weights = sum(part**2 / (n - 1) for part, n in each)
-    return math.sqrt(total), (total**2 / weights if weights else 0.0)
+    return math.sqrt(total), min(total**2 / weights, _MOST_FREEDOM) if weights else _MOST_FREEDOM
 
 
 def _claims(step: _Step, margin: float) -> tuple[float, float]:
@@ -176,7 +207,7 @@ def _verdict(
     sides: Sides,
     step: _Step,
     claim: tuple[float, float],
-    p_value: float,
+    p_adjusted: float,
     margin: float,
     family: int,
     control: Control,
@@ -185,7 +216,7 @@ def _verdict(
     low, high = step.estimate - half, step.estimate + half
     rises = step.estimate > 0
     answer: Answer = "undecided"
-    if p_value <= ALPHA:
+    if p_adjusted <= ALPHA:
         answer = "same" if claim[1] < claim[0] else _word(sides.outcome, rises)
     paired = (
         f"paired t over {len(set(sides.first) & set(sides.second))} blocks" if sides.paired else "Welch's t"
@@ -199,7 +230,9 @@ def _verdict(
         ratio=_exp(step.estimate),
         low=_exp(low),
         high=_exp(high),
-        p_value=p_value,
+        p_value=min(claim),
+        p_adjusted=p_adjusted,
+        adjustment=ADJUSTMENTS[control],
         trials=(len(sides.first), len(sides.second)),
         method=f"{paired} on logarithms",
         more_trials=more,
@@ -225,7 +258,7 @@ def _more(step: _Step, margin: float, level: float) -> int | None:
     tail = level / (2 if abs(step.estimate) > margin else 1)
 
     def enough(more: int) -> bool:
-        error, freedom = _error(step.parts, more)
+        error, freedom = _error(step.parts, step.counting, more)
         return float(t.ppf(1 - tail, freedom) + t.ppf(POWER, freedom)) * error <= distance
 
     most = 1

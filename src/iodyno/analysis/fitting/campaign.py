@@ -124,7 +124,8 @@ def fit_line(
     fits, skipped = _screened(line, seen, unit, seed)
     value = "response_time_mean" if line.is_open else outcome
     if not fits:
-        return LineFit(line, value, unit, notes=line.left_out, skipped=tuple(skipped), refused=skipped[0])
+        why = skipped[0] if len(skipped) == 1 else "no model can be fitted, each for a reason of its own"
+        return LineFit(line, value, unit, notes=line.left_out, skipped=tuple(skipped), refused=why)
     compared = tuple(sorted(compare(fits), key=lambda each: each.left_out_error))
     best = min(fits, key=lambda each: each.left_out_error)
     chosen = fit(best.model, seen, resamples=resamples, seed=seed)

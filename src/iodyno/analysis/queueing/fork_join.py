@@ -39,6 +39,8 @@ def quorum_of(servers: int, service_time_s: float, quorum: int | None = None) ->
     model = f"{needed} of {servers}"
     check_count(servers, "servers", model)
     check_count(needed, "answers", model)
+    if servers > MOST_SERVERS:
+        raise ExperimentError(f"found {servers} servers, allowed: {MOST_SERVERS} at most", where=model)
     check_service(service_time_s, model)
     if needed > servers:
         raise ExperimentError(

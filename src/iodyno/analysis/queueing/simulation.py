@@ -81,6 +81,10 @@ class Passage:
     served_s: Times
 
 
+_BEYOND_ALL = 1e18
+"""Arrivals that nobody simulates, where a formula gives yet more."""
+
+
 def run_length(
     utilisation: float, precision_ratio: float, scv_sum: float = 2.0, places: int | None = None
 ) -> int:
@@ -97,7 +101,8 @@ def run_length(
         _stable(utilisation)
     away = max(abs(1 - utilisation), 1 / places if places else 0.0)
     service_times = 2 * (1 + utilisation) / (utilisation * away**2) * max(scv_sum, 0.1) / 2
-    return max(1, math.ceil((NORMAL_POINT / precision_ratio) ** 2 * service_times * utilisation))
+    times = NORMAL_POINT / precision_ratio
+    return max(1, math.ceil(min(times * times * service_times * utilisation, _BEYOND_ALL)))
 
 
 def station(
@@ -454,3 +459,5 @@ def _check(holds: bool, what: str, found: float, allowed: str, advice: str) -> N
 def _whole(count: int, what: str) -> None:
     if count < 1:
         raise ExperimentError(f"found {count} {what}, allowed: 1 or more", where=what, advice=f"{what} 8")
+    if count > MOST_COUNT:
+        raise ExperimentError(f"found {count} {what}, allowed: {MOST_COUNT} at most", where=what)

@@ -17,6 +17,12 @@ from iodyno.core.errors import ExperimentError
 LEAST_BUSY = 1e-290
 """Mean of busy servers below which doubles have too few digits for a quotient (the least with all digits is 2e-308)."""
 
+MOST_COUNT = 100_000
+"""Servers, places or clients of a station (chosen: what is calculated in seconds)."""
+
+MOST_SQUARED_CV = 1e12
+"""Chosen: a service time of which one in a million million is not 0 has that."""
+
 
 @dataclass(frozen=True)
 class Method:
@@ -98,14 +104,22 @@ def check_rate(arrival_rate_per_s: float, model: str) -> None:
 
 
 def check_count(count: int, noun: str, model: str, least: int = 1) -> None:
-    """Raises ExperimentError unless `count` of `noun` is a whole number of `least` or more."""
+    """Raises ExperimentError unless `count` of `noun` is a whole number of `least` or more, and no more than MOST_COUNT."""
     if isinstance(count, bool) or not isinstance(count, int) or count < least:
         raise ExperimentError(f"found {count!r} {noun}, allowed: a whole number from {least} on", where=model)
+    if count > MOST_COUNT:
+        raise ExperimentError(f"found {count} {noun}, allowed: {MOST_COUNT} at most", where=model)
 
 
 def check_squared_cv(squared_cv: float, noun: str, model: str) -> None:
-    """Raises ExperimentError unless the squared coefficient of variation is a finite number, 0 or more."""
-    if not (math.isfinite(squared_cv) and squared_cv >= 0):
+    """Raises ExperimentError unless the squared coefficient of variation is a number from 0 to MOST_SQUARED_CV."""
+    if squared_cv > MOST_SQUARED_CV:
+        raise ExperimentError(
+            f"found {squared_cv:g} as the squared coefficient of variation of {noun}, allowed: {MOST_SQUARED_CV:g} at most",
+            where=model,
+            advice="variance / mean^2 as measured",
+        )
+    if not squared_cv >= 0:
         raise ExperimentError(
             f"found {squared_cv:g} as the squared coefficient of variation of {noun}, allowed: 0 or more",
             where=model,

@@ -26,12 +26,12 @@ def of(trial: Trial, host: str | None) -> HostData | None:
 
 def operations_per_s(trial: Trial, host: str | None = None, *, name: str | None = None) -> Measured:
     """Operations per second that were completed; of a class, or reads and writes."""
-    return _rate(trial, host, name, lambda counts: counts[1])
+    return _rate(trial, host, name, lambda _, operations: operations)
 
 
 def bytes_per_s(trial: Trial, host: str | None = None, *, name: str | None = None) -> Measured:
     """Bytes per second that were moved; of a class, or in all."""
-    return _rate(trial, host, name, lambda counts: counts[0])
+    return _rate(trial, host, name, lambda moved, _: moved)
 
 
 def errors_per_s(trial: Trial, host: str | None = None) -> Measured:
@@ -71,12 +71,12 @@ def response_time_quantile(trial: Trial, host: str | None = None, *, q: float, n
 
 
 def _rate(
-    trial: Trial, host: str | None, name: str | None, count: Callable[[tuple[int, int]], int]
+    trial: Trial, host: str | None, name: str | None, count: Callable[[float, float], float]
 ) -> Measured:
     client = of(trial, host)
     if client is None:
         return missing(NO_CLIENT)
-    parts = []
+    counted = []
     for record in client.measured:
         if name is None:
             counts = (record.bytes, record.operations)
@@ -87,8 +87,18 @@ def _rate(
                 if record.index in (c := client.classes.get(n, {}))
             ]
             counts = (sum(one.bytes for one in each), sum(one.operations for one in each))
-        parts.append((count(counts), record.span_ns))
-    return total_ratio(parts, scale=1e9)
+        counted.append((*counts, record.span_ns))
+    moved, operations = (sum(one[place] for one in counted) for place in (0, 1))
+    # Of a class that did nothing nobody knows whether the load has it at all.
+    one = (moved / operations, 1) if operations else (0, 0) if name else (_block_bytes(trial), 1)
+    parts = [(count(moved, done), span_ns) for moved, done, span_ns in counted]
+    return total_ratio(parts, scale=1e9, at_once=count(*one))
+
+
+def _block_bytes(trial: Trial) -> int:
+    """What one operation moves where all move the same; else 0."""
+    block = trial.settings.get("block")
+    return block if isinstance(block, int) else 0
 
 
 def _times(trial: Trial, host: str | None, name: str | None, kind: str) -> list[Histogram]:

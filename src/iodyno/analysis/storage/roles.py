@@ -188,4 +188,5 @@ def _in_us(found: Measured) -> Measured:
         intervals=tuple(value / 1000 for value in found.intervals),
         sampling_error=found.sampling_error / 1000,
         shared_error=found.shared_error / 1000,
+        resolution=found.resolution / 1000,
     )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.given import given
+from iodyno.cli.number import NUMBER, NumberRange
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.quantity import counted
@@ -53,7 +55,7 @@ class Asked:
               show_default=True, help="How it is fitted; auto weights trials whose spread grows with the mean.")  # fmt: skip
 @click.option("--errors", type=click.Choice(["auto", "classical", "hc3"]), default="auto", show_default=True,
               help="Standard errors; auto takes HC3 where the spread is uneven.")  # fmt: skip
-@click.option("--quantile", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.5, show_default=True,
+@click.option("--quantile", type=NumberRange(0, 1, min_open=True, max_open=True), default=0.5, show_default=True,
               help="Of --method quantile.")  # fmt: skip
 @click.option(
     "--at", "at", metavar="LEVELS", default="", help="A point or a mix: 'read=50%,protocol=tcp:70%+udp:30%'."
@@ -75,7 +77,7 @@ class Asked:
 @click.option("--published", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="A published table of coefficients (term,coefficient,low,high) in the place of trials.")  # fmt: skip
 @click.option(
-    "--standard-error", type=float, metavar="NUMBER", help="Of each coefficient of --published, in --unit."
+    "--standard-error", type=NUMBER, metavar="NUMBER", help="Of each coefficient of --published, in --unit."
 )
 @click.option(
     "--residual-df", type=int, metavar="N", help="Degrees of freedom of that error: trials less terms."
@@ -131,11 +133,27 @@ def command(
     from iodyno.analysis.cost_model.fit import fit
     from iodyno.analysis.cost_model.study import study
 
-    kept = tuple(filter(None, (name.strip() for name in keep.split(",")))) if keep else None
+    kept = tuple(filter(None, (name.strip() for name in keep.split(",")))) if keep is not None else None
     asked = Asked(
         _levels(at), ratios, per, cores, _rate(load), _share(target_utilisation), beyond_range, kept
     )
     _check(asked)
+    typed = given(click.get_current_context())
+    for name in ("method", "errors", "quantile") if published is not None else ():
+        if name in typed:
+            raise ExperimentError(
+                "nothing is fitted beside --published", where=f"--{name}", advice="leave it out"
+            )
+    if "quantile" in typed and method != "quantile":
+        raise ExperimentError(
+            f"it is for --method quantile, and the method is {method}",
+            where="--quantile",
+            advice="--method quantile",
+        )
+    if "errors" in typed and method not in ("auto", "ols", "wls"):
+        raise ExperimentError(
+            f"it is for least squares, and the method is {method}", where="--errors", advice="leave it out"
+        )
     if published is not None:
         trials: dict[str, object] = {"CAMPAIGN": campaign, "--csv": own, "--formula": formula}
         _published(published, trials, outcome, unit, standard_error, residual_df, asked, as_json)
@@ -176,8 +194,8 @@ def _published(
     from iodyno.report.cost_model import cores_sentence, derived_table, published_json
     from iodyno.report.terminal import show_table
 
-    for where, given in trials.items():
-        if given is not None:
+    for where, beside in trials.items():
+        if beside is not None:
             raise ExperimentError(
                 "there are no trials beside --published", where=where, advice="leave it out"
             )
@@ -215,7 +233,7 @@ def _factored(model: CostModel, asked: Asked) -> tuple[FactoredTerm, ...]:
     from iodyno.analysis.cost_model.derived import factored
 
     if asked.per is None:
-        if asked.keep:
+        if asked.keep is not None:
             raise ExperimentError("it is of the equation of --per", where="--keep", advice="--per FACTOR")
         return ()
     names = [factor.name for factor in (coding.factor for coding in model.formula.codings.values())]
@@ -226,17 +244,17 @@ def _factored(model: CostModel, asked: Asked) -> tuple[FactoredTerm, ...]:
         return factored(model, asked.per, asked.keep)
     except ExperimentError:
         # Not every model can be written so; who names what to keep asks for it, and is told why not.
-        if asked.keep:
+        if asked.keep is not None:
             raise
         return ()
 
 
 def _show_factored(model: CostModel, asked: Asked, terms: tuple[FactoredTerm, ...]) -> None:
-    from iodyno.report.cost_model import factored_line, factored_table
+    from iodyno.report.cost_model import factored_lines, factored_table
     from iodyno.report.terminal import show_table
 
     if terms and asked.per:
-        click.echo(factored_line(model, asked.per, terms))
+        click.echo("\n".join(factored_lines(model, asked.per, terms)))
         click.echo()
         show_table(factored_table(model, asked.per, terms), sys.stdout)
 

@@ -15,6 +15,7 @@ from iodyno.analysis.queueing.credits import (
 )
 from iodyno.cli.model import options
 from iodyno.cli.model.rows import scaled, show_stations
+from iodyno.cli.number import NUMBER
 from iodyno.core.errors import ExperimentError
 
 
@@ -23,7 +24,7 @@ from iodyno.core.errors import ExperimentError
 @options.time_option("--frame", "frame_s", "Time to send a frame, such as 2.5us.")
 @click.option("--round-trip", "round_trip_s", callback=options.seconds, metavar="TIME",
               help="From the end of a frame to its credit's return.")  # fmt: skip
-@click.option("--distance", "distance_km", type=float, metavar="KM",
+@click.option("--distance", "distance_km", type=NUMBER, metavar="KM",
               help="Kilometres of fibre, instead: 5 us each way for each.")  # fmt: skip
 @options.open_load
 @options.percentiles

@@ -16,6 +16,7 @@ from iodyno.analysis.fitting.campaign import LOADS, RATE, LineFit, fit_line, hel
 from iodyno.analysis.fitting.points import Line, lines_of, rows_of
 from iodyno.analysis.summary import CampaignSummary, analyse, unit_of
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.number import SEED
 from iodyno.core.errors import ExperimentError
 from iodyno.report.figures.fit import panels
 from iodyno.report.figures.panel import Figure
@@ -33,7 +34,7 @@ from iodyno.report.terminal import show_table
     metavar="LOADS",
     help="Loads that the fit must not see and predicts: 64, or 32,64, or largest:2, or third.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the bootstrap.")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="Of the bootstrap.")
 @click.option(
     "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a picture there."
 )
@@ -70,7 +71,7 @@ def command(
             line,
             outcome,
             unit_of(outcome),
-            hold_out=held_out(line.loads, hold_out) if hold_out else (),
+            hold_out=held_out(line.loads, hold_out) if hold_out is not None else (),
             seed=seed,
         )
         for line in lines
@@ -99,6 +100,13 @@ def command(
                 "no line of the campaign carries a model", where="--svg", advice="leave --svg out to read why"
             )
         click.echo(f"iodyno: picture: {write_svg(Figure('', '', drawn), svg)}", err=True)
+    if all(one.chosen is None for one in found):
+        raise ExperimentError(
+            f"no model fits: {found[0].refused}"
+            + (f" (and {len(found) - 1} lines more)" if found[1:] else ""),
+            where=str(campaign),
+            advice="more loads, or another --factor or --outcome",
+        )
 
 
 def campaign_lines(

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from iodyno.cli.number import NUMBER
 from iodyno.core.errors import ExperimentError
 from iodyno.core.quantity import Kind, parse_exact
 
@@ -131,7 +132,7 @@ population = click.option(
 def squared_cv(option: str, name: str, of: str, default: float | None = None) -> Decorator:
     """An option for a squared coefficient of variation; the model checks its range."""
     return click.option(
-        option, name, type=float, required=default is None, default=default, show_default=default is not None,
+        option, name, type=NUMBER, required=default is None, default=default, show_default=default is not None,
         metavar="X", help=f"Variance / mean^2 of {of}: 0 constant, 1 exponential.",
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno.cli.number import NUMBER, SEED
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 
@@ -41,7 +42,7 @@ _SHOWN = (
     help="constant, exponential, erlang(4), hyperexponential(4), lognormal(2).",
 )
 @click.option("--rate", metavar="RATE", help="Arrivals per second, such as 300k/s.")
-@click.option("--utilisation", type=float, help="Instead: offered to the (slowest) station, of 1.")
+@click.option("--utilisation", type=NUMBER, help="Instead: offered to the (slowest) station, of 1.")
 @click.option(
     "--arrivals",
     default="poisson",
@@ -68,7 +69,7 @@ _SHOWN = (
     show_default=True,
     help="Half-width of the 95 % interval of the mean response time.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same numbers.")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="The same seed gives the same numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     services: tuple[str, ...],

@@ -27,6 +27,7 @@ from iodyno.cli.model.network_text import (
 )
 from iodyno.cli.model.options import numbers
 from iodyno.cli.model.rows import show_json
+from iodyno.cli.number import SEED
 from iodyno.core.errors import ExperimentError
 from iodyno.core.network import Class, ClosedClass, Network
 from iodyno.formats.given_file import read_given
@@ -77,7 +78,11 @@ def _whole_numbers(
     help="Of the response time of each class, by simulation, with intervals: 50,95,99.",
 )  # fmt: skip
 @click.option(
-    "--seed", default=1, show_default=True, help="Of the simulation: the same seed gives the same numbers."
+    "--seed",
+    type=SEED,
+    default=1,
+    show_default=True,
+    help="Of the simulation: the same seed gives the same numbers.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(

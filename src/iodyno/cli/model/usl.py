@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from iodyno.analysis.fitting.curve import Errors, by_load
 from iodyno.analysis.fitting.points import Line
 from iodyno.analysis.fitting.usl import MARGINAL, Scaling, scale
 from iodyno.analysis.summary import analyse, unit_of
+from iodyno.cli.given import given
 from iodyno.cli.model.fit import campaign_lines
+from iodyno.cli.number import NUMBER, SEED
 from iodyno.core.errors import ExperimentError
 from iodyno.formats.load_table import read_load_table
 from iodyno.report.figures.panel import Figure
@@ -45,7 +48,7 @@ from iodyno.report.terminal import show_table
 )
 @click.option(
     "--share",
-    type=float,
+    type=NUMBER,
     default=MARGINAL,
     show_default=True,
     help="Marginal gain below which the knee of that name is.",
@@ -57,7 +60,7 @@ from iodyno.report.terminal import show_table
     show_default=True,
     help="What is least: relative errors, or absolute ones as in R's usl.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the bootstrap.")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="Of the bootstrap.")
 @click.option(
     "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a picture there."
 )
@@ -95,9 +98,19 @@ def command(
             where="--data, --campaign",
             advice="iodyno model usl --data threads-vs-rate.csv",
         )
+    without_effect = ("factor", "outcome") if data is not None else ("columns",)
+    unused = [name for name in without_effect if name in given(click.get_current_context())]
+    if unused:
+        raise ExperimentError(
+            f"it is for {'--campaign' if data is not None else '--data'}",
+            where=f"--{unused[0]}",
+            advice="leave it out",
+        )
     wanted = _loads(at)
     if data is not None:
-        table = read_load_table(data, [name.strip() for name in columns.split(",")] if columns else ())
+        table = read_load_table(
+            data, [name.strip() for name in columns.split(",")] if columns is not None else ()
+        )
         lines = [Line({}, {}, False, tuple(by_load(table.pairs)))]
         load, rate, unit = table.load, table.value, ""
     else:
@@ -144,11 +157,21 @@ def command(
         if not drawn:
             raise ExperimentError("no line of the campaign carries a curve", where="--svg")
         click.echo(f"iodyno: picture: {write_svg(Figure('', '', drawn), svg)}", err=True)
+    refused = [fitted.what for _, fitted in found if isinstance(fitted, ExperimentError)]
+    if len(refused) == len(found):
+        raise ExperimentError(
+            f"no curve fits any of {len(found)} lines, the first of them: {refused[0]}",
+            where=str(campaign),
+            advice="more loads, or another --factor or --outcome",
+        )
 
 
 def _loads(written: str | None) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in written.split(",")) if written else ()
+        found = tuple(float(part) for part in written.split(",")) if written is not None else ()
+        if not all(map(math.isfinite, found)):
+            raise ValueError
+        return found
     except ValueError:
         raise ExperimentError(
             f"found {written!r}, allowed: numbers with commas between", where="--at", advice="--at 24,48"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.session.block_trace import trace_block
 
@@ -17,7 +18,7 @@ from iodyno.session.block_trace import trace_block
 @click.command(name="block")
 @click.option("-o", "--output", "written", metavar="FILE", help="Write to a file (default: standard output).")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), help="End after so long (default: at Ctrl-C)."
+    "--seconds", type=NumberRange(min=0, min_open=True), help="End after so long (default: at Ctrl-C)."
 )
 @click.option("--device", metavar="NAME", help="Only this device, such as sda (default: all).")
 @click.option(

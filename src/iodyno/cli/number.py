@@ -1,0 +1,24 @@
+"""A number on the command line: a finite one, as no option means anything by `nan` or by what is beyond all doubles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+
+class NumberRange(click.FloatRange):
+    """A finite number, within bounds where there are any."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; fails with what is allowed."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a valid number.", param, ctx)
+        return found
+
+
+NUMBER = NumberRange()
+SEED = click.IntRange(0, 2**63 - 1)
+"""What random numbers begin with, as in a design."""

@@ -274,7 +274,11 @@ def test_curvature_is_said_of_no_factor_that_it_cannot_be_told_of(tmp_path: Path
     # A logarithm is not proposed where it is taken already.
     wide = [
         "size,cost",
-        *(f"{s}KiB,{s.bit_length() ** 2 + source.normal(0, 0.1):.4f}" for _ in range(4) for s in (1, 4, 16, 64)),
+        *(
+            f"{s}KiB,{s.bit_length() ** 2 + source.normal(0, 0.1):.4f}"
+            for _ in range(4)
+            for s in (1, 4, 16, 64)
+        ),
     ]
     text = curvature(tmp_path, wide, "cost ~ log(size)").doubt
     assert (

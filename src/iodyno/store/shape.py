@@ -2,7 +2,8 @@
 
 A shape is a type or several; a mapping of keys, of which one that ends with `?` may be absent; `Rows` of a list; `Each` of a
 mapping with any keys; `Maybe` where null stands for nothing; `Such` where values hang together. Keys that a shape does not name
-are passed over: they are of another version, or of nobody's concern. By hand, as the store is read with the standard library alone.
+are passed over: they are of another version, or of nobody's concern. By hand, as the store is read with the standard library
+alone.
 """
 
 from __future__ import annotations

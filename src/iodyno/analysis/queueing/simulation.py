@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iodyno.analysis.queueing.random_times import Law
+from iodyno.analysis.queueing.station import MOST_COUNT
 from iodyno.core.errors import ExperimentError
 
 Times = NDArray[np.float64]
@@ -267,7 +268,7 @@ def spread_of_runs(
         "1ms",
     )
     _whole(places, "places")
-    _whole(arrivals, "arrivals")
+    _whole(arrivals, "arrivals", ARRIVALS_MOST)
     rho = rate_per_s * service_s
     random = np.random.default_rng(seed)
     length = min(arrivals, 4000)
@@ -456,8 +457,8 @@ def _check(holds: bool, what: str, found: float, allowed: str, advice: str) -> N
         raise ExperimentError(f"{what} is {found:g}, allowed: {allowed}", where=what, advice=advice)
 
 
-def _whole(count: int, what: str) -> None:
+def _whole(count: int, what: str, most: int = MOST_COUNT) -> None:
     if count < 1:
         raise ExperimentError(f"found {count} {what}, allowed: 1 or more", where=what, advice=f"{what} 8")
-    if count > MOST_COUNT:
-        raise ExperimentError(f"found {count} {what}, allowed: {MOST_COUNT} at most", where=what)
+    if count > most:
+        raise ExperimentError(f"found {count} {what}, allowed: {most} at most", where=what)

@@ -362,6 +362,7 @@ mod tests {
         let text = fs::read(&path).unwrap();
         journal.entries.clear();
         drop(journal);
+        make_private(&place.0.join("knobs")).unwrap();
         fs::write(&path, text).unwrap();
 
         let mut next = Journal::claim(&place.0.join("knobs")).unwrap().unwrap_or_else(|o| panic!("{o}"));

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import hashlib
 import os
+import shlex
 import shutil
 import struct
 import subprocess
@@ -287,29 +288,33 @@ class SshPlace:
 
 
 @contextlib.contextmanager
-def ssh_place(folder: Path, number: int, rc: str = "") -> Iterator[SshPlace]:
-    """Place `number` of this test process. `rc`: what the account's shell prints at every login."""
+def ssh_place(
+    folder: Path, number: int, rc: str = "", *, shell: str = "/bin/sh", name: str = "home", more: str = ""
+) -> Iterator[SshPlace]:
+    """Place `number` of this test process. `rc`: what the account's shell does at every login; `shell`: which one that is;
+    `name`: of its home directory; `more`: of the server's configuration.
+    """
     tag = f"{os.getpid() % 100_000:05d}{number}"
     namespace, device = f"iodyno-test-{tag}", f"iod{tag}"
     octet = number * 4
     lab, address = f"198.19.{os.getpid() % 250}.{octet + 1}", f"198.19.{os.getpid() % 250}.{octet + 2}"
     folder.mkdir(parents=True)
-    home = folder / "home"
+    home = folder / name
     home.mkdir()
     keys = {name: folder / name for name in ("host_key", "user_key")}
     for key in keys.values():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     (folder / "known_hosts").write_text(f"{address} {(folder / 'host_key.pub').read_text()}")
-    shell = folder / "shell"
-    shell.write_text(
-        f'#!/bin/sh\n{rc}\nexport HOME={home}\ncd "$HOME"\nexec /bin/sh -c "$SSH_ORIGINAL_COMMAND"\n'
+    login = folder / "login"
+    login.write_text(
+        f'#!/bin/sh\nexport HOME={shlex.quote(str(home))}\n{rc}\ncd "$HOME"\nexec {shell} -c "$SSH_ORIGINAL_COMMAND"\n'
     )
-    shell.chmod(0o755)
+    login.chmod(0o755)
     config = folder / "sshd_config"
     config.write_text(
         f"ListenAddress {address}\nHostKey {keys['host_key']}\nAuthorizedKeysFile {keys['user_key']}.pub\n"
-        f"PidFile {folder}/sshd.pid\nForceCommand {shell}\nStrictModes no\nUsePAM no\n"
-        "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
+        f"PidFile {folder}/sshd.pid\nForceCommand {login}\nStrictModes no\nUsePAM no\n"
+        f"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n{more}\n"
     )
     # As Debian makes it at each boot for its own server. It stays: another test process may have a server that needs it.
     Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)

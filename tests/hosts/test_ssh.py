@@ -80,7 +80,7 @@ def test_a_copy_that_is_cut_off_says_so_and_leaves_nothing(
         file.truncate(1 << 29)
     access = SshAccess("far", {**place.options, "command_timeout": 300_000_000})
     with pytest.raises(AccessError, match=r"copying the agent \(537 MB\) took longer than 0\.3 s") as cut:
-        asyncio.run(access._copy(replace(program, path=large), str(folder / "agent-fedcba9876543210")))
+        asyncio.run(access._copy(replace(program, path=large), "agent-fedcba9876543210"))
     assert (
         "command_timeout" in cut.value.advice and f"-i {place.options['identity_file']}" in cut.value.advice
     )
@@ -106,8 +106,16 @@ def test_every_way_to_fail_is_one_error_that_says_what_to_try(place: SshPlace, p
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "other_key"], check=True)
     (folder / "changed").write_text(f"{place.address} {(folder / 'other_key.pub').read_text()}")
     (folder / "empty").write_text("")
+    (folder / "open_key").write_text((folder / "user_key").read_text())
+    (folder / "open_key").chmod(0o644)
+    (folder / "quiet").write_text("Host *\nLogLevel QUIET\n")
+    (folder / "wrong").write_text("Host *\nPots 22\n")
     cases: list[tuple[dict[str, Any], str, str]] = [
-        ({"port": 23}, "refused", "port"),
+        ({"port": 23}, "refused the connection", "port"),
+        ({"port": 23, "config_file": str(folder / "quiet")}, "refused the connection", "port"),
+        ({"config_file": str(folder / "wrong")}, "line 2: Bad configuration option", "config_file"),
+        ({"identity_file": str(folder / "no_key")}, "no_key cannot be read: No such file", "private key"),
+        ({"identity_file": str(folder / "open_key")}, "open_key has mode 0644", "chmod 600"),
         ({"known_hosts_file": str(folder / "empty")}, "host key is not known", "known_hosts_file"),
         ({"known_hosts_file": str(folder / "changed")}, "another host key", "ssh-keygen -f"),
         ({"identity_file": str(folder / "other_key")}, "login was refused", "identity_file"),
@@ -128,7 +136,11 @@ def test_a_home_that_cannot_hold_or_execute_the_agent(place: SshPlace, program: 
     cache.mkdir()
     # The server has a mount namespace of its own, which `ip netns exec` made.
     inside = ["nsenter", "-t", (place.home.parent / "sshd.pid").read_text().strip(), "-m"]
-    for options, what in (("noexec,size=64m", "cannot be stored or executed"), ("size=64k", "no room")):
+    for options, what in (
+        ("noexec,size=64m", "cannot be executed in ~/.cache: .*Permission denied"),
+        ("size=64k", "no room"),
+        ("ro", "cannot be stored in ~/.cache: .*Read-only file system"),
+    ):
         subprocess.run([*inside, "mount", "-t", "tmpfs", "-o", options, "tmpfs", cache], check=True)
         try:
             with pytest.raises(AccessError, match=what):
@@ -137,14 +149,77 @@ def test_a_home_that_cannot_hold_or_execute_the_agent(place: SshPlace, program: 
             subprocess.run([*inside, "umount", cache], check=True)
 
 
-def test_an_agent_for_another_architecture_is_not_even_copied(
-    place: SshPlace, program: AgentProgram, monkeypatch: pytest.MonkeyPatch
+OTHER_UNAME = """mkdir "$HOME/bin" && cat > "$HOME/bin/uname" <<'END'
+#!/bin/sh
+case $1 in -m) echo riscv64;; *) echo %s;; esac
+END
+chmod 755 "$HOME/bin/uname"; PATH="$HOME/bin:$PATH"
+"""
+
+
+@pytest.mark.parametrize(
+    ("rc", "said"),
+    [
+        (OTHER_UNAME % "Linux", f"the host is a riscv64, the agent at hand is made for {os.uname().machine}"),
+        (OTHER_UNAME % "FreeBSD", "the host runs FreeBSD, the agent is made for Linux"),
+        ('rmdir "$HOME"', "the home directory of the account, .*/home, is not there"),
+        ("echo not available; exit 1", "no shell that runs commands .exit status 1: not available"),
+        ("exit 255", "ssh failed: exit status 255, without a word"),
+    ],
+)
+def test_an_account_that_cannot_have_the_agent_says_why_and_gets_nothing(
+    rc: str, said: str, tmp_path: Path, program: AgentProgram
 ) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(
-        AccessError, match=f"the host is a {os.uname().machine}, the agent at hand is made for riscv64"
-    ):
-        asyncio.run(greet(SshAccess("far", place.options), program))
+    # A server may show a text to everybody: its words are not those of an error. Where neither client nor account says a word,
+    # its last line stands for theirs.
+    (tmp_path / "banner").write_text("Permission denied to all others. Connection refused?\n")
+    banner = "" if rc == "exit 255" else f"Banner {tmp_path}/banner"
+    with ssh_place(tmp_path / "place", 4, rc, more=banner) as place:
+        with pytest.raises(AccessError, match=said) as refused:
+            asyncio.run(greet(SshAccess("far", place.options), program))
+        assert refused.value.advice
+        assert not (place.home / ".cache").exists()
+
+
+@pytest.mark.parametrize("shell", ["bash", "csh", "dash", "fish", "ksh", "tcsh", "zsh"])
+def test_the_login_shell_may_be_any_and_the_home_may_have_any_name(
+    shell: str, tmp_path: Path, program: AgentProgram
+) -> None:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    name = """it's "a" $HOME; of \\n me!"""
+    with ssh_place(tmp_path / "place", 7, shell=found, name=name) as place:
+        for note in ("agent copied to", "agent found at"):
+            access = SshAccess("far", place.options)
+            session = asyncio.run(greet(access, program))
+            assert session.hello["program_sha256"] == program.sha256
+            cached = place.home / f".cache/iodyno/agent-{program.sha256[:16]}"
+            assert access.reached.notes == [f"{note} {cached}"] and not session.doubts
+        assert [entry.name for entry in cached.parent.iterdir()] == [cached.name]
+
+
+def test_the_configuration_of_the_client_holds_as_far_as_it_does_no_harm(
+    tmp_path: Path, program: AgentProgram
+) -> None:
+    """Aliases, files that are included, a host on the way; but no connection of ours is shared, and no other command is run."""
+    with ssh_place(tmp_path / "place", 8) as place:
+        config, included = tmp_path / "config", tmp_path / "included"
+        same = (
+            f"  HostName {place.address}\n  User root\n  IdentityFile {place.options['identity_file']}\n"
+            f"  UserKnownHostsFile {place.options['known_hosts_file']}\n"
+        )
+        included.write_text(f"Host far gate\n{same}")
+        config.write_text(
+            f"Include {included}\nMatch originalhost far\n  ControlMaster auto\n  ControlPath {tmp_path}/c-%C\n"
+            "  ControlPersist 60\n  RemoteCommand echo nothing else\n  LogLevel DEBUG3\n"
+            f"Host behind\n  ProxyJump gate\n{same}"
+        )
+        # The client starts itself for the host on the way, and looks for that in no other configuration than this.
+        for to in ("far", "behind"):
+            session = asyncio.run(greet(SshAccess("one", {"to": to, "config_file": str(config)}), program))
+            assert session.hello["program_sha256"] == program.sha256 and not session.doubts
+        assert not list(tmp_path.glob("c-*")), "a shared connection was left"
 
 
 def test_a_host_that_cannot_be_reached(

@@ -279,8 +279,8 @@ def test_completion_finds_campaigns(tmp_path: Path) -> None:
         (["--window", "64k", "--send-buffer", "32k"], "allowed: --window alone, or the two buffers"),
         (["--seconds", "0"], "--seconds: found 0.0, allowed: a number from 0.1"),
         (["--repeat", "0"], "--repeat: found 0, allowed: a whole number from 1 to 1000"),
-        (["--to", "me@there"], "--to: found 'me@there', allowed: ssh:USER@HOST"),
-        (["--to", "ssh:"], "allowed: ssh:USER@HOST"),
+        (["--to", "me@there"], "--to: found 'me@there', allowed: ssh:[USER@]HOST[:PORT]"),
+        (["--to", "ssh:"], "allowed: ssh:[USER@]HOST[:PORT]"),
     ],
 )
 def test_tcp_refuses_a_wrong_option_by_its_name(words: list[str], said: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from iodyno.cli.host_argument import access_of
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
+from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.hosts.ssh import SshAccess
 from iodyno.paths import veth
 from iodyno.session import locate
@@ -96,30 +98,61 @@ def test_a_console_script_of_the_same_name_is_not_the_agent(
 # ---- words of the ssh client, as OpenSSH 9.2 prints them ----
 
 
+LOGIN = "me@h: Permission denied (publickey).\r\n"
+BANNER = """Unauthorised access is refused: Permission denied to all others.
+Connection refused? No route to host? The connection will be closed by us, No space left on device.
+"""
+
+
 @pytest.mark.parametrize(
-    ("said", "what"),
+    ("said", "what", "advice"),
     [
-        ("ssh: connect to host h port 22: Connection refused\r\n", "connection was refused"),
-        ("ssh: connect to host h port 22: No route to host\r\n", "cannot be reached"),
-        ("ssh: connect to host h port 22: Connection timed out\r\n", "cannot be reached"),
-        ("ssh: Could not resolve hostname h: Name or service not known\r\n", "name is not known"),
+        ("ssh: connect to host h port 2222: Connection refused\r\n", "the host refused the connection", "`port`"),
+        ("ssh: connect to host gate port 22: Connection refused\r\n", "gate port 22 refused", "`port`"),
+        ("ssh: connect to host h port 2222: No route to host\r\n", "the host cannot be reached: No route", "firewall"),
+        ("ssh: connect to host h port 2222: Connection timed out\r\n", "cannot be reached", "firewall"),
+        ("Connection timed out during banner exchange\r\n", "does not answer any more", "load of the host"),
+        ("ssh: Could not resolve hostname h: Name or service not known\r\n", "the name is not known", "address"),
+        ("ssh: Could not resolve hostname gate: Name or service not known\r\n", "not known: gate", "address"),
         ("No ED25519 host key is known for h and you have requested strict checking.\r\n"
-         "Host key verification failed.\r\n", "host key is not known"),
-        ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key verification failed.\r\n", "another host key"),
-        ("me@h: Permission denied (publickey).\r\n", "login was refused"),
-        ("cat: write error: No space left on device\n", "no room"),
-        ("/bin/sh: 1: /home/me/.cache/iodyno/agent-x: Permission denied\n", "cannot be stored or executed"),
-        ("/bin/sh: 1: agent-x: Exec format error\n", "another kind of machine"),
-        ("kex_exchange_identification: Connection closed by remote host\r\n", "connection was closed"),
-        ("something new\n", "ssh failed: something new"),
-        ("", "ssh failed: exit status 255"),
+         "Host key verification failed.\r\n", "host key is not known", "known_hosts_file"),
+        ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r\nHost key verification failed.\r\n",
+         "another host key", "ssh-keygen -R '[h]:2222'"),
+        (LOGIN, "the login was refused", "name an identity_file"),
+        ("Permissions 0644 for '/k/my key' are too open.\r\nThis private key will be ignored.\r\n" + LOGIN,
+         "/k/my key has mode 0644", "chmod 600 '/k/my key'"),
+        ("Warning: Identity file /k/none not accessible: No such file or directory.\n" + LOGIN,
+         "/k/none cannot be read: No such file or directory", "private key"),
+        ('Load key "/k/id.pub": invalid format\r\n' + LOGIN, "/k/id.pub cannot be used: invalid format",
+         "ssh-keygen -y -f /k/id.pub"),
+        # A key that is not there is not why somebody else's port is closed.
+        ("Warning: Identity file /k/none not accessible: No such file or directory.\n"
+         "ssh: connect to host h port 2222: Connection refused\r\n", "refused the connection", "`port`"),
+        ("Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures\r\n"
+         "Disconnected from 10.0.0.1 port 22\r\n", "the login was refused", "identity_file"),
+        ("channel 0: open failed: connect failed: No route to host\r\nstdio forwarding failed\r\n"
+         "kex_exchange_identification: Connection closed by remote host\r\n", "ProxyJump", "on the way"),
+        ("kex_exchange_identification: Connection closed by remote host\r\n", "connection was closed", "MaxStartups"),
+        ("/h/.ssh/config: line 3: Bad configuration option: pots\r\n"
+         "/h/.ssh/config: terminating, 1 bad configuration options\r\n", "line 3: Bad", "config_file"),
+        ("something new\n", "ssh failed: something new", "work first"),
+        ("", "ssh failed: exit status 255, without a word", "work first"),
     ],
 )  # fmt: skip
-def test_what_ssh_says_becomes_one_error(said: str, what: str) -> None:
-    error = SshAccess("far", {"to": "me@h:2222"}).trouble(255, said)
+@pytest.mark.parametrize("banner", ["", BANNER])
+def test_what_ssh_says_becomes_one_error(banner: str, said: str, what: str, advice: str) -> None:
+    error = SshAccess("far", {"to": "me@h:2222"}).trouble(255, banner + said if said else said)
     assert what in error.what
-    assert error.where == "host far (ssh me@h)"
-    assert error.advice
+    assert advice in error.advice
+    assert error.where == "host far (ssh me@h:2222)"
+
+
+def test_a_host_of_the_command_line_is_named_once_and_its_last_words_are_its_own() -> None:
+    access = access_of("ssh:me@[fd19::2]:2222")
+    assert access.trouble(255, LOGIN).where == "host me@[fd19::2]:2222"
+    error = access.trouble(127, f"{BANNER}/bin/sh: 1: exec: /home/me/.cache/iodyno/agent-x: not found\n")
+    assert error.what.endswith("agent-x: not found") and "cannot be executed" in error.what
+    assert "exit status 70: no memory" in access.trouble(70, f"{BANNER}no memory\n").what
 
 
 def test_what_to_try_reaches_the_same_server_in_the_same_way() -> None:
@@ -154,10 +187,53 @@ def test_an_address_may_stand_in_brackets(to: str, reached: str, port: str | Non
         assert access._command[access._command.index("-p") + 1] == port
 
 
-@pytest.mark.parametrize("to", ["-oProxyCommand=x", "a b", "h:123456", ""])
+NO_TARGET = [
+    *(
+        "-oProxyCommand=x",
+        "me@-oFoo=bar",
+        "-l@h",
+        "a b",
+        "h:123456",
+        "h:99999",
+        "h:0",
+        "h:",
+        "a:b",
+        "me@",
+        ":22",
+    ),
+    *("[h]:22", "fd19::zz", "me@ssh:h", "ssh://h", "h\n", ""),
+]
+
+
+@pytest.mark.parametrize("to", NO_TARGET)
 def test_what_is_no_host_is_refused(to: str) -> None:
-    with pytest.raises(ExperimentError, match="allowed: local, ssh:"):
+    """On a command line, and with its place in an experiment file."""
+    with pytest.raises(ExperimentError, match="allowed: ") as refused:
         access_of(f"ssh:{to}")
+    assert refused.value.where == "--host"
+    text = (
+        f"name: x\nhosts:\n  one: {{access: ssh, to: h}}\n  two:\n    access: ssh\n    to: {json.dumps(to)}\n"
+    )
+    text += "workload: {kind: stream, sender: one, receiver: two}\n"
+    with pytest.raises(ExperimentError, match="allowed: ") as refused:
+        parse_experiment(text, file="x.yaml", environment={})
+    assert "x.yaml:6" in str(refused.value) and "hosts.two.to" in str(refused.value)
+
+
+def test_each_host_of_a_group_has_its_own_target() -> None:
+    def hosts(to: str, count: int, **more: Any) -> list[tuple[str, Any, Any]]:
+        host = {"access": "ssh", "to": to, "count": count, **more}
+        workload = {"kind": "disk", "on": "node", "target": "null"}
+        keys = {"name": "x", "hosts": {"node": host}, "workload": workload}
+        found = parse_experiment(experiment_text(keys), environment={}).hosts.values()
+        return [(host.name, host.options["to"], host.options.get("port")) for host in found]
+
+    assert hosts("me@gate:220{n}", 2) == [("node-1", "me@gate", 2201), ("node-2", "me@gate", 2202)]
+    assert hosts("node{n}", 1) == [("node", "node1", None)]
+    with pytest.raises(ExperimentError, match="the port stands in `to` too"):
+        hosts("gate:220{n}", 2, port=22)
+    with pytest.raises(ExperimentError, match="found 'gate:65536', allowed: a port of 1 to 65535"):
+        hosts("gate:6553{n}", 7)
 
 
 # ---- clocks ----

@@ -19,6 +19,7 @@ from iodyno.cli.right_now import level
 from iodyno.core import quantity
 from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 from iodyno.core.workload import DISK
+from iodyno.formats import ssh_hosts
 from iodyno.hosts.access import Access
 from iodyno.hosts.target import TargetKeeper
 from iodyno.session.locate import find_agent
@@ -161,7 +162,7 @@ def experiment_of(
     """The experiment that the options ask for, as the keys of an experiment file."""
     factors = {name: [levels[name]] for name in ("depth", "block")}
     settings = {name: value for name, value in levels.items() if name not in factors}
-    host: dict[str, Any] = {"access": "local"} if to is None else right_now.hosts_of(to)["server"]
+    host: dict[str, Any] = {"access": "local"} if to is None else ssh_hosts.named_by(to, "--on")
     if clients > 1:
         host |= {"count": clients} | ({"access": "netns"} if to is None else {})
     first = _names_of(clients)[0]
@@ -223,7 +224,7 @@ def _remove(target: str, to: str | None, *, hosts: Sequence[str], as_json: bool)
     if kind_of(target) != "file":
         raise click.UsageError("--remove removes a file that was laid out, and no device")
     paths = list(dict.fromkeys(path for host in hosts for path in paths_of(target, host)))
-    asyncio.run(_remove_on(access_of(to or "local"), paths, as_json=as_json))
+    asyncio.run(_remove_on(access_of(to or "local", "--on"), paths, as_json=as_json))
 
 
 async def _remove_on(access: Access, paths: Sequence[str], *, as_json: bool) -> None:

@@ -20,15 +20,21 @@ from iodyno.report.text_table import plain
 from iodyno.session.locate import find_agent
 
 _SOMEWHERE = "192.0.2.1"
-"""An address of the block for documentation (RFC 5737): the way to it is the default route."""
+"""An address of the block for documentation (RFC 5737): the way to it is the default route. Of a host that is reached over a
+network, the way to the lab says more: it may have no default route.
+"""
 
 
 @click.command(name="knobs")
 @click.option("--host", default="local", show_default=True, help="local, or ssh:[USER@]HOST[:PORT].")
-@click.option("--device", metavar="NAME", help="Network device (default: that of the default route).")
+@click.option(
+    "--device",
+    metavar="NAME",
+    help="Network device (default: that of the default route; elsewhere that of the way to the lab).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(host: str, device: str | None, as_json: bool) -> None:
-    """Show the knobs of a host: value, range, and why one cannot be set there. Changes nothing.
+    """Show the knobs of a host: value, range, and why one cannot be set there. Changes nothing. To set them needs root.
 
     Knobs are set by an experiment: `knobs: {server: {mtu: 9000}}`, or as factors such as `server.mtu: [1500, 9000]`.
 
@@ -39,24 +45,29 @@ def command(host: str, device: str | None, as_json: bool) -> None:
       iodyno knobs --host ssh:root@server --device eth1
       iodyno knobs --json | jq '.knobs[] | select(.unsupported)'
     """
-    place, states = asyncio.run(_read(host, device))
+    place, states, may_set = asyncio.run(_read(host, device))
     if as_json:
-        content = {"host": host, "device": place.device, "knobs": [_values(n, s) for n, s in states.items()]}
+        knobs = [_values(name, state) for name, state in states.items()]
+        content = {"host": host, "device": place.device, "needs_root": not may_set, "knobs": knobs}
         click.echo(json.dumps(content, indent=2))
         return
     columns = tuple(map(Column, ("knob", "of", "value", "range", "remark")))
     rows = tuple(tuple(map(Cell, _cells(name, state))) for name, state in states.items())
-    click.echo(plain(Table(f"knobs of {host}, device {place.device}", columns, rows)), nl=False)
+    title = f"knobs of {host}, device {place.device}"
+    click.echo(
+        plain(Table(title if may_set else f"{title}; only root can set them", columns, rows)), nl=False
+    )
 
 
-async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State]]:
+async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State], bool]:
+    """The place, the knobs there, and whether the account there may set them."""
     access = access_of(host)
     try:
         guard = await Guard.start(access, find_agent())
         try:
-            knobs = HostKnobs(guard, peer=_SOMEWHERE, device=device)
+            knobs = HostKnobs(guard, peer=access.reached.lab_address or _SOMEWHERE, device=device)
             place = await knobs.place()
-            return place, await knobs.read(TURNED, place)
+            return place, await knobs.read(TURNED, place), await guard.may_set()
         except GuardLostError as error:
             raise AccessError(f"the guard ended: {error}", where=f"host {host}") from error
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from errno import EACCES
 from os import strerror
 
@@ -17,7 +18,7 @@ from iodyno.paths import veth
 from iodyno.paths.volumes import volume
 from iodyno.session.locate import find_agent
 
-_OF_ROOT = f"what root has set, noted in {JOURNALS_OF_ROOT}, only root can restore"
+_FAILED = "see what the kernel said, and try again; a restart of the machine forgets it all"
 
 
 @click.command(name="restore")
@@ -36,31 +37,40 @@ def command(host: str, as_json: bool) -> None:
       iodyno restore --host ssh:root@server --json
     """
     # First, as it needs no agent: where none starts, this is done at least.
-    removed = _remove() if host == "local" else []
-    found, roots = asyncio.run(_restore(host))
+    removed, left = _remove() if host == "local" else ([], [])
+    found, hidden = asyncio.run(_restore(host))
     if as_json:
-        told = {"host": host, **found, "only_root_can_tell": roots, "removed": removed}
+        told = {"host": host, **found, "only_root_can_tell": hidden, "removed": removed, "not_removed": left}
         click.echo(json.dumps(told, indent=2))
     else:
-        left = f"nothing that this account had set was left; {_OF_ROOT}" if roots else "nothing was left"
-        click.echo(f"restored on {host}: {', '.join(found['done']) or left}")
+        nothing = "nothing that this account had set was left" if hidden else "nothing was left"
+        click.echo(f"restored on {host}: {', '.join(found['done']) or nothing}")
         if removed:
             click.echo(f"removed: {', '.join(removed)}")
+    wrong, advice = [], _FAILED
     if found["failed"]:
-        raise AccessError(
-            f"cannot be restored: {'; '.join(found['failed'])}",
-            where=f"host {host}",
-            advice="see what the kernel said, and try again; a restart of the machine forgets it all",
-        )
+        wrong.append(f"cannot be restored: {'; '.join(found['failed'])}")
+    if left:
+        wrong.append(f"cannot be removed: {', '.join(left)}")
+    if hidden:
+        wrong.append(f"what root has set, noted in {JOURNALS_OF_ROOT}, only root can see and restore")
+    if hidden or (left and os.geteuid() != 0):
+        place = host.removeprefix("ssh:").rpartition("@")[2]
+        advice = "sudo iodyno restore" if host == "local" else f"iodyno restore --host ssh:root@{place}"
+    if wrong:
+        raise AccessError("; ".join(wrong), where=f"host {host}", advice=advice)
 
 
-def _remove() -> list[str]:
-    """Removes what labs of this machine that are gone have made; names of volumes and network namespaces."""
+def _remove() -> tuple[list[str], list[str]]:
+    """Removes what labs of this machine that are gone have made; names of volumes and network namespaces, those that are gone
+    and those that did not go.
+    """
     removed = [f"volume {name}" for name in volume.remove_leftovers()]
     removed += [f"namespace {name}" for name in veth.remove_leftovers()]
     sandbox.remove_leftovers()
     guest.remove_leftovers()
-    return removed
+    left = [f"volume {note.stem}" for note in volume.leftovers()]
+    return removed, [*left, *(f"namespace {name}" for name in veth.leftovers())]
 
 
 async def _restore(host: str) -> tuple[dict[str, list[str]], bool]:

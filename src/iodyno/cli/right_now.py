@@ -22,6 +22,7 @@ from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Workload
+from iodyno.formats import ssh_hosts
 from iodyno.session.locate import find_agent
 from iodyno.store.schema import EXPERIMENT
 
@@ -128,12 +129,7 @@ def hosts_of(to: str | None) -> dict[str, dict[str, str]]:
     """The hosts of the experiment: two of this machine, or this one and the one that `--to` names. Raises ExperimentError."""
     if to is None:
         return {"client": {"access": "netns"}, "server": {"access": "netns"}}
-    access, _, target = to.partition(":")
-    if access != "ssh" or not target:
-        raise ExperimentError(
-            f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice="--to ssh:me@server"
-        )
-    return {"client": {"access": "local"}, "server": {"access": "ssh", "to": target}}
+    return {"client": {"access": "local"}, "server": ssh_hosts.named_by(to)}
 
 
 def experiment_of(keys: Mapping[str, Any]) -> Experiment:

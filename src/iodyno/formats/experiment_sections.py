@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
@@ -30,6 +29,7 @@ from iodyno.formats import (
     host_groups,
     knob_sections,
     named_traces,
+    ssh_hosts,
     yaml_document,
 )
 from iodyno.formats import experiment_model as model
@@ -45,10 +45,6 @@ MAX_TRIALS = 99_999
 QUICK_WINDOWS = Windows(warm_up_ns=300_000_000, measured_ns=1_500_000_000, interval_ns=250_000_000)
 """Windows of the quick form where the file names none. Chosen: slow start of a TCP flow within one machine
 ends within 300 ms, and six intervals are enough to see a drift."""
-
-_TARGET_WITH_PORT = re.compile(
-    r"(?P<user>(?:[^@]*@)?)(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:@\[\]]+)):(?P<port>[1-9][0-9]{0,4})"
-)
 
 
 class Reading:
@@ -173,16 +169,12 @@ class Reading:
             cpus = held.get("cpus", [])
             self.no_duplicates(cpus, (*path, "cpus"), str)
             options = {o.name: held[o.name] for o in ACCESSES[access].options if o.name in held}
-            if access == "ssh" and (target := _TARGET_WITH_PORT.fullmatch(options["to"])):
-                if "port" in options:
-                    self.note((*path, "port"), "the port stands in `to` too, allowed: one of the two")
-                options |= {
-                    "to": target["user"] + (target["bracketed"] or target["host"]),
-                    "port": int(target["port"]),
-                }
             one = HostSpec(name, access, options, tuple(cpus), held.get("address"), held.get("data_port", 0))
-            self.groups[name] = tuple(host.name for host in host_groups.expanded(one, held.get("count")))
-            hosts |= {host.name: host for host in host_groups.expanded(one, held.get("count"))}
+            numbered = host_groups.expanded(one, held.get("count"))
+            if access == "ssh":
+                numbered = ssh_hosts.with_ports(numbered, path, self.note)
+            self.groups[name] = tuple(host.name for host in numbered)
+            hosts |= {host.name: host for host in numbered}
         self.host_names = host_groups.names_of(self.host_names, self.groups)
         host_groups.check(self.plain, self.groups, self.note)
         joined = [host.name for host in hosts.values() if host.access == "netns"]

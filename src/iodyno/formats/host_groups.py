@@ -18,12 +18,12 @@ NUMBER = "{n}"
 
 
 def expanded(host: HostSpec, count: int | None) -> list[HostSpec]:
-    """The host, or as many as `count` says, numbered from 1; None: it stands for itself.
+    """The host, or as many as `count` says, numbered from 1; None: it stands for itself. One keeps its name.
 
     >>> [h.name for h in expanded(HostSpec("client", "local"), 3)]
     ['client-1', 'client-2', 'client-3']
     """
-    if count is None or count == 1:
+    if count is None:
         return [host]
     numbered = []
     for number in range(1, count + 1):
@@ -32,7 +32,8 @@ def expanded(host: HostSpec, count: int | None) -> list[HostSpec]:
             for name, value in host.options.items()
         }
         address = host.address and host.address.replace(NUMBER, str(number))
-        numbered.append(replace(host, name=f"{host.name}-{number}", options=options, address=address))
+        name = host.name if count == 1 else f"{host.name}-{number}"
+        numbered.append(replace(host, name=name, options=options, address=address))
     return numbered
 
 

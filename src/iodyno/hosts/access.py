@@ -124,6 +124,20 @@ class Access(Protocol):
         """Removes everything that the access left on the host."""
 
 
+async def ended(process: AgentProcess) -> int | None:
+    """Exit status of an agent whose stream has ended; None: it went on without, and was killed."""
+    try:
+        async with asyncio.timeout(_ENDS_WITHIN_S):
+            return await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return None
+
+
+_ENDS_WITHIN_S = 2.0
+"""chosen: from the end of its stream to that of a process it is moments; an ssh client says last why it ends."""
+
 LAB_CPUS = frozenset(os.sched_getaffinity(0))
 """CPUs that the lab may run on, and so the agents that it starts on its own machine."""
 

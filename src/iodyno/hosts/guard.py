@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from iodyno.core.errors import AccessError
-from iodyno.hosts.access import Access, AgentProgram, AgentStreams
+from iodyno.hosts.access import Access, AgentProgram, AgentStreams, ended
 
 Look = dict[str, Any]
 """Something to read: `{"file": path}` or `{"run": words}`."""
@@ -38,6 +39,8 @@ class Seen:
     error: str | None = None
 
 
+_NET_ADMIN = 12
+"""The bit of CAP_NET_ADMIN (linux/capability.h)."""
 _RESTORING_S = 60.0
 """How long that may take (chosen: the link of a device may need 15 s to come up again)."""
 JOURNALS_OF_ROOT = "/run/iodyno/knobs"
@@ -51,7 +54,10 @@ async def restore_here(program: AgentProgram) -> None:
     Agents do it where they start; those in other namespaces of this machine do not come by here. Where nothing is left,
     nothing is started.
     """
-    if not os.access(_JOURNALS_HERE, os.W_OK) or not any(_JOURNALS_HERE.iterdir()):
+    try:
+        if not os.access(_JOURNALS_HERE, os.W_OK) or not any(_JOURNALS_HERE.iterdir()):
+            return
+    except FileNotFoundError:  # a guard that ends removes the folder with its last journal
         return
     restoring = await asyncio.create_subprocess_exec(
         *(program.path, "restore"), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
@@ -101,9 +107,8 @@ class Guard:
         try:
             hello = await guard._hear()
         except GuardLostError:
-            guard._streams.process.kill()
-            status = await guard._streams.process.wait()
-            raise access.trouble(status, guard._streams.process.last_words()) from None
+            status = await ended(guard._streams.process)
+            raise access.trouble(status or 0, guard._streams.process.last_words()) from None
         except BaseException:
             guard._streams.process.kill()
             raise
@@ -146,6 +151,12 @@ class Guard:
         """Reads files and runs commands that only read. Raises GuardLostError."""
         answer = await self._ask({"do": "look", "at": list(at)})
         return [Seen(**seen) for seen in answer["seen"]]
+
+    async def may_set(self) -> bool:
+        """Whether it has the right to set knobs, which is CAP_NET_ADMIN (capabilities(7)). Raises GuardLostError."""
+        (seen,) = await self.look([{"file": "/proc/self/status"}])
+        held = re.search(r"^CapEff:\s*([0-9a-f]+)$", seen.text or "", re.MULTILINE)
+        return held is None or bool(int(held[1], 16) >> _NET_ADMIN & 1)
 
     async def set(self, knob: str, device: str | None, undo: Sequence[Step], steps: Sequence[Step]) -> None:
         """Notes the way back on the host, then does the steps. Raises RefusedError, GuardLostError."""
@@ -213,7 +224,8 @@ class Guard:
             self._lost = True
             raise GuardLostError(str(error) or "no answer", self.name) from None
         self._lost = True
-        raise GuardLostError(self._streams.process.last_words() or "it has ended", self.name)
+        words = self._streams.process.last_words().splitlines()
+        raise GuardLostError(words[-1] if words else "it has ended", self.name)
 
     async def _beat(self) -> None:
         while not self._lost:

@@ -2,6 +2,9 @@
 
 The agent is copied once, under its hash, to `~/.cache/iodyno/` of the account, checked there, and run by
 `exec`, so that no shell stands between it and the lab. Nothing else is changed on the host.
+
+The login shell of the account may be any that knows `exec` and single quotes: what it is told is `exec /bin/sh -c '...'`, where
+the home directory is only `$HOME`, so that it may have any name.
 """
 
 from __future__ import annotations
@@ -11,78 +14,47 @@ import platform
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from iodyno.core import ssh_target
 from iodyno.core.errors import AccessError
+from iodyno.core.ssh_target import SshTarget
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, kill, spawn
+from iodyno.hosts.ssh_words import last_line, trouble_of
 
 _MARK = "IODYNO"
+_FOLDER = ".cache/iodyno"
 _CONNECT_TIMEOUT_S = 10
 _TIMEOUT_NS = 60_000_000_000
+_OF_CLIENT = 255
+"""Exit status of a client that did not get there, or lost the connection (ssh(1)); no command of ours ends with it."""
 
-
-@dataclass(frozen=True)
-class _Trouble:
-    """How the client says that something is wrong, what that means, and what to try."""
-
-    said: str
-    what: str
-    advice: str
-
-
-# Matched in this order against what the client or the remote shell wrote; words of OpenSSH 7 to 10.
-_TROUBLES = (
-    _Trouble(
-        "REMOTE HOST IDENTIFICATION HAS CHANGED|host key .* has changed",
-        "the host shows another host key than the one known for it",
-        "if the host was installed anew, remove the old key with `{forget}`; if not, do not go on",
-    ),
-    _Trouble(
-        "Host key verification failed|No .* host key is known",
-        "the host key is not known",
-        "log in once by hand with `{ssh} {to}` and compare the key, or name a known_hosts_file",
-    ),
-    _Trouble(
-        "Could not resolve hostname", "the name is not known", "check the name of `to`, or write an address"
-    ),
-    _Trouble(
-        "Connection refused",
-        "the connection was refused",
-        "check that an ssh server runs there, and the `port`",
-    ),
-    _Trouble(
-        "Permission denied \\(|Too many authentication failures|Authentication failed",
-        "the login was refused",
-        "make `{ssh} -o BatchMode=yes {to} true` work: a key without passphrase or in an ssh-agent,"
-        " or name an identity_file",
-    ),
-    _Trouble(
-        "No route to host|Network is unreachable|timed out|Host is down",
-        "the host cannot be reached",
-        "check that `{ssh} {to}` gets there: address, network, firewall",
-    ),
-    _Trouble(
-        "No space left on device|[Qq]uota exceeded",
-        "there is no room for the agent in the home directory",
-        "free some megabytes in ~/.cache there",
-    ),
-    _Trouble(
-        "Exec format error|cannot execute binary",
-        "the agent is made for another kind of machine",
-        "install iodyno on a lab of the host's architecture, or point IODYNO_AGENT to an agent built for it",
-    ),
-    _Trouble(
-        "Read-only file system|[Pp]ermission denied|cannot execute|Operation not permitted",
-        "the agent cannot be stored or executed in the home directory",
-        "let ~/.cache/iodyno there be writable, and not on a file system mounted noexec",
-    ),
-    _Trouble(
-        "Connection closed by|Connection reset|kex_exchange_identification|Broken pipe|not responding",
-        "the connection was closed",
-        "look at the log of the ssh server there (MaxStartups, access rules)",
-    ),
+_SURVEY = (
+    # First a line of its own: a start-up file may have left one unfinished.
+    f'export LC_ALL=C; echo; echo "{_MARK} system $(uname -s)"; echo "{_MARK} machine $(uname -m)";'
+    f' echo "{_MARK} connection $SSH_CONNECTION"; printf "{_MARK} home %%s\\n" "$HOME";'
+    f' test -d "$HOME" && echo "{_MARK} is_there yes";'
+    f' echo "{_MARK} hash $(cat "$HOME/{_FOLDER}/%(name)s" 2>/dev/null | sha256sum)"'
 )
+"""What the host says of itself, and the hash of the program there. Whatever else a shell prints stands on lines without the
+mark.
+"""
+_COPY = (
+    f"export LC_ALL=C; umask 077; echo; echo {_MARK} step store;"
+    f' mkdir -p "$HOME/{_FOLDER}" && cd "$HOME/{_FOLDER}" || exit 1;'
+    # A copy that is cut off leaves nothing; one whose shell was killed is removed by a later one. By its age: a home may be that
+    # of several hosts, whose processes are not seen here.
+    ' trap "rm -f %(name)s.$$" EXIT; trap "exit 1" HUP INT TERM PIPE;'
+    ' find . -name "agent-*.[0-9]*" -mmin +60 -exec rm -f "{}" ";" 2>/dev/null;'
+    " cat > %(name)s.$$ && chmod 700 %(name)s.$$ &&"
+    f" echo {_MARK} step compare && sum=$(sha256sum < %(name)s.$$) && test ${{sum%%%% *}} = %(hash)s &&"
+    f" echo {_MARK} step execute && ./%(name)s.$$ --version >/dev/null &&"
+    " mv %(name)s.$$ %(name)s"
+)
+"""Copies stdin; it gets its name only when it is whole and runs. Says before each step which one it is."""
+
+_ROOM = "free some megabytes in ~/.cache there"
+_EXECUTABLE = "let programs in ~/.cache there be executed: no file system mounted noexec, no rule of the system that forbids it"
 
 
 class SshAccess:
@@ -96,34 +68,60 @@ class SshAccess:
         self, name: str, options: Mapping[str, Any], address: str | None = None, cpus: Sequence[int] = ()
     ) -> None:
         self.name = name
-        self.to, port = _parted(str(options.get("to", name)))
-        if port:
-            options = {"port": port, **options}
+        written = str(options.get("to", name))
+        target = ssh_target.parse(written)
+        self.to = target.to
+        if target.port is not None:
+            options = {"port": target.port, **options}
+        port = options.get("port")
+        self._target = SshTarget(target.to, None if port is None else int(port))
+        # On a command line the host has no other name than this.
+        self.where = f"host {name}" if name == written else f"host {name} (ssh {self._target})"
         self._timeout_s = float(options.get("command_timeout", _TIMEOUT_NS)) / 1e9
         self.reached = Reached(address=address, cpus=tuple(cpus))
         self._options = options
         self._command = ["ssh", "-T", *_client_options(options), "--", self.to]
-        self._remote_program: str | None = None
+        self._installed: str | None = None
 
     async def start(self, program: AgentProgram, command: str = "serve") -> AgentStreams:
         """Starts an agent there; the first time, makes sure that its program is there. Raises AccessError."""
-        if self._remote_program is None:
-            self._remote_program = await self._install(program)
-        return await spawn([*self._command, f"exec {self._remote_program} {command}"])
+        if self._installed is None:
+            self._installed = await self._install(program)
+        return await spawn([*self._command, _by_sh(f'exec "$HOME/{_FOLDER}/{self._installed}" {command}')])
 
     async def close(self) -> None:
         """The program stays in the cache of the account, on purpose: the next campaign uses it."""
 
     def trouble(self, status: int, said: str) -> AccessError:
-        """The error for an ssh client that ended with `status`, having said `said`."""
-        where = f"host {self.name} (ssh {self.to})"
-        for trouble in _TROUBLES:
-            if re.search(trouble.said, said):
-                by_hand = {"to": self.to, "ssh": self._by_hand(), "forget": self._forget(said)}
-                return AccessError(trouble.what, where=where, advice=trouble.advice.format(**by_hand))
-        last = said.strip().splitlines()[-1] if said.strip() else f"exit status {status}"
-        advice = f"make `{self._by_hand()} {self.to} true` work first"
-        return AccessError(f"ssh failed: {last}", where=where, advice=advice)
+        """The error for an ssh client, or the agent at its other end, that ended with `status`, having said `said`."""
+        last = last_line(said)
+        if status == _OF_CLIENT or status < 0:
+            return self._not_reached(status, said)
+        if status in (126, 127):  # of sh: found and not executed, not found
+            # It is looked for anew: somebody may have removed it.
+            self._installed = None
+            return self._error(
+                f"the agent cannot be executed: {last or f'exit status {status}'}", _EXECUTABLE
+            )
+        what = f"the agent ended with exit status {status}{last and f': {last}'}"
+        return self._error(what, "look at the system log of the host")
+
+    def _not_reached(self, status: int, said: str) -> AccessError:
+        """The error for a client that did not get there, or lost the connection."""
+        host, port = self.to.rpartition("@")[2], str(self._target.port or 22)
+        words = {
+            **{"to": self.to, "ssh": self._by_hand(), "forget": self._forget(said)},
+            **{"host": host, "port": port},
+        }
+        if found := trouble_of(said, words):
+            return self._error(found.what, found.advice)
+        # A command there that a signal ends has this status, too.
+        silent = f"killed by signal {-status}" if status < 0 else f"exit status {status}, without a word"
+        what = f"ssh failed: {last_line(said) or silent}"
+        return self._error(what, f"make `{self._by_hand()} {self.to} true` work first")
+
+    def _error(self, what: str, advice: str) -> AccessError:
+        return AccessError(what, where=self.where, advice=advice)
 
     def _by_hand(self) -> str:
         """How a person calls the client to reach the same server in the same way."""
@@ -135,106 +133,123 @@ class SshAccess:
         if found := re.search(r"^\s*(ssh-keygen .*-R .*?)\s*$", said, re.MULTILINE):
             return found[1]
         file = self._options.get("known_hosts_file")
-        host, port = self.to.rpartition("@")[2], self._options.get("port", 22)
-        place = host if int(port) == 22 else f"[{host}]:{port}"
+        host, port = self.to.rpartition("@")[2], self._target.port or 22
+        place = host if port == 22 else f"[{host}]:{port}"
         return shlex.join(["ssh-keygen", *(["-f", str(file)] if file else []), "-R", place])
 
     async def _install(self, program: AgentProgram) -> str:
-        """Path of the program there; copies it when it is not there, or not whole."""
+        """Name of the program there; copies it when it is not there, or not whole."""
         name = f"agent-{program.sha256[:16]}"
         survey = await self._survey(name)
-        machine = survey.get("machine", "?")
+        system, machine = survey.get("system", "?"), survey.get("machine", "?")
+        if system != "Linux":
+            raise self._error(f"the host runs {system}, the agent is made for Linux", "take a Linux host")
         if machine != platform.machine():
-            raise AccessError(
+            raise self._error(
                 f"the host is a {machine}, the agent at hand is made for {platform.machine()}",
-                where=f"host {self.name} (ssh {self.to})",
-                advice=f"install iodyno on a lab that is a {machine}, or take a {platform.machine()} host",
+                f"install iodyno on a lab that is a {machine}, or take a {platform.machine()} host",
+            )
+        if "is_there" not in survey:
+            raise self._error(
+                f"the home directory of the account, {survey['home']}, is not there",
+                "make it, or use an account that has one: the agent is kept in ~/.cache",
             )
         connection = survey.get("connection", "").split()
         if len(connection) == 4:
             self.reached.lab_address = connection[0]
             self.reached.address = self.reached.address or connection[2]
-        path = f"{survey['home']}/.cache/iodyno/{name}"
-        if not re.fullmatch(r"[A-Za-z0-9_./@%+=:-]+", path):
-            raise AccessError(
-                f"the home directory has a name that no shell takes unquoted: {survey['home']!r}",
-                where=f"host {self.name} (ssh {self.to})",
-                advice="use an account whose home directory has a plain name",
-            )
-        if survey.get("hash") == program.sha256:
+        path = f"{survey['home']}/{_FOLDER}/{name}"
+        if survey.get("hash", "").partition(" ")[0] == program.sha256:
             self.reached.notes.append(f"agent found at {path}")
-            return path
-        await self._copy(program, path)
-        self.reached.notes.append(f"agent copied to {path}")
-        return path
+        else:
+            await self._copy(program, name)
+            self.reached.notes.append(f"agent copied to {path}")
+        return name
 
     async def _survey(self, name: str) -> dict[str, str]:
         """What the host says of itself, and the hash of the program there."""
-        script = (
-            f"echo; echo {_MARK} machine $(uname -m); echo {_MARK} connection $SSH_CONNECTION;"
-            f" echo {_MARK} home $HOME; echo {_MARK} hash $(sha256sum $HOME/.cache/iodyno/{name} 2>/dev/null)"
-        )
-        said = await self._run(f"exec /bin/sh -c '{script}'", b"")
-        # Whatever else a shell of the account prints stands on lines without the mark.
-        found = dict(re.findall(rf"^{_MARK} (\w+) ?(.*)$", said, re.MULTILINE))
+        status, said, complaint = await self._run(_SURVEY % {"name": name}, b"", "the first command there")
+        found = _marked(said)
+        if status == _OF_CLIENT or status < 0:
+            # Some servers turn a login away on stdout.
+            raise self._not_reached(status, complaint if complaint.strip() else said)
         if "home" not in found:
-            raise AccessError(
-                "the account gives no shell that runs commands",
-                where=f"host {self.name} (ssh {self.to})",
-                advice="use an account with an ordinary shell",
+            last = last_line(said) or last_line(complaint)
+            told = f" (exit status {status}{last and f': {last}'})"
+            raise self._error(
+                f"the account gives no shell that runs commands{told}",
+                "use an account with an ordinary shell",
             )
-        found["hash"] = found.get("hash", "").partition(" ")[0]
         return found
 
-    async def _copy(self, program: AgentProgram, path: str) -> None:
-        """Copies the program; it gets its name only when it is whole and runs."""
-        folder = path.rpartition("/")[0]
-        script = (
-            # A copy that is cut off leaves nothing; one whose shell was killed is removed by a later one. By its age: a home
-            # may be that of several hosts, whose processes are not seen here.
-            f'trap "rm -f {path}.$$" EXIT; trap "exit 1" HUP INT TERM PIPE;'
-            f' find {folder} -name "agent-*.[0-9]*" -mmin +60 -exec rm -f "{{}}" ";" 2>/dev/null;'
-            f" umask 077; mkdir -p {folder} && cat > {path}.$$ && chmod 700 {path}.$$ &&"
-            f" sum=$(sha256sum < {path}.$$) && echo {_MARK} hash $sum && {path}.$$ --version >/dev/null &&"
-            f" mv {path}.$$ {path}"
-        )
+    async def _copy(self, program: AgentProgram, name: str) -> None:
+        """Copies the program under this name. Raises AccessError."""
         content = await asyncio.to_thread(program.path.read_bytes)
         doing = f"copying the agent ({len(content) / 1e6:.0f} MB)"
-        said = await self._run(f"exec /bin/sh -c '{script}'", content, doing)
-        if f"{_MARK} hash {program.sha256}" not in said:
-            raise AccessError(
-                "the copy of the agent differs from the original",
-                where=f"host {self.name} (ssh {self.to})",
-                advice="try again; if it stays so, something on the way changes what ssh carries",
-            )
+        script = _COPY % {"name": name, "hash": program.sha256}
+        status, said, complaint = await self._run(script, content, doing)
+        if status == 0:
+            return
+        step, last = _marked(said).get("step"), last_line(complaint)
+        if status == _OF_CLIENT or status < 0:
+            error = self._not_reached(status, complaint)
+            error.what = f"{error.what} ({doing})" if step else error.what
+            raise error
+        told = last or f"exit status {status}"
+        if re.search("No space left on device|[Qq]uota exceeded", complaint):
+            what, advice = f"there is no room for the agent in the home directory: {told}", _ROOM
+        elif step == "compare" and not last:
+            what = "the copy of the agent differs from the original"
+            advice = "try again; if it stays so, something on the way changes what ssh carries"
+        elif step == "execute":
+            what, advice = f"the agent cannot be executed in ~/.cache: {told}", _EXECUTABLE
+        else:
+            what = f"the agent cannot be stored in ~/.cache: {told}"
+            advice = "let ~/.cache/iodyno there be a directory in which the account may write"
+        raise self._error(what, advice)
 
-    async def _run(self, command: str, stdin: bytes, doing: str = "the first command there") -> str:
-        """What a command there writes to stdout; `doing` says what it is for. Raises AccessError."""
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+    async def _run(self, script: str, stdin: bytes, doing: str) -> tuple[int, str, str]:
+        """Runs a script there: exit status, and what it writes to stdout and stderr. `doing` says what it is for.
+
+        Raises AccessError when it takes too long.
+        """
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                # What stands on stderr before this is the banner of the server.
+                _by_sh(f"echo {_MARK} begins >&2; {script}"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            advice = "install the OpenSSH client (Debian: apt-get install openssh-client)"
+            raise self._error("there is no command `ssh` on this machine", advice) from None
         try:
             async with asyncio.timeout(self._timeout_s):
                 said, complaint = await process.communicate(stdin)
         except TimeoutError:
-            raise AccessError(
+            raise self._error(
                 f"{doing} took longer than {self._timeout_s:g} s",
-                where=f"host {self.name} (ssh {self.to})",
-                advice=f"see with `{self._by_hand()} {self.to}` how fast it answers, or give the host a longer `command_timeout`",
+                f"see with `{self._by_hand()} {self.to}` how fast it answers, or give the host a longer `command_timeout`",
             ) from None
         finally:
             if process.returncode is None:
                 kill(process)
                 await process.wait()
-        if process.returncode != 0:
-            # A login that is turned away may say so on either.
-            raise self.trouble(process.returncode or 0, (complaint.strip() or said).decode(errors="replace"))
-        return said.decode(errors="replace")
+        complained = complaint.decode(errors="replace").rpartition(f"{_MARK} begins\n")[2]
+        return process.returncode or 0, said.decode(errors="replace"), complained
+
+
+def _by_sh(script: str) -> str:
+    """What a login shell is told. The script has no single quote, no line end and no exclamation mark, which csh takes first."""
+    return f"exec /bin/sh -c '{script}'"
+
+
+def _marked(said: str) -> dict[str, str]:
+    """The words of our scripts, the last of each kind."""
+    return dict(re.findall(rf"^{_MARK} (\w+) ?(.*)$", said, re.MULTILINE))
 
 
 def _client_options(options: Mapping[str, Any]) -> list[str]:
@@ -242,6 +257,10 @@ def _client_options(options: Mapping[str, Any]) -> list[str]:
         # Never ask: there may be nobody to answer.
         *("-o", "BatchMode=yes"),
         *("-o", f"ConnectTimeout={_CONNECT_TIMEOUT_S}"),
+        # A configuration may keep it quiet, or have it tell of everything.
+        *("-o", "LogLevel=INFO"),
+        # A connection that is shared already is used; but one of ours would end when the agent that opened it does.
+        *("-o", "ControlMaster=no", "-o", "RemoteCommand=none"),
         # A cut connection is noticed after three unanswered questions, two seconds apart.
         *("-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3"),
         *("-o", "ForwardX11=no", "-o", "ForwardAgent=no", "-o", "ClearAllForwardings=yes"),
@@ -262,13 +281,3 @@ def _way_options(options: Mapping[str, Any]) -> list[str]:
         known = f"UserKnownHostsFile={options['known_hosts_file']}"
         given += ["-o", known, "-o", "GlobalKnownHostsFile=/dev/null"]
     return given
-
-
-def _parted(to: str) -> tuple[str, str]:
-    """Whom to reach, and the port, if there is one. A name with one colon has a port; one with more is an IPv6 address, which
-    may stand in brackets.
-    """
-    if bracketed := re.fullmatch(r"([^@]*@)?\[([0-9A-Fa-f:.%\w]+)\](?::(\d+))?", to):
-        return (bracketed[1] or "") + bracketed[2], bracketed[3] or ""
-    name, _, port = to.partition(":")
-    return (name, port) if port.isdecimal() or not port else (to, "")

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from iodyno.core.disk_parameters import kind_of
 from iodyno.core.errors import AccessError, Interrupted, PreflightError
-from iodyno.hosts.access import Access, AgentProgram, AgentStreams
+from iodyno.hosts.access import Access, AgentProgram, AgentStreams, ended
 
 GIVEN_UP_S = 30.0
 """How long a layout that is given up may take to be removed (chosen: a file of a terabyte, on a slow disk)."""
@@ -145,9 +145,8 @@ class TargetKeeper:
                 raise self._refused(answer)
             else:
                 return answer
-        self._streams.process.kill()
-        status = await self._streams.process.wait()
-        raise self._access.trouble(status, self._streams.process.last_words())
+        status = await ended(self._streams.process)
+        raise self._access.trouble(status or 0, self._streams.process.last_words())
 
     async def _line(self) -> bytes:
         try:

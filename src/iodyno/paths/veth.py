@@ -214,15 +214,19 @@ def _own_mounts() -> bool:
     return True
 
 
+def leftovers() -> list[str]:
+    """Names of the namespaces of labs that are gone."""
+    named = [entry.name for entry in sorted(_FOLDER.iterdir())] if _FOLDER.is_dir() else []
+    matches = filter(None, map(_NAMES.fullmatch, named))
+    return [match[0] for match in matches if start_ticks(int(match[1])) != int(match[2])]
+
+
 def remove_leftovers() -> list[str]:
-    """Removes the namespaces of labs that are gone; returns their names."""
-    removed = []
-    for entry in sorted(_FOLDER.iterdir()) if _FOLDER.is_dir() else []:
-        match = _NAMES.fullmatch(entry.name)
-        if match and start_ticks(int(match[1])) != int(match[2]):
-            _remove(entry.name)
-            removed.append(entry.name)
-    return removed
+    """Removes the namespaces of labs that are gone; returns the names of those that are gone now, too."""
+    found = leftovers()
+    for name in found:
+        _remove(name)
+    return [name for name in found if not (_FOLDER / name).exists()]
 
 
 def start_ticks(pid: int) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError, IodynoError, TrialError
 from iodyno.core.warnings import Doubt, WarningCode
-from iodyno.hosts.access import Access, AgentProgram, AgentStreams
+from iodyno.hosts.access import Access, AgentProgram, AgentStreams, ended
 from iodyno.session import clock, wire
 from iodyno.session.clock import ClockFit, Probe
 from iodyno.session.sent import SentRecord
@@ -31,6 +31,10 @@ _REST_S = 15.0
 _STALL_S = 2.0
 """No byte in records that are together this long, while the load goes on. Chosen: a lost packet and a lost repetition of it
 (0.2 and 0.4 s, Linux), or a host that others use, make shorter pauses, after which a load goes on."""
+_SIGNAL_OVER_SSH = 255
+"""Status of an ssh client whose command was ended by a signal, and of one that lost the connection, which says so. No agent ends
+with it.
+"""
 _RECORD = b'{"type":"record",'
 """How the payload of a record begins: the agent writes the type first. Any other way of writing it would be understood too,
 only later."""
@@ -56,6 +60,7 @@ class Session:
         self._ended: IodynoError | None = None
         self._heard_ns = time.monotonic_ns()
         self._closing = False
+        self._words_before = ""
         self._tasks = [asyncio.create_task(self._read())]
 
     @classmethod
@@ -228,6 +233,8 @@ class Session:
         except TrialError as error:
             raise AccessError(error.what, where=error.where, advice=error.advice) from error
         self.hello = {key: value for key, value in hello.items() if key != "type"}
+        # The banner of an ssh server, say: no words about its end.
+        self._words_before = self._streams.process.last_words()
         where = f"host {self.name}"
         if hello["wire_version"] != wire.WIRE_VERSION:
             raise AccessError(
@@ -385,18 +392,13 @@ class Session:
 
     async def _gone(self) -> IodynoError:
         """Why the agent's stream ended."""
-        process = self._streams.process
-        try:
-            async with asyncio.timeout(2.0):
-                status: int | None = await process.wait()
-        except TimeoutError:
-            status = None
-            process.kill()
-        words = process.last_words()
+        status = await ended(self._streams.process)
+        words = self._streams.process.last_words()
         if not self.hello:
             refused = self._access.trouble(status or 0, words)
             return AccessError(refused.what, where=refused.where, advice=refused.advice)
-        how = "its stream was closed" if status is None else _ended_with(status)
+        words = words.removeprefix(self._words_before).strip()
+        how = "its stream was closed" if status is None else _ended_with(status, words)
         last = f"; its last words: {words.splitlines()[-1]}" if words else ""
         return self.failure(
             "agent_lost", f"the agent is gone: {how}{last}", "look at the system log of the host"
@@ -438,5 +440,7 @@ def _message(payload: bytes) -> Message:
     return found | {"payload": payload} if found.get("type") == "record" else found
 
 
-def _ended_with(status: int) -> str:
+def _ended_with(status: int, words: str) -> str:
+    if status == _SIGNAL_OVER_SSH and not words:
+        return "ended by a signal there, which ssh does not tell"
     return f"killed by signal {-status}" if status < 0 else f"exit status {status}"

@@ -79,16 +79,16 @@ impl Entry {
 impl Journal {
     /// The journal of this network namespace in `folder`, with what a crash left in it; or who owns it.
     pub fn claim(folder: &Path) -> io::Result<Result<Self, String>> {
-        make_private(folder)?;
         let path = folder.join(namespace()?);
         loop {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&path)?;
+            let opened = make_private(folder).and_then(|()| {
+                OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)
+            });
+            let file = match opened {
+                // The last owner of another journal has removed the folder between our looks.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened?,
+            };
             if !file_lock::try_exclusive(&file)? {
                 let held = lines(&file)?.into_iter().rev().find_map(|line| match line {
                     Line::Owner { owner, .. } => Some(owner),
@@ -192,6 +192,8 @@ impl Drop for Journal {
         if self.entries.is_empty() {
             // While the lock is still held; whoever opened the file meanwhile sees that it is another one now.
             let _ = fs::remove_file(&self.path);
+            // Where it was the only journal: a folder that is there says that something is set, or is left.
+            let _ = self.path.parent().map(fs::remove_dir);
         }
         // A child that was just forked has the file open until its exec.
         let _ = file_lock::release(&self.file);
@@ -300,6 +302,10 @@ fn lines(mut file: &File) -> io::Result<Vec<Line>> {
 
 /// Makes the folder, for this user alone: what is in a journal is executed with this user's rights.
 fn make_private(folder: &Path) -> io::Result<()> {
+    if let Some(parent) = folder.parent() {
+        // Others may look whether there is a folder of root's.
+        DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let facts = fs::symlink_metadata(folder)?;
     let ours = facts.is_dir() && facts.uid() == process::effective_user() && facts.mode() & 0o022 == 0;
@@ -356,6 +362,7 @@ mod tests {
         let text = fs::read(&path).unwrap();
         journal.entries.clear();
         drop(journal);
+        make_private(&place.0.join("knobs")).unwrap();
         fs::write(&path, text).unwrap();
 
         let mut next = Journal::claim(&place.0.join("knobs")).unwrap().unwrap_or_else(|o| panic!("{o}"));
@@ -363,6 +370,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "1");
         drop(next);
         assert!(!path.exists());
+        assert!(!place.0.join("knobs").exists(), "an empty folder is left");
     }
 
     #[test]

@@ -16,6 +16,7 @@ from iodyno.core.script.remotes import named_hosts, remotes_of
 from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Variable
 from iodyno.core.script.wire import script_json
 from iodyno.core.workload import SCRIPT, Level
+from iodyno.formats import ssh_hosts
 from iodyno.formats.experiment_model import HOST_NAME
 from iodyno.formats.mistakes import Mistake, error
 from iodyno.formats.uperf.bounds import pause_ns, transaction_ns
@@ -82,10 +83,7 @@ def hosts_keys(to: str | None, receivers: Iterable[str] = (RECEIVER,), *, togeth
     """
     if to is None:
         return {host: {"access": "local" if together else "netns"} for host in (SENDER, *receivers)}
-    access, _, target = to.partition(":")
-    if access != "ssh" or not target:
-        raise ExperimentError(f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice=f"--to ssh:{to}")
-    return {SENDER: {"access": "local"}, RECEIVER: {"access": "ssh", "to": target}}
+    return {SENDER: {"access": "local"}, RECEIVER: ssh_hosts.named_by(to)}
 
 
 def experiment_keys(

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core import quantity
-from iodyno.core.errors import ExperimentError
 from iodyno.core.personality.binding import bound
 from iodyno.core.personality.bound import Bound
 from iodyno.core.personality.parameters import kinds_of, workload_of
 from iodyno.core.personality.values import Personality, Scalar
 from iodyno.core.personality.wire import directory_of
+from iodyno.formats import ssh_hosts
 from iodyno.formats.program_text import inline
 
 CLIENT = "client"
@@ -29,10 +29,7 @@ def hosts_keys(to: str | None) -> Keys:
     """The host: this machine, or the one that `to` names. Raises ExperimentError."""
     if to is None:
         return {CLIENT: {"access": "local"}}
-    access, _, target = to.partition(":")
-    if access != "ssh" or not target:
-        raise ExperimentError(f"found {to!r}, allowed: ssh:USER@HOST", where="--to", advice=f"--to ssh:{to}")
-    return {CLIENT: {"access": "ssh", "to": target}}
+    return {CLIENT: ssh_hosts.named_by(to)}
 
 
 def experiment_keys(

@@ -211,19 +211,27 @@ def _there(kind: str, name: str) -> bool:
     return False
 
 
-def remove_leftovers() -> list[str]:
-    """Removes what labs that are gone have left; returns the names of their volumes."""
-    removed = []
+def leftovers() -> list[Path]:
+    """The notes of labs that are gone, of this account."""
+    found = []
     for note in sorted(NOTES.glob("*.json")) if NOTES.is_dir() else []:
         pid, _, rest = note.stem.partition("-")
         started = rest.partition("-")[0]
-        if not pid.isdigit() or not started.isdigit() or start_ticks(int(pid)) == int(started):
-            continue
+        if pid.isdigit() and started.isdigit() and start_ticks(int(pid)) != int(started):
+            found.append(note)
+    return found
+
+
+def remove_leftovers() -> list[str]:
+    """Removes what labs that are gone have left; returns the names of the volumes of which nothing is there any more."""
+    removed = []
+    for note in leftovers():
         left: Mapping[str, Sequence[str]] = {}
         with contextlib.suppress(OSError, ValueError):
             left = undo(json.loads(note.read_text(encoding="utf-8")))
         _settle(note, left)
-        removed.append(note.stem)
+        if not left:
+            removed.append(note.stem)
     return removed
 
 

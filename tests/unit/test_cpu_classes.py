@@ -240,11 +240,12 @@ def test_a_background_that_moved_widens_the_interval(tmp_path: Path) -> None:
     for part in after.iterdir():
         part.write_bytes((other / "background" / "after" / part.name).read_bytes())
     moved = analyse(read_dataset(made)).points[0].outcomes["client.cpu_ns_per_kib"]
-    assert calm.low == pytest.approx(calm.estimate)
+    # But for the operations that the ends of a window cut.
+    assert calm.low == pytest.approx(calm.estimate, rel=1e-4)
     assert moved.estimate == pytest.approx(400 - 0.05 * 2e9 / 1e9 * 1024, rel=1e-6)
     # 1.96 x a tenth of two CPUs / sqrt(12), at 10^9 bytes a second.
     half = 1.96 * 0.1 / 12**0.5 * 2 * 1024
-    assert (moved.high or 0) - (moved.low or 0) == pytest.approx(2 * half, rel=1e-6)
+    assert (moved.high or 0) - (moved.low or 0) == pytest.approx(2 * half, rel=1e-4)
     assert (moved.low or 0) < 400 < (moved.high or 0)
 
 

@@ -201,7 +201,7 @@ def test_the_schema_describes_every_parameter_and_option() -> None:
             assert definitions[f"{access.name}_host"]["properties"][option.name]["description"] == option.help
 
 
-_TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+_TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=30)
 _MAPPINGS = st.fixed_dictionaries(
     {
         "name": st.from_regex(r"\A[a-z][a-z0-9-]{0,20}\Z"),

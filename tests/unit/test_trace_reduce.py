@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import subprocess
 import sys
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
@@ -79,7 +81,21 @@ def naive(lines: list[str], time_unit: str, value_unit: str, grid: Grid) -> Grid
         unreadable,
         grid.unreadable_first,
         form=grid.form,
+        by_value=by_value([value for _, value in events]),
         notes=grid.notes,
+    )
+
+
+def by_value(values: list[float]) -> tuple[tuple[float, float, int], ...]:
+    """Values in 128 parts an octave, by the upper seven bits of a double's fraction; the last ends at the greatest value."""
+
+    def edge(bucket: int) -> float:
+        return float(struct.unpack("<d", struct.pack("<Q", bucket << 45))[0])
+
+    buckets = Counter(struct.unpack("<Q", struct.pack("<d", value))[0] >> 45 for value in values)
+    return tuple(
+        (max(edge(bucket), min(values)), min(edge(bucket + 1), max(values)) if bucket else 0.0, count)
+        for bucket, count in sorted(buckets.items())
     )
 
 

@@ -175,7 +175,8 @@ impl Forked for Counts {
 
     fn join(&mut self, other: Counts) {
         self.cells.iter_mut().zip(&other.cells).for_each(|(ours, theirs)| *ours += theirs);
-        for (ours, theirs) in self.by_value.iter_mut().zip(&other.by_value).filter(|(_, theirs)| **theirs > 0) {
+        for (ours, theirs) in self.by_value.iter_mut().zip(&other.by_value).filter(|(_, theirs)| **theirs > 0)
+        {
             *ours += theirs;
         }
         self.least = self.least.min(other.least);

@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn points(spans: &[(i64, i64, u32)], run: usize) -> Points {
-        let mut points = Points::new(crate::reduce::unnamed_file(&std::env::temp_dir()).unwrap());
+        let mut points = Points::new(crate::spool::unnamed_file(&std::env::temp_dir()).unwrap());
         for piece in spans.chunks(run) {
             let mut batch = Batch { devices: vec![b"a".to_vec(), b"b".to_vec()], ..Batch::default() };
             batch.spans = piece

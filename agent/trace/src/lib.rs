@@ -24,5 +24,6 @@ pub mod pass;
 pub mod reduce;
 pub mod region;
 pub mod source;
+mod spool;
 pub mod survey;
 pub mod unit;

@@ -1,8 +1,7 @@
 //! From traces to a grid.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,6 +15,7 @@ use crate::formats::{self, Columns, Form, Head, Parser, Setting, FORMS};
 use crate::frame::{self, Asked, Frame, Scale};
 use crate::pass::{Forked, Pass, Progress, Sink, Tally};
 use crate::source::{Packing, Source};
+use crate::spool::{unnamed_file, Attempt, Counted, UNPACKED_MOST};
 use crate::survey::Survey;
 use crate::unit::Unit;
 
@@ -246,9 +246,6 @@ pub fn reduce(sources: Vec<Source>, request: &Request, progress: &Progress) -> R
     assert_eq!(tally.unreadable, second.tally.unreadable, "the trace changed between two passes");
     Ok(reduced(&opened, &wanted, unit, frame, counts, &tally, &names))
 }
-
-/// Bytes of an unpacked trace that are kept for the second pass. Chosen: what any folder for temporary files has room for.
-const UNPACKED_MOST: u64 = 1 << 30;
 
 /// A file to unpack a packed trace into, so that the second pass reads it plain, on all threads; `None` for a plain one, or
 /// where no file can be made: then it is unpacked twice.
@@ -503,8 +500,9 @@ pub fn bound(option: &str, text: &str, plain: Unit, base: &str) -> Result<f64, M
 /// What is said of operations without a place; `None` where there are none.
 fn without_place(tally: &Tally) -> Option<String> {
     let has = if tally.placeless == 1 { "operation has" } else { "operations have" };
-    (tally.placeless > 0)
-        .then(|| format!("{} {has} no place on the device (as a flush) and no offset to draw", tally.placeless))
+    (tally.placeless > 0).then(|| {
+        format!("{} {has} no place on the device (as a flush) and no offset to draw", tally.placeless)
+    })
 }
 
 fn said(tally: &Tally, place: u64, names: &[String]) -> String {
@@ -552,63 +550,4 @@ pub(crate) fn stop_if_asked(progress: &Progress) -> Result<(), Failure> {
         return Err(Failure::Stopped);
     }
     Ok(())
-}
-
-/// A file that has no name any more: it is gone with this process, whatever ends it.
-pub(crate) fn unnamed_file(folder: &std::path::Path) -> Result<File, Mistake> {
-    // A name that is taken is that of a process that ended between two calls: the next number is tried.
-    let made = (0..100).find_map(|number| {
-        let path = folder.join(format!(".iodyno-trace-{}-{number}", std::process::id()));
-        let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
-            made => Some(made.and_then(|file| fs::remove_file(&path).map(|()| file))),
-        }
-    });
-    let made = made.unwrap_or_else(|| Err(io::ErrorKind::AlreadyExists.into()));
-    made.map_err(|error| {
-        Mistake::new(
-            format!("a pipe must be copied to be read twice, and no file can be made: {error}"),
-            "set TMPDIR to a folder with space, or give a file instead of a pipe",
-        )
-        .at(folder.display().to_string())
-    })
-}
-
-/// Counts what it writes.
-struct Counted<W: Write> {
-    into: W,
-    bytes: u64,
-}
-
-impl<W: Write> Write for Counted<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.into.write(bytes)?;
-        self.bytes += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.into.flush()
-    }
-}
-
-/// Keeps what is written to it as long as there is room, and never fails.
-struct Attempt<W: Write> {
-    into: W,
-    bytes: u64,
-    /// Whether all of it is there.
-    whole: bool,
-}
-
-impl<W: Write> Write for Attempt<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes += bytes.len() as u64;
-        self.whole = self.whole && self.bytes <= UNPACKED_MOST && self.into.write_all(bytes).is_ok();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -488,17 +488,21 @@ fn what_has_no_place_is_in_no_map_of_offsets_and_is_counted() {
     let snoop = "STIME(us) TIME(us) DELTA(us) DTIME(us) UID PID D BLOCK SIZE DEVICE COMM PATHNAME\n1 2 1 1 0 9 R 8 512 sda a <none>\n\
         3 5 2 2 0 9 F -1 0 sda a <none>\n";
     let greatest = snoop.replace(" -1 ", " 18446744073709551615 ");
-    let biosnoop = "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 a 9 sda R 8 512 1.5\n0.2 a 9 sda F -1 0 1.5\n";
+    let biosnoop =
+        "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 a 9 sda R 8 512 1.5\n0.2 a 9 sda F -1 0 1.5\n";
     let blkparse = "8,0 1 1 0.1 9 D R 8 + 1 [a]\n8,0 1 2 0.2 9 C R 8 + 1 [0]\n8,0 1 3 0.3 9 D FN [a]\n8,0 1 4 0.4 9 C FN [0]\n";
     let perf = "a 9 [001] 0.1: block:block_rq_issue: 8,0 R 512 () 8 + 1 [a]\na 9 [001] 0.2: block:block_rq_complete: 8,0 R () 8 + 1 [0]\n\
         a 9 [001] 0.3: block:block_rq_issue: 8,0 FF 0 () 18446744073709551615 + 0 [a]\n\
         a 9 [001] 0.4: block:block_rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]\n";
     for text in [snoop, &greatest, biosnoop, blkparse, perf] {
-        let found =
-            run(text.as_bytes(), &Request { quantity: Some(Quantity::Offset), ..request() }).unwrap();
+        let found = run(text.as_bytes(), &Request { quantity: Some(Quantity::Offset), ..request() }).unwrap();
         assert_eq!((found.events, found.placeless, found.unreadable), (1, 1, 0), "{text}");
         assert!(found.edges[found.edges.len() - 1] < 1e5);
-        assert!(found.notes.iter().any(|note| note.starts_with("1 operation has no place")), "{:?}", found.notes);
+        assert!(
+            found.notes.iter().any(|note| note.starts_with("1 operation has no place")),
+            "{:?}",
+            found.notes
+        );
         // Its latency is as good as any other.
         let found = run(text.as_bytes(), &request()).unwrap();
         assert_eq!((found.events, found.placeless, found.unreadable), (2, 0, 0), "{text}");
@@ -532,10 +536,7 @@ fn how_rows_end_is_said_as_it_is() {
     assert_eq!(end(&[9_000, 18_300]), "rows end at 20 ms: the greatest value is 18.3 ms");
     let mut far = vec![300; 9_999];
     far.push(700_000);
-    assert_eq!(
-        end(&far),
-        "rows end at 400 us: 99.9 % of the values are no greater, the greatest is 700 ms"
-    );
+    assert_eq!(end(&far), "rows end at 400 us: 99.9 % of the values are no greater, the greatest is 700 ms");
     assert_eq!(end(&[0, 0]), "rows end at 1 ns: the greatest value is 0 ns");
 }
 

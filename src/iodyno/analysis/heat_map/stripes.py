@@ -159,7 +159,9 @@ def _best_box(series: Sequence[float]) -> tuple[_Box, float] | None:
     ]
     tops.sort(key=lambda at: -coarse[at])
     best = max((_refined(flat, tried[at], step) for at in tops[:TOPS]), key=lambda box: box.explained)
-    p = min(1.0, _p_of_phases(flat, best.frequency) * len(tried))
+    # Where columns hold whole stripes, a period beside the true one fits as well as it, but its phases drift.
+    near = [frequency for frequency in tried if abs(frequency - best.frequency) <= step]
+    p = min(1.0, min(_p_of_phases(flat, one) for one in (best.frequency, *near)) * 2 * len(tried))
     if p > ALPHA or best.width > MOST_WIDTH or not _most_cycles(ranks, best):
         return None
     return best, p

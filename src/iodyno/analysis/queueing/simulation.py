@@ -29,11 +29,11 @@ LEVEL = 0.95
 NORMAL_POINT, STUDENT_POINT = 1.959963985, 2.0395134
 """97.5 % points of the normal law, and of Student's t with 31 degrees of freedom (BATCHES - 1)."""
 BATCHES = 32
+"""Chosen: between the 10 and 30 that Schmeiser (Operations Research 30:3, 1982) found enough, and a power of two above."""
 QUANTILE_BATCHES, QUANTILE_POINT = 16, 2.1314495
 """Longer batches for percentiles, and the 97.5 % point of Student's t with 15 degrees of freedom."""
 BEYOND_LEAST = 10 * QUANTILE_BATCHES
 """Values beyond a percentile that it needs (chosen: ten in a batch; with fewer, the greatest few decide)."""
-"""Chosen: between the 10 and 30 that Schmeiser (Operations Research 30:3, 1982) found enough, and a power of two above."""
 WARM_UP_RATIO = 0.1
 """Share of the customers that begin at an empty station and do not count (chosen: the run is some hundred times longer
 than the station remembers, by the formula for its length, so that a tenth is ample).
@@ -41,6 +41,8 @@ than the station remembers, by the formula for its length, so that a tenth is am
 ARRIVALS_LEAST, ARRIVALS_MOST = 20_000, 20_000_000
 """Chosen: batches of some hundred at least; a minute of one CPU at the most."""
 ROUNDS_MOST = 3
+PRECISION_LEAST = 1e-4
+"""Chosen: what the most arrivals cannot reach at any load but hardly any."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ def run_length(
     queue with K places forgets what was within K^2 service times, as a diffusion does, so that |1 - rho| counts as
     1 / K at least (chosen). Raises ExperimentError.
     """
-    _check(0 < precision_ratio < 1, "the precision", precision_ratio, "between 0 and 1", "2%")
+    allowed = f"from {PRECISION_LEAST:g} to below 1"
+    _check(PRECISION_LEAST <= precision_ratio < 1, "the precision", precision_ratio, allowed, "2%")
     _check(utilisation > 0, "the offered utilisation", utilisation, "above 0", "0.8")
     if places is None:
         _stable(utilisation)

@@ -17,7 +17,7 @@ from iodyno.core.errors import ExperimentError
 LEAST_BUSY = 1e-290
 """Mean of busy servers below which doubles have too few digits for a quotient (the least with all digits is 2e-308)."""
 
-MOST_COUNT = 100_000
+MOST_COUNT = 1_000_000
 """Servers, places or clients of a station (chosen: what is calculated in seconds)."""
 
 MOST_SQUARED_CV = 1e12

@@ -72,14 +72,14 @@ def why(
     verb = "goes" if other else "grows" if b > a else "falls"
     if not change.moved:
         text = (
-            f"On {host}, {place}, {taken} cannot be told apart: {_cost(first.cost)} and {_cost(second.cost)}"
+            f"On {host}, {place}, {taken} cannot be told apart: {_cost(first)} and {_cost(second)}"
         )
         certain = [one for one in change.ranked() if one.certain][:NAMED_MOST]
         if certain:
             text += f"; of the functions, {_listed([f'{_part(one)} {one.verdict}' for one in certain])}"
         return [Sentence(f"{text}.{other}"), *_behind(mechanisms, host), *_not_whole(change)]
     said = [
-        f"On {host}, {place}, {taken} {verb} from {digits(a)} to {digits(b)} ns, "
+        f"On {host}, {place}, {taken} {verb} from {_cost(first)} to {_cost(second)}, "
         f"{_times_of(change.total_ratio)}.{other}"
     ]
     named = [one for one in change.ranked() if _explains(one)]
@@ -362,8 +362,10 @@ def _digits(ratio: float) -> str:
     return f"{ratio:.2f}" if 0.1 <= ratio < 10 else digits(ratio)
 
 
-def _cost(found: Estimate) -> str:
-    return f"{digits(found.estimate or 0.0)} ns"
+def _cost(profile: PointProfile) -> str:
+    """The time that a KiB takes, in ns as all tables have it, or an operation, in what its size asks for."""
+    found = profile.cost.estimate or 0.0
+    return f"{digits(found)} ns" if profile.per == "KiB" else quantity(found, "ns")
 
 
 def _percent(part: float) -> str:

@@ -18,7 +18,7 @@ LEAST_BUSY = 1e-290
 """Mean of busy servers below which doubles have too few digits for a quotient (the least with all digits is 2e-308)."""
 
 MOST_COUNT = 1_000_000
-"""Servers, places or clients of a station (chosen: what is calculated in seconds)."""
+"""Servers, places or clients of a station (chosen: what is calculated in some ten seconds)."""
 
 MOST_SQUARED_CV = 1e12
 """Chosen: a service time of which one in a million million is not 0 has that."""

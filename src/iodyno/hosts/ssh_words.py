@@ -63,7 +63,12 @@ _KNOWN = (
         "check that `{ssh} {to}` gets there: address, network, firewall",
     ),
     _Known(
-        r"(Connection timed out during banner exchange|Timeout, server .* not responding\.)",
+        r"Connection timed out during banner exchange",
+        "the host cannot be reached, or has no time for ssh: it does not say what it is",
+        "check that `{ssh} {to}` gets there: address, network, firewall, load of the host",
+    ),
+    _Known(
+        r"Timeout, server .* not responding\.",
         "the host does not answer any more",
         "check that `{ssh} {to}` gets there: network, firewall, load of the host",
     ),

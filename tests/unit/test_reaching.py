@@ -111,7 +111,8 @@ Connection refused? No route to host? The connection will be closed by us, No sp
         ("ssh: connect to host gate port 22: Connection refused\r\n", "gate port 22 refused", "`port`"),
         ("ssh: connect to host h port 2222: No route to host\r\n", "the host cannot be reached: No route", "firewall"),
         ("ssh: connect to host h port 2222: Connection timed out\r\n", "cannot be reached", "firewall"),
-        ("Connection timed out during banner exchange\r\n", "does not answer any more", "load of the host"),
+        ("Connection timed out during banner exchange\r\n", "cannot be reached, or has no time", "load of the host"),
+        ("Timeout, server box not responding.\r\n", "does not answer any more", "load of the host"),
         ("ssh: Could not resolve hostname h: Name or service not known\r\n", "the name is not known", "address"),
         ("ssh: Could not resolve hostname gate: Name or service not known\r\n", "not known: gate", "address"),
         ("No ED25519 host key is known for h and you have requested strict checking.\r\n"

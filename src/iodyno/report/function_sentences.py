@@ -71,9 +71,7 @@ def why(
     # Two verdicts on one cost would contradict each other.
     verb = "goes" if other else "grows" if b > a else "falls"
     if not change.moved:
-        text = (
-            f"On {host}, {place}, {taken} cannot be told apart: {_cost(first)} and {_cost(second)}"
-        )
+        text = f"On {host}, {place}, {taken} cannot be told apart: {_cost(first)} and {_cost(second)}"
         certain = [one for one in change.ranked() if one.certain][:NAMED_MOST]
         if certain:
             text += f"; of the functions, {_listed([f'{_part(one)} {one.verdict}' for one in certain])}"

@@ -72,9 +72,6 @@ def test_a_copy_that_is_cut_off_says_so_and_leaves_nothing(
 ) -> None:
     folder = place.home / ".cache/iodyno"
     folder.mkdir(parents=True, exist_ok=True)
-    stale = folder / "agent-0123456789abcdef.4711"
-    stale.write_text("half of one")
-    os.utime(stale, (time.time() - 7200,) * 2)
     large = tmp_path / "large"
     with large.open("wb") as file:
         file.truncate(1 << 29)
@@ -85,9 +82,24 @@ def test_a_copy_that_is_cut_off_says_so_and_leaves_nothing(
         "command_timeout" in cut.value.advice and f"-i {place.options['identity_file']}" in cut.value.advice
     )
     end = time.monotonic() + SOON_S
-    while halves := list(folder.glob("agent-*.*")):
+    while halves := list(folder.glob("agent-fedcba*")):
         assert time.monotonic() < end, halves
         time.sleep(0.05)
+
+
+def test_a_copy_removes_halves_of_others_that_nobody_goes_on_with(
+    place: SshPlace, program: AgentProgram
+) -> None:
+    folder = place.home / ".cache/iodyno"
+    folder.mkdir(parents=True, exist_ok=True)
+    stale, fresh = folder / "agent-0123456789abcdef.4711", folder / "agent-0123456789abcdef.4712"
+    for half in (stale, fresh):
+        half.write_text("half of one")
+    os.utime(stale, (time.time() - 7200,) * 2)
+    asyncio.run(SshAccess("far", place.options)._copy(program, "agent-fedcba9876543210"))
+    assert not stale.exists() and fresh.exists()
+    for made in (fresh, folder / "agent-fedcba9876543210"):
+        made.unlink()
 
 
 def test_output_of_a_start_up_file_is_reported_and_does_no_harm(

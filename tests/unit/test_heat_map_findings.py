@@ -269,6 +269,19 @@ def test_a_drift_and_a_burst_are_no_stripes() -> None:
     )
 
 
+def test_several_bursts_are_no_stripes() -> None:
+    for seed in range(8):
+        grid = drawn(
+            lambda chance, at: (
+                3e6
+                if (6 < at < 8 or 20 < at < 23 or 41 < at < 42.5) and chance.random() < 0.5
+                else usual(chance, at)
+            ),
+            seed=seed,
+        )
+        assert find_stripes(grid) is None
+
+
 def test_a_burst_has_its_time() -> None:
     grid = drawn(
         lambda chance, at: (

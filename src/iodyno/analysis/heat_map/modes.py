@@ -142,7 +142,7 @@ def modes_of(grid: Grid) -> Modes:
     while True:
         counts, edges = _rows_by_value(grid.by_value, an_octave)
         occupied = sum(1 for count in counts if count)
-        alone = 3 * occupied < 2 * len(counts) and sum(counts) >= 8 * occupied
+        alone = 3 * occupied < 2 * len(counts) and sum(counts) >= 5 * occupied
         too_many = len(counts) > MOST_ROWS
         if an_octave == 8 or not (too_many or (alone and step_of_values(counts, edges) is None)):
             break

@@ -3,8 +3,9 @@
 The share of high values a column is folded at many trial periods, and the period is that at which one box a period, high inside
 and low outside, fits best (Kovacs, Zucker and Mazeh, Astronomy and Astrophysics 391 (2002) 369): at a multiple of the true period
 the box misses every other stripe, and at a part of it it holds what lies between. A periodogram would spread narrow stripes over
-harmonics. Whether there is a period at all is an analysis of variance of ranks over the phases (Conover and Iman, American
-Statistician 35 (1981) 124), so that one burst is no stripe, with the chance multiplied by the number of periods tried.
+harmonics. Whether there is a period at all is an analysis of variance of columns, box against the rest, and a binomial test of
+events; the greater chance counts, times the number of boxes and periods tried. Most cycles must have the stripe, so that one
+burst is none.
 
 Columns are averages over their width: a period of less than two of them looks like a longer one. Such a false period has high
 values in more than half of it (all columns but a few hold a stripe), or hardly more of them than between (each column holds one,
@@ -20,19 +21,19 @@ from itertools import accumulate
 
 from iodyno.analysis.heat_map.columns import columns_of
 from iodyno.analysis.heat_map.modes import ALPHA
-from iodyno.analysis.heat_map.tails import binomial_tail, f_tail, ranks_of
+from iodyno.analysis.heat_map.tails import binomial_tail, f_tail
 from iodyno.core.grid import Grid
 
 MOST_COLUMNS = 400
 """More columns are added up in groups first (chosen: the search takes columns squared, and must not be noticed)."""
 LEAST_COLUMNS, LEAST_CYCLES = 24, 4
 """Columns that are needed at all; how often a stripe must come (chosen: three could be anything that came thrice)."""
-PHASES = 8
-"""Phases that a period is cut into, at most (chosen: a stripe of an eighth of the period has one of its own)."""
-CYCLES_CHANCE = 0.07
-"""Sign test over the cycles (chosen: of four cycles all four, whose chance is 1 in 16)."""
+CYCLES_SHARE, LEAST_EXCESS = 0.8, 0.3
+"""So many of the cycles must have so much of the excess of the highest one (chosen: four of five; a burst is one)."""
 COARSE, FINE, FINER = 16, 48, 12
 """Bins of a period while periods are looked for and when one is refined; steps of its frequency then, to either side (chosen)."""
+BOXES = 256
+"""Boxes of a period that the chance is multiplied by (chosen: begins and widths that are a quarter of the width apart)."""
 WIDTHS = (1, 2, 3, 4, 6, 8, 10, 12, 15, 18, 21, 24, 27, 30, 36)
 """Bins that a box may be wide."""
 TOPS = 6
@@ -81,9 +82,10 @@ def find_stripes(grid: Grid, without: Collection[int] = ()) -> Stripes | None:
     best = _best_box(series)
     if best is None:
         return None
-    box, p = best
-    inside, outside = _shares(highs, alls, box)
-    if inside < LEAST_CONTRAST * outside:
+    box, p, trials = best
+    inside, outside, p_of_events = _shares(highs, alls, box)
+    p = max(p, min(1.0, p_of_events * trials))
+    if p > ALPHA or inside < LEAST_CONTRAST * outside:
         return None
     column_s = group * grid.column_ns / 1e9
     return Stripes(
@@ -139,18 +141,16 @@ class _Box:
         return ((column + 0.5) * self.frequency - self.begin) % 1.0 < self.width
 
 
-def _best_box(series: Sequence[float]) -> tuple[_Box, float] | None:
-    """The box that fits best and the chance of its period, corrected for all that were tried."""
+def _best_box(series: Sequence[float]) -> tuple[_Box, float, int] | None:
+    """The box that fits best, the chance of it, corrected for all that were tried, and how many these are."""
     n = len(series)
-    # Ranked first: columns without a high value are equal, and the trend must not put them in order.
-    ranks = ranks_of(series)
-    flat = _without_trend(ranks)
+    # The root of a count has the same noise whatever the count is.
+    roots = [math.sqrt(value) for value in series]
+    flat = _without_trend(roots)
     mean = sum(flat) / n
     flat = [value - mean for value in flat]
     step, least = 1 / (4 * n), LEAST_CYCLES / n
-    tried = [
-        least + step * number for number in range(math.floor((MOST_FREQUENCY - least) / step + 1e-9) + 1)
-    ]
+    tried = [least + step * number for number in range(math.floor((0.5 - least) / step + 1e-9) + 1)]
     coarse = [_box(flat, frequency, COARSE).explained for frequency in tried]
     tops = [
         at
@@ -159,12 +159,11 @@ def _best_box(series: Sequence[float]) -> tuple[_Box, float] | None:
     ]
     tops.sort(key=lambda at: -coarse[at])
     best = max((_refined(flat, tried[at], step) for at in tops[:TOPS]), key=lambda box: box.explained)
-    # Where columns hold whole stripes, a period beside the true one fits as well as it, but its phases drift.
-    near = [frequency for frequency in tried if abs(frequency - best.frequency) <= step]
-    p = min(1.0, min(_p_of_phases(flat, one) for one in (best.frequency, *near)) * 2 * len(tried))
-    if p > ALPHA or best.width > MOST_WIDTH or not _most_cycles(ranks, best):
-        return None
-    return best, p
+    unexplained = max(1 - best.explained, 1e-9)
+    trials = len(tried) * BOXES
+    p = min(1.0, f_tail(best.explained / unexplained * (n - 2), 1, n - 2) * trials)
+    told = best.frequency <= MOST_FREQUENCY and best.width <= MOST_WIDTH
+    return (best, p, trials) if told and p <= ALPHA and _most_cycles(roots, best) else None
 
 
 def _refined(values: Sequence[float], frequency: float, step: float) -> _Box:
@@ -205,44 +204,28 @@ def _box(values: Sequence[float], frequency: float, bins: int) -> _Box:
     return _Box(best * n / total if total else 0.0, frequency, begin / bins, width / bins)
 
 
-def _p_of_phases(values: Sequence[float], frequency: float) -> float:
-    """The chance that means of the phases of a period differ so much: an analysis of variance."""
-    period = 1 / frequency
-    phases = max(2, min(PHASES, math.floor(period + 1e-9)))
-    sums, numbers = [0.0] * phases, [0] * phases
+def _most_cycles(values: Sequence[float], box: _Box) -> bool:
+    """Whether the box of most cycles has a good part of what the highest one has: a burst is in one of them."""
+    by_cycle: dict[int, list[float]] = {}
+    outside = []
     for column, value in enumerate(values):
-        at = min(phases - 1, int((column + 0.5) / period % 1.0 * phases))
-        sums[at] += value
-        numbers[at] += 1
-    n, mean = len(values), sum(values) / len(values)
-    total = sum((value - mean) ** 2 for value in values)
-    between = sum(s * s / k for s, k in zip(sums, numbers, strict=True) if k) - n * mean * mean
-    used = sum(1 for k in numbers if k)
-    above, below = used - 1, n - used
-    if above < 1 or below < 1 or total <= 0:
-        return 1.0
-    within = max(total - between, 1e-9 * total)
-    return f_tail(max(0.0, between / above) / (within / below), above, below)
+        if box.holds(column):
+            by_cycle.setdefault(math.floor((column + 0.5) * box.frequency - box.begin), []).append(value)
+        else:
+            outside.append(value)
+    means = [sum(each) / len(each) for each in by_cycle.values()]
+    usual = sum(outside) / len(outside) if outside else 0.0
+    least = usual + LEAST_EXCESS * (max(means, default=usual) - usual)
+    # Of a box that is narrower than a column many cycles have none in it: they have no stripe that is seen.
+    return sum(mean > least for mean in means) >= CYCLES_SHARE * math.floor(len(values) * box.frequency)
 
 
-def _most_cycles(ranks: Sequence[float], box: _Box) -> bool:
-    """Whether the box stands above the rest of its own cycle in most cycles: a burst does so in one of them."""
-    by_cycle: dict[int, tuple[list[float], list[float]]] = {}
-    for column, rank in enumerate(ranks):
-        cycle = math.floor((column + 0.5) * box.frequency - box.begin)
-        inside, outside = by_cycle.setdefault(cycle, ([], []))
-        (inside if box.holds(column) else outside).append(rank)
-    whole = [(sum(i) / len(i), sum(o) / len(o)) for i, o in by_cycle.values() if i and o]
-    above = sum(1 for inside, outside in whole if inside > outside)
-    return binomial_tail(above, len(whole), 0.5) <= CYCLES_CHANCE
-
-
-def _shares(highs: Sequence[int], alls: Sequence[int], box: _Box) -> tuple[float, float]:
-    """Share of high values inside and outside of the box."""
+def _shares(highs: Sequence[int], alls: Sequence[int], box: _Box) -> tuple[float, float, float]:
+    """Share of high values inside and outside of the box, and the chance that so many of them are inside: binomial."""
     high, everything = [0, 0], [0, 0]
     for column, (h, n) in enumerate(zip(highs, alls, strict=True)):
         side = 0 if box.holds(column) else 1
         high[side] += h
         everything[side] += n
     inside, outside = (h / n if n else 0.0 for h, n in zip(high, everything, strict=True))
-    return inside, outside
+    return inside, outside, binomial_tail(high[0], sum(high), everything[0] / max(1, sum(everything)))

@@ -76,8 +76,10 @@ def why(
         if certain:
             text += f"; of the functions, {_listed([f'{_part(one)} {one.verdict}' for one in certain])}"
         return [Sentence(f"{text}.{other}"), *_behind(mechanisms, host), *_not_whole(change)]
+    # One unit says it for both where both have it.
+    before = digits(a) if second.per == "KiB" else _cost(first)
     said = [
-        f"On {host}, {place}, {taken} {verb} from {_cost(first)} to {_cost(second)}, "
+        f"On {host}, {place}, {taken} {verb} from {before} to {_cost(second)}, "
         f"{_times_of(change.total_ratio)}.{other}"
     ]
     named = [one for one in change.ranked() if _explains(one)]

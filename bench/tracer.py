@@ -17,13 +17,15 @@ _MOUNTED = (
 """In a mount namespace of its own: bpftrace wants the kernel's tracing tree mounted."""
 _KEYS = 200_000
 """Room in each of a program's maps."""
+_ENDS_WITHIN_S = 60
+"""Of a program that is told to end. chosen: ten times what it takes to print full maps on a busy machine."""
 
 
 @contextmanager
 def bpftrace(program: str) -> Iterator[list[str]]:
     """Has a program run meanwhile. The list holds the lines that it says at its end, from then on.
 
-    Raises RuntimeError when it could not begin, with its words; without bpftrace the bench ends.
+    Raises RuntimeError when it could not begin, with its words, or did not end; without bpftrace the bench ends.
     """
     if shutil.which("bpftrace") is None:
         raise SystemExit("bench: bpftrace is not installed; `make bench` installs what is compared with")
@@ -43,4 +45,11 @@ def bpftrace(program: str) -> Iterator[list[str]]:
         finally:
             if tracer.poll() is None:
                 tracer.send_signal(signal.SIGINT)
-                said += tracer.communicate(timeout=60)[0].splitlines()
+                try:
+                    said += tracer.communicate(timeout=_ENDS_WITHIN_S)[0].splitlines()
+                except subprocess.TimeoutExpired:
+                    # It has been seen to take no notice of the signal; the bench must not wait for it for ever.
+                    tracer.kill()
+                    raise RuntimeError(
+                        "bpftrace did not end when it was told to; call the bench again"
+                    ) from None

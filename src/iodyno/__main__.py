@@ -1,5 +1,28 @@
-"""`python -m iodyno`: the command, where its script is not in the PATH."""
+"""The `iodyno` command, also as `python -m iodyno`: from its first import to the end of Python, Ctrl-C is no accident."""
 
-from iodyno.cli.main import main
+from __future__ import annotations
 
-main()
+import sys
+
+from iodyno.cli.interrupts import interrupt_once, no_more_interrupts
+
+STOPPED = 130
+"""128 + SIGINT, as `iodyno.core.errors.Interrupted` has it, which is not imported yet."""
+
+
+def main() -> None:
+    """Runs the command and leaves with its exit code."""
+    interrupt_once()
+    try:
+        # Imported here: it takes longer than somebody needs who has second thoughts.
+        from iodyno.cli.main import main as command
+
+        command()
+    except KeyboardInterrupt:
+        sys.exit(STOPPED)
+    finally:
+        no_more_interrupts()
+
+
+if __name__ == "__main__":
+    main()

@@ -17,7 +17,7 @@ async def campaign():
             print("begun", flush=True)
             {work}
         finally:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep({clearing_s})
             print("cleaned up", flush=True)
 
 try:
@@ -28,9 +28,11 @@ except asyncio.CancelledError:
 WAITED_S = 30
 
 
-def started(work: str) -> subprocess.Popen[str]:
+def started(work: str, clearing_s: float = 0.2) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", HEAD.format(work=work)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HEAD.format(work=work, clearing_s=clearing_s)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
@@ -56,3 +58,68 @@ def test_signals_that_come_together_leave_the_time_to_clean_up() -> None:
         said, _ = process.communicate(timeout=WAITED_S)
         assert said == "cleaned up\nstopped\n"
         assert process.returncode == 0
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from iodyno.__main__ import main
+from iodyno.cli import main as command
+
+def interrupted(arguments=None):
+    {work}
+
+command.main = interrupted
+main()
+"""
+SENT = "os.kill(os.getpid(), signal.SIGINT)"
+TWICE_IN_CLEARING = f"""
+    try:
+        exec({SENT!r}, globals())
+        time.sleep({WAITED_S})
+    finally:
+        {SENT}
+        time.sleep(0.1)
+        print("cleaned up", flush=True)
+"""
+LATE = f"""
+    import atexit
+    atexit.register(lambda: ({SENT}, print("ended", flush=True)))
+    sys.exit(5)
+"""
+
+
+def test_an_interrupt_leaves_with_130_wherever_the_next_one_comes() -> None:
+    # The first one comes within an `exec`, after which CPython would end by the signal.
+    found = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(work=TWICE_IN_CLEARING)], capture_output=True, text=True
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (130, "cleaned up\n", "")
+
+
+def test_an_interrupt_while_python_ends_leaves_the_exit_code_as_it_is() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(work=LATE)], capture_output=True, text=True
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (5, "ended\n", "")
+
+
+def test_after_a_stop_the_way_out_takes_no_other_signal() -> None:
+    end = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+    script = (
+        HEAD.format(work="await asyncio.sleep(1000)", clearing_s=0) + f"\n{end}\nprint('ended', flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=WAITED_S)
+    assert (process.returncode, said) == (0, "cleaned up\nstopped\nended\n")
+
+
+def test_two_interrupts_within_a_second_are_one() -> None:
+    with started("await asyncio.sleep(1000)", clearing_s=1.2) as process:
+        process.send_signal(signal.SIGINT)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=WAITED_S)
+        assert (process.returncode, said) == (0, "cleaned up\nstopped\n")

@@ -109,9 +109,9 @@ def command(
     """Run the experiment in FILE (- is stdin), or a profile of uperf, a personality of Filebench (.f) or a job file of fio
     (.fio), and name the campaign's folder on the last line.
 
-    Ctrl-C stops cleanly; finished trials stay, and --resume goes on from there. A second Ctrl-C ends it at once; the next run
-    or `iodyno restore` takes back what was left. Failed trials are retried within
-    the experiment's limit, and once more by --resume.
+    Ctrl-C stops cleanly; finished trials stay, and --resume goes on from there. Another Ctrl-C, 2 s later or more, ends it at
+    once; the next run or `iodyno restore` takes back what was left. Failed trials are retried within the experiment's limit, and
+    once more by --resume.
 
     With --prove, or `prove: on` in FILE, extra trials change the resource that is suspected to limit each point a little,
     and the report says by how much the rate followed. A finished campaign can be proved later: --resume with --prove.

@@ -12,19 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from iodyno.cli.interrupts import SAME_S
 from iodyno.core.errors import Interrupted
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_SAME_S = 0.5
-"""Signals that come within this time are one (chosen: nobody presses Ctrl-C twice so fast, but `timeout -s INT` sends to the
-process and to its group)."""
 
 
 @contextmanager
 def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[None]:
-    """While it lasts, signals cancel the task, whose cleaning up then has all its time; but a second SIGINT ends the process.
+    """While it lasts, signals cancel the task, whose cleaning up then has all its time; but a second SIGINT ends the process,
+    if it does not come so soon that it is one with the first.
 
-    Handlers of the event loop would do nothing while something blocks it; these come between in any case.
+    Handlers of the event loop would do nothing while something blocks it; these come between in any case. Where a signal has
+    stopped the task they stay: the way out from here, with the event loop's end, is no place for another one.
     """
     loop = asyncio.get_running_loop()
     first: list[float] = []
@@ -33,7 +33,7 @@ def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[None]:
         now = time.monotonic()
         if not first:
             loop.call_soon_threadsafe(task.cancel)
-        elif number == signal.SIGINT and now - first[0] > _SAME_S:
+        elif number == signal.SIGINT and now - first[0] > SAME_S:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         first.append(now)
@@ -42,13 +42,16 @@ def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[None]:
     before = {
         number: was for number in _STOPPING if (was := signal.getsignal(number)) not in (signal.SIG_IGN, None)
     }
+    ended = False
     try:
         for number in before:
             signal.signal(number, stop)
         yield
+        ended = True
     finally:
-        for number, was in before.items():
-            signal.signal(number, was)
+        if ended or not first:
+            for number, was in before.items():
+                signal.signal(number, was)
 
 
 @contextmanager

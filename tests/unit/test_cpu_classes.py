@@ -77,6 +77,25 @@ def test_cost_by_operation_and_by_packet(tmp_path: Path) -> None:
     assert "packets of eth0" in found["cpu_ns_per_packet"].method
 
 
+@pytest.mark.parametrize("ended_early", [True, False])
+def test_a_load_that_ended_by_itself_costs_what_it_took_however_late_the_last_reading_came(
+    tmp_path: Path, ended_early: bool
+) -> None:
+    dataset = read_dataset(make_campaign(tmp_path / "c", [(POINT, STILL)]))
+    for trial in dataset.trials:
+        planned_ns = sum(record.span_ns for record in trial.hosts["client"].measured)
+        for host in trial.hosts.values():
+            last = host.measured[-1]
+            # All of its work is done in the first twentieth of the interval, and the sensors are read at the end of that.
+            host.records = [
+                replace(record, end_ns=record.begin_ns + record.span_ns // 20) if record is last else record
+                for record in host.records
+            ]
+        trial.manifest["windows"]["measured_ns"] = planned_ns if ended_early else 0  # type: ignore[index]
+    found = outcomes(analyse(dataset))["cpu_ns_per_kib"].estimate or 0.0
+    assert (found == pytest.approx(400, rel=1e-3)) is ended_early
+
+
 def test_the_tier_is_named_in_every_number_of_cpu_time(tmp_path: Path) -> None:
     for layout, truth, tier in (
         (Layout(), STILL, "bpf"),

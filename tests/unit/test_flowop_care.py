@@ -56,3 +56,20 @@ def test_reads_that_bring_less_than_their_length_are_counted() -> None:
 )
 def test_ends_of_files_and_drawn_lengths_are_no_doubt(length: object, flowop: dict[str, Any]) -> None:
     assert list(flowop_care.short_reads(program(length), {"flowops": [flowop]})) == []
+
+
+@pytest.mark.parametrize(
+    ("end", "by", "said"),
+    [
+        ("no_file", "p-1.t-1, flowop r", "p-1.t-1, flowop r"),
+        ("all_done", "p-1.t-1, flowop r", "p-1.t-1, flowop r"),
+        ("all_done", "p-1.t-1, flowop fin", None),
+        ("windows", None, None),
+    ],
+)
+def test_a_program_that_did_nothing_for_want_of_a_file_is_told_from_others(
+    end: str, by: str | None, said: str | None
+) -> None:
+    flowops = [told() | {"class": "r"}, told(call="finishonbytes") | {"class": "fin"}]
+    account = {"end": end, "ended_by": by, "flowops": flowops}
+    assert flowop_care.took_no_file(account) == said

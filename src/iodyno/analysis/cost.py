@@ -167,7 +167,7 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
         )
     if lacking:
         return missing(lacking)
-    rate = _rate(trial, host, unit)
+    rate = _rate(trial, host, unit, {one.index: one.span_ns for one in found})
     if isinstance(rate, str):
         return missing(rate)
     background, cpus = _to_subtract(basis, name, found, classes), len(host.cpus)
@@ -304,7 +304,7 @@ def _pmu_cycles(trial: Trial, name: str, basis: CostBasis) -> Measured:
         return missing(host.why_missing(CYCLES))
     if basis.without_others:
         return missing(f"hardware cycles are not told apart by task, and {basis.without_others}")
-    rate = _rate(trial, host, "KiB")
+    rate = _rate(trial, host, "KiB", {index: round(span) for index, _, span in parts})
     if isinstance(rate, str):
         return missing(rate)
     known = basis.background.get(name)
@@ -423,8 +423,8 @@ def _uncertainty(each: Sequence[float], known: float) -> float:
     return math.hypot(width / math.sqrt(12), known)
 
 
-def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
-    """Units per ns; a sentence when there were none."""
+def _rate(trial: Trial, host: HostData, unit: Unit, spans_ns: Mapping[int, int]) -> _Rate | str:
+    """Units per ns, for readings that are of `spans_ns` each; a sentence when there were none."""
     if unit == "packet":
         device, packets = flows.device_packets(host)
         if device is None:
@@ -455,13 +455,12 @@ def _rate(trial: Trial, host: HostData, unit: Unit) -> _Rate | str:
         did = "written" if unit == "operation" else "delivered"
         did = "done" if trial.clients else did
         return f"nothing was {did} in the measured window"
-    by_record = {
-        record.index: counts[record.index] / record.span_ns for record in end.measured if record.span_ns
-    }
+    lengths = trial.beside_readings(end, spans_ns)
+    by_record = {index: counts[index] / length_ns for index, length_ns in lengths.items() if length_ns}
     total = sum(counts.values())
     at_once = 1 if unit == "operation" else bytes_at_once(trial) / 1024
     whole = unit == "operation" and operations_of(end.manifest)
-    return _Rate(total / end.measured_ns, by_record, resolution=0.0 if whole else at_once / total)
+    return _Rate(total / sum(lengths.values()), by_record, resolution=0.0 if whole else at_once / total)
 
 
 def clients_of(trial: Trial, host: HostData) -> HostData:

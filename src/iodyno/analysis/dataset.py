@@ -41,6 +41,8 @@ _SERVICE_TIMES = ("write", "read", "io")
 # Times of each worker are of use only in all, and there may be thousands of workers.
 _FOLDED = ("thread.run_ns", "thread.wait_ns")
 _ALL_WORKERS = "worker=all"
+_ENDED_EARLY = 0.01
+"""Share of its window that a load lacks that ended by itself (chosen: more than ends of windows are late by)."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,18 @@ class Trial:
     def receivers(self) -> int:
         """How many hosts receive: several only in a script that names them."""
         return sum(host.role == "receive" for host in self.hosts.values())
+
+    def beside_readings(self, end: HostData, spans_ns: Mapping[int, int]) -> dict[int, int]:
+        """Nanoseconds that the work of each measured record of `end` stands for beside readings of a sensor, each of which is of
+        `spans_ns`: the record's own length. Where the load ended by itself, before its windows did, the last reading came when
+        it was over, and is of all of it, however short: there it is the length of the reading.
+        """
+        measured = {record.index: record.span_ns for record in end.measured}
+        planned_ns = (self.manifest.get("windows") or {}).get("measured_ns", 0)
+        if measured and sum(measured.values()) < (1 - _ENDED_EARLY) * planned_ns:
+            last = max(measured)
+            measured[last] = max(measured[last], spans_ns.get(last, 0))
+        return measured
 
     def end(self, role: str) -> HostData | None:
         """The host at this end of the payload's way: the one that sends it (`send`), or gets it (`receive`).

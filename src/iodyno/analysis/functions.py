@@ -404,13 +404,17 @@ def per_what(trial: Trial) -> Per:
     return "operation" if trial.clients else "KiB"
 
 
-def _work(trial: Trial) -> list[tuple[float, int]]:
-    """What the load did in each measured interval, KiB delivered or operations, with its length."""
-    if per_what(trial) == "operation":
-        every = trial.end("send")
-        return [(float(r.operations), r.span_ns) for r in every.measured] if every else []
-    receiver = trial.end("receive")
-    return [(record.bytes / 1024, record.span_ns) for record in receiver.measured] if receiver else []
+def _work(trial: Trial, spans_ns: Mapping[int, int]) -> list[tuple[float, int]]:
+    """What the load did in each measured interval, KiB delivered or operations, with its length beside readings of `spans_ns`."""
+    by_operation = per_what(trial) == "operation"
+    end = trial.end("send" if by_operation else "receive")
+    if end is None:
+        return []
+    lengths = trial.beside_readings(end, spans_ns)
+    return [
+        (float(record.operations) if by_operation else record.bytes / 1024, lengths[record.index])
+        for record in end.measured
+    ]
 
 
 def busy_per_kib(trial: Trial, name: str) -> tuple[Measured, str]:
@@ -468,23 +472,25 @@ def _per_kib(
 ) -> tuple[Measured, str]:
     """A part of a host's CPU time per KiB delivered or operation, by the first of the tiers that knows it, and what that tier
     goes by."""
-    host, work = trial.hosts.get(name), _work(trial)
+    host = trial.hosts.get(name)
     if host is None:
         return missing(f"the trial has no host {name}"), ""
-    if not sum(done for done, _ in work):
+    if not sum(done for done, _ in _work(trial, {})):
         done = "completed" if trial.clients else "delivered"
         return missing(f"nothing was {done} in the measured window"), ""
     parts: list[tuple[float, float]] = []
+    spans_ns: dict[int, int] = {}
     basis = ""
     for tier, said in bases.items():
         found = cpu_classes.spent(host, tier)
         known = [(part, one.whole_ns) for one in found if (part := part_ns(one)) is not None]
         if known and len(known) == len(host.measured if tier == "bpf" else found):
-            parts, basis = known, said
+            parts, basis, spans_ns = known, said, {one.index: one.span_ns for one in found}
             break
     if not parts:
         return missing(host.why_missing(cpu_classes.CPU_TIMES)), ""
     busy, whole = (sum(part) for part in zip(*parts, strict=True))
+    work = _work(trial, spans_ns)
     rate = sum(done for done, _ in work) / sum(span_ns for _, span_ns in work)
     rates = [done / span_ns for done, span_ns in work]
     cpus = len(host.cpus)

@@ -137,10 +137,13 @@ def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
             account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
     if not done:
         clients = [host for host, facts in account.hosts.items() if facts["role"] == "alone"]
+        programs = ((facts["result"] or {}).get("files") or {} for facts in account.hosts.values())
         raise rig.sessions[clients[0]].failure(
             "nothing_done",
             f"not one operation was completed in the trial{_why_nothing(account)}",
-            "give it a longer window, or look whether the target answers at all",
+            "give its fileset files to take (prealloc), or have a flowop make them (createfile)"
+            if any(flowop_care.took_no_file(program) for program in programs)
+            else "give it a longer window, or look whether the target answers at all",
         )
 
 
@@ -151,8 +154,8 @@ def _why_nothing(account: Account) -> str:
         program, disk = result.get("files") or {}, result.get("disk") or {}
         if program.get("first_error"):
             return f": the first failed with {program['first_error']}"
-        if program.get("end") == "no_file":
-            return f": no file was there to take ({program.get('ended_by') or 'the program'})"
+        if no_file := flowop_care.took_no_file(program):
+            return f": no file was there to take ({no_file})"
         if disk.get("first_error"):
             return f": the first failed with {disk['first_error'].get('what')}"
     return ""

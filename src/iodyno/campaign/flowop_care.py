@@ -45,6 +45,18 @@ def _meaning(text: str) -> str:
     return "its error says why, and docs/filebench.md what the flowop does"
 
 
+def took_no_file(account: Json) -> str | None:
+    """Thread and flowop of a program that ended by itself without an operation: it found no file to take, also where the end of
+    its last thread (`set mode quit alldone`) is what ended it, unless that is a limit of its own. None: it ended otherwise.
+    """
+    by = str(account.get("ended_by") or "the program")
+    if account.get("end") == "no_file":
+        return by
+    calls = {flowop["class"]: flowop["call"] for flowop in account.get("flowops", ())}
+    by_limit = str(calls.get(by.rpartition("flowop ")[2], "")).startswith("finishon")
+    return by if account.get("end") == "all_done" and not by_limit else None
+
+
 def short_reads(program: Json, account: Json) -> Iterator[str]:
     """A sentence for each flowop of which a noticeable part of the reads brought fewer bytes than its iosize, or none. `program`:
     the part of the job that is about files; what is read at the end of a file is short.

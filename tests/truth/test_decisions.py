@@ -14,6 +14,8 @@ from bench.decision_campaigns import DEARER, HALF_WIDTH, MODELS, RATIO, SLOPE, C
 
 from iodyno.analysis.decisions.contrast import Observation, between_levels
 from iodyno.analysis.decisions.sequence import Fit, bounds, evidence, radius_in_errors, tuned
+from iodyno.analysis.decisions.stopping import Judge, plan
+from iodyno.core.decision import UntilSpec, parse_rule
 
 REPEATS = 300
 
@@ -118,3 +120,29 @@ def test_pairs_in_blocks_are_the_paired_t_statistic() -> None:
     found = ttest_rel(after, before)
     assert fit.freedom == found.df == 7
     assert fit.estimate / fit.standard_error == pytest.approx(found.statistic, rel=1e-9)
+
+
+@pytest.mark.parametrize("alike", [True, False], ids=["windows cut alike", "windows cut at random"])
+@pytest.mark.parametrize("rule", ["width(operations_per_s) < 10%", "difference(size) > 0"])
+def test_rules_know_that_whole_operations_were_counted(rule: str, alike: bool) -> None:
+    """Both sizes do the same 10 to 20 operations a second, in windows of a second; a rule that ends has to hold that."""
+    source = np.random.default_rng(6)
+    spec = UntilSpec(parse_rule(rule), "operations_per_s", "size", 65536, 1024)
+    judge, wrong, repeats = Judge(spec, plan(2, 2, 80)), 0, 200
+    for _ in range(repeats):
+        rate, begun = source.uniform(10, 20), source.random(2)
+        trials = []
+        for block in range(12):
+            phases = begun if alike else source.random(2)
+            trials += [
+                Observation({"size": size}, block, math.floor(rate + phase), 1.0)
+                for size, phase in zip((1024, 65536), phases, strict=True)
+            ]
+        for blocks in range(2, 13):
+            found = judge.look([each for each in trials if each.block < blocks], blocks)
+            if found.answer != "undecided":
+                truth = rate if rule.startswith("width") else 0.0
+                assert found.low is not None and found.high is not None
+                wrong += not found.low <= truth <= found.high
+                break
+    assert wrong / repeats <= 0.05 + slack(0.05, repeats)

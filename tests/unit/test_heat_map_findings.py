@@ -63,10 +63,10 @@ def test_noise_with_one_mode_holds_nothing() -> None:
 def test_stripes_are_said_to_be_absent_only_where_they_could_be_told() -> None:
     """A period shorter than two and a half columns cannot be told, and 1000 columns are looked at three by three."""
     for columns, shortest in ((100, "250 ms"), (1000, "750 ms")):
-        cells = tuple((column, 0, 10) for column in range(columns))
+        cells = tuple((column, row, 10 - 9 * row) for column in range(columns) for row in (0, 1))
         none = (0,) * columns
         edges = (0.0, 10.0, 20.0)
-        events = 10 * columns
+        events = 11 * columns
         grid = Grid("latency", "us", 0, 10**8, columns, edges, "linear", cells, none, none, 0, events, 0, ())
         assert f"stripes (of a period of {shortest} or longer; shorter ones cannot be told)" in " ".join(
             sentences(grid, examine(grid))
@@ -199,6 +199,31 @@ def test_a_change_within_one_row_has_no_size() -> None:
         if changes:
             said = " ".join(sentences(grid, examine(grid)))
             assert "The median changes at 30 s from <= 400 us to <= 1.2 ms" in said
+
+
+@pytest.mark.parametrize(
+    ("columns", "events", "said"),
+    [
+        (
+            5,
+            50_000,
+            "a moving mode (5 columns, 7 are needed), stripes (5 columns, 24 are needed), change points (5 columns with",
+        ),
+        (20, 50_000, "Not looked for: stripes (20 columns, 24 are needed)."),
+        (60, 100, "of the time with 200 events, 7 are needed), stripes (5 high values, 24 are needed)."),
+        (60, 50_000, ""),
+    ],
+)
+def test_what_cannot_be_found_is_not_said_to_be_absent(columns: int, events: int, said: str) -> None:
+    grid = drawn(usual, columns=columns, events=events, seed=4)
+    found = examine(grid)
+    text = sentences(grid, found)
+    absent = next(line for line in text if line.startswith("Looked for and not found"))
+    assert "bursts of outliers" in absent
+    assert ("stripes" in absent) == ("stripes" not in found.not_looked_for) == (not said)
+    if said:
+        assert text[-1].startswith("Not looked for: ") and said in text[-1]
+    assert found.to_json()["not_looked_for"] == found.not_looked_for
 
 
 def test_how_many_events_are_needed() -> None:

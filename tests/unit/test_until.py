@@ -253,6 +253,48 @@ def test_where_there_is_no_interval_it_says_why() -> None:
         assert "nan" not in decision_sentence(standing).lower() + look_line(standing).lower()
 
 
+COUNTED = "client.cpu_ns_per_kib"
+
+
+def counted(large: float, small: float, blocks: int, resolution: float) -> list[Observation]:
+    """Trials that all counted the same number of whole operations."""
+    return [
+        Observation({"size": size}, block, value, resolution)
+        for block in range(blocks)
+        for size, value in ((65536, large), (1024, small))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "enough"),
+    [
+        (f"width({COUNTED}) < 10%", 0.04),
+        ("width(ratio(size)) < 10%", 0.03),
+        ("width(difference(size)) < 10", 0.03),
+        ("difference(size) > 0", 0.06),
+        ("ratio(size) > 1", 0.06),
+        ("no difference(size) beyond 20%", 0.06),
+    ],
+)
+def test_equal_counts_of_whole_operations_are_no_certainty(rule: str, enough: float) -> None:
+    """Each window cut off alike: 100 and 110 within one operation of `enough` of them are known as well as that allows."""
+    fine, coarse = (
+        judge(rule).look(counted(110.0, 100.0, 12, share * 100), 12) for share in (enough, 2.5 * enough)
+    )
+    assert (fine.answer, coarse.answer) == ("yes", "undecided")
+    assert coarse.low is not None and coarse.high is not None and coarse.low < coarse.high
+    assert coarse.more_trials is None and "one operation more or less" in coarse.method
+    assert "measure for longer" in decision_sentence(coarse)
+    unknown = judge(rule).look(counted(110.0, 100.0, 12, 0.0), 12)
+    assert unknown.answer == "undecided" and "exactly the same value" in unknown.missing
+
+
+def test_trials_of_a_slow_factor_count_no_finer_than_one() -> None:
+    rule = judge("difference(size) > 0")
+    plots = Judge(rule.spec, plan(2, 2, 200, whole_plots=True)).look(counted(110.0, 100.0, 12, 15.0), 12)
+    assert plots.answer == "undecided" and plots.coarse
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.floats(-1e6, 1e6)), max_size=14),

@@ -21,10 +21,11 @@ from iodyno.core.warnings import Doubt, WarningCode
 
 LEVEL = 0.95
 _INTERVALS_LEAST = 4
-_TOLD = 1.05
+TOLD = 1.05
 """How much wider an interval is by what windows cut off when that is said (chosen: what a reader would see)."""
 
-
+CUT_OFF = ", and one operation more or less at the ends of a window"
+"""What is said then."""
 NOT_NEGATIVE = (0.0, None)
 """Where the true value of a count, a rate or a time must lie."""
 
@@ -112,18 +113,14 @@ def _with_resolution(
     low: float | None, high: float | None, method: str, values: Sequence[float], known: Sequence[Measured]
 ) -> tuple[float | None, float | None, str, float]:
     """The interval of what was counted in whole operations, no narrower than such counts allow, and how it was made then; and the
-    standard uncertainty that all trials share.
+    standard uncertainty that all trials share (`counting_error`).
 
-    A window cuts off a part of an operation at either end: its count is off by a difference of two errors that are each
-    rectangular and one operation wide, so that its standard uncertainty is 1/sqrt(6) of an operation (a triangular
-    distribution: JCGM 100:2008, 4.3.9). What of it varies between trials is in their spread; where they spread by less, their
-    windows cut alike, and the rest is common to all trials: more of them do not reduce it. Where nothing was counted, the
-    upper bound is that of a Poisson count of none, ln 20 in the time of all trials (the "rule of three": Hanley and
-    Lippman-Hand 1983, JAMA 249), as long as that is not below what a window may cut off.
+    Where nothing was counted, the upper bound is that of a Poisson count of none, ln 20 in the time of all trials (the "rule
+    of three": Hanley and Lippman-Hand 1983, JAMA 249), as long as that is not below what a window may cut off.
     """
     if not min(m.resolution for m in known):
         return low, high, method, 0.0
-    least = fmean(m.resolution for m in known) / math.sqrt(6)
+    least = _cut_off(fmean(m.resolution for m in known))
     if not any(values):
         none = -math.log(1 - LEVEL) / sum(1 / m.resolution for m in known)
         text = f"upper bound of a rate of which nothing was counted in {len(known)} trials (rule of three)"
@@ -132,11 +129,27 @@ def _with_resolution(
         return low, high, method, 0.0
     half = (high - low) / 2
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else half / 1.96
-    shared = math.sqrt(max(0.0, least**2 - spread**2))
+    shared = counting_error(fmean(m.resolution for m in known), spread)
     wider = math.hypot(half, 1.96 * shared)
-    if wider > _TOLD * half:
-        method += ", and one operation more or less at the ends of a window"
+    if wider > TOLD * half:
+        method += CUT_OFF
     return low - wider + half, high + wider - half, method, shared
+
+
+def counting_error(resolution: float, spread: float) -> float:
+    """The standard uncertainty that trials share which count in whole operations, in their unit.
+
+    `resolution`: what one operation more changes a trial's value by; `spread`: the trials' standard deviation. A window cuts
+    off a part of an operation at either end: its count is off by a difference of two errors that are each rectangular and
+    one operation wide, so that its standard uncertainty is 1/sqrt(6) of an operation (a triangular distribution: JCGM
+    100:2008, 4.3.9). What of it varies between trials is in their spread; where they spread by less, their windows cut
+    alike, and the rest is common to all trials: more of them do not reduce it.
+    """
+    return math.sqrt(max(0.0, _cut_off(resolution) ** 2 - spread**2))
+
+
+def _cut_off(resolution: float) -> float:
+    return resolution / math.sqrt(6)
 
 
 def _of_two(values: Sequence[float], coarse: bool) -> str:

@@ -112,7 +112,8 @@ class Standing:
 
     `answer`: what is known; `ended`: why no more trials are made (`decided`, `limit`), or empty. `interval_kind`:
     `sequence` holds at every look at once, `fixed` only at one. `more_trials`: about how many more are needed if what was
-    found is the truth; None: cannot be said. `missing`: why there is no interval.
+    found is the truth; None: cannot be said. `missing`: why there is no interval. `coarse`: no number of trials would give the
+    answer, as what windows cut off of whole operations is too much for it.
     """
 
     rule: str
@@ -132,6 +133,7 @@ class Standing:
     more_trials: int | None = None
     tuned_trials: int = 0
     missing: str = ""
+    coarse: bool = False
     left_out: int = 0
     looks: tuple[Look, ...] = field(default=())
 

@@ -9,6 +9,7 @@ from iodyno.core.decision import Standing
 from iodyno.core.quantity import counted
 from iodyno.report.numbers import digits, scale_of
 
+_COARSE = "if this is the truth, no more trials decide it, as a window has one operation more or less: measure for longer"
 _ANSWERS = {"yes": "Yes", "no": "No", "undecided": "Undecided"}
 
 
@@ -27,10 +28,12 @@ def decision_sentence(found: Standing) -> str:
         found.ended, f"so far {counted(found.trials, 'trial')}"
     )
     text = f"{answer}: {found.rule}. {interval_text(found)}; {ended}"
-    if found.answer == "undecided" and (found.ended or found.more_trials):
+    if found.answer == "undecided" and (found.ended or found.more_trials or found.coarse):
         text += (
             f"; about {_round(found.more_trials)} more would decide it, if this is the truth"
             if found.more_trials
+            else f"; {_COARSE}"
+            if found.coarse
             else "; how many more would decide it cannot be said"
         )
     if found.left_out:

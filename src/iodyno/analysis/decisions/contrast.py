@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,15 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Observation:
-    """The value of an outcome in one trial, on the scale that it is looked at."""
+    """The value of an outcome in one trial, on the scale that it is looked at.
+
+    `resolution`: what it would change by with one more of the operations that it counts; 0 where that is not known.
+    """
 
     levels: Mapping[str, Level]
     block: int
     value: float
+    resolution: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -129,13 +134,13 @@ def whole_plots(
     Trials between two changes of the factor share what the change brought; only their mean is a measurement of it (the
     whole-plot error: Montgomery, chapter 14).
     """
-    found: dict[tuple[int, Level], list[float]] = {}
+    found: dict[tuple[int, Level], list[Observation]] = {}
     for block in _by_block(observations):
         for each in matched(block, factor, levels):
-            found.setdefault((each.block, each.levels[factor]), []).append(each.value)
+            found.setdefault((each.block, each.levels[factor]), []).append(each)
     return [
-        Observation({factor: level}, block, sum(values) / len(values))
-        for (block, level), values in found.items()
+        Observation({factor: level}, block, fmean(o.value for o in plot), fmean(o.resolution for o in plot))
+        for (block, level), plot in found.items()
     ]
 
 

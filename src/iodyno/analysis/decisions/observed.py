@@ -54,7 +54,7 @@ def observe(dataset: Dataset, outcome: str, blocks: Iterable[int]) -> tuple[list
         if value.value is None:
             missing[f"{outcome} is missing: {value.missing or 'no reason was given'}"] += 1
         else:
-            found.append(Observation(trial.levels, trial.block, value.value))
+            found.append(Observation(trial.levels, trial.block, value.value, value.resolution))
     return found, [reason for reason, _ in missing.most_common()]
 
 

@@ -4,6 +4,9 @@ By decision, the interval may be looked at after every block, and the answer is 
 width, the ordinary t interval serves: it is narrower by a third, and stopping when it is narrow does not depend on
 where it lies. What it must not do is stop early on a spread that came out small by chance, so it wants a least number of
 trials, and one block more that confirms it.
+
+Whole operations are counted alike by windows that cut them alike, however many there are. What that leaves unknown is part of
+both intervals, as it is of every estimate (`interval.counting_error`); more trials do not take it away.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from statistics import fmean, stdev
 from iodyno.analysis.chance import t
 from iodyno.analysis.decisions.contrast import Observation, between_levels, whole_plots
 from iodyno.analysis.decisions.sequence import ALPHA, Fit, bounds, radius_in_errors, tuned
+from iodyno.analysis.interval import CUT_OFF, TOLD, counting_error
 from iodyno.core.decision import Answer, Look, Rule, Standing, UntilSpec
 from iodyno.core.workload import Level
 
@@ -26,19 +30,32 @@ CONFIRM_BELOW = 50
 at the first narrow interval hold the truth in 92 % of cases, later ones in 95 % (`bench/decision_campaigns.py`)."""
 TUNED_SHARE = 0.25
 """Share of the trials allowed at which the sequence is narrowest (chosen: decisions worth a sequence come early)."""
+_ALIKE = "all trials of a point gave exactly the same value, so that nothing is known of the spread"
 _FARTHEST = 20
 """How many times the trials so far are looked ahead by doubling, to say how many more are needed."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What is known of the quantity of a rule, on the scale that it is looked at (`log` for ratios)."""
+    """What is known of the quantity of a rule, on the scale that it is looked at (`log` for ratios).
+
+    `counting`: standard uncertainty that no number of trials takes away, as whole operations were counted; part of the bounds.
+    """
 
     fit: Fit | None = None
     low: float | None = None
     high: float | None = None
     trials: int = 0
     missing: str = ""
+    counting: float = 0.0
+
+    @property
+    def coarse(self) -> bool:
+        """Whether it is to be seen that whole operations were counted."""
+        if self.low is None or self.high is None:
+            return False
+        half, counting = (self.high - self.low) / 2, 1.96 * self.counting
+        return half > TOLD * math.sqrt(max(0.0, half**2 - counting**2))
 
 
 @dataclass(frozen=True)
@@ -124,12 +141,13 @@ class Judge:
             low=shown[1],
             high=shown[2],
             interval_kind="fixed" if rule.kind == "width" else "sequence",
-            method=self._method(),
+            method=self._method() + (CUT_OFF if found.coarse else ""),
             more_trials=None
             if answer != "undecided"
             else self._more(found, len(observations), blocks, narrow),
             tuned_trials=0 if rule.kind == "width" else self.plan.tuned_trials,
             missing=found.missing,
+            coarse=answer == "undecided" and self._coarse(found),
             left_out=left_out,
             looks=tuple(looks),
         )
@@ -199,7 +217,7 @@ class Judge:
                 radius = _t_radius(freedom) if freedom >= LEAST_FREEDOM else math.inf
             else:
                 radius = radius_in_errors(freedom, self.plan.mixture * weight, self.plan.alpha)
-            return radius * fit.sigma / math.sqrt(weight) >= needed
+            return math.hypot(radius * fit.sigma / math.sqrt(weight), 1.96 * found.counting) >= needed
 
         most = 1
         while wide(most):
@@ -213,6 +231,11 @@ class Judge:
         early = rule.kind == "width" and fit.freedom + most * max(grows - 1, 1) < CONFIRM_BELOW
         more = most + 1 if early else most
         return round(more * trials / blocks)
+
+    def _coarse(self, found: Interval) -> bool:
+        """Whether what windows cut off alone is as much as the answer may be off by, were the estimate the truth."""
+        needed = self._needed_half(found.fit, found) if found.fit and found.counting else None
+        return needed is not None and 1.96 * found.counting >= needed
 
     def _needed_half(self, fit: Fit, found: Interval) -> float | None:
         rule = self.spec.rule
@@ -230,6 +253,7 @@ class Judge:
 
 def _interval(spec: UntilSpec, plan: Plan, observations: Sequence[Observation]) -> Interval:
     assert spec.factor is not None and spec.numerator is not None and spec.denominator is not None
+    levels = (spec.numerator, spec.denominator)
     used: Sequence[Observation] = observations
     if spec.rule.of == "ratio":
         low = next((each for each in observations if each.value <= 0), None)
@@ -239,24 +263,41 @@ def _interval(spec: UntilSpec, plan: Plan, observations: Sequence[Observation]) 
                 missing=f"{spec.outcome} is {low.value:.4g} in a trial, and only numbers above 0 have a ratio: ask for a"
                 " difference",
             )
-        used = [replace(each, value=math.log(each.value)) for each in observations]
+        used = [
+            replace(each, value=math.log(each.value), resolution=each.resolution / each.value)
+            for each in observations
+        ]
     if plan.whole_plots:
-        used = whole_plots(used, spec.factor, (spec.numerator, spec.denominator))
-    fit, used = between_levels(used, spec.factor, spec.numerator, spec.denominator)
+        used = whole_plots(used, spec.factor, levels)
+    fit, used = between_levels(used, spec.factor, *levels)
     if fit is None:
         return Interval(trials=len(used))
     if fit.freedom < 1:
         return Interval(fit=fit, trials=len(used), missing="one block says nothing of the spread")
-    if fit.sigma == 0:
-        return Interval(
-            fit=fit,
-            trials=len(used),
-            missing="all trials of a point gave exactly the same value, so that nothing is known of the spread",
-        )
+    sides = [[each for each in used if each.levels[spec.factor] == level] for level in levels]
+    counting = math.hypot(*(_counting(side, fit.sigma) for side in sides))
+    if fit.sigma == 0 and not counting:
+        return Interval(fit=fit, trials=len(used), missing=_ALIKE)
     found = _t_bounds(fit) if spec.rule.kind == "width" else bounds(fit, plan.mixture, plan.alpha)
     if found is None:
         return Interval(fit=fit, trials=len(used), missing="too few trials for an interval")
-    return Interval(fit, *found, trials=len(used))
+    return _widened(Interval(fit, *found, trials=len(used), counting=counting))
+
+
+def _counting(trials: Sequence[Observation], spread: float) -> float:
+    """What trials of one level share because they count whole operations; nothing where that is not known of one of them."""
+    if not min(each.resolution for each in trials):
+        return 0.0
+    return counting_error(fmean(each.resolution for each in trials), spread)
+
+
+def _widened(found: Interval) -> Interval:
+    """With what no number of trials takes away, in quadrature and with coverage factor 1.96 (JCGM 100:2008, 6.2)."""
+    if found.low is None or found.high is None or not found.counting:
+        return found
+    half = (found.high - found.low) / 2
+    more = math.hypot(half, 1.96 * found.counting) - half
+    return replace(found, low=found.low - more, high=found.high + more)
 
 
 def _t_radius(freedom: int) -> float:
@@ -270,21 +311,26 @@ def _t_bounds(fit: Fit) -> tuple[float, float]:
 
 def _widest_mean(observations: Sequence[Observation]) -> Interval:
     """The t interval of the point whose mean is least certain, relative to the mean."""
-    points: dict[tuple[tuple[str, Level], ...], list[float]] = {}
+    points: dict[tuple[tuple[str, Level], ...], list[Observation]] = {}
     for each in observations:
-        points.setdefault(tuple(sorted(each.levels.items())), []).append(each.value)
+        points.setdefault(tuple(sorted(each.levels.items())), []).append(each)
     worst: tuple[float, Interval] | None = None
-    for values in points.values():
-        n = len(values)
+    for trials in points.values():
+        values, n = [each.value for each in trials], len(trials)
         if n < 2:
             return Interval(trials=n, missing="a point has one trial, which says nothing of the spread")
         fit = Fit(fmean(values), n, stdev(values), n - 1)
         if fit.estimate == 0:
             return Interval(fit=fit, trials=n, missing="a mean is 0, and has no relative width")
+        counting = _counting(trials, fit.sigma)
+        if fit.sigma == 0 and not counting:
+            return Interval(fit=fit, trials=n, missing=_ALIKE)
         low, high = _t_bounds(fit)
-        width = (high - low) / abs(fit.estimate)
+        found = _widened(Interval(fit, low, high, n, counting=counting))
+        assert found.low is not None and found.high is not None
+        width = (found.high - found.low) / abs(fit.estimate)
         if worst is None or width > worst[0]:
-            worst = (width, Interval(fit, low, high, n))
+            worst = (width, found)
     return worst[1] if worst else Interval()
 
 

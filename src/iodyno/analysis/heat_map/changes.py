@@ -16,6 +16,7 @@ from iodyno.analysis.heat_map.columns import column_quantiles
 from iodyno.analysis.heat_map.modes import ALPHA
 from iodyno.analysis.heat_map.tails import median, ranks_of
 from iodyno.core.grid import Grid
+from iodyno.core.quantity import counted
 
 LEAST_COLUMNS = 8
 """Columns on either side of a change (chosen: Pettitt's formula is good from some 15 observations on)."""
@@ -36,6 +37,14 @@ class Change:
     before: float
     after: float
     p: float
+
+
+def why_no_changes(grid: Grid) -> str:
+    """Why no changes are looked for in a grid; empty where they are."""
+    filled = sum(1 for total in grid.column_totals() if total)
+    if filled >= 2 * LEAST_COLUMNS:
+        return ""
+    return f"{counted(filled, 'column')} with events, {2 * LEAST_COLUMNS} are needed"
 
 
 def find_changes(grid: Grid) -> tuple[Change, ...]:

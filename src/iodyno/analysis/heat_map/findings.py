@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from iodyno.analysis.heat_map.bursts import Bursts, find_bursts
-from iodyno.analysis.heat_map.changes import Change, find_changes
-from iodyno.analysis.heat_map.modes import Modes, Movement, find_movements, modes_of
-from iodyno.analysis.heat_map.stripes import Stripes, find_stripes
+from iodyno.analysis.heat_map.changes import Change, find_changes, why_no_changes
+from iodyno.analysis.heat_map.modes import Modes, Movement, find_movements, modes_of, why_no_movements
+from iodyno.analysis.heat_map.stripes import Stripes, find_stripes, why_no_stripes
 from iodyno.core.grid import Grid
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What a grid holds besides counts. Every finder has level 0.01, so that one plain grid in twenty has a false finding."""
+    """What a grid holds besides counts. Every finder has level 0.01, so that one plain grid in twenty has a false finding.
+
+    `not_looked_for`: by the name of a finding, why nothing could have been found.
+    """
 
     modes: Modes
     movements: tuple[Movement, ...]
     stripes: Stripes | None
     bursts: Bursts
     changes: tuple[Change, ...]
+    not_looked_for: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As plain values: `modes` is the list of them, `mode_test` what the test says."""
@@ -34,6 +39,7 @@ class Findings:
             "bursts": [asdict(burst) for burst in self.bursts.found],
             "outliers_above": self.bursts.above,
             "change_points": [asdict(change) for change in self.changes],
+            "not_looked_for": dict(self.not_looked_for),
         }
 
 
@@ -56,10 +62,16 @@ def examine(grid: Grid) -> Findings:
         )
     }
     stripes = find_stripes(grid, in_bursts)
+    reasons = {
+        "moving_modes": why_no_movements(grid),
+        "stripes": why_no_stripes(grid),
+        "change_points": why_no_changes(grid),
+    }
     return Findings(
         modes_of(grid),
         movements,
         stripes,
         bursts,
         find_changes(grid),
+        {name: reason for name, reason in reasons.items() if reason},
     )

@@ -20,6 +20,7 @@ from iodyno.analysis.heat_map.columns import columns_of
 from iodyno.analysis.heat_map.tails import kendall_p, median
 from iodyno.analysis.heat_map.taut_string import Piece, dip, peaks, taut_string
 from iodyno.core.grid import Grid
+from iodyno.core.quantity import counted
 
 ALPHA = 0.01
 """Level of every finder (chosen: five of them look at a grid, so that one in twenty of plain grids has a false finding)."""
@@ -201,19 +202,7 @@ def find_movements(grid: Grid) -> tuple[Movement, ...]:
     Mann, Econometrica 13 (1945) 245; the slope is the median of all pairs (Sen, JASA 63 (1968) 1379). Modes are those that most
     parts have in the same number, in ascending order.
     """
-    parts = []
-    columns = columns_of(grid)
-    width = grid.columns / WINDOWS
-    for part in range(WINDOWS if grid.columns >= WINDOWS else grid.columns):
-        first, last = (
-            (round(part * width), round((part + 1) * width)) if grid.columns >= WINDOWS else (part, part + 1)
-        )
-        counts = [0] * grid.rows
-        for cells in columns[first:last]:
-            for row, count in cells:
-                counts[row] += count
-        if sum(counts) >= WINDOW_EVENTS:
-            parts.append(((first + last) / 2, find_modes(counts, grid.edges).found))
+    parts = [(middle, find_modes(counts, grid.edges).found) for middle, counts in _parts(grid)]
     if len(parts) < LEAST_WINDOWS:
         return ()
     usual = sorted(len(modes) for _, modes in parts)[len(parts) // 2]
@@ -247,6 +236,34 @@ def find_movements(grid: Grid) -> tuple[Movement, ...]:
                     )
                 )
     return tuple(found)
+
+
+def _parts(grid: Grid) -> list[tuple[float, list[int]]]:
+    """The parts of the time with enough events: the middle of each in columns, and how many events each row has in it."""
+    parts = []
+    columns = columns_of(grid)
+    width = grid.columns / WINDOWS
+    for part in range(WINDOWS if grid.columns >= WINDOWS else grid.columns):
+        first, last = (
+            (round(part * width), round((part + 1) * width)) if grid.columns >= WINDOWS else (part, part + 1)
+        )
+        counts = [0] * grid.rows
+        for cells in columns[first:last]:
+            for row, count in cells:
+                counts[row] += count
+        if sum(counts) >= WINDOW_EVENTS:
+            parts.append(((first + last) / 2, counts))
+    return parts
+
+
+def why_no_movements(grid: Grid) -> str:
+    """Why no modes that move are looked for in a grid; empty where they are."""
+    if grid.columns < LEAST_WINDOWS:
+        return f"{counted(grid.columns, 'column')}, {LEAST_WINDOWS} are needed"
+    parts = len(_parts(grid))
+    if parts >= LEAST_WINDOWS:
+        return ""
+    return f"{counted(parts, 'part')} of the time with {WINDOW_EVENTS} events, {LEAST_WINDOWS} are needed"
 
 
 def p_of_dip(found: float, events: int) -> float:

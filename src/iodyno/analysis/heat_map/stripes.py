@@ -23,6 +23,7 @@ from iodyno.analysis.heat_map.columns import columns_of
 from iodyno.analysis.heat_map.modes import ALPHA
 from iodyno.analysis.heat_map.tails import binomial_tail, f_tail
 from iodyno.core.grid import Grid
+from iodyno.core.quantity import counted
 
 MOST_COLUMNS = 400
 """More columns are added up in groups first (chosen: the search takes columns squared, and must not be noticed)."""
@@ -30,6 +31,8 @@ LEAST_COLUMNS, LEAST_CYCLES = 24, 4
 """Columns that are needed at all; how often a stripe must come (chosen: three could be anything that came thrice)."""
 CYCLES_SHARE, LEAST_EXCESS = 0.8, 0.3
 """So many of the cycles must have so much of the excess of the highest one (chosen: four of five; a burst is one)."""
+LEAST_FILLED = 0.8
+"""Share of the columns that must hold an event (chosen: what is empty says nothing of high values)."""
 COARSE, FINE, FINER = 16, 48, 12
 """Bins of a period while periods are looked for and when one is refined; steps of its frequency then, to either side (chosen)."""
 BOXES = 256
@@ -64,19 +67,11 @@ class Stripes:
 def find_stripes(grid: Grid, without: Collection[int] = ()) -> Stripes | None:
     """The most significant period of the grid, when there is one. Columns in `without` are taken as usual ones: those of
     bursts."""
-    border = high_row(grid, HIGH_SHARE)
-    if border is None:
+    counts = _counts(grid, without)
+    if isinstance(counts, str):
         return None
-    high = list(grid.over)
-    for column, cells in enumerate(columns_of(grid)):
-        high[column] += sum(count for row, count in cells if row >= border)
-    totals = list(grid.column_totals())
-    for column in without:
-        high[column] = totals[column] = 0
+    border, highs, alls = counts
     group = -(-grid.columns // MOST_COLUMNS)
-    highs, alls = _grouped(high, group), _grouped(totals, group)
-    if len(alls) < LEAST_COLUMNS or sum(highs) < LEAST_COLUMNS or sum(1 for n in alls if n) < 0.8 * len(alls):
-        return None
     usual = sum(highs) / sum(alls)
     series = [h / n if n else usual for h, n in zip(highs, alls, strict=True)]
     best = _best_box(series)
@@ -95,6 +90,34 @@ def find_stripes(grid: Grid, without: Collection[int] = ()) -> Stripes | None:
         inside / outside if outside else None,
         p,
     )
+
+
+def why_no_stripes(grid: Grid) -> str:
+    """Why no stripes are looked for in a grid; empty where they are."""
+    counts = _counts(grid, ())
+    return counts if isinstance(counts, str) else ""
+
+
+def _counts(grid: Grid, without: Collection[int]) -> tuple[int, list[int], list[int]] | str:
+    """The row that high values begin at, how many of them (a group of) columns have, and how many events; or why not."""
+    if grid.columns < LEAST_COLUMNS:
+        return f"{counted(grid.columns, 'column')}, {LEAST_COLUMNS} are needed"
+    border = high_row(grid, HIGH_SHARE)
+    if border is None:
+        return f"more than {HIGH_SHARE:.0%} of the events lie in the highest row"
+    high = list(grid.over)
+    for column, cells in enumerate(columns_of(grid)):
+        high[column] += sum(count for row, count in cells if row >= border)
+    totals = list(grid.column_totals())
+    for column in without:
+        high[column] = totals[column] = 0
+    group = -(-grid.columns // MOST_COLUMNS)
+    highs, alls = _grouped(high, group), _grouped(totals, group)
+    if len(alls) < LEAST_COLUMNS or sum(highs) < LEAST_COLUMNS:
+        return f"{counted(sum(highs), 'high value')}, {LEAST_COLUMNS} are needed"
+    if sum(1 for n in alls if n) < LEAST_FILLED * len(alls):
+        return f"more than {1 - LEAST_FILLED:.0%} of the columns are empty"
+    return border, highs, alls
 
 
 def high_row(grid: Grid, share: float) -> int | None:

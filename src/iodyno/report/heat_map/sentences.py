@@ -42,18 +42,26 @@ def sentences(grid: Grid, found: Findings, *, zero_ns: int | None = None, absent
         said.append(f"And {len(found.changes) - _CHANGES} more change points{named}.")
     # The search for stripes ends at so many (groups of) columns a period: what is shorter is not said to be absent.
     shortest = with_unit(-(-grid.columns // MOST_COLUMNS) * grid.column_ns / MOST_FREQUENCY, "ns")
-    missing = [
-        name
-        for name, there in (
-            ("a moving mode", found.movements),
-            (f"stripes (of a period of {shortest} or longer; shorter ones cannot be told)", found.stripes),
-            ("bursts of outliers", found.bursts.found),
-            ("change points", found.changes),
-        )
-        if not there
-    ]
+    missing, untold = [], []
+    for key, name, more, there in (
+        ("moving_modes", "a moving mode", "", found.movements),
+        (
+            "stripes",
+            "stripes",
+            f" (of a period of {shortest} or longer; shorter ones cannot be told)",
+            found.stripes,
+        ),
+        ("bursts", "bursts of outliers", "", found.bursts.found),
+        ("change_points", "change points", "", found.changes),
+    ):
+        if key in found.not_looked_for:
+            untold.append(f"{name} ({found.not_looked_for[key]})")
+        elif not there:
+            missing.append(name + more)
     if missing and absent:
         said.append(f"Looked for and not found (level {ALPHA}): {', '.join(missing)}.")
+    if untold and absent:
+        said.append(f"Not looked for: {', '.join(untold)}.")
     return said
 
 

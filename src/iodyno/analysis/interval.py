@@ -135,7 +135,7 @@ def _with_resolution(
     shared = math.sqrt(max(0.0, least**2 - spread**2))
     wider = math.hypot(half, 1.96 * shared)
     if wider > _TOLD * half:
-        method += ", and one operation more or less at the ends of a window"
+        method += ", and one count more or less at the ends of a window"
     return low - wider + half, high + wider - half, method, shared
 
 

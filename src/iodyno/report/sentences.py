@@ -259,7 +259,7 @@ def _tally(cases: Sequence[Case], many: str, there: int) -> str:
 
     `there`: how many cases the campaign has; what is said of some of them must not read as if it were said of all.
     """
-    parts = []
+    parts: list[str] = []
     alone, of_some = len(cases) == 1, len(cases) < there
     only = f" at {cases[0][0]}" if alone and of_some and cases[0][0] else ""
     compared = " that can be compared" if of_some else ""

@@ -152,7 +152,7 @@ def test_whole_operations_have_an_interval_of_one_at_the_ends_of_the_window() ->
     # A triangular distribution of half-width 1: 1.96 / sqrt(6). More trials that count the same tell no more.
     assert found.reach == pytest.approx(0.80, abs=0.01)
     assert estimate(alike * 10, "1/s").reach == pytest.approx(found.reach or 0, rel=1e-3)
-    assert "one operation more or less" in found.method
+    assert "one count more or less" in found.method
     # What varies by more is in the spread already.
     apart = [Measured(value, resolution=1.0) for value in (60.0, 69.0, 75.0)]
     plain = estimate([Measured(value) for value in (60.0, 69.0, 75.0)], "1/s")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from iodyno.analysis import datagrams
 from iodyno.analysis.dataset import HostData, Reading, Record, Trial
+from iodyno.analysis.interval import NOT_NEGATIVE, estimate
+from iodyno.analysis.measured import Measured
+from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 
 CODES = (WarningCode.DATAGRAMS_LOST, WarningCode.DATAGRAMS_DISORDERED)
@@ -53,3 +58,19 @@ def test_losses_repeats_and_another_order_are_said(
     assert len(doubts) == len(said)
     for doubt, text in zip(doubts, said, strict=True):
         assert text in doubt.text and doubt.where == "00000-1"
+
+
+@pytest.mark.parametrize("outcome", [datagrams.server_polls_per_s, datagrams.server_wakeups_per_s])
+def test_of_waits_that_nobody_counted_there_is_an_upper_bound(outcome: Callable[[Trial], Measured]) -> None:
+    """None in two trials of a second each: up to ln 20 / 2 s may be (rule of three); 13 in each are known to within one."""
+
+    def of(count: int) -> Estimate:
+        made = trial("request_response", "client")
+        values = {("server.polls", ""): count, ("server.wakeups", ""): count}
+        made.hosts["server"].readings["server"] = {0: Reading(10**9, 0, None, values)}
+        return estimate([outcome(made)] * 2, "1/s", possible=NOT_NEGATIVE)
+
+    none, some = of(0), of(13)
+    assert (none.estimate, none.low) == (0.0, 0.0)
+    assert none.high == pytest.approx(math.log(20) / 2)
+    assert some.estimate == 13 and some.reach == pytest.approx(1.96 / math.sqrt(6))

@@ -283,7 +283,7 @@ def test_equal_counts_of_whole_operations_are_no_certainty(rule: str, enough: fl
     )
     assert (fine.answer, coarse.answer) == ("yes", "undecided")
     assert coarse.low is not None and coarse.high is not None and coarse.low < coarse.high
-    assert coarse.more_trials is None and "one operation more or less" in coarse.method
+    assert coarse.more_trials is None and "one count more or less" in coarse.method
     assert "measure for longer" in decision_sentence(coarse)
     unknown = judge(rule).look(counted(110.0, 100.0, 12, 0.0), 12)
     assert unknown.answer == "undecided" and "exactly the same value" in unknown.missing

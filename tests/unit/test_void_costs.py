@@ -12,14 +12,16 @@ import made_summary
 import pytest
 from made_campaign import Layout, Truth, make_campaign
 
+from iodyno.analysis.compare import change
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.cli import right_now
+from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.report import html
 from iodyno.report.csv import as_csv
 from iodyno.report.figures import cost_vs_factor, draw
 from iodyno.report.json import campaign
-from iodyno.report.sentences import sentences
+from iodyno.report.sentences import factor_of, sentences
 from iodyno.report.tables import outcome_table, source_tables
 
 
@@ -106,3 +108,37 @@ def test_what_is_measured_right_now_has_the_mark(
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.split()}
     assert ("?" in rows["client.cpu_ns_per_kib"]) == (steal > 0)
     assert "?" not in rows["goodput_bits_per_s"]
+
+
+def said_of_change(made: CampaignSummary, opening: str) -> str:
+    """The one sentence on how the cost changes that begins so."""
+    (text,) = [s.text for s in sentences(made) if s.about == "change" and s.text.startswith(opening)]
+    return text
+
+
+def test_what_holds_for_one_line_alone_is_not_said_of_all() -> None:
+    """Of three message sizes, the costs of one are claimed at both ends: the sentence names it."""
+    points = made_summary.summary().points
+    assert "at all 3 message sizes, by" in said_of_change(made_summary.summary(), "From 1 to 6000")
+    alone = void_at(*(n for n, p in enumerate(points) if p.labels["size"] != "8KiB"))
+    assert said_of_change(alone, "From 1 to 6000").startswith(
+        "From 1 to 6000 connections, the cost of a KiB on sut rises at 8KiB messages, by a factor"
+    )
+
+
+def test_of_some_that_are_left_it_is_said_that_they_are_some() -> None:
+    points = made_summary.summary().points
+    left = [n for n, p in enumerate(points) if p.labels["connections"] in ("1", "4")]
+    made = void_at(*(n for n in range(len(points)) if n not in left))
+    assert "at both numbers of connections that can be compared" in said_of_change(made, "From message size")
+    one = void_at(*(n for n, p in enumerate(points) if p.labels["connections"] != "4"))
+    assert " at 4 connections, by a factor of" in said_of_change(one, "From message size")
+
+
+def test_a_factor_over_what_may_be_nothing_has_its_least() -> None:
+    """1 [0, 2] to 8 [4, 12]: eight times as much, and twice at the least; nobody knows the most."""
+    less = Estimate(1.0, 0.0, 2.0, 3, "cycles/KiB", "made up")
+    more = Estimate(8.0, 4.0, 12.0, 3, "cycles/KiB", "made up")
+    assert factor_of(change(less, more)) == "a factor of 8.00, 2.00 at the least"
+    assert factor_of(change(more, less)) == "a factor of 8.00, 2.00 at the least"
+    assert factor_of(change(more, more)) == "a factor of 1.00 [0.33, 3.00]"

@@ -138,6 +138,16 @@ def test_more_trials_make_the_interval_narrower() -> None:
     assert width(20) < width(5) < width(2)
 
 
+def test_a_rise_that_trials_do_not_carry_is_not_said_to_be_one() -> None:
+    """From 4 to 16 clients three trials each changed by 10 % less to five times as much: it may as well have fallen."""
+    first = Load(1, (2_700.0, 2_800.0, 2_900.0))
+    middle, last = Load(4, (2_000.0, 5_000.0, 8_000.0)), Load(16, (10_000.0, 11_000.0, 12_000.0))
+    said = locate([first, middle, last]).clients.missing or ""
+    low = float(said.partition("[")[2].partition(",")[0])
+    assert low < 0 and "still rises" not in said
+    assert said.startswith("no plateau can be told: the rate changes by") and "the greatest load" in said
+
+
 def test_a_rate_that_still_rises_has_no_plateau() -> None:
     wall = locate(network([20], 4_000, noise=0.01))
     assert wall.clients.estimate is None and wall.rate.estimate is None

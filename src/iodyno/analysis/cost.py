@@ -146,6 +146,7 @@ def context_switches(trial: Trial, name: str) -> Measured:
         [(r.values[key], r.span_ns) for r in readings],
         scale=1e9,
         nothing=host.why_missing("context_switches"),
+        at_once=1,
     )
 
 

@@ -55,7 +55,7 @@ def server_wakeups_per_s(trial: Trial) -> Measured:
 
 def polls_per_s(trial: Trial, host: str) -> Measured:
     """The same of a host, by its name."""
-    return _rate(trial.hosts[host], _SERVER, "server.polls")
+    return _rate(trial.hosts[host], _SERVER, "server.polls", at_once=1)
 
 
 def server_batch_mean(trial: Trial) -> Measured:
@@ -96,10 +96,10 @@ def _of_server(trial: Trial, metric: str) -> Measured:
     receiver = trial.end("receive")
     if receiver is None:
         return missing("the trial has no receiver")
-    return _rate(receiver, _SERVER, metric)
+    return _rate(receiver, _SERVER, metric, at_once=1)
 
 
-def _rate(host: HostData, sensor: str, metric: str, *, at_once: float = 0) -> Measured:
+def _rate(host: HostData, sensor: str, metric: str, *, at_once: float) -> Measured:
     readings = [r for r in host.measured_readings(sensor) if (metric, "") in r.values]
     if not readings:
         return missing(host.why_missing(sensor))

@@ -24,7 +24,7 @@ _INTERVALS_LEAST = 4
 TOLD = 1.05
 """How much wider an interval is by what windows cut off when that is said (chosen: what a reader would see)."""
 
-CUT_OFF = ", and one operation more or less at the ends of a window"
+CUT_OFF = ", and one count more or less at the ends of a window"
 """What is said then."""
 NOT_NEGATIVE = (0.0, None)
 """Where the true value of a count, a rate or a time must lie."""

@@ -255,6 +255,10 @@ def _no_plateau(loads: Sequence[Load], peak: int, noise: _Noise) -> str:
     step, half, _ = _step([below], [above], noise)
     interval = f"{_percent(step)} % [{_percent(step - half)}, {_percent(step + half)}]"
     between = f"{interval} from {below.clients} to {above.clients} clients"
+    if abs(step) <= half:
+        # Loads that differ by more than their trials do, and of which the two in question do not.
+        at = f", {'the greatest load' if rises else 'beyond the greatest rate'}"
+        return f"no plateau can be told: the rate changes by {between}{at}"
     if rises:
         return f"there is no plateau: the rate still rises by {between}, the greatest load"
     return (

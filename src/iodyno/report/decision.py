@@ -9,7 +9,7 @@ from iodyno.core.decision import Standing
 from iodyno.core.quantity import counted
 from iodyno.report.numbers import digits, scale_of
 
-_COARSE = "if this is the truth, no more trials decide it, as a window has one operation more or less: measure for longer"
+_COARSE = "if this is the truth, no more trials decide it, as a window has one count more or less: measure for longer"
 _ANSWERS = {"yes": "Yes", "no": "No", "undecided": "Undecided"}
 
 

@@ -56,10 +56,10 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     if first is not None:
         outcome, what = f"{first.name}.{cost}", f"the cost of a {one} on {first.name}"
         for factor in layout.lines:
-            changes = _across(own[first.name], layout, factor, outcome, what)
+            changes = _across(own[first.name], layout, factor, outcome, what, summary)
             found += (replace(sentence, about="change") for sentence in changes)
         if layout.along is not None:
-            changes = _along(own[first.name], layout, outcome, what)
+            changes = _along(own[first.name], layout, outcome, what, summary)
             found += (replace(sentence, about="change") for sentence in changes)
     rate = rate_outcome(summary)
     word = RATES[rate]
@@ -96,7 +96,7 @@ def _of_disks(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
 
     def along(outcome: str, what: str) -> Iterator[Sentence]:
         own = claimed(summary, outcome)
-        return (replace(one, about="change") for one in _of_factors(own, layout, outcome, what))
+        return (replace(one, about="change") for one in _of_factors(own, layout, outcome, what, summary))
 
     found += storage_sentences(summary, range_of, along)
     for machine in machines_of(summary):
@@ -104,11 +104,13 @@ def _of_disks(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
     return found or [Sentence("No trial finished, so nothing can be said.")]
 
 
-def _of_factors(summary: CampaignSummary, layout: Layout, outcome: str, what: str) -> Iterator[Sentence]:
+def _of_factors(
+    summary: CampaignSummary, layout: Layout, outcome: str, what: str, every: CampaignSummary
+) -> Iterator[Sentence]:
     for factor in layout.lines:
-        yield from _across(summary, layout, factor, outcome, what)
+        yield from _across(summary, layout, factor, outcome, what, every)
     if layout.along is not None:
-        yield from _along(summary, layout, outcome, what)
+        yield from _along(summary, layout, outcome, what, every)
 
 
 def extremes(summary: CampaignSummary, outcome: str) -> tuple[PointSummary, PointSummary] | None:
@@ -153,14 +155,21 @@ def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str)
         return
     yield Sentence(
         f"{opening} {_value(low)} at the least ({places[0]}) and {_value(high)} at the most ({places[1]}): "
-        f"{_factor(step)}."
+        f"{factor_of(step)}."
     )
 
 
 def _across(
-    summary: CampaignSummary, layout: Layout, factor: FactorLevels, outcome: str, what: str
+    summary: CampaignSummary,
+    layout: Layout,
+    factor: FactorLevels,
+    outcome: str,
+    what: str,
+    every: CampaignSummary | None = None,
 ) -> Iterator[Sentence]:
-    """How an outcome changes from the first to the last level of a factor, or to each other name."""
+    """How an outcome changes from the first to the last level of a factor, or to each other name. `every`: the campaign with the
+    points of which nothing is claimed, too.
+    """
     others = [other for other in layout.factors if other is not factor]
     names = [other.name for other in layout.factors]
     points = [
@@ -174,12 +183,15 @@ def _across(
             continue
         details = tuple(f"{place}: {_in_full(step)}" for place, step in cases)
         opening = _from_to(summary, factor, level)
+        there = _places(every or summary, others)
         yield Sentence(
-            f"{opening}, {what} {_tally(cases, _many(others))}.", details if len(cases) > 1 else ()
+            f"{opening}, {what} {_tally(cases, _many(others), there)}.", details if len(cases) > 1 else ()
         )
 
 
-def _along(summary: CampaignSummary, layout: Layout, outcome: str, what: str) -> Iterator[Sentence]:
+def _along(
+    summary: CampaignSummary, layout: Layout, outcome: str, what: str, every: CampaignSummary
+) -> Iterator[Sentence]:
     """How an outcome goes along the main factor: ends of every line, and where one is lowest in between."""
     along = layout.along
     assert along is not None
@@ -195,7 +207,8 @@ def _along(summary: CampaignSummary, layout: Layout, outcome: str, what: str) ->
             continue
         first, last = points[0], points[-1]
         lowest = min(points, key=lambda point: point.outcomes[outcome].estimate or 0.0)
-        cases.append((name, change(first.outcomes[outcome], last.outcomes[outcome])))
+        place = place_name(first, layout.lines)
+        cases.append((place, change(first.outcomes[outcome], last.outcomes[outcome])))
         text = _step(first, last, outcome, along)
         climbs = [change(lowest.outcomes[outcome], end.outcomes[outcome]).verdict for end in (first, last)]
         # Between two names there is nothing that an outcome could dip through.
@@ -208,8 +221,9 @@ def _along(summary: CampaignSummary, layout: Layout, outcome: str, what: str) ->
     # Levels that were skipped have no estimate.
     last_level = max((points[-1].levels[along.name] for points in lines.values()), key=along.levels.index)
     dip = f" In between it is lower than at both ends: lowest {_listed(dips)}." if dips else ""
+    there = _places(every, layout.lines)
     yield Sentence(
-        f"{_from_to(summary, along, last_level)}, {what} {_tally(cases, _many(layout.lines))}.{dip}",
+        f"{_from_to(summary, along, last_level)}, {what} {_tally(cases, _many(layout.lines), there)}.{dip}",
         tuple(details) if len(cases) > 1 else (),
     )
 
@@ -240,28 +254,40 @@ def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcom
     )
 
 
-def _tally(cases: Sequence[Case], many: str) -> str:
-    """`rises at 9 of 10 numbers of connections, by a factor of 4.5 to 11; it may rise or fall at 32 connections`."""
-    parts = []
+def _tally(cases: Sequence[Case], many: str, there: int) -> str:
+    """`rises at 9 of 10 numbers of connections, by a factor of 4.5 to 11; it may rise or fall at 32 connections`.
+
+    `there`: how many cases the campaign has; what is said of some of them must not read as if it were said of all.
+    """
+    parts: list[str] = []
+    alone, of_some = len(cases) == 1, len(cases) < there
+    only = f" at {cases[0][0]}" if alone and of_some and cases[0][0] else ""
+    compared = " that can be compared" if of_some else ""
     for verdict in ("rises", "falls"):
         mine = [step for _, step in cases if step.verdict == verdict]
         if not mine:
             continue
         count = _every(len(cases)) if len(mine) == len(cases) else f"{len(mine)} of {len(cases)}"
-        where = f" at {count} {many}" if len(cases) > 1 else ""
+        where = only if alone else f" at {count} {many}{'' if parts else compared}"
         spread = _spread(sorted(_larger_over_smaller(step.ratio) for step in mine if step.ratio))
         parts.append(f"{verdict}{where}{spread}")
     undecided = [place for place, step in cases if step.verdict == "undecided"]
     if undecided:
         every = len(undecided) == len(cases)
-        where = (
-            f" at {_every(len(cases))} {many}" if every and len(cases) > 1 else f" at {_listed(undecided)}"
-        )
+        where = f" at {_every(len(cases))} {many}{compared}" if every else f" at {_listed(undecided)}"
         why = dict.fromkeys(
             _why_undecided(step, "the intervals overlap") for _, step in cases if step.verdict == "undecided"
         )
-        parts.append(f"may rise or fall{where if len(cases) > 1 else ''}: {' or '.join(why)}")
+        parts.append(f"may rise or fall{only if alone else where}: {' or '.join(why)}")
     return "; it ".join(parts)
+
+
+def _places(summary: CampaignSummary, factors: Sequence[FactorLevels]) -> int:
+    """Combinations of the factors' levels that the campaign has and could have: without those that were skipped."""
+    names = [factor.name for factor in factors]
+    return len(
+        {tuple(point.levels.get(name) for name in names) for point in summary.points if not point.skipped}
+    )
 
 
 def _why_undecided(step: Change, overlap: str) -> str:
@@ -314,13 +340,18 @@ def _spread(ratios: Sequence[float]) -> str:
     return f", by a factor of {low}" if low == high else f", by a factor of {low} to {high}"
 
 
-def _factor(step: Change) -> str:
+def factor_of(step: Change) -> str:
+    """How many times the larger is the smaller, with what is known of it: both bounds, or the least."""
     if not step.ratio:
         return "no ratio"
     ratio, low, high = step.ratio, step.low, step.high
     if step.verdict == "falls":
         ratio, low, high = 1 / ratio, 1 / high if high else None, 1 / low if low else None
     bounds = f" [{_times(low)}, {_times(high)}]" if low and high else ""
+    less, more = (step.second, step.first) if step.verdict == "falls" else (step.first, step.second)
+    if not bounds and step.verdict != "undecided" and less.high and more.low:
+        # The smaller of the two may be nothing: then there is no most.
+        bounds = f", {_times(more.low / less.high)} at the least"
     return f"a factor of {_times(ratio)}{bounds}"
 
 
@@ -335,7 +366,7 @@ def _times(ratio: float) -> str:
 
 def _in_full(step: Change) -> str:
     verb = "may rise or fall" if step.verdict == "undecided" else step.verdict
-    return f"{verb}, from {_value(step.first)} to {_value(step.second)}, {_factor(step)}"
+    return f"{verb}, from {_value(step.first)} to {_value(step.second)}, {factor_of(step)}"
 
 
 def _step(first: PointSummary, last: PointSummary, outcome: str, along: FactorLevels) -> str:

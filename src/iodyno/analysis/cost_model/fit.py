@@ -297,7 +297,7 @@ def _between_blocks(prepared: Prepared, coefficients: Vector, covariance: Matrix
 
     The effects of a model are differences within blocks, and free of what the blocks differ by; a mean is not: another day is
     another block. Variance of the block effects over their number, more by (1 + r) / (1 - r) where neighbours are alike
-    (as `interval.batch_means`), less what the trials explain.
+    (a first-order autoregressive series: Law, Simulation Modeling and Analysis, section 9.5), less what the trials explain.
     """
     if not prepared.blocks or covariance is None or not prepared.formula.intercept:
         return 0.0

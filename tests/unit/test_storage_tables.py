@@ -9,6 +9,7 @@ import pytest
 
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary
+from iodyno.cli import disk
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.report.answer import answer
@@ -154,3 +155,16 @@ def test_a_client_that_was_lost_is_marked_and_is_not_called_slow() -> None:
     said = said_of_clients(made)
     assert "Of 2 clients client-2 is the slowest" in said
     assert "Lost on the way, and not among them: client-3." in said
+
+
+@pytest.mark.parametrize(
+    ("levels", "shown"),
+    [
+        ({"rate": "100/s"}, True),
+        ({"arrivals": "trace(gaps.txt)"}, True),
+        ({"arrivals": "closed"}, False),
+        ({}, False),
+    ],
+)
+def test_every_open_loop_on_a_disk_shows_its_response_times(levels: dict[str, str], shown: bool) -> None:
+    assert ("response_time_p99_ns" in disk.outcomes_of(levels)) is shown

@@ -57,7 +57,41 @@ def test_a_bystander_is_looked_at_as_the_workload_is(settings: str, said: str) -
     more = f"bystander: {{kind: request_response, sender: client, receiver: server, {settings}}}"
     with pytest.raises(ExperimentError) as raised:
         parse_experiment(FILE.format(settings="driver: epoll, outstanding: 4", more=more), file="FILE")
-    assert said in str(raised.value)
+    assert said in str(raised.value) and "2 mistakes" not in str(raised.value)
+
+
+BESIDE = (
+    "bystander: {kind: request_response, sender: client, receiver: server, transport: udp, client: epoll, server: segments, "
+    "answer: 3000}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "most"),
+    [
+        ("", "1472 bytes"),
+        ("knobs: {all: {mtu: 2000}}", "1972 bytes"),
+        ("factors: {server.mtu: [9000, 2500]}", "2472 bytes"),
+        ("factors: {server.mtu: [9000, 2500], client.mtu: [9000, 1500]}\ndesign: {kind: one_factor}", ""),
+        ("knobs: {all: {mtu: 4000}}", ""),
+        ("factors: {path: [loopback]}", ""),
+    ],
+)
+def test_a_bystander_is_looked_at_on_the_path_of_the_points(more: str, most: str) -> None:
+    text = FILE.format(settings="", more=BESIDE + more)
+    if not most:
+        assert parse_experiment(text).bystander is not None
+        return
+    with pytest.raises(ExperimentError) as raised:
+        parse_experiment(text, file="FILE")
+    assert f"bystander.answer: found 3000B from a server by segments, allowed: {most}" in str(raised.value)
+
+
+def test_a_knob_that_is_wrong_for_workload_and_bystander_is_told_once() -> None:
+    more = "bystander: {kind: request_response, sender: client, receiver: server}\nknobs: {server: {blanking: 50us}}"
+    with pytest.raises(ExperimentError) as raised:
+        parse_experiment(FILE.format(settings="", more=more), file="FILE")
+    assert str(raised.value).count("needs server.gro: on") == 1 and "2 mistakes" not in str(raised.value)
 
 
 def test_points_that_a_design_names_are_looked_at_when_it_is_planned(tmp_path: Path) -> None:

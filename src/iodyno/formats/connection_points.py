@@ -14,6 +14,7 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.knob import ALL, named
+from iodyno.core.outcome import BYSTANDER
 from iodyno.core.quantity import show
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.workload import REQUEST_RESPONSE, Level
@@ -95,6 +96,29 @@ def check(
                 reading.note(where, text)
     for name in sorted(idle) if seen else ():
         reading.note(place((name,)), f"has no effect here, allowed: with {_EFFECTS[name][1]}")
+
+
+def check_beside(
+    reading: Reading,
+    bystander: WorkloadSpec,
+    workload: WorkloadSpec | None,
+    factors: Mapping[str, Factor],
+    hosts: Mapping[str, HostSpec],
+    knobs: Mapping[str, Level],
+    traces: Traces,
+) -> None:
+    """The same of a bystander: its settings are the same at every point, but it goes by the path that the point has."""
+    # First by itself: which knobs meet may be for the design to say.
+    check(reading, bystander, {}, {}, {}, traces, BYSTANDER)
+    of_path = {}
+    for factor in factors.values():
+        told = {factor.name: factor.levels, **factor.together}
+        kept = {name: levels for name, levels in told.items() if name == "path" or named(name)}
+        if kept:
+            name, *more = kept
+            of_path[name] = Factor(name, kept[name], {other: kept[other] for other in more})
+    path = {"path": workload.settings["path"]} if workload and "path" in workload.settings else {}
+    check(reading, bystander, of_path, hosts, {**knobs, **path}, traces, BYSTANDER)
 
 
 def place_of(

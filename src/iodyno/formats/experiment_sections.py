@@ -83,9 +83,9 @@ class Reading:
             if workload.sender and workload.script is None:
                 connection_points.check(self, workload, factors, hosts, knobs, traces)
         if bystander is not None:
-            # The same at every point: factors are of the workload. What knobs make of the path is not looked at.
+            # Its settings are the same at every point: factors are of the workload, or of the path that both go by.
             combinations.check(self, bystander, {}, BYSTANDER)
-            connection_points.check(self, bystander, {}, {}, {}, traces, BYSTANDER)
+            connection_points.check_beside(self, bystander, workload, factors, hosts, knobs, traces)
         design = self.section(design_section.DesignSection, self.plain.get("design"), ("design",))
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))

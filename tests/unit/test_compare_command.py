@@ -13,6 +13,8 @@ from made_calls import cost, receiver, sender
 from made_campaign import Truth, changed, make_campaign
 
 from iodyno.cli.main import iodyno, run
+from iodyno.core.outcome import Estimate
+from iodyno.report.function_tables import direction
 
 FACTORS = [
     {"name": "connections", "levels": [1, 32], "together": {"window": [262144, 32768]}},
@@ -60,6 +62,16 @@ def test_the_functions_that_explain_the_difference(
     # Reasons in words, named with figures.
     assert "from 64KiB messages to 1KiB messages at 32 connections" in out
     assert "Unchanged per KiB: _copy_from_iter" in out
+
+
+def test_a_ratio_on_both_sides_of_one_is_undecided() -> None:
+    """1.92 [0.15, 4.44] may be a rise to four times as much: nobody may read that nothing changed."""
+
+    def said(estimate: float, low: float, high: float) -> str:
+        return direction(Estimate(estimate, low, high, 3, "1", "made up"))
+
+    assert said(1.92, 0.15, 4.44) == "undecided"
+    assert (said(2.0, 1.5, 2.5), said(0.5, 0.4, 0.6)) == ("rises", "falls")
 
 
 def test_json_has_the_same(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,9 @@ from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.report import html
 from iodyno.report.csv import as_csv
-from iodyno.report.figures import cost_vs_factor, draw
+from iodyno.report.figures import cost_by_class, cost_vs_factor, draw
 from iodyno.report.json import campaign
+from iodyno.report.observer import observer_note
 from iodyno.report.sentences import factor_of, sentences
 from iodyno.report.tables import outcome_table, source_tables
 
@@ -142,3 +143,45 @@ def test_a_factor_over_what_may_be_nothing_has_its_least() -> None:
     assert factor_of(change(less, more)) == "a factor of 8.00, 2.00 at the least"
     assert factor_of(change(more, less)) == "a factor of 8.00, 2.00 at the least"
     assert factor_of(change(more, more)) == "a factor of 1.00 [0.33, 3.00]"
+
+
+def test_the_only_cost_that_is_claimed_has_its_place() -> None:
+    points = made_summary.summary().points
+    made = void_at(*(n for n in range(len(points)) if n != place_of(2793)))
+    said = next(s.text for s in sentences(made) if s.about == "cost")
+    assert said.startswith("On sut, a KiB costs 2793") and said.endswith("(32 connections, 64KiB messages).")
+
+
+def test_a_change_along_connections_is_said_of_the_ends_that_are_claimed() -> None:
+    """With the cost of one connection void everywhere it is not said to change from one connection on."""
+    points = made_summary.summary().points
+    first = [n for n, p in enumerate(points) if p.labels["connections"] == "1"]
+    assert said_of_change(void_at(*first), "From 4 to 6000 connections").count("all 3 message sizes") == 1
+    # Where it is void in one line alone, that line is not counted among those that begin at one connection.
+    made = void_at(*(n for n in first if points[n].labels["size"] == "1KiB"))
+    assert "at both message sizes that can be compared" in said_of_change(made, "From 1 to 6000 connections")
+
+
+def test_the_instrument_is_told_of_many_hosts_in_one_list() -> None:
+    made = made_summary.summary()
+    three = [replace(made.hosts[0], name=name, observer_ratio=0.01) for name in ("a", "b", "c")]
+    assert "of a CPU on a, 1 % of a CPU on b and 1 % of a CPU on c, which" in observer_note(
+        replace(made, hosts=tuple(three))
+    )
+
+
+def test_a_picture_by_class_says_that_the_server_is_not_in_it() -> None:
+    """Other tasks that gave way are left out of the classes; of a volume, its server and the daemons are such tasks."""
+    gone = Estimate(None, None, None, 0, "us", "none", missing="other tasks gave way to the load: 1 %, 9 %")
+    made = made_summary.summary()
+    points = [replace(p, outcomes={**p.outcomes, "sut.cpu_other_ns_per_kib": gone}) for p in made.points]
+    plain = cost_by_class.figure(replace(made, points=tuple(points)))
+    assert plain is not None and plain.caption.count("left out") == 1 and "server" not in plain.caption
+    served = [
+        replace(p, outcomes={**p.outcomes, "sut.cpu_server_us_per_io": made_summary.around(300.0, "us/IO")})
+        for p in points
+    ]
+    figure = cost_by_class.figure(replace(made, points=tuple(served)))
+    assert (
+        figure is not None and "left out, and with them the server and the clients' daemons" in figure.caption
+    )

@@ -169,11 +169,11 @@ def outcome_change_table(title: str, changes: Sequence[OutcomeChange]) -> Table:
 
 
 def direction(ratio: Estimate) -> str:
-    """`rises` or `falls` where the interval leaves out 1."""
+    """`rises` or `falls` where the interval leaves out 1; else `undecided`: that nothing changed is not known, either."""
     if ratio.low is None or ratio.high is None or ratio.estimate is None:
         return "–"
     if not leaves_out_one(ratio):
-        return "unchanged"
+        return "undecided"
     return "rises" if ratio.estimate > 1 else "falls"
 
 

@@ -11,7 +11,8 @@ def observer_note(summary: CampaignSummary) -> str:
     if not known:
         return "What the instrument itself took is not known."
     parts = [f"{_percent(ratio)} of a CPU on {name}" for name, ratio in known]
-    return f"The instrument itself took at most {' and '.join(parts)}, which is in the numbers."
+    listed = ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
+    return f"The instrument itself took at most {listed}, which is in the numbers."
 
 
 def _percent(ratio: float) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from iodyno.analysis.compare import Change, change, effects
@@ -142,10 +143,11 @@ def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str)
     if found is None:
         return
     low, high = (point.outcomes[outcome] for point in found)
-    if found[0] is found[1]:
-        yield Sentence(f"{opening} {_value(low)}.")
-        return
     places = [place_name(point, layout.factors) for point in found]
+    if found[0] is found[1]:
+        # The one point that there is has no name; the only one of which it is known or claimed has.
+        yield Sentence(f"{opening} {_value(low)}{f' ({places[0]})' if places[0] else ''}.")
+        return
     step = change(low, high)
     if step.verdict != "rises":
         yield Sentence(
@@ -182,7 +184,7 @@ def _across(
         if not cases:
             continue
         details = tuple(f"{place}: {_in_full(step)}" for place, step in cases)
-        opening = _from_to(summary, factor, level)
+        opening = _from_to(summary, factor, factor.levels[0], level)
         there = _places(every or summary, others)
         yield Sentence(
             f"{opening}, {what} {_tally(cases, _many(others), there)}.", details if len(cases) > 1 else ()
@@ -201,11 +203,18 @@ def _along(
             lines.setdefault(line_name(layout, point) if layout.lines else "", []).append(point)
     cases: list[Case] = []
     details, dips = [], []
-    for name, points in lines.items():
+    for points in lines.values():
         points.sort(key=lambda point: along.levels.index(point.levels[along.name]))
-        if len(points) < 2:
-            continue
+    lines = {name: points for name, points in lines.items() if len(points) > 1}
+    if not lines:
+        return
+    ends = _ends_of_most(lines.values(), along)
+    for name, points in lines.items():
         first, last = points[0], points[-1]
+        if _ends(points, along) != ends:
+            # Of a line that begins or ends elsewhere it cannot be said what is said of the others.
+            details.append(f"{name}: {_step(first, last, outcome, along)}")
+            continue
         lowest = min(points, key=lambda point: point.outcomes[outcome].estimate or 0.0)
         place = place_name(first, layout.lines)
         cases.append((place, change(first.outcomes[outcome], last.outcomes[outcome])))
@@ -216,16 +225,28 @@ def _along(
             text = f"{_step(first, lowest, outcome, along)}, then {_step(lowest, last, outcome, along)}"
             dips.append(f"at {place_name(lowest, [along])}" + (f" ({name})" if name else ""))
         details.append(f"{name}: {text}" if name else text)
-    if not cases:
-        return
-    # Levels that were skipped have no estimate.
-    last_level = max((points[-1].levels[along.name] for points in lines.values()), key=along.levels.index)
     dip = f" In between it is lower than at both ends: lowest {_listed(dips)}." if dips else ""
     there = _places(every, layout.lines)
     yield Sentence(
-        f"{_from_to(summary, along, last_level)}, {what} {_tally(cases, _many(layout.lines), there)}.{dip}",
-        tuple(details) if len(cases) > 1 else (),
+        f"{_from_to(summary, along, *ends)}, {what} {_tally(cases, _many(layout.lines), there)}.{dip}",
+        tuple(details) if len(details) > 1 else (),
     )
+
+
+def _ends(points: Sequence[PointSummary], along: FactorLevels) -> tuple[Level, Level]:
+    """The first and the last level of a line of which something is known."""
+    return points[0].levels[along.name], points[-1].levels[along.name]
+
+
+def _ends_of_most(lines: Iterable[Sequence[PointSummary]], along: FactorLevels) -> tuple[Level, Level]:
+    """The ends that most lines have, of several the widest. What was skipped, or of what nothing is claimed, is no end."""
+    found = Counter(_ends(points, along) for points in lines)
+
+    def rank(ends: tuple[Level, Level]) -> tuple[int, int]:
+        first, last = map(along.levels.index, ends)
+        return found[ends], last - first
+
+    return max(found, key=rank)
 
 
 def _where_time_goes(summary: CampaignSummary, layout: Layout, host: str, outcome: str) -> Iterator[Sentence]:
@@ -301,15 +322,15 @@ def _every(count: int) -> str:
     return "both" if count == 2 else f"all {count}"
 
 
-def _from_to(summary: CampaignSummary, factor: FactorLevels, level: Level) -> str:
+def _from_to(summary: CampaignSummary, factor: FactorLevels, before: Level, level: Level) -> str:
     labels = summary.factor_labels[factor.name]
-    last = labels[factor.levels.index(level)]
+    first, last = (labels[factor.levels.index(each)] for each in (before, level))
     if factor.name == "connections":
-        return f"From {labels[0]} to {last} connections"
+        return f"From {first} to {last} connections"
     name = "message size" if factor.name == "size" else factor.name.replace("_", " ")
     if not factor.numeric:
-        return f"With {name} {last} in the place of {labels[0]}"
-    return f"From {name} {labels[0]} to {last}"
+        return f"With {name} {last} in the place of {first}"
+    return f"From {name} {first} to {last}"
 
 
 def _many(others: Sequence[FactorLevels]) -> str:

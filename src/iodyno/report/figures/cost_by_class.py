@@ -109,7 +109,7 @@ def _caption(
         f"n = {counted} trial{'' if counted == '1' else 's'} a bar.",
         "The background of each class is subtracted.",
         told,
-        "Other tasks gave way to the load and are left out." if _without_others(summary, hosts) else "",
+        _of_others(summary, hosts),
         ""
         if one_scale
         else f"Mind the scales: each {lines} has its own{', both hosts the same' * (len(hosts) > 1)}.",
@@ -117,6 +117,19 @@ def _caption(
         "Lower is better.",
     ]
     return " ".join(filter(None, parts))
+
+
+def _of_others(summary: CampaignSummary, hosts: Sequence[HostSummary]) -> str:
+    """What is not in the bars. The tables have the roles' time, so that a total without it must not be taken for theirs."""
+    if not _without_others(summary, hosts):
+        return ""
+    roles = [f"{host.name}.cpu_{role}_us_per_io" for host in hosts for role in ("server", "client_daemon")]
+    if any(point.knows(name) for point in summary.points for name in roles):
+        return (
+            "Other tasks gave way to the load and are left out, and with them the server and the clients' daemons: "
+            "what these take is in the tables."
+        )
+    return "Other tasks gave way to the load and are left out."
 
 
 def _called(factor: str) -> str:

@@ -94,6 +94,15 @@ def test_a_knob_that_is_wrong_for_workload_and_bystander_is_told_once() -> None:
     assert str(raised.value).count("needs server.gro: on") == 1 and "2 mistakes" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("end", "way"), [("server", "recvmmsg"), ("server", "segments"), ("client", "recvmmsg")]
+)
+def test_calls_for_several_datagrams_are_refused_by_their_own_word(end: str, way: str) -> None:
+    with pytest.raises(ExperimentError) as raised:
+        parse_experiment(FILE.format(settings=f"{end}: {way}", more=""), file="FILE")
+    assert f"workload.{end}: found {way} with transport tcp, allowed: with udp" in str(raised.value)
+
+
 def test_points_that_a_design_names_are_looked_at_when_it_is_planned(tmp_path: Path) -> None:
     rows = "transport,server\\ntcp,epoll\\ntcp,packet_v3\\n"
     more = f'factors: {{transport: [tcp, udp], server: [epoll, packet_v3]}}\ndesign: {{kind: csv, rows: "{rows}"}}'

@@ -173,7 +173,9 @@ def _of_calls(workload: WorkloadSpec, point: Point) -> Mistakes:
     transport, found = str(point.get("transport", "tcp")), Mistakes()
     for end in ("client", "server"):
         way = _way(point, end)
-        if (way.transport is not None or way.driver == "reflector") and transport != "udp":
+        several = ("segments", "batch") if workload.kind == REQUEST_RESPONSE.name else ("segments",)
+        of_datagrams = way.transport is not None or way.driver == "reflector"
+        if (of_datagrams or (end in point and way.interface in several)) and transport != "udp":
             text = (
                 f"found {point[end]} with transport {transport}, allowed: with udp, whose datagrams it takes"
             )

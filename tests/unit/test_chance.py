@@ -30,6 +30,7 @@ def test_normal_and_half_normal() -> None:
 def test_student_and_chi_square(freedom: float) -> None:
     assert chance.t.ppf(SHARES, freedom) == pytest.approx(stats.t.ppf(SHARES, freedom), **CLOSE)
     assert chance.t.sf(VALUES, freedom) == pytest.approx(stats.t.sf(VALUES, freedom), **CLOSE)
+    assert chance.t.pdf(VALUES, freedom) == pytest.approx(stats.t.pdf(VALUES, freedom), rel=1e-7)
     assert chance.chi2.ppf(SHARES, freedom) == pytest.approx(stats.chi2.ppf(SHARES, freedom), **CLOSE)
     above = np.abs(VALUES)
     assert chance.chi2.sf(above, freedom) == pytest.approx(stats.chi2.sf(above, freedom), **CLOSE)

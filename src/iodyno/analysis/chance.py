@@ -1,8 +1,8 @@
-"""Quantiles and tails of the laws that tests and intervals use: normal, half-normal, Student's t, F and chi-square.
+"""Quantiles, tails and densities of the laws that tests and intervals use: normal, half-normal, Student's t, F and chi-square.
 
 By the special functions that `scipy.stats` uses for the same (Cephes; DiDonato and Morris 1992): its import takes 0.7 s of a CPU,
-which every command that shows a number would wait for. `ppf` is the quantile, `cdf` and `sf` what lies below and above, as
-scipy calls them; all take arrays.
+which every command that shows a number would wait for. `ppf` is the quantile, `cdf` and `sf` what lies below and above, `pdf` the
+density, as scipy calls them; all take arrays.
 """
 
 from __future__ import annotations
@@ -53,6 +53,12 @@ class t:  # noqa: N801
     def ppf(share: Number, freedom: Number) -> Number:
         """The value that a share lies below."""
         return np.where(np.isinf(freedom), special.ndtri(share), special.stdtrit(freedom, share))[()]
+
+    @staticmethod
+    def pdf(value: Number, freedom: float) -> Number:
+        """The density at a value, of one finite number of degrees of freedom."""
+        scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi * freedom)
+        return scale * (1 + np.asarray(value) ** 2 / freedom) ** (-(freedom + 1) / 2)
 
     @staticmethod
     def sf(value: Number, freedom: Number) -> Number:

@@ -1,4 +1,4 @@
-"""The `iodyno` command, also as `python -m iodyno`: Ctrl-C is no accident while it is imported, either."""
+"""The `iodyno` command, also as `python -m iodyno`: from its first import to the end of Python, Ctrl-C is no accident."""
 
 from __future__ import annotations
 

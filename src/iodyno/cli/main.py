@@ -14,7 +14,6 @@ import click
 
 from iodyno.cli.aside import aside, settle
 from iodyno.cli.encoding import take_all_characters
-from iodyno.cli.interrupts import interrupt_once, no_more_interrupts
 from iodyno.cli.lazy import CommandEntry, LazyGroup, PipeClosedError
 from iodyno.core.errors import Interrupted, IodynoError, StoreError
 
@@ -110,13 +109,9 @@ def iodyno() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and leaves with its exit code."""
-    interrupt_once()
-    try:
-        take_all_characters(sys.argv[1:] if arguments is None else arguments)
-        code = run(arguments)
-        settle()
-    finally:
-        no_more_interrupts()
+    take_all_characters(sys.argv[1:] if arguments is None else arguments)
+    code = run(arguments)
+    settle()
     sys.exit(code)
 
 

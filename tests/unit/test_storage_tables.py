@@ -154,3 +154,16 @@ def test_a_client_that_was_lost_is_marked_and_is_not_called_slow() -> None:
     said = said_of_clients(made)
     assert "Of 2 clients client-2 is the slowest" in said
     assert "Lost on the way, and not among them: client-3." in said
+
+
+def test_times_of_fsyncs_and_of_responses_are_told_in_whole_words() -> None:
+    """The words stand in sentences, as what `is` so long."""
+    made = of_synchronous_writes(50_000.0, 200_000.0)
+    names = ("fsync_service_time_p99_ns", "response_time_p99_ns")
+    points = [
+        replace(p, outcomes={**p.outcomes, **{name: made_summary.around(9e5, "ns") for name in names}})
+        for p in made.points
+    ]
+    said = " ".join(sentence.text for sentence in sentences(replace(made, points=tuple(points))))
+    assert "service time of an fsync is" in said
+    assert "response time (from when it was to begin) is" in said

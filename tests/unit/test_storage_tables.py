@@ -168,3 +168,16 @@ def test_a_client_that_was_lost_is_marked_and_is_not_called_slow() -> None:
 )
 def test_every_open_loop_on_a_disk_shows_its_response_times(levels: dict[str, str], shown: bool) -> None:
     assert ("response_time_p99_ns" in disk.outcomes_of(levels)) is shown
+
+
+def test_times_of_fsyncs_and_of_responses_are_told_in_whole_words() -> None:
+    """The words stand in sentences, as what `is` so long."""
+    made = of_synchronous_writes(50_000.0, 200_000.0)
+    names = ("fsync_service_time_p99_ns", "response_time_p99_ns")
+    points = [
+        replace(p, outcomes={**p.outcomes, **{name: made_summary.around(9e5, "ns") for name in names}})
+        for p in made.points
+    ]
+    said = " ".join(sentence.text for sentence in sentences(replace(made, points=tuple(points))))
+    assert "service time of an fsync is" in said
+    assert "response time (from when it was to begin) is" in said

@@ -12,7 +12,9 @@ import made_summary
 import pytest
 from made_campaign import Layout, Truth, make_campaign
 
-from iodyno.analysis.compare import change
+from iodyno.analysis.compare import change, outcome_changes
+from iodyno.analysis.decisions.sides import Pair, PairVerdicts
+from iodyno.analysis.decisions.verdicts import Verdict
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.cli import right_now
 from iodyno.core.outcome import Estimate
@@ -20,10 +22,13 @@ from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.report import html
 from iodyno.report.csv import as_csv
 from iodyno.report.figures import cost_by_class, cost_vs_factor, draw
+from iodyno.report.function_json import outcome_change_values
+from iodyno.report.function_tables import outcome_change_table
 from iodyno.report.json import campaign
 from iodyno.report.observer import observer_note
 from iodyno.report.sentences import factor_of, sentences
 from iodyno.report.tables import outcome_table, source_tables
+from iodyno.report.verdicts import verdict_note, verdict_table, verdict_values
 
 
 def void_at(*places: int) -> CampaignSummary:
@@ -184,4 +189,44 @@ def test_a_picture_by_class_says_that_the_server_is_not_in_it() -> None:
     figure = cost_by_class.figure(replace(made, points=tuple(served)))
     assert (
         figure is not None and "left out, and with them the server and the clients' daemons" in figure.caption
+    )
+
+
+def test_nothing_is_claimed_of_a_void_cost_where_two_points_are_compared() -> None:
+    at = place_of(40209)
+    points = void_at(at).points
+    two = (points[0], points[at])
+    found = outcome_changes(two[0].outcomes, two[1].outcomes)
+    rows = {row[0].hint: row for row in outcome_change_table("Outcomes", found, two).rows}
+    cost, rate = rows["sut.cycles_per_kbyte"], rows["goodput_bits_per_s"]
+    assert not cost[1].text.endswith("?") and cost[2].text.endswith("?") and cost[4].text == "–"
+    assert not rate[2].text.endswith("?") and rate[4].text in ("rises", "falls")
+    values = outcome_change_values(found, two)
+    assert (
+        values["sut.cycles_per_kbyte"]["verdict"] is None
+        and "stolen" in values["sut.cycles_per_kbyte"]["void"]
+    )
+    assert (
+        values["goodput_bits_per_s"]["verdict"] == rate[4].text and "void" not in values["goodput_bits_per_s"]
+    )
+
+
+def test_a_verdict_on_a_void_cost_is_marked() -> None:
+    """Two campaigns, of which the second had CPU time stolen: its cost is no worse by anything that is claimed."""
+    at = place_of(40209)
+    pair = Pair(
+        "there", void_at().points[at], void_at(at).points[at], ("sut.cycles_per_kbyte", "goodput_bits_per_s")
+    )
+    verdicts = tuple(
+        Verdict(name, answer, 1.2, 1.1, 1.3, 0.001, 0.002, "Holm", (3, 3), "made up")
+        for name, answer in (("sut.cycles_per_kbyte", "worse"), ("goodput_bits_per_s", "better"))
+    )
+    found = PairVerdicts(pair, verdicts)
+    cost, rate = verdict_table(found).rows
+    assert not cost[1].text.endswith("?") and cost[2].text.endswith("?") and cost[4].text == "worse?"
+    assert not rate[2].text.endswith("?") and rate[4].text == "better"
+    values = verdict_values(found)
+    assert "stolen" in values["sut.cycles_per_kbyte"]["void"] and "void" not in values["goodput_bits_per_s"]
+    assert verdict_note([found], 0.02, "holm").endswith(
+        "nothing is claimed of this cost, and so of the verdict."
     )

@@ -57,7 +57,9 @@ class t:  # noqa: N801
     @staticmethod
     def pdf(value: Number, freedom: float) -> Number:
         """The density at a value, of one finite number of degrees of freedom."""
-        scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi * freedom)
+        scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(
+            math.pi * freedom
+        )
         return scale * (1 + np.asarray(value) ** 2 / freedom) ** (-(freedom + 1) / 2)
 
     @staticmethod

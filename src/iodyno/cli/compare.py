@@ -211,7 +211,7 @@ def command(
             "second_profile": profile_values(change.second, top, by),
             "mechanisms": mechanism_change_values(changes),
             "steps": step_values(step_changes(change, changes)),
-            "outcomes": outcome_change_values(outcomes),
+            "outcomes": outcome_change_values(outcomes, (first.point, second.point)),
             "sentences": [sentence.text for sentence in sentences],
             "note": comparison_note(change),
         }
@@ -238,7 +238,7 @@ def _show_points(
 ) -> None:
     if as_json:
         found = _sides(first, second) | {
-            "outcomes": outcome_change_values(outcomes),
+            "outcomes": outcome_change_values(outcomes, (first.point, second.point)),
             "mechanisms": mechanism_change_values(changes),
             "note": _outcome_note(len(outcomes)),
         }
@@ -246,7 +246,7 @@ def _show_points(
         return
     click.echo(_heading(first, second) + "\n")
     if outcomes:
-        show_table(outcome_change_table("Outcomes", outcomes), sys.stdout)
+        show_table(outcome_change_table("Outcomes", outcomes, (first.point, second.point)), sys.stdout)
     else:
         click.echo("no outcome is known at both points\n")
     _show_mechanisms(changes)
@@ -344,8 +344,9 @@ def _sides(first: Side, second: Side) -> dict[str, Any]:
 
 def _outcome_note(compared: int) -> str:
     return (
-        f"± and brackets are 95 % intervals over trials; ratios are B over A. Unchanged: the interval spans 1. Of "
-        f"{compared} ratios one in twenty of the unchanged leaves out 1 by chance."
+        f"± and brackets are 95 % intervals over trials; ratios are B over A. Undecided: the interval spans 1. Of "
+        f"{compared} ratios one in twenty of what did not change leaves out 1 by chance. ?: CPU time was stolen, and nothing is "
+        "claimed of this cost."
     )
 
 

@@ -12,8 +12,10 @@ from iodyno.analysis.functions import FunctionCost, Part, PointProfile
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange
 from iodyno.analysis.path_steps import StepChange
 from iodyno.analysis.stacks import Function
+from iodyno.analysis.summary import PointSummary
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.function_tables import direction
+from iodyno.report.void import WHY, is_void
 
 
 def profile_values(profile: PointProfile, top: int | None = None, by: Part = "exclusive") -> dict[str, Any]:
@@ -106,17 +108,19 @@ def step_values(found: Sequence[StepChange]) -> list[dict[str, Any]]:
     ]
 
 
-def outcome_change_values(found: Sequence[OutcomeChange]) -> dict[str, Any]:
-    """Outcomes of two points, by name."""
-    return {
-        each.outcome: {
+def outcome_change_values(found: Sequence[OutcomeChange], points: Sequence[PointSummary]) -> dict[str, Any]:
+    """Outcomes of two points, by name. Of a cost of which nothing is claimed at one of them there is no verdict."""
+    values: dict[str, Any] = {}
+    for each in found:
+        void = any(is_void(point, each.outcome) for point in points)
+        values[each.outcome] = {
             "first": estimate_values(each.first),
             "second": estimate_values(each.second),
             "ratio": estimate_values(each.ratio),
-            "verdict": _direction(direction(each.ratio)),
+            "verdict": None if void else _direction(direction(each.ratio)),
+            **({"void": WHY} if void else {}),
         }
-        for each in found
-    }
+    return values
 
 
 def _kind(each: Mechanism | MechanismChange) -> dict[str, str]:

@@ -9,10 +9,12 @@ from iodyno.analysis.function_change import FunctionChange, ProfileChange, Verdi
 from iodyno.analysis.functions import FunctionCost, Part, Per, PointProfile
 from iodyno.analysis.mechanisms import Mechanism, MechanismChange
 from iodyno.analysis.stacks import UNKNOWN, Function, Reach
+from iodyno.analysis.summary import PointSummary
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
 from iodyno.report.numbers import Scale, digits, scale_of, with_interval
 from iodyno.report.tables import Cell, Column, Table, outcome_name
+from iodyno.report.void import MARK, WHY, is_void
 
 TIME_WORDS: Mapping[Reach, str] = {
     "all": "CPU time",
@@ -146,10 +148,13 @@ def not_measured(found: Sequence[Mechanism | MechanismChange]) -> list[str]:
     return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in titles.items()]
 
 
-def outcome_change_table(title: str, changes: Sequence[OutcomeChange]) -> Table:
-    """Outcomes at two points, or of one point in two campaigns."""
+def outcome_change_table(
+    title: str, changes: Sequence[OutcomeChange], points: Sequence[PointSummary] = ()
+) -> Table:
+    """Outcomes at two points, or of one point in two campaigns: `points`, whose costs may be such that nothing is claimed."""
     rows = []
     for each in changes:
+        void = [is_void(point, each.outcome) for point in points] or [False, False]
         host, _, outcome = each.outcome.rpartition(".")
         largest = max(abs(e.estimate or 0.0) for e in (each.first, each.second))
         scale = scale_of(largest, each.first.unit, each.outcome)
@@ -158,14 +163,18 @@ def outcome_change_table(title: str, changes: Sequence[OutcomeChange]) -> Table:
         rows.append(
             (
                 Cell(name + unit, each.outcome),
-                _cell(each.first, each.outcome, scale),
-                _cell(each.second, each.outcome, scale),
+                _marked(_cell(each.first, each.outcome, scale), void[0]),
+                _marked(_cell(each.second, each.outcome, scale), void[1]),
                 _ratio_cell(each.ratio),
-                Cell(direction(each.ratio)),
+                Cell("–", WHY) if any(void) else Cell(direction(each.ratio)),
             )
         )
     columns = [Column(text) for text in ("outcome", "A", "B", "ratio B/A", "verdict")]
     return Table(title, tuple(columns), tuple(rows))
+
+
+def _marked(cell: Cell, void: bool) -> Cell:
+    return Cell(f"{cell.text}{MARK}", WHY) if void else cell
 
 
 def direction(ratio: Estimate) -> str:

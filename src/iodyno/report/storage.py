@@ -168,11 +168,17 @@ def _times(summary: CampaignSummary) -> list[tuple[str, str, str]]:
     for kind in ("read", "write", "fsync"):
         for quantile, head in TIMES.items():
             words = {"p50": "median service time", "p99": "99th percentile of the service time"}[quantile]
-            found.append((f"{kind}_service_time_{quantile}_ns", f"{kind} {head}", f"{words} of a {kind}"))
+            found.append(
+                (
+                    f"{kind}_service_time_{quantile}_ns",
+                    f"{kind} {head}",
+                    f"{words} of {'an' if kind == 'fsync' else 'a'} {kind}",
+                )
+            )
     for quantile, head in TIMES.items():
         words = {"p50": "median response time", "p99": "99th percentile of the response time"}[quantile]
         found.append(
-            (f"response_time_{quantile}_ns", f"response {head}", f"{words}, from when it was to begin")
+            (f"response_time_{quantile}_ns", f"response {head}", f"{words} (from when it was to begin)")
         )
     return [entry for entry in found if any(p.knows(entry[0]) for p in summary.points)]
 

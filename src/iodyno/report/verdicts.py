@@ -10,10 +10,12 @@ from typing import Any
 from iodyno.analysis.decisions.change_points import History
 from iodyno.analysis.decisions.sides import PairVerdicts, Series
 from iodyno.analysis.decisions.verdicts import Verdict
+from iodyno.analysis.summary import PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.numbers import digits, scale_of, with_interval
 from iodyno.report.tables import Cell, Column, Table, outcome_name
+from iodyno.report.void import MARK, WHY, is_void
 
 _CONTROLS = {
     "holm": "Corrected for {n} comparisons (Holm: at most 5 % chance that any claim is wrong)",
@@ -34,21 +36,33 @@ def verdict_table(found: PairVerdicts) -> Table:
         scale = scale_of(max(abs(e.estimate or 0.0) for e in (first, second)), first.unit, verdict.outcome)
         name = f"{host + ': ' if host else ''}{outcome_name(outcome)}"
 
-        def shown(estimate: Estimate, name: str = verdict.outcome, scale: Any = scale) -> Cell:
-            return Cell(with_interval(estimate, name, scale, unit=False), estimate.missing or estimate.method)
+        def shown(point: PointSummary, name: str = verdict.outcome, scale: Any = scale) -> Cell:
+            found = point.outcomes[name]
+            text = with_interval(found, name, scale, unit=False)
+            if found.estimate is not None and is_void(point, name):
+                return Cell(text + MARK, WHY)
+            return Cell(text, found.missing or found.method)
 
         rows.append(
             (
                 Cell(name + (f", {scale.unit}" if scale.unit else ""), verdict.outcome),
-                shown(first),
-                shown(second),
+                shown(found.pair.first),
+                shown(found.pair.second),
                 Cell(_ratio(verdict), verdict.method),
-                Cell(verdict.answer, verdict.reason),
+                Cell(verdict.answer + MARK, WHY)
+                if _void(found, verdict)
+                else Cell(verdict.answer, verdict.reason),
                 Cell(_more(verdict)),
             )
         )
     columns = [Column(text) for text in ("outcome", "A", "B", "ratio B/A", "verdict", "more is needed")]
     return Table(found.pair.title, tuple(columns), tuple(rows))
+
+
+def _void(found: PairVerdicts, verdict: Verdict) -> bool:
+    """Whether the verdict is about a cost of which nothing is claimed at one of the points."""
+    points = (found.pair.first, found.pair.second)
+    return verdict.answer != "undecided" and any(is_void(point, verdict.outcome) for point in points)
 
 
 def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> str:
@@ -68,6 +82,11 @@ def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> s
         f"B against A: {said or 'nothing was compared'}. Better, worse, higher and lower: by more than {edge}. Same: by less "
         f"either way. {_CONTROLS[control].format(n=known)}. Brackets: 95 % of one comparison, not adjusted. "
         "More is needed: trials a side for an answer with a chance of 80 %, if this is the truth."
+        + (
+            f" {MARK}: {WHY}, and so of the verdict."
+            if any(_void(p, v) for p in found for v in p.verdicts)
+            else ""
+        )
     )
 
 
@@ -96,7 +115,12 @@ def outcome_values(found: PairVerdicts) -> dict[str, Any]:
 def verdict_values(found: PairVerdicts) -> dict[str, Any]:
     """By outcome, what JSON knows."""
     return {
-        verdict.outcome: {**asdict(verdict), "trials": list(verdict.trials)} for verdict in found.verdicts
+        verdict.outcome: {
+            **asdict(verdict),
+            "trials": list(verdict.trials),
+            **({"void": WHY} if _void(found, verdict) else {}),
+        }
+        for verdict in found.verdicts
     }
 
 

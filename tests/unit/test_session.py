@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -94,3 +95,33 @@ def test_an_observer_is_ready_for_the_next_trial_when_a_load_failed(monkeypatch:
 
     monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 1.0)
     assert asyncio.run(failed_load())
+
+
+class _Unkillable:
+    """A process in a call that no signal ends, as a read of a volume whose server is gone."""
+
+    returncode = None
+
+    def kill(self) -> None:
+        return None
+
+    async def wait(self) -> int:
+        await asyncio.Event().wait()
+        raise AssertionError("it never ends")
+
+
+def test_an_agent_that_the_kernel_does_not_let_go_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KILLED_WITHIN_S", 0.05, raising=False)
+
+    async def closed() -> None:
+        streams = await spawn(["sleep", "60"])
+        real = streams.process
+        session = Session(cast(Access, _Host()), replace(streams, process=cast(Any, _Unkillable())))
+        try:
+            async with asyncio.timeout(10):
+                await session.close()
+        finally:
+            real.kill()
+            await real.wait()
+
+    asyncio.run(closed())

@@ -23,6 +23,8 @@ ANSWER_TIMEOUT_S = 10.0
 HEARTBEAT_S = 1.0
 LOST_AFTER_S = 10.0
 """Silence after which an agent is given up; an agent gives up a lab after the same time."""
+KILLED_WITHIN_S = 2.0
+"""chosen: a process that is killed is gone in moments, unless the kernel does not let it go."""
 ENOUGH_NS = 50_000
 """Error of a clock up to which it needs no further look. Chosen: that of two hosts is then a tenth of the 1 ms by which they
 may start apart; on a network that is slower than this, all looks are taken."""
@@ -218,9 +220,13 @@ class Session:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def kill(self) -> None:
-        """Ends the agent at once."""
+        """Ends the agent at once. One that is in a call which a signal does not end, as on a volume whose server is gone, is
+        waited for a moment only: what that call waits for may be the lab's own to end, after this.
+        """
         self._streams.process.kill()
-        await self._streams.process.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KILLED_WITHIN_S):
+                await self._streams.process.wait()
 
     def failure(self, code: str, what: str, advice: str, place: str = "") -> TrialError:
         """A failure of the trial at this host."""

@@ -15,6 +15,7 @@ use iodyno_sys::block_target::{self, Opening};
 use iodyno_sys::errno;
 
 use super::fault;
+use crate::targets;
 
 /// chosen: how much of a null target there is, where the job does not say.
 const NULL_BYTES: u64 = 1 << 30;
@@ -81,6 +82,7 @@ pub(crate) fn open(disk: &Disk, target: &Target, cancel: &Cancel) -> Result<Open
         account.flags = block_target::flags(file.as_fd()).map_err(|error| refused(&error, &place))?;
         look_at_alignment(disk, &file, extent, &mut account)?;
         if disk.pattern == Pattern::Append && disk.replay.is_none() {
+            targets::append_again(&file);
             file.set_len(extent.offset).map_err(|error| refused(&error, &place))?;
         }
         prepare_cache(disk.cache, &file, path, extent, cancel)?;

@@ -160,6 +160,16 @@ pub(super) fn remove(path: &Path) -> Result<bool, Refusal> {
     Ok(true)
 }
 
+/// A load begins to append to a file that one before it, of another trial, has left, and that nobody has written to since.
+/// Until it leaves the file, too, it is ours whatever becomes of it.
+pub(crate) fn append_again(file: &File) {
+    let left = block_target::mark(file.as_fd(), MARK);
+    if left.is_some_and(|left| file.metadata().is_ok_and(|found| left == as_left(&found))) {
+        // Without it the file is not ours after the load, as after somebody else's.
+        let _ = block_target::set_mark(file.as_fd(), MARK, APPENDING);
+    }
+}
+
 /// Notes how a load that appended has left a file, where it was made for one: once somebody else has written to it, it is not
 /// ours any more.
 pub(crate) fn rest(file: &File) {

@@ -21,7 +21,7 @@ use iodyno_sys::errno;
 use serde::{Deserialize, Serialize};
 
 pub use checked::{mark, Checked};
-pub(crate) use layout::rest;
+pub(crate) use layout::{append_again, rest};
 pub use stamp::{unit_content, Stamp, State, STAMP_BYTES, UNIT_BYTES};
 
 /// What is done to a file that nobody needs any more.

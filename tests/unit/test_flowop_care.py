@@ -29,7 +29,7 @@ def test_a_failure_names_the_flowop_and_what_its_error_means() -> None:
     error = "p-1.t-1, flowop r (read): No space left on device (os error 28)"
     found = flowop_care.failed({"flowops": [told(2, 100, error=error), told(0, 3)]})
     assert found is not None
-    assert "flowop r (read) failed 100 times and was done 2 times (and 1 others did so)" in found[0]
+    assert "flowop r (read) failed 100 times and was done 2 times (and 1 other did so)" in found[0]
     assert "No space left" in found[0] and "file system is full" in found[1]
 
 

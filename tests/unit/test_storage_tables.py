@@ -9,7 +9,7 @@ import pytest
 
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary
-from iodyno.cli import disk
+from iodyno.cli import disk, rr
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.report.answer import answer
@@ -166,8 +166,9 @@ def test_a_client_that_was_lost_is_marked_and_is_not_called_slow() -> None:
         ({}, False),
     ],
 )
-def test_every_open_loop_on_a_disk_shows_its_response_times(levels: dict[str, str], shown: bool) -> None:
+def test_every_open_loop_shows_its_response_times(levels: dict[str, str], shown: bool) -> None:
     assert ("response_time_p99_ns" in disk.outcomes_of(levels)) is shown
+    assert ("response_time_p99_ns" in rr.outcomes_of(levels)) is shown
 
 
 def test_times_of_fsyncs_and_of_responses_are_told_in_whole_words() -> None:

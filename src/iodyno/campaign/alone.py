@@ -14,6 +14,7 @@ from iodyno.campaign.file_job import READY_TIMEOUT_S
 from iodyno.core.disk_parameters import paths_of
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment
+from iodyno.core.quantity import counted
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Level
 from iodyno.session.clock import ClockFit
@@ -133,7 +134,7 @@ def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
             account.doubt(WarningCode.SHORT_READS, text, f"host {host}")
         if failed := [flowop for flowop in files.get("flowops", ()) if flowop["errors"]]:
             first, count = failed[0], sum(flowop["errors"] for flowop in failed)
-            text = f"{count} flowops failed, the first of {first['name']}: {first['first_error']}"
+            text = f"{counted(count, 'flowop')} failed, the first of {first['name']}: {first['first_error']}"
             account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
     if not done:
         clients = [host for host, facts in account.hosts.items() if facts["role"] == "alone"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from iodyno.core.quantity import counted
+
 Json = Mapping[str, Any]
 
 _SHORT_READS_RATIO = 0.01
@@ -29,11 +31,11 @@ def failed(account: Json) -> tuple[str, str] | None:
     if not wrong:
         return None
     worst = max(wrong, key=lambda flowop: int(flowop["errors"]))
-    others = f" (and {len(wrong) - 1} others did so)" if len(wrong) > 1 else ""
+    others = f" (and {counted(len(wrong) - 1, 'other')} did so)" if len(wrong) > 1 else ""
     first = str(worst["first_error"] or "no reason is known")
     what = (
-        f"the flowop {worst['name']} ({worst['call']}) failed {worst['errors']} times and was done"
-        f" {worst['operations']} times{others}: {first}"
+        f"the flowop {worst['name']} ({worst['call']}) failed {counted(worst['errors'], 'time')} and was done"
+        f" {counted(worst['operations'], 'time')}{others}: {first}"
     )
     return what, f"correct the flowop {worst['name']}: {_meaning(first)}"
 

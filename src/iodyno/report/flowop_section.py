@@ -7,6 +7,7 @@ from typing import Any
 
 from iodyno.analysis.flowops import NO_OPERATION, FoundFlowop, FoundProgram
 from iodyno.core.factor import VARIANT
+from iodyno.core.quantity import counted
 from iodyno.report.estimate_json import estimate_values
 from iodyno.report.numbers import between, quantity, with_interval
 from iodyno.report.table import Cell, Column, Table
@@ -122,7 +123,8 @@ def _sentences(program: FoundProgram) -> Iterator[str]:
         yield f"The program{_place(program)} ended {ends} after {quantity(program.elapsed_ns, 'ns')}.{short}"
     failed = [f for f in program.flowops if f.errors]
     for flowop in failed[:3]:
-        yield f"The flowop {flowop.name} failed {flowop.errors} times; first: {flowop.first_error or 'no reason was told'}."
+        first = flowop.first_error or "no reason was told"
+        yield f"The flowop {flowop.name} failed {counted(flowop.errors, 'time')}; first: {first}."
     idle = [f.name for f in program.flowops if not f.operations and f.call not in NO_OPERATION]
     if idle:
         yield f"Never done{_place(program)}: {', '.join(idle[:6])}{' ...' if len(idle) > 6 else ''}."

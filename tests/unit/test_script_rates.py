@@ -137,7 +137,7 @@ def test_where_the_end_that_asks_reads_what_was_lost_is_not_delivered() -> None:
     )
     assert goodput.goodput(made).intervals == pytest.approx((8 * 8_000 / 0.05, 8 * 2_000 / 0.05))
     for host_of_it in made.hosts.values():
-        rate = cost._rate(made, host_of_it, "KiB")
+        rate = cost._rate(made, host_of_it, "KiB", {})
         assert not isinstance(rate, str) and rate.per_ns == pytest.approx(10_000 / 1024 / (100 * MS))
 
 

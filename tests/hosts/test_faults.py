@@ -232,7 +232,7 @@ def iodyno(*arguments: Any, program: AgentProgram, prefix: tuple[str, ...] = ())
             *prefix,
             sys.executable,
             "-c",
-            "from iodyno.cli.main import main; main()",
+            "from iodyno.__main__ import main; main()",
             *map(str, arguments),
         ],
         stdout=subprocess.PIPE,

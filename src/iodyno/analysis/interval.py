@@ -30,6 +30,7 @@ TOLD = 1.05
 
 CUT_OFF = ", and one count more or less at the ends of a window"
 """What is said then."""
+
 NOT_NEGATIVE = (0.0, None)
 """Where the true value of a count, a rate or a time must lie."""
 

@@ -187,7 +187,7 @@ def outcomes_of(levels: Mapping[str, Any], clients: int = 1) -> list[str]:
     read = int(share.parse(levels.get("read", "100%")))
     kinds = [kind for kind, there in zip(_CLASSES, (read > 0, read < 10**6), strict=True) if there]
     names = ["iops", *(f"{kind}_bytes_per_s" for kind in kinds)]
-    if "rate" in levels or levels.get("arrivals", "closed") != "closed":
+    if right_now.is_open(levels):
         names += [
             "offered_operations_per_s",
             "missed_arrivals_ratio",

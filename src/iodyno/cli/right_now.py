@@ -125,6 +125,11 @@ def limits(measured_s: float) -> dict[str, str]:
     return {"background_window": f"{min(1000, round(measured_s * 1000))}ms"}
 
 
+def is_open(levels: Mapping[str, Any]) -> bool:
+    """Whether operations are due at times of their own (an open loop): at a rate, or at those of a trace."""
+    return "rate" in levels or levels.get("arrivals", "closed") != "closed"
+
+
 def hosts_of(to: str | None) -> dict[str, dict[str, str]]:
     """The hosts of the experiment: two of this machine, or this one and the one that `--to` names. Raises ExperimentError."""
     if to is None:

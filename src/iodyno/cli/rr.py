@@ -128,7 +128,7 @@ def experiment_of(
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
     size = {} if "sizes" in levels else {"size": _REQUEST}
-    levels = {"connections": str(_OPEN_FLOWS if _is_open(levels) else 1), **size, **levels}
+    levels = {"connections": str(_OPEN_FLOWS if right_now.is_open(levels) else 1), **size, **levels}
     workload = CONNECT_REQUEST_RESPONSE if connect else REQUEST_RESPONSE
     factors = {name: [levels[name]] for name in ("connections", "sizes" if "sizes" in levels else "size")}
     settings = {name: value for name, value in levels.items() if name not in factors}
@@ -150,14 +150,9 @@ def experiment_of(
     }
 
 
-def _is_open(levels: Mapping[str, Any]) -> bool:
-    """Whether requests are due at times of their own: at a rate, or at those of a trace."""
-    return "rate" in levels or levels.get("arrivals", "closed") != "closed"
-
-
 def outcomes_of(levels: Mapping[str, Any]) -> list[str]:
     """What is worth showing of this load."""
-    is_open = _is_open(levels)
+    is_open = right_now.is_open(levels)
     names = [name for name in _OUTCOMES if name in OUTCOMES and (is_open or name not in _OPEN_ONLY)]
     idle = {"loss_ratio"} if levels.get("transport") != "udp" else set()
     idle |= {"connection_fairness"} if levels.get("connections", "1") == "1" else set()

@@ -20,7 +20,7 @@ from places import MS, Notes, experiment, namespaces_of, run
 
 from iodyno.analysis.datagrams import check, loss_ratio
 from iodyno.analysis.dataset import Trial, read_dataset
-from iodyno.cli.run import failed
+from iodyno.cli.execute import failed
 from iodyno.core.design import PlannedTrial
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows

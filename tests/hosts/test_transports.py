@@ -19,7 +19,7 @@ from places import MS, Notes, experiment, namespaces_of, run
 from iodyno.analysis.arrivals import messages_per_call
 from iodyno.analysis.dataset import read_dataset
 from iodyno.campaign import meeting
-from iodyno.cli.run import failed
+from iodyno.cli.execute import failed
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows
 from iodyno.core.factor import Factor

@@ -21,9 +21,9 @@ from iodyno.campaign.ledger import Entry
 from iodyno.campaign.runner import CampaignOutcome
 from iodyno.cli import disk, rr, search, tcp
 from iodyno.cli import main as front
+from iodyno.cli.execute import failed
 from iodyno.cli.lazy import CommandEntry
 from iodyno.cli.right_now import _methods
-from iodyno.cli.run import failed
 from iodyno.core.errors import Interrupted, PreflightError
 from iodyno.core.workload import WORKLOADS
 from iodyno.formats.experiment_file import experiment_text, parse_experiment

@@ -15,8 +15,8 @@ from iodyno.campaign.folder import new_folder
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
 from iodyno.cli.design_options import plan_of
+from iodyno.cli.execute import ask, execute, stopped
 from iodyno.cli.progress import watcher as progress
-from iodyno.cli.run import ask, execute, stopped
 from iodyno.cli.share import SHARE
 from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError, StoreError, TrialError

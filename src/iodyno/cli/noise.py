@@ -12,9 +12,9 @@ import click
 from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.execute import ask, execute, failed, stopped
 from iodyno.cli.number import NumberRange
 from iodyno.cli.progress import watcher as progress
-from iodyno.cli.run import ask, execute, failed, stopped
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of

@@ -13,9 +13,9 @@ from iodyno import designs
 from iodyno.campaign.folder import new_folder
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
+from iodyno.cli.execute import execute, failed, stopped
 from iodyno.cli.number import NumberRange
 from iodyno.cli.progress import watcher as progress
-from iodyno.cli.run import execute, failed, stopped
 from iodyno.cli.signals import named_when_stopped
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment

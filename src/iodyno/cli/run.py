@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
-import sys
-from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,44 +11,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iodyno.campaign.folder import new_folder, was_quick
-from iodyno.campaign.ledger import Entry
-from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
+from iodyno.campaign.runner import CampaignOutcome
 from iodyno.cli import decide, design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
 from iodyno.cli.campaign_argument import complete_campaign
+from iodyno.cli.execute import ask, execute, failed, stopped, without_void
 from iodyno.cli.options import GroupedCommand
 from iodyno.cli.progress import watcher as progress
-from iodyno.cli.prove import strategy
-from iodyno.cli.seek import seeker
-from iodyno.cli.signals import named_when_stopped, stopped_by_signals
+from iodyno.cli.signals import named_when_stopped
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
-from iodyno.core.design import Design
 from iodyno.core.errors import (
-    CERTAIN,
-    AccessError,
-    Interrupted,
-    IodynoError,
-    PreflightError,
     StoreError,
-    TrialError,
 )
-from iodyno.core.experiment import Experiment
-from iodyno.core.quantity import counted
-from iodyno.designs.duration import estimate
 from iodyno.formats.experiment_file import read_experiment
 from iodyno.formats.uperf import is_profile
-from iodyno.hosts.access import AgentProgram
 from iodyno.session.locate import find_agent
-from iodyno.store.schema import BACKGROUND, EXPERIMENT, MANIFEST, TRIALS
+from iodyno.store.schema import EXPERIMENT
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import Dataset
-
-_VOID = "void"
-_ASK_FROM_NS = 30 * 60 * 10**9
-"""A campaign that is longer than this is asked about on a terminal (chosen: longer than a coffee)."""
+    pass
 
 
 @click.command(name="run", cls=GroupedCommand)
@@ -199,134 +178,6 @@ def command(
         raise failed(outcome, due, folder, again)
     if outcome.cut:
         raise stopped(outcome.cut, folder, again)
-
-
-def without_void(outcome: CampaignOutcome, dataset: Dataset) -> CampaignOutcome:
-    """The outcome with the trials that are void among those that failed; each is named on stderr.
-
-    Only an analysis sees that, not the campaign, and it stays: no other start makes such a trial again.
-    """
-    void = [
-        Entry(trial.order, "failed", trial.attempt, f"{_VOID}: {trial.reason}", f"{TRIALS}/{trial.name}")
-        for trial in dataset.trials
-        if trial.status == _VOID
-    ]
-    for entry in void:
-        aside(f"trial {entry.order + 1} is {entry.reason}")
-    finished, failed = outcome.finished - len(void), (*outcome.failed, *void)
-    return replace(outcome, finished=finished, failed=failed, complete=outcome.complete and not void)
-
-
-def stopped(error: IodynoError, folder: Path, again: str) -> IodynoError:
-    """The error that ended a campaign of which something is stored, with where that is and how it goes on."""
-    error.what += f"; finished trials are kept in {folder}"
-    error.advice = f"{error.advice}; then {again}" if error.advice else again
-    return error
-
-
-def failed(outcome: CampaignOutcome, due: int, folder: Path, again: str) -> TrialError:
-    """The error of a campaign of which trials failed, of so many: what to try is to go on, or, where the first of them would
-    fail again in the same way, what its failure names.
-    """
-    first = outcome.failed[0]
-    where = folder / (first.folder or "")
-    text = f"{len(outcome.failed)} of {counted(due, 'trial')} failed, the first of them: {first.reason}"
-    earlier = _reason_of_first_attempt(folder, first.order, first.attempt)
-    if earlier not in (None, first.reason):
-        text += f"; its first attempt: {earlier}"
-    advice = again
-    if str(first.reason).startswith(f"{_VOID}:"):
-        behind = "fell behind" in str(first.reason)
-        advice = (
-            "a lower rate, or CPUs of its own for the sender"
-            if behind
-            else "a larger working_set, or direct: on"
-        )
-    if str(first.reason).partition(":")[0] in CERTAIN:
-        try:
-            told = json.loads((where / MANIFEST).read_text(encoding="utf-8"))["reason"]["advice"]
-        except (OSError, ValueError, KeyError, TypeError):
-            told = ""
-        advice = told or again
-    return TrialError(text, where=str(where), advice=advice)
-
-
-def _reason_of_first_attempt(folder: Path, order: int, last: int) -> str | None:
-    """Why the first attempt at a trial failed, of which `last` is the last; none: it was the only one, or cannot be read."""
-    for attempt in range(1, last):
-        place = folder / TRIALS / f"{order:05d}-{attempt}" / MANIFEST
-        try:
-            reason = json.loads(place.read_text(encoding="utf-8"))["reason"]
-            return f"{reason['code']}: {reason['what']}"
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return None
-
-
-def execute(
-    experiment: Experiment,
-    design: Design,
-    folder: Path,
-    *,
-    resume: bool,
-    watcher: Watcher,
-    again: str,
-    program: AgentProgram | None = None,
-    last_block: int | None = None,
-    destroy: Collection[str] = (),
-    remove_targets: bool = False,
-) -> CampaignOutcome:
-    """Runs the campaign until its end or a signal; `again` is the command that goes on with it.
-
-    Raises Interrupted on SIGINT, SIGTERM and SIGHUP, when everything is removed. A second SIGINT ends the process.
-    """
-
-    async def until_stopped() -> CampaignOutcome:
-        task = asyncio.current_task()
-        assert task is not None
-        with stopped_by_signals(task):
-            return await run_campaign(
-                experiment,
-                design,
-                folder,
-                resume=resume,
-                watcher=watcher,
-                program=program,
-                strategy=strategy(experiment),
-                seeker=seeker(experiment),
-                decider=decide.decider(experiment),
-                last_block=last_block,
-                destroy=destroy,
-                remove_targets=remove_targets,
-            )
-
-    try:
-        return asyncio.run(until_stopped())
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        raise Interrupted("stopped; finished trials are kept", where=str(folder), advice=again) from None
-    except (AccessError, PreflightError, TrialError) as error:
-        if _begun(folder):
-            raise stopped(error, folder, again) from None
-        if isinstance(error, AccessError) and not resume:
-            # No host was reached: there is nothing in it.
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def _begun(folder: Path) -> bool:
-    """Whether anything measured is stored in the campaign."""
-    return any(
-        (folder / place).is_dir() and any((folder / place).iterdir()) for place in (TRIALS, BACKGROUND)
-    )
-
-
-def ask(experiment: Experiment, design: Design, yes: bool) -> None:
-    """Asks on a terminal whether a long campaign is wanted. Raises click.Abort."""
-    total_ns = estimate(experiment, design).total_ns
-    if total_ns < _ASK_FROM_NS or yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return
-    minutes = total_ns // (60 * 10**9)
-    click.confirm(f"{len(design.trials)} trials take about {minutes} minutes. Go on?", abort=True, err=True)
 
 
 def _shown(outcome: CampaignOutcome, as_json: bool, *, searched: bool) -> CampaignOutcome:

@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from iodyno.store.schema import CAMPAIGN
-
 
 def complete_campaign(
     ctx: click.Context, param: click.Parameter, incomplete: str
@@ -28,4 +26,6 @@ def complete_campaign(
 
 
 def _holds(folder: Path) -> bool:
+    from iodyno.store.schema import CAMPAIGN
+
     return (folder / CAMPAIGN).is_file()

@@ -11,10 +11,6 @@ from iodyno.cli import design_options, storage_files, uperf
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment, WorkloadSpec
 from iodyno.core.factor import parameter_of
-from iodyno.designs.stopping import extended
-from iodyno.formats.experiment_file import read_experiment
-from iodyno.formats.mistakes import MistakesError
-from iodyno.formats.uperf import is_profile
 
 
 @click.command(name="check")
@@ -64,6 +60,8 @@ def command(file: str, quick: bool, as_json: bool, variables: tuple[str, ...], *
 
 def _mistakes(error: ExperimentError) -> list[dict[str, object]]:
     """Every mistake by its line and key; of an error that is of no line, the error."""
+    from iodyno.formats.mistakes import MistakesError
+
     if isinstance(error, MistakesError):
         return [{"line": one.line, "key": one.path, "text": one.text} for one in error.mistakes]
     return [{"line": None, "key": error.where, "text": error.what}]
@@ -73,6 +71,9 @@ def _experiment(
     file: str, variables: tuple[str, ...], storage_asked: dict[str, Any], *, quick: bool
 ) -> Experiment:
     """What the file asks for. Raises ExperimentError."""
+    from iodyno.formats.experiment_file import read_experiment
+    from iodyno.formats.uperf import is_profile
+
     if storage_files.kind_of(file) is not None:
         return storage_files.experiment_of(file, variables=variables, quick=quick, **storage_asked)
     if is_profile(file):
@@ -86,6 +87,8 @@ def _experiment(
 
 
 def _summary(experiment: Experiment, file: str) -> dict[str, object]:
+    from iodyno.designs.stopping import extended
+
     experiment = extended(experiment)
     design = design_options.plan_of(experiment, file)
     workload, searched = experiment.workload, experiment.search

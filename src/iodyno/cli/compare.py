@@ -6,44 +6,27 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno.analysis.compare import OutcomeChange, outcome_changes
-from iodyno.analysis.dataset import Dataset, read_dataset
-from iodyno.analysis.decisions.ladder import ladder
-from iodyno.analysis.decisions.verdicts import LEAST, Control
-from iodyno.analysis.function_change import ProfileChange, profile_change, why_not_compared
-from iodyno.analysis.functions import Part, read_profiles
-from iodyno.analysis.mechanisms import Mechanism, MechanismChange, mechanism_changes, mechanisms
-from iodyno.analysis.path_steps import step_changes
-from iodyno.analysis.setting_changes import WORKLOAD, SettingChange, setting_changes
-from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.compare_verdicts import Form, compare_campaigns, compare_history, compare_levels
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
 from iodyno.cli.share import SHARE
+from iodyno.core.decision import LEAST_EFFECT
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.quantity import counted
-from iodyno.report.csv import changes_csv
-from iodyno.report.function_json import (
-    change_values,
-    mechanism_change_values,
-    outcome_change_values,
-    profile_values,
-    step_values,
-)
-from iodyno.report.function_sentences import cost_of, why
-from iodyno.report.function_tables import (
-    basis_note,
-    change_table,
-    comparison_note,
-    mechanism_change_table,
-    not_measured,
-    outcome_change_table,
-)
-from iodyno.report.terminal import show_table
+
+if TYPE_CHECKING:
+    from iodyno.analysis.compare import OutcomeChange
+    from iodyno.analysis.dataset import Dataset
+    from iodyno.analysis.decisions.verdicts import Control
+    from iodyno.analysis.function_change import ProfileChange
+    from iodyno.analysis.functions import Part
+    from iodyno.analysis.mechanisms import Mechanism, MechanismChange
+    from iodyno.analysis.setting_changes import SettingChange
+    from iodyno.analysis.summary import CampaignSummary, PointSummary
 
 TOP = 20
 """Functions shown (chosen: a screen; the rest explains little)."""
@@ -95,7 +78,11 @@ class Side:
     "--levels", metavar="F=A/F=B", help="Two levels of a factor of one campaign, at all levels of the others."
 )
 @click.option(
-    "--least", type=SHARE, default=f"{LEAST:.0%}", show_default=True, help="The smallest effect of interest."
+    "--least",
+    type=SHARE,
+    default=f"{LEAST_EFFECT:.0%}",
+    show_default=True,
+    help="The smallest effect of interest.",
 )
 @click.option(
     "--noise",
@@ -146,6 +133,23 @@ def command(
       iodyno compare campaigns/nightly-*
       iodyno compare BEFORE AFTER --points size=1KiB size=1KiB --functions --json
     """
+    from iodyno.analysis.compare import outcome_changes
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.decisions.ladder import ladder
+    from iodyno.analysis.path_steps import step_changes
+    from iodyno.analysis.summary import analyse
+    from iodyno.report.csv import changes_csv
+    from iodyno.report.function_json import (
+        change_values,
+        mechanism_change_values,
+        outcome_change_values,
+        profile_values,
+        step_values,
+    )
+    from iodyno.report.function_sentences import cost_of, why
+    from iodyno.report.function_tables import basis_note, change_table, comparison_note
+    from iodyno.report.terminal import show_table
+
     if len(campaigns) > 2 and (points or functions or levels):
         raise ExperimentError(
             f"found {len(campaigns)} campaigns, allowed with --points, --functions and --levels: 1 or 2",
@@ -236,6 +240,10 @@ def _show_points(
     changes: list[MechanismChange],
     as_json: bool,
 ) -> None:
+    from iodyno.report.function_json import mechanism_change_values, outcome_change_values
+    from iodyno.report.function_tables import outcome_change_table
+    from iodyno.report.terminal import show_table
+
     if as_json:
         found = _sides(first, second) | {
             "outcomes": outcome_change_values(outcomes, (first.point, second.point)),
@@ -257,6 +265,9 @@ def _show_points(
 
 
 def _show_mechanisms(changes: list[MechanismChange]) -> None:
+    from iodyno.report.function_tables import mechanism_change_table, not_measured
+    from iodyno.report.terminal import show_table
+
     table = mechanism_change_table(changes)
     if table.rows:
         show_table(table, sys.stdout)
@@ -265,6 +276,9 @@ def _show_mechanisms(changes: list[MechanismChange]) -> None:
 
 
 def _profile_change(first: Side, second: Side, host: str) -> ProfileChange:
+    from iodyno.analysis.function_change import profile_change, why_not_compared
+    from iodyno.analysis.functions import read_profiles
+
     same = first.dataset is second.dataset
     profiles = [
         read_profiles(
@@ -291,6 +305,8 @@ def _profile_change(first: Side, second: Side, host: str) -> ProfileChange:
 
 
 def _mechanism_changes(first: Side, second: Side) -> list[MechanismChange]:
+    from iodyno.analysis.mechanisms import mechanism_changes, mechanisms
+
     found: list[list[Mechanism]] = []
     for side in (first, second):
         trials = [t for t in side.dataset.trials if t.finished and t.point == side.point.id]
@@ -309,6 +325,8 @@ def _heading(first: Side, second: Side) -> str:
 
 def _apart(first: Side, second: Side) -> list[str]:
     """What two points of two campaigns do not have in common, in a line; of one campaign their names say it."""
+    from iodyno.analysis.setting_changes import WORKLOAD
+
     found = _setting_changes(first, second)
     if found and found[0].name == WORKLOAD:
         return [
@@ -320,6 +338,8 @@ def _apart(first: Side, second: Side) -> list[str]:
 
 
 def _setting_changes(first: Side, second: Side) -> list[SettingChange]:
+    from iodyno.analysis.setting_changes import setting_changes
+
     if first.dataset is second.dataset:
         return []
     return setting_changes((first.dataset, first.point.id), (second.dataset, second.point.id))

@@ -6,14 +6,10 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from iodyno.analysis.decisions.noise import Noise
-from iodyno.analysis.decisions.sides import Pair, PairVerdicts, compare, histories, of_levels
-from iodyno.analysis.decisions.verdicts import Control
-from iodyno.analysis.summary import CampaignSummary, unit_of
 from iodyno.cli.aside import aside
 from iodyno.cli.point_choice import name_of
 from iodyno.core.errors import ExperimentError
@@ -21,18 +17,12 @@ from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
 from iodyno.core.script.parameters import workload_of_stored
 from iodyno.core.workload import Level
-from iodyno.report.csv import verdicts_csv
-from iodyno.report.terminal import show_table
-from iodyno.report.verdicts import (
-    history_lines,
-    history_note,
-    history_table,
-    history_values,
-    outcome_values,
-    verdict_note,
-    verdict_table,
-    verdict_values,
-)
+
+if TYPE_CHECKING:
+    from iodyno.analysis.decisions.noise import Noise
+    from iodyno.analysis.decisions.sides import PairVerdicts
+    from iodyno.analysis.decisions.verdicts import Control
+    from iodyno.analysis.summary import CampaignSummary
 
 Form = Literal["text", "json", "csv"]
 
@@ -51,6 +41,9 @@ def compare_campaigns(
     form: Form,
 ) -> None:
     """All points that both campaigns have, by their levels; the outcomes that the first asks for."""
+    from iodyno.analysis.decisions.sides import Pair, compare
+    from iodyno.report.csv import verdicts_csv
+
     by_levels = {tuple(sorted(p.labels.items())): p for p in second.points}
     shared = [(p, other) for p in first.points if (other := by_levels.get(tuple(sorted(p.labels.items()))))]
     if not shared:
@@ -106,6 +99,9 @@ def compare_levels(
     form: Form,
 ) -> None:
     """Two levels of a factor at every combination of the others; trials of a block are pairs."""
+    from iodyno.analysis.decisions.sides import Pair, compare, of_levels
+    from iodyno.report.csv import verdicts_csv
+
     factor, first, second = _levels(summary, written)
     points = of_levels(summary, factor, first, second)
     if not points:
@@ -131,6 +127,11 @@ def compare_levels(
 
 def compare_history(summaries: Sequence[CampaignSummary], *, as_json: bool) -> None:
     """Which campaign of the history brought a change; in the order in which they were made."""
+    from iodyno.analysis.decisions.sides import histories
+    from iodyno.analysis.summary import unit_of
+    from iodyno.report.terminal import show_table
+    from iodyno.report.verdicts import history_lines, history_note, history_table, history_values
+
     ordered = sorted(summaries, key=lambda summary: summary.created)
     series = histories(ordered)
     if not series:
@@ -158,12 +159,17 @@ def compare_history(summaries: Sequence[CampaignSummary], *, as_json: bool) -> N
 
 
 def _show(found: Sequence[PairVerdicts], least: float, control: Control) -> None:
+    from iodyno.report.terminal import show_table
+    from iodyno.report.verdicts import verdict_note, verdict_table
+
     for each in found:
         show_table(verdict_table(each), sys.stdout)
     click.echo(verdict_note(found, least, control))
 
 
 def _values(found: Sequence[PairVerdicts], least: float, control: Control) -> dict[str, Any]:
+    from iodyno.report.verdicts import outcome_values, verdict_note, verdict_values
+
     points = []
     for each in found:
         points.append(

@@ -7,7 +7,6 @@ import re
 import click
 
 from iodyno.core.errors import ExperimentError
-from iodyno.formats.mistakes import nearest, unknown
 
 
 def of_usage(error: click.ClickException) -> ExperimentError:
@@ -27,6 +26,8 @@ def _option(error: click.BadParameter) -> str:
 
 
 def _found(error: click.BadParameter) -> str:
+    from iodyno.formats.mistakes import nearest, unknown
+
     kind = error.param.type if error.param else None
     if isinstance(kind, click.Choice) and (
         said := re.match(r"'(.*)' is not one of ", error.message, re.DOTALL)

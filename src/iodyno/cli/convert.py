@@ -10,8 +10,6 @@ import click
 
 from iodyno.cli import storage_files, uperf
 from iodyno.core.errors import ExperimentError, StoreError
-from iodyno.formats.experiment_file import parse_experiment
-from iodyno.formats.uperf import converted, host_notes, is_profile, read_profile, values_of
 
 
 @click.command(name="convert")
@@ -55,6 +53,9 @@ def command(
       iodyno convert fileserver.f --target /srv/test -o experiment.yaml
       iodyno convert job.fio --section randread
     """  # fmt: skip
+    from iodyno.formats.experiment_file import parse_experiment
+    from iodyno.formats.uperf import converted, host_notes, is_profile, read_profile, values_of
+
     if storage_files.kind_of(file) is not None:
         keys, notes = storage_files.keys_of(file, variables=variables, to=to, factors=True, **storage_asked)
         text = storage_files.written(keys, file)

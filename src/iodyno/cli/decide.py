@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from iodyno import designs
 from iodyno.core.decision import MAX_TRIALS, Standing, UntilSpec, bind, parse_rule
 from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.experiment import Experiment
-from iodyno.designs.stopping import extended
-from iodyno.store.manifest import read_header
 
 
 class RuleDecider:
@@ -43,6 +40,9 @@ def with_rule(
 
     A campaign that is taken up again keeps its rule; its limit may be raised. Raises ExperimentError.
     """
+    from iodyno import designs
+    from iodyno.designs.stopping import extended
+
     kept_rule, kept_most = _of_campaign(resume)
     text = kept_rule if written is None else written
     if text is None and experiment.until is None:
@@ -110,6 +110,8 @@ def _of_campaign(folder: Path | None) -> tuple[str | None, int | None]:
     """Rule and limit of a campaign that is taken up again; nothing when it has none or cannot be read, which is said
     when it is opened.
     """
+    from iodyno.store.manifest import read_header
+
     if folder is None:
         return None, None
     try:

@@ -11,15 +11,10 @@ from typing import Any, TypeVar
 
 import click
 
-from iodyno import designs
 from iodyno.cli.options import OF_DESIGN, Option
-from iodyno.core.design import DESIGN_KINDS, Design
+from iodyno.core.design import DESIGN_KINDS, DIRECTIONS, Design
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
-from iodyno.formats.design_section import DIRECTIONS
-from iodyno.formats.experiment_file import line_of, read_experiment
-from iodyno.formats.planned_points import refuse_connections
-from iodyno.formats.uperf.points import refuse_points
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -44,6 +39,7 @@ _KEYS = (
 
 def of_design(function: _Function) -> _Function:
     """Options of a command that plans an experiment. They arrive as `design_*`; `asked` reads them."""
+
     of_it = partial(click.option, cls=Option, group=OF_DESIGN)
     several: dict[str, Any] = {"multiple": True, "metavar": "TEXT"}
     for option in reversed((
@@ -100,6 +96,8 @@ def planned(
     file: str, *, quick: bool = False, design: Mapping[str, Any] | None = None
 ) -> tuple[Experiment, Design]:
     """The experiment in the file with these keys of its design, and its plan. Raises ExperimentError."""
+    from iodyno.formats.experiment_file import read_experiment
+
     experiment = read_experiment(file, quick=quick, design=design)
     return experiment, plan_of(experiment, file)
 
@@ -108,6 +106,10 @@ def plan_of(experiment: Experiment, file: str) -> Design:
     """The experiment's design. Raises ExperimentError with file and line of the key that is wrong, also where a script
     cannot be carried out with the levels of a point.
     """
+    from iodyno import designs
+    from iodyno.formats.planned_points import refuse_connections
+    from iodyno.formats.uperf.points import refuse_points
+
     with placed(experiment, file):
         design = designs.plan(experiment)
     refuse_points(experiment, design, file)
@@ -118,6 +120,8 @@ def plan_of(experiment: Experiment, file: str) -> Design:
 @contextmanager
 def placed(experiment: Experiment, file: str) -> Iterator[None]:
     """What is raised about a key of the design, such as `design.runs`, is raised with its file and line."""
+    from iodyno.formats.experiment_file import line_of
+
     try:
         yield
     except ExperimentError as error:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iodyno.core.design import Design
 from iodyno.core.experiment import Experiment
-from iodyno.designs.evaluation import Evaluation, TermExpectation, jain_runs
-from iodyno.designs.fractional import roman
+
+if TYPE_CHECKING:
+    from iodyno.designs.evaluation import Evaluation, TermExpectation
 
 _ROWS = 36
 """Effects shown (chosen: eight factors and their two-factor interactions)."""
@@ -19,6 +20,8 @@ _PRECISIONS = (0.01, 0.02, 0.05, 0.1)
 
 def structure_lines(experiment: Experiment, design: Design) -> list[str]:
     """What is known of the design from how it was made; nothing of designs that are not two-level fractions."""
+    from iodyno.designs.fractional import roman
+
     structure = design.structure
     if structure is None:
         return []
@@ -39,6 +42,8 @@ def structure_lines(experiment: Experiment, design: Design) -> list[str]:
 
 def evaluation_lines(evaluation: Evaluation | None) -> list[str]:
     """What the design will tell."""
+    from iodyno.designs.evaluation import jain_runs
+
     if evaluation is None:
         return []
     noise, effect = evaluation.noise_ratio, evaluation.effect_ratio

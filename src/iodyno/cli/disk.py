@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from iodyno.cli import right_now
 from iodyno.cli.aside import aside
 from iodyno.cli.given import given
-from iodyno.cli.host_argument import access_of
 from iodyno.cli.options import Option
 from iodyno.cli.right_now import level
 from iodyno.core import quantity
 from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
 from iodyno.core.workload import DISK
-from iodyno.formats import ssh_hosts
-from iodyno.hosts.access import Access
-from iodyno.hosts.target import TargetKeeper
-from iodyno.session.locate import find_agent
-from iodyno.targets.stamp import content_bytes
+
+if TYPE_CHECKING:
+    from iodyno.hosts.access import Access
 
 _CLASSES = ("read", "write")
 _LAID_OUT_BYTES = 2**30
@@ -160,6 +156,8 @@ def experiment_of(
     profile: bool = True,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
+    from iodyno.formats import ssh_hosts
+
     factors = {name: [levels[name]] for name in ("depth", "block")}
     settings = {name: value for name, value in levels.items() if name not in factors}
     host: dict[str, Any] = {"access": "local"} if to is None else ssh_hosts.named_by(to, "--on")
@@ -211,6 +209,8 @@ def _absolute(target: str) -> str:
 
 def _bytes_of(paths: Sequence[str]) -> int:
     """What files of this machine have for a load; of files that are not there, what is laid out."""
+    from iodyno.targets.stamp import content_bytes
+
     found = [content_bytes(Path(path)) for path in paths]
     return min((size for size in found if size is not None), default=_LAID_OUT_BYTES)
 
@@ -221,6 +221,10 @@ def _names_of(clients: int) -> list[str]:
 
 
 def _remove(target: str, to: str | None, *, hosts: Sequence[str], as_json: bool) -> None:
+    import asyncio
+
+    from iodyno.cli.host_argument import access_of
+
     if kind_of(target) != "file":
         raise click.UsageError("--remove removes a file that was laid out, and no device")
     paths = list(dict.fromkeys(path for host in hosts for path in paths_of(target, host)))
@@ -228,6 +232,9 @@ def _remove(target: str, to: str | None, *, hosts: Sequence[str], as_json: bool)
 
 
 async def _remove_on(access: Access, paths: Sequence[str], *, as_json: bool) -> None:
+    from iodyno.hosts.target import TargetKeeper
+    from iodyno.session.locate import find_agent
+
     there: dict[str, bool] = {}
     try:
         async with await TargetKeeper.start(access, find_agent()) as keeper:

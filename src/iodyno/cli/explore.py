@@ -10,33 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno import designs
-from iodyno.campaign.folder import new_folder
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
 from iodyno.cli.design_options import plan_of
-from iodyno.cli.execute import ask, execute, stopped
-from iodyno.cli.progress import watcher as progress
 from iodyno.cli.share import SHARE
 from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
-from iodyno.designs import adaptive
-from iodyno.designs.adaptive import Judged, Stage
-from iodyno.designs.evaluation import evaluate
-from iodyno.formats.experiment_file import parse_experiment, read_experiment
-from iodyno.formats.outcome_names import mistake_of
-from iodyno.formats.stage_text import stage_text
-from iodyno.hosts.access import AgentProgram
-from iodyno.session.locate import find_agent
-from iodyno.store.schema import CAMPAIGN, EXPERIMENT
-from iodyno.store.writer import write_json_atomically
 
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.data import CostData
     from iodyno.analysis.cost_model.study import CostStudy
+    from iodyno.designs.adaptive import Judged, Stage
+    from iodyno.hosts.access import AgentProgram
 
 STATE = "exploration.json"
 LEAST = 0.05
@@ -99,6 +87,10 @@ def command(
         --least 10%
       iodyno explore experiment.yaml --resume campaigns/NAME
     """
+    from iodyno.designs import adaptive
+    from iodyno.formats.experiment_file import read_experiment
+    from iodyno.session.locate import find_agent
+
     if resume and into:
         raise click.UsageError("found --resume and --into, allowed: one of them")
     whole = read_experiment(file, quick=quick)
@@ -131,6 +123,8 @@ def command(
 
 def _outcome(whole: Experiment, name: str | None) -> str | None:
     """The outcome that was named, of the sender where no host is and each has it. Raises ExperimentError before any trial."""
+    from iodyno.formats.outcome_names import mistake_of
+
     if name is None:
         return None
     options = {"beside": whole.bystander is not None, "on_disks": bool(whole.workload.hosts)}
@@ -145,6 +139,10 @@ def _outcome(whole: Experiment, name: str | None) -> str | None:
 
 def planned(whole: Experiment, stage: Stage, quick: bool, folder: Path) -> tuple[Experiment, Design]:
     """The experiment of a stage, with its design; `folder`: of the file that the whole one was read from."""
+    from iodyno import designs
+    from iodyno.formats.experiment_file import parse_experiment
+    from iodyno.formats.stage_text import stage_text
+
     keys: dict[str, Any] = {**stage.design, "seed": whole.design.seed}
     if whole.design.log:
         keys["log"] = [name for name in whole.design.log if name in stage.factors]
@@ -158,6 +156,8 @@ def planned(whole: Experiment, stage: Stage, quick: bool, folder: Path) -> tuple
 
 def _rows(whole: Experiment, stage: Stage) -> str:
     """The trials on the axes as the text of a design file, twice each."""
+    from iodyno.designs import adaptive
+
     names = [factor.name for factor in whole.factors if factor.name in stage.factors]
     lines = [",".join(names)]
     for row in adaptive.axial_rows(whole, stage.factors):
@@ -170,6 +170,9 @@ def _rows(whole: Experiment, stage: Stage) -> str:
 
 
 def _folder(whole: Experiment, resume: Path | None, into: Path | None, asked: Mapping[str, Any]) -> Path:
+    from iodyno.campaign.folder import new_folder
+    from iodyno.store.writer import write_json_atomically
+
     if resume is None:
         folder = new_folder(into or Path("campaigns"), f"{whole.name}-exploration")
         write_json_atomically(folder / STATE, dict(asked))
@@ -206,6 +209,10 @@ def _run(
     program: AgentProgram,
 ) -> tuple[CostData, Path]:
     """Runs a stage, or what is left of it; its trials as data, and its campaign."""
+    from iodyno.cli.execute import ask, execute, stopped
+    from iodyno.cli.progress import watcher as progress
+    from iodyno.store.schema import CAMPAIGN
+
     campaign = folder / f"{number}-{stage.name}"
     there = (campaign / CAMPAIGN).is_file()
     if not there:
@@ -244,6 +251,8 @@ def _judged(stage: Stage, campaign: Path, data: CostData, done: list[Done]) -> D
 
 
 def _next(whole: Experiment, done: list[Done], least: float) -> Stage | None:
+    from iodyno.designs import adaptive
+
     last = done[-1]
     if last.stage.name == "screen":
         return adaptive.after_screen(whole, last.told, least)
@@ -253,6 +262,8 @@ def _next(whole: Experiment, done: list[Done], least: float) -> Stage | None:
 
 
 def _announced(number: int, stage: Stage, experiment: Experiment, design: Design, noise: float | None) -> str:
+    from iodyno.designs.evaluation import evaluate
+
     trials = f"{counted(len(design.points), 'point')}, {counted(len(design.trials), 'trial')}"
     expected = evaluate(experiment, design, noise_ratio=noise) if stage.name != "curve" else None
     widths = (
@@ -289,6 +300,8 @@ def _told(done: Done, least: float) -> list[str]:
 
 def _finish(whole: Experiment, done: list[Done], folder: Path, least: float, as_json: bool) -> None:
     from iodyno.report.cost_model import study_json
+    from iodyno.store.schema import EXPERIMENT
+    from iodyno.store.writer import write_json_atomically
 
     study = _study(done[-1])
     kept = done[-1].stage.factors

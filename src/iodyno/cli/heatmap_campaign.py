@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from iodyno.analysis.dataset import Trial, read_dataset
-from iodyno.analysis.heat_map.stored import Range, edges_for, grid_of, within
-from iodyno.analysis.operation_times import OperationTimes, joined, over_trials, times_of
-from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.cli.heatmap_output import Map, Output, show_difference, show_maps
 from iodyno.cli.point_choice import choose_point, name_of
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
 
+if TYPE_CHECKING:
+    from iodyno.analysis.dataset import Trial
+    from iodyno.analysis.heat_map.stored import Range
+    from iodyno.analysis.operation_times import OperationTimes
+    from iodyno.analysis.summary import CampaignSummary
+
 COLUMNS_MOST = 200
 """Intervals are joined above it, as the reducer of traces does."""
 MAPS_MOST = 12
 """Small multiples on one picture (chosen: a screen or two)."""
-Titled = tuple[str, OperationTimes]
+Titled: TypeAlias = "tuple[str, OperationTimes]"
 
 
 def show_campaign(folder: Path, options: dict[str, Any], output: Output) -> None:
@@ -69,12 +71,16 @@ def _ends(options: dict[str, Any]) -> tuple[float | None, float | None]:
 
 def _edges(each: Sequence[Titled], shown: Range, options: dict[str, Any]) -> tuple[int, ...]:
     """Edges of rows for what is shown of them; where that is nothing, for all there is, so that it can be said."""
+    from iodyno.analysis.heat_map.stored import edges_for, within
+
     begin, end = _ends(options)
     times = [within(times, begin, end) for _, times in each]
     return edges_for(times, shown) or edges_for([times for _, times in each], shown)
 
 
 def _grid(times: OperationTimes, edges: Sequence[int], shown: Range, options: dict[str, Any]) -> Grid:
+    from iodyno.analysis.heat_map.stored import grid_of
+
     begin, end = _ends(options)
     return grid_of(times, edges, shown.scale, begin_s=begin, end_s=end)
 
@@ -86,6 +92,10 @@ def _title(output: Output, title: str, several: int) -> str:
 
 def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titled]:
     """The operations asked for, with their titles; one only where a difference is drawn."""
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.operation_times import joined
+    from iodyno.analysis.summary import analyse
+
     dataset = read_dataset(folder)
     summary = analyse(dataset)
     trials = [trial for trial in dataset.trials if trial.finished]
@@ -177,6 +187,8 @@ def _groups(
 
 
 def _operations(trials: Sequence[Trial], options: dict[str, Any], folder: Path) -> list[OperationTimes]:
+    from iodyno.analysis.operation_times import over_trials, times_of
+
     by_key: dict[Any, list[OperationTimes]] = {}
     for trial in trials:
         for times in times_of(trial):
@@ -206,6 +218,8 @@ def _operations(trials: Sequence[Trial], options: dict[str, Any], folder: Path) 
 
 
 def _range(options: dict[str, Any]) -> Range:
+    from iodyno.analysis.heat_map.stored import Range
+
     low, high = (
         _nanoseconds(options[name], option) for name, option in (("low", "--min"), ("high", "--max"))
     )

@@ -10,30 +10,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno.analysis.heat_map.columns import column_quantiles, quantile_of_all
-from iodyno.analysis.heat_map.findings import Findings, examine
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
-from iodyno.report.heat_map import axis, layout, svg
-from iodyno.report.heat_map.difference import changes_of, lay_out_difference
-from iodyno.report.heat_map.json import as_values
-from iodyno.report.heat_map.layout import (
-    OVERLAYS,
-    Look,
-    drawn_counts,
-    frame_of,
-    lay_out,
-    readable,
-    where_events_are,
-    wrapped,
-)
-from iodyno.report.heat_map.picture import Picture
-from iodyno.report.heat_map.sentences import sentences
-from iodyno.report.heat_map.terminal import rendered
+
+if TYPE_CHECKING:
+    from iodyno.analysis.heat_map.findings import Findings
+    from iodyno.report.heat_map.layout import Look
+    from iodyno.report.heat_map.picture import Picture
 
 SUFFIXES = (".svg", ".html", ".png")
 _SHARES = (0.5, 0.99, 0.999, 1.0)
@@ -75,6 +62,9 @@ def checked_file(written: str | None) -> Path | None:
 
 def show_maps(maps: Sequence[Map], output: Output) -> None:
     """Writes or prints the maps, one below the other, with what was found in each."""
+    from iodyno.analysis.heat_map.findings import examine
+    from iodyno.report.heat_map.json import as_values
+
     for each in maps:
         _refuse_empty(each)
     found = [examine(each.grid) for each in maps]
@@ -99,6 +89,10 @@ def show_maps(maps: Sequence[Map], output: Output) -> None:
 
 def show_difference(one: Map, other: Map, output: Output) -> None:
     """Writes or prints the first map minus the second."""
+    from iodyno.report.heat_map import axis, layout, svg
+    from iodyno.report.heat_map.difference import changes_of, lay_out_difference
+    from iodyno.report.heat_map.layout import frame_of
+
     for each in (one, other):
         _refuse_empty(each)
     names = (one.title, other.title)
@@ -143,6 +137,9 @@ def show_difference(one: Map, other: Map, output: Output) -> None:
 
 
 def _refuse_empty(each: Map) -> None:
+    from iodyno.report.heat_map import axis
+    from iodyno.report.heat_map.layout import where_events_are
+
     if not sum(each.grid.column_totals()):
         unit = axis.unit_of(each.grid.unit, each.grid.edges[-1] if each.grid.edges else 1.0)
         raise ExperimentError(
@@ -163,10 +160,15 @@ def _looks(maps: Sequence[Map], look: Look) -> list[Look]:
 
 
 def _shared_counts(maps: Sequence[Map]) -> list[int]:
+    from iodyno.report.heat_map.layout import drawn_counts, frame_of
+
     return sorted(count for each in maps for count in drawn_counts(each.grid, frame_of(each.grid)).values())
 
 
 def _quantiles(grid: Grid) -> dict[str, Sequence[float | None]]:
+    from iodyno.analysis.heat_map.columns import column_quantiles
+    from iodyno.report.heat_map.layout import OVERLAYS
+
     return dict(zip(OVERLAYS, column_quantiles(grid, _SHARES), strict=True))
 
 
@@ -177,6 +179,10 @@ def _file(
     suffix: str,
     shared: Sequence[int] | None,
 ) -> bytes:
+    from iodyno.report.heat_map import svg
+    from iodyno.report.heat_map.layout import lay_out
+    from iodyno.report.heat_map.sentences import sentences
+
     if suffix == ".html" and len(maps) == 1:
         from iodyno.analysis.heat_map.curve import cumulative_curve
         from iodyno.report.heat_map.page import page
@@ -211,6 +217,11 @@ def _plain_page(picture: Picture, drawing: str) -> str:
 
 
 def _print(each: Map, found: Findings, output: Output) -> None:
+    from iodyno.report.heat_map import axis
+    from iodyno.report.heat_map.layout import readable, where_events_are, wrapped
+    from iodyno.report.heat_map.sentences import sentences
+    from iodyno.report.heat_map.terminal import rendered
+
     if output.file is None:
         tty = sys.stdout.isatty()
         width = shutil.get_terminal_size((100, 24)).columns
@@ -234,10 +245,16 @@ def _print(each: Map, found: Findings, output: Output) -> None:
 
 def _of_all(grid: Grid) -> dict[str, float | None]:
     """The quantiles of all events of a grid."""
+    from iodyno.analysis.heat_map.columns import quantile_of_all
+    from iodyno.report.heat_map.layout import OVERLAYS
+
     return {name: quantile_of_all(grid, share) for name, share in zip(OVERLAYS, _SHARES, strict=True)}
 
 
 def _print_cumulative(grid: Grid) -> None:
+    from iodyno.analysis.heat_map.columns import quantile_of_all
+    from iodyno.report.heat_map import axis, layout
+
     total = sum(grid.column_totals())
     for share in CUMULATIVE:
         value = quantile_of_all(grid, share)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno.cli.host_argument import access_of
 from iodyno.core.errors import AccessError
 from iodyno.core.knob import KNOBS
-from iodyno.hosts.guard import Guard, GuardLostError
-from iodyno.hosts.knobs import TURNED
-from iodyno.hosts.knobs.host import HostKnobs, shown
-from iodyno.hosts.knobs.knob import Place, State
-from iodyno.report.tables import Cell, Column, Table
-from iodyno.report.text_table import plain
-from iodyno.session.locate import find_agent
+
+if TYPE_CHECKING:
+    from iodyno.hosts.knobs.knob import Place, State
 
 _SOMEWHERE = "192.0.2.1"
 """An address of the block for documentation (RFC 5737): the way to it is the default route. Of a host that is reached over a
@@ -45,6 +39,11 @@ def command(host: str, device: str | None, as_json: bool) -> None:
       iodyno knobs --host ssh:root@server --device eth1
       iodyno knobs --json | jq '.knobs[] | select(.unsupported)'
     """
+    import asyncio
+
+    from iodyno.report.tables import Cell, Column, Table
+    from iodyno.report.text_table import plain
+
     place, states, may_set = asyncio.run(_read(host, device))
     if as_json:
         knobs = [_values(name, state) for name, state in states.items()]
@@ -61,6 +60,12 @@ def command(host: str, device: str | None, as_json: bool) -> None:
 
 async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State], bool]:
     """The place, the knobs there, and whether the account there may set them."""
+    from iodyno.cli.host_argument import access_of
+    from iodyno.hosts.guard import Guard, GuardLostError
+    from iodyno.hosts.knobs import TURNED
+    from iodyno.hosts.knobs.host import HostKnobs
+    from iodyno.session.locate import find_agent
+
     access = access_of(host)
     try:
         guard = await Guard.start(access, find_agent())
@@ -77,6 +82,9 @@ async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State],
 
 
 def _cells(name: str, state: State) -> tuple[str, str, str, str, str]:
+    from iodyno.hosts.knobs import TURNED
+    from iodyno.hosts.knobs.host import shown
+
     scope = TURNED[name].scope
     if state.unsupported:
         return name, scope, "-", "-", f"unsupported: {state.unsupported}"
@@ -84,6 +92,8 @@ def _cells(name: str, state: State) -> tuple[str, str, str, str, str]:
 
 
 def _range(name: str, state: State) -> str:
+    from iodyno.hosts.knobs.host import shown
+
     parameter = KNOBS[name]
     if parameter.kind == "switch":
         return "on, off"
@@ -95,6 +105,8 @@ def _range(name: str, state: State) -> str:
 
 
 def _values(name: str, state: State) -> dict[str, Any]:
+    from iodyno.hosts.knobs import TURNED
+
     parameter = KNOBS[name]
     return {
         "name": name,

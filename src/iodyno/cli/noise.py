@@ -9,21 +9,14 @@ from pathlib import Path
 
 import click
 
-from iodyno.campaign.folder import new_folder, was_quick
 from iodyno.cli.again import again as command_again
 from iodyno.cli.campaign_argument import complete_campaign
-from iodyno.cli.execute import ask, execute, failed, stopped
 from iodyno.cli.number import NumberRange
-from iodyno.cli.progress import watcher as progress
 from iodyno.core.errors import ExperimentError, StoreError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
 from iodyno.core.noise import NoiseSpec
 from iodyno.core.workload import Level
-from iodyno.designs import noise_ladder
-from iodyno.formats.experiment_file import read_experiment
-from iodyno.session.locate import find_agent
-from iodyno.store.schema import CAMPAIGN
 
 
 @click.command(name="noise")
@@ -96,6 +89,14 @@ def command(
       iodyno noise experiment.yaml --point size=1KiB --blocks 4 --pause 600
       iodyno noise campaigns/NAME --json
     """
+    from iodyno.campaign.folder import new_folder, was_quick
+    from iodyno.cli.execute import ask, execute, failed, stopped
+    from iodyno.cli.progress import watcher as progress
+    from iodyno.designs import noise_ladder
+    from iodyno.formats.experiment_file import read_experiment
+    from iodyno.session.locate import find_agent
+    from iodyno.store.schema import CAMPAIGN
+
     if (Path(file) / CAMPAIGN).is_file():
         _show(Path(file), 3, as_json)
         return

@@ -9,8 +9,6 @@ import click
 
 from iodyno.core.path import PATHS
 from iodyno.core.volume import VOLUMES
-from iodyno.paths.volumes import table
-from iodyno.session.path_levels import unavailable
 
 
 @click.command(name="paths")
@@ -25,6 +23,9 @@ def command(as_json: bool) -> None:
       iodyno paths
       iodyno paths --json
     """
+    from iodyno.paths.volumes import table
+    from iodyno.session.path_levels import unavailable
+
     paths = {level: unavailable(level) for level in PATHS}
     volumes = {level: table.unavailable(level) for level in VOLUMES}
     if as_json:

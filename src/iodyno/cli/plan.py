@@ -22,13 +22,11 @@ from iodyno.core.experiment import Experiment
 from iodyno.core.factor import parameter_of
 from iodyno.core.quantity import counted
 from iodyno.core.search import SearchSpec
-from iodyno.designs import perturbation
-from iodyno.designs.duration import TRIAL_OVERHEAD_NS, Duration, estimate
-from iodyno.designs.evaluation import Evaluation, evaluate
-from iodyno.designs.stopping import extended
 
 if TYPE_CHECKING:
     from iodyno.analysis.repeatability import Repeatability
+    from iodyno.designs.duration import Duration
+    from iodyno.designs.evaluation import Evaluation
 
 
 @click.command(name="plan", cls=GroupedCommand)
@@ -76,6 +74,9 @@ def command(
         --slow nagle
       iodyno plan studies/tcp-options.yaml --design-file order.csv
     """
+    from iodyno.designs.evaluation import evaluate
+    from iodyno.designs.stopping import extended
+
     if as_json and as_csv:
         raise click.UsageError("found --json and --csv, allowed: one of them")
     if noise is not None and noise_from:
@@ -123,6 +124,8 @@ def _noise_of(campaign: str | None, outcome: str | None) -> Repeatability | None
 def _as_text(
     experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
 ) -> str:
+    from iodyno.designs.duration import estimate
+
     duration = estimate(experiment, design)
     names = _columns(design)
     rows = [[point.id, *(_shown(experiment, point, name) for name in names)] for point in design.points]
@@ -185,6 +188,9 @@ def _search(spec: SearchSpec, design: Design) -> str:
 
 
 def _proof(experiment: Experiment, design: Design) -> str:
+    from iodyno.designs import perturbation
+    from iodyno.designs.duration import TRIAL_OVERHEAD_NS
+
     most = perturbation.most_trials(experiment, design)
     each_ns = perturbation.windows(experiment.windows).load_ns + TRIAL_OVERHEAD_NS
     return (
@@ -219,6 +225,9 @@ def clock(ns: int) -> str:
 def _as_json(
     experiment: Experiment, design: Design, evaluation: Evaluation | None, measured: Repeatability | None
 ) -> dict[str, object]:
+    from iodyno.designs import perturbation
+    from iodyno.designs.duration import estimate
+
     duration = estimate(experiment, design)
     names = _columns(design)
     return {

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from iodyno.analysis.summary import CampaignSummary, PointSummary
 from iodyno.core.errors import ExperimentError, IodynoError
 from iodyno.core.factor import parameter_of
 from iodyno.core.script.parameters import workload_of_stored
 from iodyno.core.workload import Level
-from iodyno.store.manifest import read_header
+
+if TYPE_CHECKING:
+    from iodyno.analysis.summary import CampaignSummary, PointSummary
 
 NEAREST = 3
 """Points that an error names (chosen: what fits into two lines)."""
@@ -140,6 +141,8 @@ def _quoted(summary: CampaignSummary, point: PointSummary) -> str:
 
 def _header(ctx: click.Context) -> Mapping[str, Any]:
     """What is known of the campaign on the command line; nothing while it is not typed, or not there."""
+    from iodyno.store.manifest import read_header
+
     given = ctx.params.get("campaigns") or ctx.params.get("campaign") or ctx.args
     # While the value of an option is being typed, the arguments before it are not yet taken as such.
     for folder in [given] if isinstance(given, (str, Path)) else reversed(given):

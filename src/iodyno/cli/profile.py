@@ -5,29 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from iodyno.analysis.dataset import read_dataset
-from iodyno.analysis.functions import Part, PointProfile, read_profiles
-from iodyno.analysis.mechanisms import Mechanism, mechanisms
-from iodyno.analysis.summary import CampaignSummary, PointSummary, analyse
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.quantity import counted
-from iodyno.report.function_json import mechanism_values, profile_values
-from iodyno.report.function_tables import (
-    basis_note,
-    class_table,
-    function_table,
-    mechanism_table,
-    not_measured,
-    scope_note,
-)
-from iodyno.report.numbers import digits
-from iodyno.report.terminal import show_table
-from iodyno.report.viewers import VIEWERS, Viewer
+from iodyno.report.viewers import VIEWERS
+
+if TYPE_CHECKING:
+    from iodyno.analysis.functions import Part, PointProfile
+    from iodyno.analysis.mechanisms import Mechanism
+    from iodyno.analysis.summary import CampaignSummary, PointSummary
+    from iodyno.report.viewers import Viewer
 
 TOP = 30
 """Functions shown (chosen: a screen)."""
@@ -75,6 +67,13 @@ def command(
       iodyno profile CAMPAIGN --point p07 --format pprof --output p07.pb.gz
       iodyno profile CAMPAIGN --point p07 --format folded | sort
     """
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.functions import read_profiles
+    from iodyno.analysis.mechanisms import mechanisms
+    from iodyno.analysis.summary import analyse
+    from iodyno.report.function_json import mechanism_values, profile_values
+    from iodyno.report.function_tables import scope_note
+
     dataset = read_dataset(campaign)
     summary = analyse(dataset)
     chosen = _point(summary, point)
@@ -119,6 +118,16 @@ def _point(summary: CampaignSummary, written: str | None) -> PointSummary:
 
 
 def _show(profile: PointProfile, behind: list[Mechanism], title: str, top: int, by: Part) -> None:
+    from iodyno.report.function_tables import (
+        basis_note,
+        class_table,
+        function_table,
+        mechanism_table,
+        not_measured,
+    )
+    from iodyno.report.numbers import digits
+    from iodyno.report.terminal import show_table
+
     busy = profile.cost.estimate or 0.0
     click.echo(f"{title}: {digits(busy)} {profile.unit}, {counted(len(profile.rows), 'trial')}\n")
     show_table(class_table(profile), sys.stdout)

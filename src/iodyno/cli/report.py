@@ -5,21 +5,16 @@ from __future__ import annotations
 import errno
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from iodyno.analysis.dataset import Dataset, read_dataset
-from iodyno.analysis.function_study import FunctionStudy, study_functions
-from iodyno.analysis.summary import analyse
 from iodyno.cli.aside import aside
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.core.errors import StoreError
-from iodyno.report.csv import as_csv
-from iodyno.report.function_section import contrast_sentences
-from iodyno.report.html import write_dataset
-from iodyno.report.json import as_json
-from iodyno.report.terminal import show_tables
-from iodyno.report.void import void_costs
+
+if TYPE_CHECKING:
+    from iodyno.analysis.dataset import Dataset
 
 
 @click.command(name="report")
@@ -45,6 +40,16 @@ def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None
       iodyno report campaigns/NAME --json
       iodyno report campaigns/NAME --html /tmp/report.html --open yes
     """
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.function_study import FunctionStudy, study_functions
+    from iodyno.analysis.summary import analyse
+    from iodyno.report.csv import as_csv
+    from iodyno.report.function_section import contrast_sentences
+    from iodyno.report.html import write_dataset
+    from iodyno.report.json import as_json
+    from iodyno.report.terminal import show_tables
+    from iodyno.report.void import void_costs
+
     if json_asked and csv_asked:
         raise click.UsageError("found --json and --csv, allowed: one of them")
     form = "json" if json_asked else "csv" if csv_asked else None
@@ -76,6 +81,13 @@ def _may_not_write(error: StoreError) -> bool:
 
 def show(dataset: Dataset) -> None:
     """Prints the tables of a campaign that has just ended, and writes and names its page."""
+    from iodyno.analysis.function_study import study_functions
+    from iodyno.analysis.summary import analyse
+    from iodyno.report.function_section import contrast_sentences
+    from iodyno.report.html import write_dataset
+    from iodyno.report.terminal import show_tables
+    from iodyno.report.void import void_costs
+
     summary, functions = analyse(dataset), study_functions(dataset)
     show_tables(summary, more=contrast_sentences(functions, summary, void=void_costs(summary)))
     page = write_dataset(dataset, summary, dataset.folder / "report.html", functions)

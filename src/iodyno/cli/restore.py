@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from errno import EACCES
@@ -10,13 +9,7 @@ from os import strerror
 
 import click
 
-from iodyno.cli.host_argument import access_of
 from iodyno.core.errors import AccessError
-from iodyno.hosts import guest, sandbox
-from iodyno.hosts.guard import JOURNALS_OF_ROOT, Guard, GuardLostError
-from iodyno.paths import veth
-from iodyno.paths.volumes import volume
-from iodyno.session.locate import find_agent
 
 _FAILED = "see what the kernel said, and try again; a restart of the machine forgets it all"
 
@@ -36,6 +29,10 @@ def command(host: str, as_json: bool) -> None:
       iodyno restore
       iodyno restore --host ssh:root@server --json
     """
+    import asyncio
+
+    from iodyno.hosts.guard import JOURNALS_OF_ROOT
+
     # First, as it needs no agent: where none starts, this is done at least.
     removed, left = _remove() if host == "local" else ([], [])
     found, hidden = asyncio.run(_restore(host))
@@ -65,6 +62,10 @@ def _remove() -> tuple[list[str], list[str]]:
     """Removes what labs of this machine that are gone have made; names of volumes and network namespaces, those that are gone
     and those that did not go.
     """
+    from iodyno.hosts import guest, sandbox
+    from iodyno.paths import veth
+    from iodyno.paths.volumes import volume
+
     removed = [f"volume {name}" for name in volume.remove_leftovers()]
     removed += [f"namespace {name}" for name in veth.remove_leftovers()]
     sandbox.remove_leftovers()
@@ -75,6 +76,10 @@ def _remove() -> tuple[list[str], list[str]]:
 
 async def _restore(host: str) -> tuple[dict[str, list[str]], bool]:
     """What was restored and what was not; and whether root may have set something, of which this account cannot know."""
+    from iodyno.cli.host_argument import access_of
+    from iodyno.hosts.guard import JOURNALS_OF_ROOT, Guard, GuardLostError
+    from iodyno.session.locate import find_agent
+
     access = access_of(host)
     try:
         guard = await Guard.start(access, find_agent())

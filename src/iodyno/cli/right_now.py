@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from iodyno import designs
-from iodyno.campaign.folder import new_folder
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
-from iodyno.cli.execute import execute, failed, stopped
 from iodyno.cli.number import NumberRange
-from iodyno.cli.progress import watcher as progress
 from iodyno.cli.signals import named_when_stopped
 from iodyno.core.errors import ExperimentError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Workload
-from iodyno.formats import ssh_hosts
-from iodyno.session.locate import find_agent
-from iodyno.store.schema import EXPERIMENT
 
 if TYPE_CHECKING:
     from iodyno.formats.mistakes import Mistake
@@ -132,6 +125,8 @@ def is_open(levels: Mapping[str, Any]) -> bool:
 
 def hosts_of(to: str | None) -> dict[str, dict[str, str]]:
     """The hosts of the experiment: two of this machine, or this one and the one that `--to` names. Raises ExperimentError."""
+    from iodyno.formats import ssh_hosts
+
     if to is None:
         return {"client": {"access": "netns"}, "server": {"access": "netns"}}
     return {"client": {"access": "local"}, "server": ssh_hosts.named_by(to)}
@@ -172,6 +167,13 @@ def _of_option(mistake: Mistake, options: Mapping[str, str], kind: str) -> tuple
 
 def measure(experiment: Experiment, into: Path, **more: Any) -> Path:
     """Runs the experiment as `iodyno run` does; the campaign's folder. `more` is for `execute`. Raises TrialError."""
+    from iodyno import designs
+    from iodyno.campaign.folder import new_folder
+    from iodyno.cli.execute import execute, failed, stopped
+    from iodyno.cli.progress import watcher as progress
+    from iodyno.session.locate import find_agent
+    from iodyno.store.schema import EXPERIMENT
+
     design = designs.plan(experiment)
     program = find_agent()
     folder = new_folder(into, experiment.name)

@@ -10,28 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iodyno.campaign.folder import new_folder, was_quick
-from iodyno.campaign.runner import CampaignOutcome
 from iodyno.cli import decide, design_options, storage_files, uperf
 from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
 from iodyno.cli.campaign_argument import complete_campaign
-from iodyno.cli.execute import ask, execute, failed, stopped, without_void
 from iodyno.cli.options import GroupedCommand
-from iodyno.cli.progress import watcher as progress
 from iodyno.cli.signals import named_when_stopped
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
 from iodyno.core.errors import (
     StoreError,
 )
-from iodyno.formats.experiment_file import read_experiment
-from iodyno.formats.uperf import is_profile
-from iodyno.session.locate import find_agent
-from iodyno.store.schema import EXPERIMENT
 
 if TYPE_CHECKING:
     pass
+    from iodyno.campaign.runner import CampaignOutcome
 
 
 @click.command(name="run", cls=GroupedCommand)
@@ -110,6 +103,14 @@ def command(
       iodyno run fileserver.f --target /srv/test --set nfiles=1000 --seconds 10
       iodyno run job.fio --section randread --target /srv/test
     """
+    from iodyno.campaign.folder import new_folder, was_quick
+    from iodyno.cli.execute import ask, execute, failed, stopped
+    from iodyno.cli.progress import watcher as progress
+    from iodyno.formats.experiment_file import read_experiment
+    from iodyno.formats.uperf import is_profile
+    from iodyno.session.locate import find_agent
+    from iodyno.store.schema import EXPERIMENT
+
     if resume and into:
         raise click.UsageError("found --resume and --into, allowed: one of them")
     design_keys = design_options.asked(asked)
@@ -184,6 +185,8 @@ def _shown(outcome: CampaignOutcome, as_json: bool, *, searched: bool) -> Campai
     """Shows the report of what was measured, if anything was, and the campaign's folder on the last line; gives the outcome with
     the trials that are void among those that failed.
     """
+    from iodyno.cli.execute import without_void
+
     try:
         if outcome.finished:
             # Imported here: slow, and not needed while the load is on.

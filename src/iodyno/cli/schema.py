@@ -6,8 +6,6 @@ import json
 
 import click
 
-from iodyno.formats.experiment_file import experiment_schema
-
 
 @click.command(name="schema")
 def command() -> None:
@@ -20,4 +18,6 @@ def command() -> None:
       iodyno schema > experiment.schema.json
       # yaml-language-server: $schema=experiment.schema.json
     """
+    from iodyno.formats.experiment_file import experiment_schema
+
     click.echo(json.dumps(experiment_schema(), indent=2, ensure_ascii=False))

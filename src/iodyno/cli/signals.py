@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 import signal
@@ -11,9 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from iodyno.cli.interrupts import SAME_S
 from iodyno.core.errors import Interrupted
+
+if TYPE_CHECKING:
+    import asyncio
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -26,6 +29,8 @@ def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[None]:
     Handlers of the event loop would do nothing while something blocks it; these come between in any case. Where a signal has
     stopped the task they stay: the way out from here, with the event loop's end, is no place for another one.
     """
+    import asyncio
+
     loop = asyncio.get_running_loop()
     first: list[float] = []
 

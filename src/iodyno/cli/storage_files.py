@@ -20,15 +20,6 @@ from iodyno.core.experiment import Experiment
 from iodyno.core.personality.binding import defined
 from iodyno.core.personality.parameters import kinds_of
 from iodyno.core.personality.settings import setting
-from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.formats.fio import is_job_file, read_sections
-from iodyno.formats.fio.experiment import chosen, steps
-from iodyno.formats.fio.experiment import experiment_keys as keys_of_jobs
-from iodyno.formats.fio.options import ALIASES
-from iodyno.formats.mistakes import nearest
-from iodyno.formats.wml import is_personality, read_personality
-from iodyno.formats.wml.experiment import LIMIT_NS
-from iodyno.formats.wml.experiment import experiment_keys as keys_of_personality
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -38,6 +29,9 @@ QUICK_S = 5
 
 def kind_of(file: str) -> Literal["wml", "fio"] | None:
     """What the file is; None: neither."""
+    from iodyno.formats.fio import is_job_file
+    from iodyno.formats.wml import is_personality
+
     if is_personality(file):
         return "wml"
     return "fio" if is_job_file(file) else None
@@ -90,6 +84,14 @@ def keys_of(
     factors: bool = False,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The keys of the experiment that the file is, and what is to be said about it. Raises ExperimentError."""
+    from iodyno.formats.fio import read_sections
+    from iodyno.formats.fio.experiment import chosen
+    from iodyno.formats.fio.experiment import experiment_keys as keys_of_jobs
+    from iodyno.formats.fio.options import ALIASES
+    from iodyno.formats.mistakes import nearest
+    from iodyno.formats.wml import read_personality
+    from iodyno.formats.wml.experiment import experiment_keys as keys_of_personality
+
     if kind_of(file) == "fio":
         for name, given in (("--set", variables), ("--limit", limit), ("--remove", remove_files)):
             if given:
@@ -133,6 +135,10 @@ def in_steps(command: click.Command, file: str, asked: Mapping[str, Any]) -> boo
     """Whether the file is a job file with several jobs at a time and others after them: then the command, which is the one that
     is carried out, was carried out for the jobs of each step. Raises ExperimentError.
     """
+    from iodyno.formats.fio import read_sections
+    from iodyno.formats.fio.experiment import chosen, steps
+    from iodyno.formats.fio.options import ALIASES
+
     if kind_of(file) != "fio":
         return False
     sections = read_sections(file, dict(os.environ), ALIASES)
@@ -146,12 +152,16 @@ def in_steps(command: click.Command, file: str, asked: Mapping[str, Any]) -> boo
 
 def experiment_of(file: str, **asked: Any) -> Experiment:
     """The experiment that runs the file. Raises ExperimentError."""
+    from iodyno.formats.experiment_file import experiment_text, parse_experiment
+
     keys, notes = keys_of(file, **asked)
     experiment = parse_experiment(experiment_text(keys), file=file, environment={})
     return replace(experiment, notes=(*notes, *experiment.notes))
 
 
 def _limit_ns(written: str | None) -> int:
+    from iodyno.formats.wml.experiment import LIMIT_NS
+
     try:
         return quantity.parse("duration", written) if written else LIMIT_NS
     except ValueError as problem:
@@ -160,6 +170,8 @@ def _limit_ns(written: str | None) -> int:
 
 def written(keys: Mapping[str, Any], file: str) -> str:
     """The experiment file, as a person would write it."""
+    from iodyno.formats.experiment_file import experiment_text
+
     lines = [f"# Made from {Path(file).name} by `iodyno convert`. Every factor has one level: add others."]
     for key, value in keys.items():
         if not isinstance(value, Mapping):

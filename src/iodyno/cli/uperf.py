@@ -14,10 +14,6 @@ from iodyno.cli.options import OF_FOREIGN, Option
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
-from iodyno.formats.experiment_file import experiment_text, parse_experiment
-from iodyno.formats.uperf import experiment_keys, host_notes, read_profile, values_of
-from iodyno.formats.uperf.experiment import SHORTEST_NS, never_made_notes
-from iodyno.formats.uperf.profile import MAX_DURATION_NS
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -88,6 +84,10 @@ def experiment_of(
     file: str, variables: tuple[str, ...], to: str | None, repeat: int | None, limit: str | None
 ) -> Experiment:
     """The experiment that runs the profile in the file. Raises ExperimentError."""
+    from iodyno.formats.experiment_file import experiment_text, parse_experiment
+    from iodyno.formats.uperf import experiment_keys, host_notes, read_profile, values_of
+    from iodyno.formats.uperf.experiment import never_made_notes
+
     profile = read_profile(file)
     levels = values_of(profile, os.environ, given(variables))
     keys = experiment_keys(profile, levels, to=to, repeat=repeat or 1, limit_ns=_limit_ns(limit))
@@ -97,6 +97,9 @@ def experiment_of(
 
 
 def _limit_ns(written: str | None) -> int | None:
+    from iodyno.formats.uperf.experiment import SHORTEST_NS
+    from iodyno.formats.uperf.profile import MAX_DURATION_NS
+
     try:
         limit_ns = quantity.parse("duration", written) if written else None
         if limit_ns is not None and not SHORTEST_NS <= limit_ns <= MAX_DURATION_NS:

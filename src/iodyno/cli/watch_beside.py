@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from iodyno.store.schema import CAMPAIGN
-
 _POLL_S = 0.05
 _LEAVING_S = 5.0
 
@@ -39,6 +37,8 @@ def page_beside(folder: Path) -> Iterator[None]:
 
 
 def _start_when_begun(folder: Path, stop: threading.Event, started: list[subprocess.Popen[bytes]]) -> None:
+    from iodyno.store.schema import CAMPAIGN
+
     while not (folder / CAMPAIGN).is_file():
         if stop.wait(_POLL_S):
             return

@@ -24,6 +24,9 @@ Of = Literal["ratio", "difference", "mean"]
 
 DEFAULT_OUTCOME = "cpu_ns_per_kib"
 """What a rule is about when it names no outcome: the sender's CPU time per KiB."""
+LEAST_EFFECT = 0.02
+"""Smallest relative effect of interest unless another is asked for (chosen: what machines differ by from day to day)."""
+
 MAX_TRIALS = 200
 """Trials after which a campaign without an answer stops, when nothing else is said (chosen: a night at two minutes each)."""
 LONGEST = 400

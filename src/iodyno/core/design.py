@@ -132,6 +132,9 @@ class ProofPlan:
     untestable: Mapping[str, Mapping[str, str]]
 
 
+DIRECTIONS = ("up", "down", "up_down")
+"""Ways along the levels of a ladder."""
+
 DESIGN_KINDS: Mapping[str, str] = {
     "full_factorial": "Every combination of the factors' levels.",
     "fractional": "A part of the combinations of two levels each, chosen so that what is of interest is not mixed up.",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from iodyno.core import effect
-from iodyno.core.design import DESIGN_KINDS
+from iodyno.core.design import DESIGN_KINDS, DIRECTIONS
 from iodyno.core.design_options import OPTIONS_OF
 from iodyno.core.experiment import DesignSpec
 from iodyno.core.factor import Factor
@@ -22,7 +22,6 @@ from iodyno.formats.mistakes import Path, found, unknown
 Note = Callable[[Path, str], None]
 
 AXIAL = ("faced", "inscribed", "circumscribed")
-DIRECTIONS = ("up", "down", "up_down")
 MODELS = ("main", "interactions", "quadratic")
 _ROMAN = {"III": 3, "IV": 4, "V": 5, "VI": 6, "VII": 7, "VIII": 8, "IX": 9, "X": 10}
 

@@ -19,6 +19,7 @@ from statistics import fmean, variance
 from typing import Literal
 
 from iodyno.analysis.chance import t
+from iodyno.core.decision import LEAST_EFFECT
 from iodyno.core.outcome import OUTCOMES
 
 Answer = Literal["better", "worse", "higher", "lower", "same", "undecided"]
@@ -27,8 +28,6 @@ Control = Literal["holm", "bh", "none"]
 ALPHA = 0.05
 POWER = 0.8
 """Chance of an answer after the further trials that are named (the usual one: Cohen 1988)."""
-LEAST = 0.02
-"""Smallest relative effect of interest unless another is asked for (chosen: what machines differ by from day to day)."""
 ADJUSTMENTS: Mapping[Control, str] = {"holm": "Holm", "bh": "Benjamini-Hochberg", "none": "none"}
 _MOST_TRIALS = 100_000
 _MOST_FREEDOM = 1e6
@@ -74,7 +73,7 @@ class Verdict:
     more_trials: int | None = None
     direction: str = ""
     reason: str = ""
-    least: float = LEAST
+    least: float = LEAST_EFFECT
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,9 @@ class _Step:
     counting: float
 
 
-def judge(compared: Sequence[Sides], *, least: float = LEAST, control: Control = "holm") -> list[Verdict]:
+def judge(
+    compared: Sequence[Sides], *, least: float = LEAST_EFFECT, control: Control = "holm"
+) -> list[Verdict]:
     """A verdict on each comparison, corrected for all of them together.
 
     `least`: the smallest relative effect of interest, above 0. Raises ValueError when it is not.

@@ -12,7 +12,6 @@ import click
 
 from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError, StoreError
-from iodyno.session.block_trace import trace_block
 
 
 @click.command(name="block")
@@ -42,6 +41,8 @@ def command(
         iodyno heatmap block.trace -o block.svg
       iodyno trace block --device sda --least 10000   # slow ones only
     """
+    from iodyno.session.block_trace import trace_block
+
     if device is not None and not Path("/sys/class/block", device).exists():
         known = sorted(path.name for path in Path("/sys/block").iterdir())
         raise ExperimentError(

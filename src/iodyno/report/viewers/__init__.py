@@ -1,27 +1,36 @@
 """Profiles in the forms of other viewers. To add one: one file, and one line in `VIEWERS`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from __future__ import annotations
 
-from iodyno.analysis.functions import PointProfile
-from iodyno.report.viewers import firefox, folded, pprof, speedscope
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iodyno.analysis.functions import PointProfile
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """A form: its name, the usual ending of a file, what writes it, and whether a terminal can show it."""
+    """A form: its name, which is that of the module here that writes it, the usual ending of a file, and whether a terminal can
+    show it.
+    """
 
     name: str
     ending: str
-    write: Callable[[PointProfile, str], bytes]
     text: bool
     help: str
 
+    def write(self, profile: PointProfile, title: str) -> bytes:
+        """The profile in this form."""
+        written: bytes = import_module(f"{__name__}.{self.name}").write(profile, title)
+        return written
+
 
 VIEWERS = (
-    Viewer("folded", "folded", folded.write, True, "a stack a line with its samples, as flame graph scripts read it"),
-    Viewer("speedscope", "speedscope.json", speedscope.write, True, "speedscope"),
-    Viewer("firefox", "json", firefox.write, True, "Firefox Profiler"),
-    Viewer("pprof", "pb.gz", pprof.write, False, "pprof: samples, and CPU time per MiB"),
+    Viewer("folded", "folded", True, "a stack a line with its samples, as flame graph scripts read it"),
+    Viewer("speedscope", "speedscope.json", True, "speedscope"),
+    Viewer("firefox", "json", True, "Firefox Profiler"),
+    Viewer("pprof", "pb.gz", False, "pprof: samples, and CPU time per MiB"),
 )  # fmt: skip
 """Every form. A writer is told the profile and its title."""

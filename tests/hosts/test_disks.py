@@ -28,7 +28,7 @@ MIB = 1 << 20
 
 
 def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> None:
-    words = ("disk", "--target", "work.dat", "--size", "8MiB", "--seconds", "0.5", "--no-profile", "--json")
+    words = ("disk", "--target", "work.dat", "--size", "8MiB", "--seconds", "0.5", "--json")
     shown = iodyno(*words, "--read", "70%", "--depth", "4", "--direct", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     found = json.loads(shown.stdout)
@@ -362,7 +362,7 @@ def test_an_operation_that_fails_is_one_error_with_its_place(tmp_path: Path) -> 
 
 def test_a_layout_that_is_killed_is_made_anew(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from iodyno.cli.main import main; main()"]
-    words = ["disk", "--target", "work.dat", "--size", "4GiB", "--seconds", "0.3", "--no-profile"]
+    words = ["disk", "--target", "work.dat", "--size", "4GiB", "--seconds", "0.3"]
     process = subprocess.Popen(
         [*command, *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -380,7 +380,6 @@ def test_a_layout_that_is_killed_is_made_anew(tmp_path: Path) -> None:
         "8MiB",
         "--seconds",
         "0.3",
-        "--no-profile",
         "--json",
         cwd=tmp_path,
     )
@@ -399,7 +398,7 @@ def test_a_disk_that_is_full_is_one_clear_error(tmp_path: Path) -> None:
     if mounted.returncode != 0:
         pytest.skip(f"mount: {mounted.stderr.decode()}")
     try:
-        words = ("--size", "64MiB", "--seconds", "0.3", "--no-profile")
+        words = ("--size", "64MiB", "--seconds", "0.3")
         shown = iodyno("disk", "--target", str(small / "work.dat"), *words, cwd=tmp_path)
         assert shown.returncode in (2, 4) and "free" in shown.stderr, shown.stderr
         assert not (small / "work.dat").exists(), "refused before the first byte"

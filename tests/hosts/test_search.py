@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces ne
 
 def iodyno(*words: str, cwd: Path) -> dict[str, Any]:
     shown = subprocess.run(
-        [Path(sys.executable).with_name("iodyno"), *words, "--no-profile", "--json"],
+        [Path(sys.executable).with_name("iodyno"), *words, "--json"],
         cwd=cwd,
         capture_output=True,
         text=True,

@@ -520,8 +520,7 @@ def test_the_command_that_goes_on_has_all_options_and_can_be_pasted(
     def stopped(*_: object, again: str, **__: object) -> None:
         raise Interrupted("stopped", advice=again)
 
-    monkeypatch.setattr("iodyno.cli.run.execute", stopped)
-    monkeypatch.setattr("iodyno.cli.noise.execute", stopped)
+    monkeypatch.setattr("iodyno.cli.execute.execute", stopped)
     into = ("--into", str(tmp_path / "sp ace"))
     asked = ("--prove", "--destroy", "/dev/a b", "--destroy", "/dev/c", "--remove")
     assert front.run(["run", str(file), *asked, *into]) == 130
@@ -554,7 +553,7 @@ def test_a_ladder_of_which_trials_failed_says_so(
     def one_failed(experiment: object, design: object, folder: Path, **_: object) -> CampaignOutcome:
         return CampaignOutcome(folder, 3, (Entry(3, "failed", 2, "transport: cut", "trials/00003-2"),))
 
-    monkeypatch.setattr("iodyno.cli.noise.execute", one_failed)
+    monkeypatch.setattr("iodyno.cli.execute.execute", one_failed)
     monkeypatch.setattr("iodyno.cli.noise._show", lambda *_: print("the ladder"))
     words = ("--blocks", "2", "--restarts", "1", "--trials", "2", "--into", str(tmp_path))
     assert front.run(["noise", str(tmp_path / "sim.yaml"), *words]) == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,42 @@ from iodyno.session.sent import SentRecord
 from iodyno.store.schema import BACKGROUND
 from iodyno.store.writer import TrialWriter
 
-_IDLE_STATES = ("cpu.idle_ns", "cpu.iowait_ns")
+_EXACT = ("exact.app_ns", "exact.other_ns", "exact.hardirq_ns", "exact.softirq_ns", "exact.idle_ns")
+_CPU_TIMES = (
+    ("cpu_exact", _EXACT, ("exact.idle_ns",)),
+    ("cpu_times", ("cpu.",), ("cpu.idle_ns", "cpu.iowait_ns")),
+)
+"""Sensors of CPU time, the best first: their states, and which of these are idle."""
+_TICKED_NS = 1_000_000_000
+"""Chosen: a hundred ticks of /proc/stat, in which CPU time is counted where programs in the kernel may not be loaded."""
 
 
-async def measure_background(rig: Rig, folder: Path, when: str) -> dict[str, float | None]:
-    """Stores `background/<when>`; gives the busy share of each host's CPUs, None where it is not known.
+@dataclass
+class Background:
+    """An idle measurement. `busy`: the busy share of each host's CPUs, None where it is not known.
+
+    It is on the disk once it is stored, which takes CPU time that a load may need.
+    """
+
+    busy: dict[str, float | None]
+    _writer: TrialWriter
+    _manifest: Mapping[str, Any]
+
+    async def store(self) -> None:
+        """Write it to the campaign. Raises StoreError."""
+        try:
+            await sealed(self._writer, self._manifest)
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Drop it; the next start of the campaign measures it again."""
+        self._writer.discard()
+
+
+async def measure_background(rig: Rig, folder: Path, when: str) -> Background:
+    """Measure `background/<when>` of the campaign in `folder`.
 
     An agent that is lost meanwhile is started anew, once. Raises AccessError when that fails, or it is lost again.
     """
@@ -37,8 +69,21 @@ async def measure_background(rig: Rig, folder: Path, when: str) -> dict[str, flo
         raise AccessError(failure.what, where=failure.where, advice=failure.advice) from failure
 
 
-async def _measure(rig: Rig, folder: Path, when: str) -> dict[str, float | None]:
-    length_ns = rig.experiment.limits.background_ns
+def _length_ns(rig: Rig) -> int:
+    """Return the length: where CPU time is counted in ticks, that of a measured window, up to `_TICKED_NS`."""
+    asked = rig.experiment.limits.background_ns
+    exact = all(
+        any(
+            c["name"] == "sensor.cpu_exact" and c["available"]
+            for c in rig.outside(host).hello["capabilities"]
+        )
+        for host in rig.sessions
+    )
+    return asked if exact else max(asked, min(_TICKED_NS, rig.experiment.windows.measured_ns))
+
+
+async def _measure(rig: Rig, folder: Path, when: str) -> Background:
+    length_ns = _length_ns(rig)
     windows = Windows(warm_up_ns=0, measured_ns=length_ns, drain_ns=0, interval_ns=length_ns)
     account = Account()
     busy: dict[str, float | None] = dict.fromkeys(rig.sessions)
@@ -46,40 +91,40 @@ async def _measure(rig: Rig, folder: Path, when: str) -> dict[str, float | None]
     writer = TrialWriter(folder / BACKGROUND, when)
 
     def keep(host: str, sent: SentRecord) -> None:
-        record = sent.taken_apart()
-        writer.add_record(host, OPERATIONS["idle"], record)
-        busy[host] = _busy_ratio(record, rig.cpus[host])
+        writer.hold(host, OPERATIONS["idle"], sent.payload)
+        busy[host] = _busy_ratio(sent.taken_apart(), rig.cpus[host])
 
     started = datetime.now(UTC)
     try:
         await measure_idle(rig, f"background-{when}", windows, account, keep)
-        await sealed(
-            writer,
-            {
-                "trial": f"background-{when}",
-                **{"order": 0, "attempt": 1, "block": 0, "replicate": 0, "point": "background"},
-                **{"levels": {}, "settings": {}, "status": "finished", "reason": None},
-                "started_wall": started.isoformat(timespec="milliseconds"),
-                "windows": vars(windows),
-                "start": account.start,
-                "hosts": account.hosts,
-                "doubts": [doubt_json(doubt) for doubt in account.doubts],
-                "overhead_ns": None,
-            },
-        )
     except BaseException:
         writer.discard()
         raise
-    return busy
+    manifest = {
+        "trial": f"background-{when}",
+        **{"order": 0, "attempt": 1, "block": 0, "replicate": 0, "point": "background"},
+        **{"levels": {}, "settings": {}, "status": "finished", "reason": None},
+        "started_wall": started.isoformat(timespec="milliseconds"),
+        "windows": vars(windows),
+        "start": account.start,
+        "hosts": account.hosts,
+        "doubts": [doubt_json(doubt) for doubt in account.doubts],
+        "overhead_ns": None,
+    }
+    return Background(busy, writer, manifest)
 
 
 def _busy_ratio(record: Mapping[str, Any], cpus: tuple[int, ...]) -> float | None:
+    """Return the busy share of the CPUs in a record: of the time that the kernel told exactly, or else of its ticks."""
     labels = {f"cpu={cpu}" for cpu in cpus}
-    for reading in record["sensors"]:
-        if reading["sensor"] != "cpu_times":
-            continue
-        times = [(metric, value) for metric, label, value in reading["values"] if not cpus or label in labels]
-        total = sum(value for _, value in times)
-        idle = sum(value for metric, value in times if metric in _IDLE_STATES)
-        return 1 - idle / total if total else None
+    readings = {reading["sensor"]: reading["values"] for reading in record["sensors"]}
+    for sensor, states, idle_states in _CPU_TIMES:
+        times = [
+            (metric, value)
+            for metric, label, value in readings.get(sensor, ())
+            if metric.startswith(states) and (not cpus or label.partition(",")[0] in labels)
+        ]
+        if total := sum(value for _, value in times):
+            idle = sum(value for metric, value in times if metric in idle_states)
+            return float(1 - idle / total)
     return None

@@ -1,10 +1,18 @@
-"""What the instrument itself is capable of: its clocks, its load loop, and how fast the lab can speak with it."""
+"""Measures the instrument itself: its clocks, its load loop, and how fast the lab can speak with it.
+
+The cost of the load loop is measured once for a boot of a host, a build of the agent and a set of CPUs, and kept in a cache.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import secrets
 import time
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from iodyno.campaign.rig import Rig, together
@@ -18,20 +26,29 @@ _SPAN_NS = 50_000_000
 """Chosen: a million writes that go nowhere; their mean is then known to a few percent."""
 _SLACK_NS = 60_000_000
 _TIMEOUT_S = 10.0
+_KEPT = 200
+"""Calibrations in the cache, of which the oldest go first (chosen: 20 KiB)."""
 
 
 async def calibrate(rig: Rig) -> dict[str, Any]:
-    """Facts by host: its clocks as it measured them, offset and round trip of the control stream in ns, and the
+    """Return facts by host: its clocks as it measured them, offset and round trip of the control stream in ns, and the
     agent's own time for one write by driver, in ns. An agent that is lost meanwhile is started anew. Raises AccessError.
     """
-    hosts = list(rig.sessions)
-    fits: dict[str, ClockFit] = {}
-    loops: dict[str, dict[str, float | None]] = {host: {} for host in hosts}
+    cache = _cache_file()
+    kept = _read(cache)
+    keys = {host: _key(rig, host) for host in rig.sessions}
+    loops: dict[str, dict[str, float | None]] = {host: kept.get(key, {}) for host, key in keys.items()}
     try:
-        for driver in DRIVERS:
-            fits, costs = await rig.in_time(partial(_loop_costs, rig, driver))
-            for host, cost in costs.items():
-                loops[host][driver] = cost
+        if all(loops.values()):
+            fits = await _probed(rig)
+        else:
+            fits = {}
+            loops = {host: {} for host in rig.sessions}
+            for driver in DRIVERS:
+                fits, costs = await rig.in_time(partial(_loop_costs, rig, driver))
+                for host, cost in costs.items():
+                    loops[host][driver] = cost
+            _keep(cache, kept, {keys[host]: costs for host, costs in loops.items()})
     except TrialError as error:
         # No trial has begun: what is wrong is the host or its agent.
         raise AccessError(error.what, where=error.where, advice=error.advice) from error
@@ -41,16 +58,56 @@ async def calibrate(rig: Rig) -> dict[str, Any]:
             "control": fits[host].as_json(),
             "write_overhead_ns": loops[host],
         }
-        for host in hosts
+        for host in rig.sessions
     }
+
+
+def _cache_file() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "iodyno" / "calibration.json"
+
+
+def _key(rig: Rig, host: str) -> str:
+    """Name what a calibration holds for; empty where the host does not tell its boot."""
+    told = rig.sessions[host].hello
+    boot = told["host"]["boot_id"]
+    cpus = ",".join(map(str, rig.cpus[host]))
+    return f"{boot} {told['host']['kernel']} {told['build_hash']} {cpus}" if boot else ""
+
+
+def _read(cache: Path) -> dict[str, dict[str, float | None]]:
+    """Return the calibrations kept; none where the file is not there or is not what was written."""
+    try:
+        found = json.loads(cache.read_text(encoding="utf-8"))
+        return {
+            str(key): {driver: float(costs[driver]) for driver in DRIVERS} for key, costs in found.items()
+        }
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return {}
+
+
+def _keep(
+    cache: Path, kept: Mapping[str, dict[str, float | None]], found: Mapping[str, dict[str, float | None]]
+) -> None:
+    """Add what is known whole to the cache; a home that cannot be written is no reason to stop."""
+    whole = {key: costs for key, costs in found.items() if key and None not in costs.values()}
+    every = {**{key: costs for key, costs in kept.items() if key not in whole}, **whole}
+    with contextlib.suppress(OSError):
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        fresh = cache.with_name(f"{cache.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(dict(list(every.items())[-_KEPT:])), encoding="utf-8")
+        fresh.replace(cache)
+
+
+async def _probed(rig: Rig) -> dict[str, ClockFit]:
+    hosts = list(rig.sessions)
+    return dict(zip(hosts, await together(rig.sessions[host].probe_clock() for host in hosts), strict=True))
 
 
 async def _loop_costs(
     rig: Rig, driver: str, longer: int
 ) -> tuple[dict[str, ClockFit], dict[str, float | None]]:
     """Clocks and costs by host. The clocks are looked at each time: an agent may be one of a host that was started anew."""
-    hosts = list(rig.sessions)
-    fits = dict(zip(hosts, await together(rig.sessions[host].probe_clock() for host in hosts), strict=True))
+    fits = await _probed(rig)
 
     async def of(host: str, session: Session) -> float | None:
         cpus = () if host in rig.observers else rig.cpus[host]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from iodyno.campaign import alone, checked_layout, decide, prove, target_care
-from iodyno.campaign.background import measure_background
+from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.feed import Feed, Told, fed, trial_name
 from iodyno.campaign.folder import CampaignFile, doubt_json, hosts_json
@@ -99,6 +99,7 @@ async def run_campaign(
     last_block: int | None = None,
     destroy: Collection[str] = (),
     remove_targets: bool = False,
+    stored: Callable[[], None] = lambda: None,
 ) -> CampaignOutcome:
     """Executes what of the design is not finished yet, into `folder`, which exists.
 
@@ -106,7 +107,7 @@ async def run_campaign(
     is asked for the next trial after each, until there is none. With a `decider`, the blocks of the design end when it has
     an answer. With `last_block`, it ends after that block, to be resumed: the agents of the next are started anew.
     `destroy`: targets of a load on disks whose content may be lost. `remove_targets`: the files that were laid out go when
-    the campaign is complete.
+    the campaign is complete. `stored` is called when all is on the disk, while the agents are still there.
     Raises AccessError, PreflightError and StoreError; a trial that fails is kept, retried within the limit and then
     left, and comes up in the outcome. When it is cancelled, everything is removed and the folder can be resumed.
     """
@@ -137,9 +138,9 @@ async def run_campaign(
                 campaign.skip(rigs.skipped, watcher)
                 watcher.on_stage("measuring the background")
                 rig = rigs.first
-                busy = await measure_background(rig, folder, "before") if campaign.lacks("before") else None
-                if busy is not None:
-                    checks.append(idle_line(rig, busy, campaign.doubter(watcher)))
+                if campaign.lacks("before"):
+                    campaign.idle = await measure_background(rig, folder, "before")
+                    checks.append(idle_line(rig, campaign.idle.busy, campaign.doubter(watcher)))
                     campaign.note(preflight=checks)
                 if decider:
                     await campaign.execute_until(rigs, decider, watcher)
@@ -155,12 +156,15 @@ async def run_campaign(
                 if campaign.complete():
                     watcher.on_stage("measuring the background again")
                     try:
-                        await measure_background(rig, folder, "after")
+                        after = await measure_background(rig, folder, "after")
                     except AccessError as error:
                         # All trials are done; what they tell does not go with a host.
                         campaign.cut = error
+                    else:
+                        await after.store()
                     if remove_targets and not campaign.cut:
                         await campaign.remove_targets(rigs, watcher)
+                stored()
         return campaign.finish()
 
 
@@ -178,6 +182,7 @@ class _Campaign:
         self.last_block: int | None = None
         self.cut: AccessError | None = None
         self.feed: Feed | None = None
+        self.idle: Background | None = None
         stored = file.content.get("proof")
         self._proof = prove.from_json(stored, design) if stored else None
         searched = file.content.get("search")
@@ -221,6 +226,14 @@ class _Campaign:
 
     def __exit__(self, *_: object) -> None:
         self._ledger.close()
+        if self.idle is not None:
+            self.idle.discard()
+
+    async def store_idle(self) -> None:
+        """Write down the background before the trials, where that is not done yet: once a load is off."""
+        idle, self.idle = self.idle, None
+        if idle is not None:
+            await idle.store()
 
     def tell_damaged(self, watcher: Watcher) -> None:
         """Says which trials are made again because what is stored of them is not whole."""
@@ -482,6 +495,7 @@ class _Campaign:
         except BaseException:
             writer.discard()
             raise
+        await self.store_idle()
         self._ledger.mark(
             planned.order,
             "failed" if failure else "finished",

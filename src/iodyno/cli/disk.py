@@ -66,20 +66,7 @@ _LAID_OUT_BYTES = 2**30
     is_flag=True,
     help="Remove the file that was laid out; alone: do nothing else.",
 )
-@click.option(
-    "--profile/--no-profile",
-    default=True,
-    show_default=True,
-    help="Sample call stacks, to tell which functions the cost is of.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option(
-    "--into",
-    type=click.Path(path_type=Path),
-    default=Path("campaigns"),
-    show_default=True,
-    help="Folder in which the campaign's folder is made.",
-)
+@right_now.alone
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -91,6 +78,7 @@ def command(
     destroy: tuple[str, ...],
     remove_target: bool,
     profile: bool,
+    background_window: str | None,
     as_json: bool,
     into: Path,
     direct: bool,
@@ -139,11 +127,11 @@ def command(
         clients=clients,
         to=to,
         profile=profile,
+        background_window=background_window,
     )
     experiment = right_now.experiment_of(keys)
     named = [_absolute(path) if to is None else path for path in destroy]
-    folder = right_now.measure(experiment, into, destroy=named, remove_targets=remove_target)
-    right_now.show(folder, as_json=as_json)
+    right_now.measure_and_show(experiment, into, as_json=as_json, destroy=named, remove_targets=remove_target)
 
 
 def experiment_of(
@@ -153,7 +141,8 @@ def experiment_of(
     repeat: int = 1,
     clients: int = 1,
     to: str | None = None,
-    profile: bool = True,
+    profile: bool = False,
+    background_window: str | None = None,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
     from iodyno.formats import ssh_hosts
@@ -172,7 +161,7 @@ def experiment_of(
         "factors": factors,
         "design": {"replicates": repeat},
         "windows": right_now.windows(seconds),
-        "limits": right_now.limits(seconds),
+        "limits": right_now.limits(seconds, background_window),
         "outcomes": [*outcomes_of(levels, clients), f"{first}.cpu_us_per_io", f"{first}.device_busy_ratio"],
         "profile": profile,
     }

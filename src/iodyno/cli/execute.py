@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,8 +55,10 @@ def execute(
     last_block: int | None = None,
     destroy: Collection[str] = (),
     remove_targets: bool = False,
+    stored: Callable[[], None] = lambda: None,
 ) -> CampaignOutcome:
-    """Runs the campaign until its end or a signal; `again` is the command that goes on with it.
+    """Runs the campaign until its end or a signal; `again` is the command that goes on with it. `stored` is called when all is
+    on the disk, before the agents are closed.
 
     Raises Interrupted on SIGINT, SIGTERM and SIGHUP, when everything is removed. A second SIGINT ends the process.
     """
@@ -78,6 +80,7 @@ def execute(
                 last_block=last_block,
                 destroy=destroy,
                 remove_targets=remove_targets,
+                stored=stored,
             )
 
     try:

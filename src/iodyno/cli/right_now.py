@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,12 +21,14 @@ from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import Workload
 
 if TYPE_CHECKING:
+    from iodyno.analysis.dataset import Dataset
+    from iodyno.analysis.summary import CampaignSummary
     from iodyno.formats.mistakes import Mistake
 
 _LONGEST_METAVAR = 44
 """Chosen: with it a line of help stays within 80 columns; words that are longer together stand in the text."""
 
-WARM_UP = "500ms"
+WARM_UP = "300ms"
 """Chosen: slow start within one machine or one network ends in that time, and nobody waits for it."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -66,30 +69,40 @@ def level(
     )
 
 
-def common(function: _Function) -> _Function:
-    """Options of every command that measures right now: --to, --profile, --json, --into."""
-    options = (
-        click.option(
-            "--to", metavar="ssh:USER@HOST", help="The other host; without it, two hosts in this machine."
-        ),
-        click.option(
-            "--profile/--no-profile",
-            default=True,
-            show_default=True,
-            help="Sample call stacks, to tell which functions the cost is of.",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-        click.option(
-            "--into",
-            type=click.Path(path_type=Path),
-            default=Path("campaigns"),
-            show_default=True,
-            help="Folder in which the campaign's folder is made.",
-        ),
-    )
-    for option in reversed(options):
+_MEASURES = (
+    click.option(
+        "--profile", is_flag=True, help="Sample call stacks, to tell which functions the cost is of."
+    ),
+    click.option(
+        "--background",
+        "background_window",
+        metavar="DURATION",
+        help="Measure the idle machine for so long before and after.  [default: a tenth of --seconds, 100ms to 1s]",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    click.option(
+        "--into",
+        type=click.Path(path_type=Path),
+        default=Path("campaigns"),
+        show_default=True,
+        help="Folder in which the campaign's folder is made.",
+    ),
+)
+
+
+def alone(function: _Function) -> _Function:
+    """Options of every command that measures right now: --profile, --background, --json, --into."""
+    for option in reversed(_MEASURES):
         function = option(function)
     return function
+
+
+def common(function: _Function) -> _Function:
+    """The same for a command that measures between two hosts, and --to."""
+    to = click.option(
+        "--to", metavar="ssh:USER@HOST", help="The other host; without it, two hosts in this machine."
+    )
+    return to(alone(function))
 
 
 seconds = click.option(
@@ -113,9 +126,12 @@ def windows(measured_s: float, warm_up: str = WARM_UP) -> dict[str, str]:
     }
 
 
-def limits(measured_s: float) -> dict[str, str]:
-    """The idle machine is measured for as long as a trial, 1 s at most: a short one tells no more of either."""
-    return {"background_window": f"{min(1000, round(measured_s * 1000))}ms"}
+def limits(measured_s: float, background: str | None = None) -> dict[str, str]:
+    """Limits of a trial that measures so long: the idle machine is measured for `background`, or else a tenth of that, 0.1 s to
+    1 s, before the load and after it.
+    """
+    tenth_ms = min(1000, max(100, round(measured_s * 100)))
+    return {"background_window": background or f"{tenth_ms}ms"}
 
 
 def is_open(levels: Mapping[str, Any]) -> bool:
@@ -165,8 +181,12 @@ def _of_option(mistake: Mistake, options: Mapping[str, str], kind: str) -> tuple
     return option, mistake.text
 
 
-def measure(experiment: Experiment, into: Path, **more: Any) -> Path:
-    """Runs the experiment as `iodyno run` does; the campaign's folder. `more` is for `execute`. Raises TrialError."""
+def measure(
+    experiment: Experiment, into: Path, *, stored: Callable[[Path], None] = lambda folder: None, **more: Any
+) -> Path:
+    """Runs the experiment as `iodyno run` does; the campaign's folder. `stored` is called with it when all is on the disk; `more`
+    is for `execute`. Raises TrialError.
+    """
     from iodyno import designs
     from iodyno.campaign.folder import new_folder
     from iodyno.cli.execute import execute, failed, stopped
@@ -186,7 +206,15 @@ def measure(experiment: Experiment, into: Path, **more: Any) -> Path:
     )
     with progress(experiment, design) as watcher:
         outcome = execute(
-            experiment, design, folder, resume=False, watcher=watcher, again=again, program=program, **more
+            experiment,
+            design,
+            folder,
+            resume=False,
+            watcher=watcher,
+            again=again,
+            program=program,
+            stored=lambda: stored(folder),
+            **more,
         )
     if outcome.failed:
         raise failed(outcome, len(design.trials), folder, again)
@@ -195,21 +223,35 @@ def measure(experiment: Experiment, into: Path, **more: Any) -> Path:
     return folder
 
 
+def measure_and_show(experiment: Experiment, into: Path, *, as_json: bool, **more: Any) -> None:
+    """Runs the experiment and shows what it found, which is read while the agents close; in words with the campaign's folder on
+    the last line. Raises TrialError and Interrupted.
+    """
+    reading: list[Future[tuple[Dataset, CampaignSummary]]] = []
+    with ThreadPoolExecutor(1) as pool:
+        folder = measure(experiment, into, stored=lambda at: reading.append(pool.submit(_read, at)), **more)
+        with named_when_stopped(folder):
+            _show(folder, *reading[0].result(), as_json=as_json)
+
+
 def show(folder: Path, *, as_json: bool) -> None:
-    """What the campaign found; in words with the campaign's folder on the last line. Raises TrialError and Interrupted."""
+    """Shows what a campaign of one point found, as `measure_and_show` does. Raises TrialError and Interrupted."""
     with named_when_stopped(folder):
-        _show(folder, as_json=as_json)
+        _show(folder, *_read(folder), as_json=as_json)
 
 
-def _show(folder: Path, *, as_json: bool) -> None:
-    # Imported here: slow, and not needed while the load is on.
+def _read(folder: Path) -> tuple[Dataset, CampaignSummary]:
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.summary import analyse
+
+    dataset = read_dataset(folder)
+    return dataset, analyse(dataset)
+
+
+def _show(folder: Path, dataset: Dataset, summary: CampaignSummary, *, as_json: bool) -> None:
     from iodyno.report.limiter import finding_json, sentence
     from iodyno.report.void import MARK, is_void
 
-    dataset = read_dataset(folder)
-    summary = analyse(dataset)
     point = summary.points[0]
     void = {trial.name: str(trial.reason) for trial in dataset.trials if trial.status == "void"}
     from_cache = any(d.code is WarningCode.READ_FROM_CACHE for trial in dataset.trials for d in trial.doubts)

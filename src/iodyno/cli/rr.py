@@ -80,6 +80,7 @@ def command(
     repeat: int,
     prove: bool,
     profile: bool,
+    background_window: str | None,
     as_json: bool,
     into: Path,
     **levels: Any,
@@ -110,10 +111,17 @@ def command(
     if multiplexed:
         written["multiplexed"] = True
     keys = experiment_of(
-        written, connect=connect, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile
+        written,
+        connect=connect,
+        seconds=seconds,
+        to=to,
+        repeat=repeat,
+        prove=prove,
+        profile=profile,
+        background_window=background_window,
     )
     experiment = right_now.experiment_of(keys)
-    right_now.show(right_now.measure(experiment, into), as_json=as_json)
+    right_now.measure_and_show(experiment, into, as_json=as_json)
 
 
 def experiment_of(
@@ -124,7 +132,8 @@ def experiment_of(
     repeat: int,
     connect: bool = False,
     prove: bool = False,
-    profile: bool = True,
+    profile: bool = False,
+    background_window: str | None = None,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
     size = {} if "sizes" in levels else {"size": _REQUEST}
@@ -141,7 +150,7 @@ def experiment_of(
         "design": {"replicates": repeat},
         **({"prove": True} if prove else {}),
         "windows": right_now.windows(seconds),
-        "limits": right_now.limits(seconds),
+        "limits": right_now.limits(seconds, background_window),
         "outcomes": [
             *outcomes_of(levels),
             *(f"{host}.cpu_ns_per_operation" for host in ("client", "server")),

@@ -59,6 +59,7 @@ def command(
     within: float,
     to: str | None,
     profile: bool,
+    background_window: str | None,
     as_json: bool,
     into: Path,
     **levels: Any,
@@ -87,13 +88,21 @@ def command(
         "precision": precision,
         "time": f"{round(within * 1000)}ms",
     }
-    keys = experiment_of(written, search=search, seconds=seconds, to=to, profile=profile)
+    keys = experiment_of(
+        written, search=search, seconds=seconds, to=to, profile=profile, background_window=background_window
+    )
     experiment = right_now.experiment_of(keys)
     _show(right_now.measure(experiment, into), as_json=as_json)
 
 
 def experiment_of(
-    levels: Mapping[str, Any], *, search: Mapping[str, Any], seconds: float, to: str | None, profile: bool
+    levels: Mapping[str, Any],
+    *,
+    search: Mapping[str, Any],
+    seconds: float,
+    to: str | None,
+    profile: bool,
+    background_window: str | None = None,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
     one_way = parse_goal(search["goal"]).outcome == "loss_ratio"
@@ -115,7 +124,7 @@ def experiment_of(
         "search": dict(search),
         # A trial counts as a whole, and to read the sensors meanwhile keeps requests waiting.
         "windows": right_now.windows(seconds, warm_up="200ms") | {"interval": f"{round(seconds * 1000)}ms"},
-        "limits": right_now.limits(seconds),
+        "limits": right_now.limits(seconds, background_window),
         "outcomes": outcomes,
         "profile": profile,
     }

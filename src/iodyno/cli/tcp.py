@@ -44,6 +44,7 @@ def command(
     repeat: int,
     prove: bool,
     profile: bool,
+    background_window: str | None,
     as_json: bool,
     into: Path,
     **levels: Any,
@@ -70,9 +71,16 @@ def command(
         raise click.UsageError("found --window and a buffer, allowed: --window alone, or the two buffers")
     if not nagle or written.get("transport") in (None, "tcp", "tls"):
         written["nagle"] = nagle  # it is on where it is not said, and other transports have none
-    keys = experiment_of(written, seconds=seconds, to=to, repeat=repeat, prove=prove, profile=profile)
-    folder = right_now.measure(right_now.experiment_of(keys), into)
-    right_now.show(folder, as_json=as_json)
+    keys = experiment_of(
+        written,
+        seconds=seconds,
+        to=to,
+        repeat=repeat,
+        prove=prove,
+        profile=profile,
+        background_window=background_window,
+    )
+    right_now.measure_and_show(right_now.experiment_of(keys), into, as_json=as_json)
 
 
 def experiment_of(
@@ -82,7 +90,8 @@ def experiment_of(
     to: str | None,
     repeat: int,
     prove: bool = False,
-    profile: bool = True,
+    profile: bool = False,
+    background_window: str | None = None,
 ) -> dict[str, Any]:
     """The experiment that the options ask for, as the keys of an experiment file."""
     levels = {"size": _SIZES.get(levels.get("transport"), _SIZES[None]), **levels}
@@ -97,7 +106,7 @@ def experiment_of(
         "design": {"replicates": repeat},
         **({"prove": True} if prove else {}),
         "windows": right_now.windows(seconds),
-        "limits": right_now.limits(seconds),
+        "limits": right_now.limits(seconds, background_window),
         "outcomes": [
             "goodput_bits_per_s",
             *(("datagrams_per_s", "loss_ratio") if levels.get("transport") == "udp" else ()),

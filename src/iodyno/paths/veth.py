@@ -130,14 +130,11 @@ class VethPath(NamespacePath):
         path = cls(ends_of(cpus, tag, addresses=addresses))
         names = [end.namespace for end in path.ends.values()]
         try:
-            for name in names:
-                await ip("netns", "add", name)
-            await ip(
-                *("-n", names[0], "link", "add", DEVICE, "type", "veth"),
-                *("peer", "name", DEVICE, "netns", names[1]),
+            await ip_batch(
+                *(f"netns add {name}" for name in names),
+                f"link add {DEVICE} netns {names[0]} type veth peer name {DEVICE} netns {names[1]}",
             )
-            for end in path.ends.values():
-                await bring_up(end, mtu)
+            await asyncio.gather(*(bring_up(end, mtu) for end in path.ends.values()))
         except BaseException:
             path.remove()
             raise
@@ -169,17 +166,16 @@ def namespace_prefix() -> str:
 
 async def bring_up(end: VethEnd, mtu: int | None = None) -> None:
     """Gives the device of an end its addresses and its settings, and switches it on. Raises AccessError."""
-    inside = ("-n", end.namespace)
     # All addresses of a path are of one network, so that each end reaches the other's without a route.
     length = 15 if len(end.addresses) > 1 else 30
-    await ip(*inside, "address", "replace", f"{end.address}/{length}", "dev", end.device)
-    if more := [address for address in end.addresses if address != end.address]:
-        batch = "".join(f"address replace {address}/{length} dev {end.device}\n" for address in more)
-        await ip(*inside, "-batch", "-", said=batch.encode())
-    await ip(*inside, "link", "set", "lo", "up")
-    if mtu:
-        await ip(*inside, "link", "set", end.device, "mtu", str(mtu))
-    await ip(*inside, "link", "set", end.device, "up")
+    addresses = dict.fromkeys((end.address, *end.addresses))
+    await ip_batch(
+        *(f"address replace {address}/{length} dev {end.device}" for address in addresses),
+        "link set lo up",
+        *([f"link set {end.device} mtu {mtu}"] if mtu else []),
+        f"link set {end.device} up",
+        namespace=end.namespace,
+    )
     await settle(end)
 
 
@@ -323,6 +319,11 @@ async def ip(*arguments: str, said: bytes = b"") -> str:
             advice="run as root of a machine that may make network namespaces, or use access: local",
         )
     return answer.decode(errors="replace")
+
+
+async def ip_batch(*lines: str, namespace: str = "") -> None:
+    """Has one `ip` carry out all lines, in `namespace` or where the lab is. Raises AccessError at the first that it refuses."""
+    await ip(*(("-n", namespace) if namespace else ()), "-batch", "-", said="\n".join(lines).encode())
 
 
 async def is_gone(end: VethEnd) -> bool:

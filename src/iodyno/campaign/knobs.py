@@ -8,7 +8,7 @@ import os
 import platform
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from iodyno.core.errors import AccessError, PreflightError, TrialError
 from iodyno.core.knob import asked_of
@@ -16,7 +16,9 @@ from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram
 from iodyno.hosts.guard import Guard, GuardLostError
-from iodyno.hosts.knobs.host import HostKnobs, Setting, shown
+
+if TYPE_CHECKING:
+    from iodyno.hosts.knobs.host import HostKnobs, Setting
 
 _LOST = (
     "look whether something on the host ends processes; what was set is restored by the next start of a lab"
@@ -73,6 +75,8 @@ class RigKnobs:
 
     async def open(self) -> None:
         """Guards on all hosts, where there is none. Raises AccessError."""
+        from iodyno.hosts.knobs.host import HostKnobs
+
         if self._shared and all(shared.knobs.guard.alive for shared in self._shared):
             return
         await self.close()
@@ -208,6 +212,8 @@ async def _each(work: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 def _merged(shared: _Shared, asked: Mapping[str, dict[str, Level]]) -> dict[str, Level]:
     """What hosts with one namespace ask together. Raises PreflightError when they want different things."""
+    from iodyno.hosts.knobs.host import shown
+
     merged: dict[str, Level] = {}
     for name in shared.hosts:
         for knob, level in asked[name].items():
@@ -229,6 +235,8 @@ def _receives_on_sender(settings: Mapping[str, Setting]) -> bool:
 
 def _refusals(host: str, settings: Mapping[str, Setting]) -> list[str]:
     """What was not obtained, in words."""
+    from iodyno.hosts.knobs.host import shown
+
     return [
         f"{f'host {host}: ' if host else ''}{knob}: asked for {shown(knob, setting.asked)}, obtained"
         f" {shown(knob, setting.obtained)}{f' ({setting.why})' if setting.why else ''}"

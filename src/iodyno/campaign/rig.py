@@ -6,10 +6,9 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from iodyno.campaign.knobs import RigKnobs
-from iodyno.campaign.volume import open_volume
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.volume import VolumeKind
@@ -17,10 +16,12 @@ from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, cpus_here
 from iodyno.hosts.guard import restore_here
-from iodyno.paths.volumes.volume import Volume
 from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
 from iodyno.session.session import Session
+
+if TYPE_CHECKING:
+    from iodyno.paths.volumes.volume import Volume
 
 _T = TypeVar("_T")
 
@@ -114,6 +115,8 @@ class Rig:
             await self.hosts.close()
 
     async def _open(self) -> OpenHosts:
+        from iodyno.campaign.volume import open_volume
+
         if any(spec.access == "netns" for spec in self.experiment.hosts.values()):
             await restore_here(self.program)
         clients = self.experiment.workload.hosts

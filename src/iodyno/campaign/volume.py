@@ -14,12 +14,11 @@ from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Experiment
 from iodyno.core.volume import VolumeKind
 from iodyno.core.workload import Level
-from iodyno.paths.volumes import table
-from iodyno.paths.volumes.volume import Place, Volume
 from iodyno.session.accesses import OpenHosts
 
 if TYPE_CHECKING:
     from iodyno.campaign.rig import Rig
+    from iodyno.paths.volumes.volume import Volume
 
 _HERE = ("local", "netns")
 _CHUNK = 1 << 20
@@ -28,6 +27,9 @@ _FOLDER = "/var/tmp"
 
 async def open_volume(kind: VolumeKind, experiment: Experiment, hosts: OpenHosts) -> Volume:
     """Makes a volume for the clients of an experiment, for each as large as the largest working set. Raises AccessError."""
+    from iodyno.paths.volumes import table
+    from iodyno.paths.volumes.volume import Place
+
     clients: dict[str, str | None] = {}
     for client in experiment.workload.hosts:
         spec = experiment.hosts[client]

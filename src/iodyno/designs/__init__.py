@@ -5,54 +5,39 @@ To add a design: one file that makes the points, one line in `POINTS`, and its w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 
 from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
-from iodyno.designs import (
-    aliasing,
-    box_behnken,
-    central_composite,
-    d_optimal,
-    definitive_screening,
-    design_file,
-    fractional,
-    full_factorial,
-    latin_hypercube,
-    one_factor,
-    order,
-    plackett_burman,
-    ramp,
-    ranges,
-    runs,
-    sobol,
-)
+from iodyno.designs import aliasing, order, ranges, runs
 from iodyno.designs.runs import Runs
 
 __all__ = ["MAX_TRIALS", "POINTS", "plan"]
 
-POINTS: Mapping[str, Callable[[Experiment], Runs]] = {
-    "full_factorial": full_factorial.points,
-    "fractional": fractional.points,
-    "plackett_burman": plackett_burman.points,
-    "definitive_screening": definitive_screening.points,
-    "central_composite": central_composite.points,
-    "box_behnken": box_behnken.points,
-    "latin_hypercube": latin_hypercube.points,
-    "sobol": sobol.points,
-    "d_optimal": d_optimal.points,
-    "ladder": ramp.points,
-    "one_factor": one_factor.points,
-    "csv": design_file.points,
+POINTS: Mapping[str, str] = {
+    **{
+        kind: kind
+        for kind in (
+            "full_factorial",
+            "fractional",
+            "plackett_burman",
+            "definitive_screening",
+            "central_composite",
+            "box_behnken",
+            "latin_hypercube",
+            "sobol",
+            "d_optimal",
+            "one_factor",
+        )
+    },
+    "ladder": "ramp",
+    "csv": "design_file",
 }
-"""What makes the points of a design, by its word in an experiment file."""
-
-_CENTRE_POINTS = {
-    "central_composite": central_composite.CENTRE_POINTS,
-    "box_behnken": box_behnken.CENTRE_POINTS,
-}
-"""Visits of the middle in a replicate, of designs that cannot tell curvature without."""
+"""The module here whose `points` makes the points of a design, by the design's word in an experiment file. A module whose design
+cannot tell curvature without visits of the middle says how many: `CENTRE_POINTS`.
+"""
 
 MAX_TRIALS = 99_999
 """A trial's folder is named by five digits."""
@@ -64,8 +49,9 @@ def plan(experiment: Experiment) -> Design:
     Raises ExperimentError, whose place is a key of the file, for a design that these factors cannot have.
     """
     spec = experiment.design
-    made = POINTS[spec.kind](experiment)
-    middle = _CENTRE_POINTS.get(spec.kind, 0) if spec.centre_points is None else spec.centre_points
+    maker = import_module(f"{__name__}.{POINTS[spec.kind]}")
+    made: Runs = maker.points(experiment)
+    middle = getattr(maker, "CENTRE_POINTS", 0) if spec.centre_points is None else spec.centre_points
     if middle:
         made = runs.with_centre(made, ranges.centre(experiment), middle)
     if spec.slow:

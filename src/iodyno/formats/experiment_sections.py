@@ -33,11 +33,8 @@ from iodyno.formats import (
     yaml_document,
 )
 from iodyno.formats import experiment_model as model
-from iodyno.formats.explain_section import explained
 from iodyno.formats.mistakes import Mistake, Path, dotted, found, unknown, unknown_key
 from iodyno.formats.outcome_names import mistake_of
-from iodyno.formats.search_section import searched
-from iodyno.formats.uperf import script_of
 
 MAX_TRIALS = 99_999
 """A trial's folder is named by five digits."""
@@ -64,6 +61,9 @@ class Reading:
 
     def experiment(self, text: str, *, quick: bool) -> Experiment | None:
         """The experiment; None, or incomplete with mistakes noted, when the file has any."""
+        from iodyno.formats.explain_section import explained
+        from iodyno.formats.search_section import searched
+
         top = self.section(model.TopSection, self.plain, ())
         if not isinstance(self.plain, dict):
             return None
@@ -215,6 +215,8 @@ class Reading:
 
     def script(self, written: Any) -> Script | None:
         """The profile of the workload `script`; None when it cannot be read, which is noted."""
+        from iodyno.formats.uperf import script_of
+
         path = ("workload", "profile")
         if not isinstance(written.get("profile"), str):
             if "profile" not in written:

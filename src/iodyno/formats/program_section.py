@@ -9,13 +9,10 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.knob import named
-from iodyno.core.personality.binding import bound
 from iodyno.core.personality.parameters import RESERVED
 from iodyno.core.personality.values import Personality
-from iodyno.core.personality.wire import program as compiled
 from iodyno.core.workload import Level
 from iodyno.formats.mistakes import Path
-from iodyno.formats.wml import parse_personality, read_personality
 
 if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading
@@ -26,6 +23,8 @@ _MAX_POINTS = 64
 
 def read(reading: Reading, written: Any, path: Path) -> Personality | None:
     """The personality; None when it cannot be read, which is noted."""
+    from iodyno.formats.wml import parse_personality, read_personality
+
     told = written.get("program")
     here = (*path, "program")
     if not isinstance(told, str) or not told.strip():
@@ -42,6 +41,9 @@ def read(reading: Reading, written: Any, path: Path) -> Personality | None:
 
 def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor]) -> None:
     """Whether the personality means something with the settings and with each level of each factor."""
+    from iodyno.core.personality.binding import bound
+    from iodyno.core.personality.wire import program as compiled
+
     assert workload.program is not None
     fixed = {**workload.settings}
     base = dict(fixed)

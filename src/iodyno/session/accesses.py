@@ -19,13 +19,10 @@ from iodyno.core.workload import Level
 from iodyno.hosts.access import LAB_CPUS, Access
 from iodyno.hosts.local import LocalAccess
 from iodyno.hosts.netns import NamespaceAccess
-from iodyno.hosts.ssh import SshAccess
 from iodyno.paths import shaping, veth
 from iodyno.paths.loopback import LoopbackPath
-from iodyno.paths.star import MOST_OUTER, StarPath
 from iodyno.paths.tap import TapPath
 from iodyno.paths.unlinked import UnlinkedPath
-from iodyno.session.simulated import SimulatedAccess
 
 Cpus = Mapping[str, Sequence[int]]
 
@@ -90,6 +87,8 @@ class OpenHosts:
     @property
     def may_be_shaped(self) -> bool:
         """Whether there is a path whose rate, queue and delay the lab can set."""
+        from iodyno.paths.star import StarPath
+
         return any(not isinstance(path, (LoopbackPath, StarPath)) for path in self.paths)
 
     def data_address(self, of: str, seen_from: str) -> str | None:
@@ -125,6 +124,8 @@ async def _open_local(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
 
 
 async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    from iodyno.paths.star import MOST_OUTER, StarPath
+
     if not hosts.linked:
         await _open_unlinked(hosts, specs, cpus)
         return
@@ -191,11 +192,15 @@ async def _open_unlinked(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus
 
 
 async def _open_ssh(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    from iodyno.hosts.ssh import SshAccess
+
     for spec in specs:
         hosts.accesses[spec.name] = SshAccess(spec.name, spec.options, spec.address, spec.cpus)
 
 
 async def _open_simulated(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -> None:
+    from iodyno.session.simulated import SimulatedAccess
+
     for spec in specs:
         hosts.accesses[spec.name] = SimulatedAccess(spec.name, spec.options.get("truth"), spec.cpus)
 

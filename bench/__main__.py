@@ -19,6 +19,7 @@ from bench import (
     datagrams,
     decision_campaigns,
     exact,
+    first_answer,
     goodput,
     heatmap,
     instrument,
@@ -41,6 +42,7 @@ from bench import (
 Rows = list[dict[str, object]]
 
 BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
+    "first_answer": first_answer.run,
     "goodput": goodput.run,
     "connections": connections.run,
     "connections_most": connections.most,

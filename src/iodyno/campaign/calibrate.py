@@ -67,9 +67,9 @@ def _cache_file() -> Path:
 
 
 def _key(rig: Rig, host: str) -> str:
-    """Name what a calibration holds for; empty where the host does not tell its boot."""
+    """Name what a calibration holds for; empty where the host does not tell its boot, or is simulated."""
     told = rig.sessions[host].hello
-    boot = told["host"]["boot_id"]
+    boot = told["host"]["boot_id"] if rig.experiment.hosts[host].access != "simulated" else None
     cpus = ",".join(map(str, rig.cpus[host]))
     return f"{boot} {told['host']['kernel']} {told['build_hash']} {cpus}" if boot else ""
 

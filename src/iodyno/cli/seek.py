@@ -12,10 +12,10 @@ from iodyno.campaign.seek import Searched
 from iodyno.core.design import Design, Point
 from iodyno.core.experiment import Experiment
 from iodyno.core.search import Found, SearchSpec, Step, Tried
-from iodyno.designs.bisection import Standing, standing
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Trial
+    from iodyno.designs.bisection import Standing
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class GoalSeeker:
         """The next level at the first point whose search has not ended; None when all have."""
         # Imported here: slow, and not needed while the load is on.
         from iodyno.analysis.dataset import read_dataset
+        from iodyno.designs.bisection import standing
 
         trials = {trial.order: trial for trial in read_dataset(folder).trials}
         found: list[Found] = []

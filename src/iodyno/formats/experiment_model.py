@@ -193,7 +193,9 @@ class LimitsSection(Section):
         0.05, description="Busy share of an idle host above which the campaign is marked."
     )
     background_window: Annotated[Any, _duration(10**7, HOUR_NS)] = Field(
-        10**9, description="How long the background is measured."
+        10**9,
+        description="How long the background is measured, before and after; where CPU time comes in ticks, as long as the "
+        "measured window at least, up to 1 s.",
     )
 
 

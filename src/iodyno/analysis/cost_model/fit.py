@@ -1,8 +1,7 @@
 """Fits a linear model: least squares, weighted where the spread grows with the mean, robust, or of a quantile.
 
-Least squares are solved here by QR, because a report must not wait for statsmodels; statsmodels is their oracle in the
-tests, and does the robust fit and the quantile itself. Blocks are fixed effects (sum to zero), so that a prediction is for
-the mean of the blocks.
+Least squares are solved here by QR, the robust fit and the quantile in `robust`. Blocks are fixed effects (sum to zero), so that
+a prediction is for the mean of the blocks.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from typing import Literal
 
 import numpy as np
 
-from iodyno.analysis.chance import chi2, norm
+from iodyno.analysis import chance
 from iodyno.analysis.cost_model.data import CostData, checked
 from iodyno.analysis.cost_model.model import CostModel, Draw
+from iodyno.analysis.cost_model.robust import Solution, huber, quantile_regression
 from iodyno.analysis.cost_model.terms import (
     Aliased,
     Formula,
@@ -173,7 +173,7 @@ def solve(
     where the spread is uneven otherwise (`_uneven_points`), and classical else.
     """
     if method in ("huber", "quantile"):
-        return _by_statsmodels(prepared, values, method, quantile)
+        return _resistant(prepared, values, method, quantile)
     even = np.ones(len(values))
     first = _least_squares(prepared, values, even, "classical")
     if method in ("auto", "ols") and errors == "auto" and (found := _with_plots(first)):
@@ -330,7 +330,7 @@ def _named(found: Fit, how: str) -> Fit:
     return replace(found, model=model)
 
 
-def _by_statsmodels(prepared: Prepared, values: Vector, method: Method, quantile: float) -> Fit:
+def _resistant(prepared: Prepared, values: Vector, method: Method, quantile: float) -> Fit:
     """Huber's M-estimate (1964, k = 1.345) or the regression of a quantile (Koenker and Bassett 1978)."""
     if prepared.residual_df < 1:
         raise ExperimentError(
@@ -338,21 +338,11 @@ def _by_statsmodels(prepared: Prepared, values: Vector, method: Method, quantile
             where=_where(prepared.data),
             advice="fewer terms, or more trials",
         )
-    import warnings
-
-    with warnings.catch_warnings():
-        # Deprecations inside of pandas and statsmodels are none of the user's.
-        warnings.simplefilter("ignore")
-        import statsmodels.api as sm
-
-        if method == "huber":
-            result = sm.RLM(values, prepared.matrix, M=sm.robust.norms.HuberT()).fit()
-            how, df = "Huber's robust regression", float(prepared.residual_df)
-        else:
-            result = sm.QuantReg(values, prepared.matrix).fit(q=quantile, max_iter=5000)
-            how, df = f"regression of the {100 * quantile:g} % quantile", math.inf
-        coefficients: Vector = np.asarray(result.params, dtype=np.float64)
-        covariance: Matrix = np.asarray(result.cov_params(), dtype=np.float64)
+    coefficients, covariance = _robust(prepared, values, method, quantile)
+    if method == "huber":
+        how, df = "Huber's robust regression", float(prepared.residual_df)
+    else:
+        how, df = f"regression of the {100 * quantile:g} % quantile", math.inf
     if not np.all(np.isfinite(covariance)):
         raise ExperimentError(
             f"the {how} has no finite standard errors on these trials",
@@ -385,6 +375,12 @@ def _by_statsmodels(prepared: Prepared, values: Vector, method: Method, quantile
     )
 
 
+def _robust(prepared: Prepared, values: Vector, method: Method, quantile: float) -> Solution:
+    if method == "huber":
+        return huber(prepared.matrix, values)
+    return quantile_regression(prepared.matrix, values, quantile)
+
+
 REFITS = 200
 """Bootstrap draws of a fit that must be made again for each (chosen: some seconds; bounds are stable to a tenth of the
 width).
@@ -394,29 +390,13 @@ width).
 def _refitting(prepared: Prepared, values: Vector, method: Method, quantile: float) -> Draw:
     def draw(count: int, seed: int) -> Matrix:
         """Residuals drawn with replacement, the model fitted again (Davison and Hinkley 1997, section 6.2)."""
-        import warnings
-
         source = np.random.default_rng(seed)
+        centre = prepared.matrix @ _robust(prepared, values, method, quantile)[0]
+        rest = values - centre
         found = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import statsmodels.api as sm
-
-            base = (
-                sm.RLM(values, prepared.matrix, M=sm.robust.norms.HuberT()).fit()
-                if method == "huber"
-                else sm.QuantReg(values, prepared.matrix).fit(q=quantile, max_iter=5000)
-            )
-            centre = prepared.matrix @ np.asarray(base.params)
-            rest = values - centre
-            for _ in range(min(count, REFITS)):
-                again = centre + source.choice(rest, len(rest))
-                result = (
-                    sm.RLM(again, prepared.matrix, M=sm.robust.norms.HuberT()).fit()
-                    if method == "huber"
-                    else sm.QuantReg(again, prepared.matrix).fit(q=quantile, max_iter=5000)
-                )
-                found.append(np.asarray(result.params)[: prepared.terms])
+        for _ in range(min(count, REFITS)):
+            again = centre + source.choice(rest, len(rest))
+            found.append(_robust(prepared, again, method, quantile)[0][: prepared.terms])
         return np.array(found)
 
     return draw
@@ -442,7 +422,7 @@ def _power_of_mean(found: Fit) -> tuple[float | None, float]:
     slope = float(deviation @ (squares - squares.mean())) / power
     statistic = slope / math.sqrt(_HARVEY_VARIANCE / power)
     # Only a spread that grows with the mean has a reason (queueing); one that shrinks is for HC3.
-    return min(max(slope / 2, 0.0), _POWER_MOST), float(norm.sf(statistic))
+    return min(max(slope / 2, 0.0), _POWER_MOST), chance.norm.sf(statistic)
 
 
 def _weights(fitted: Vector, power: float) -> Vector:
@@ -468,10 +448,7 @@ def _uneven_groups(found: Fit) -> float:
     distances = [np.abs(group - np.median(group)) for group in groups]
     if sum(float(np.ptp(one)) for one in distances) == 0:
         return 1.0
-    from scipy import stats  # slow to import
-
-    chance = float(stats.f_oneway(*distances).pvalue)
-    return chance if math.isfinite(chance) else 1.0
+    return chance.means_differ([list(each) for each in distances])
 
 
 def _uneven_along(found: Fit) -> float:
@@ -485,7 +462,7 @@ def _uneven_along(found: Fit) -> float:
     power = float(along @ along) * float(squares @ squares)
     if power <= 0:
         return 1.0
-    return float(chi2.sf(count * float(along @ squares) ** 2 / power, 1))
+    return chance.chi2.sf(count * float(along @ squares) ** 2 / power, 1)
 
 
 def _matrix(data: CostData, formula: Formula) -> Matrix:

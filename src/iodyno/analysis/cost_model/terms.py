@@ -1,13 +1,12 @@
 """The terms of a model: what a formula names, the columns they make, and which of them the design cannot tell apart.
 
-A formula is Wilkinson and Rogers' notation (1973), read by formulaic: `cost ~ (read + block + protocol)**2`. A name alone is a
+A formula is in Wilkinson and Rogers' notation (`notation`): `cost ~ (read + block + protocol)**2`. A name alone is a
 numeric factor on its coded scale, or words by effect coding; `log(size)` is the base 2 logarithm, `C(size)` takes numbers as
 names, `I(size**2)` is the square of the coded factor, `a:b` an interaction, `- 1` takes the intercept out.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iodyno.analysis.cost_model.coding import Coding, FactorScale, NumericCoding, Scale, coding_of
+from iodyno.analysis.cost_model.notation import NotationError, terms_of
 from iodyno.core.errors import ExperimentError
 
 Vector = NDArray[np.float64]
@@ -89,79 +89,47 @@ def _usual(factor: FactorScale, names: bool) -> Coding:
     return coding_of(factor, "log2" if wide and not names else "linear", words=names)
 
 
-_WRAPPED = re.compile(r"(?P<call>log2?|C|I)\s*\(\s*(?P<name>v\d+_)\s*(?:\*\*\s*(?P<power>\d+)\s*)?\)")
-
-
 def parse_formula(text: str, factors: Sequence[FactorScale]) -> Formula:
     """The formula in terms of these factors. Raises ExperimentError that names what is not understood."""
     left, tilde, right = text.partition("~")
     outcome = left.strip() if tilde else None
-    right = right if tilde else left
-    by_symbol = {f"v{place}_": factor for place, factor in enumerate(factors)}
-    written = right
-    for symbol, factor in sorted(by_symbol.items(), key=lambda pair: -len(pair[1].name)):
-        written = re.sub(rf"(?<![\w.]){re.escape(factor.name)}(?![\w.])", symbol, written)
-    unknown = (
-        set(re.findall(r"(?<![\w.])[A-Za-z][\w.]*", written)) - set(by_symbol) - {"log", "log2", "C", "I"}
-    )
-    names = ", ".join(factor.name for factor in factors)
-    if unknown:
-        raise _wrong(text, f"there is no factor {', '.join(sorted(unknown))}", f"the factors are {names}")
-    # Imported here: slow, and not needed by the default model.
-    from formulaic.errors import FormulaicError
-    from formulaic.parser import DefaultFormulaParser
-    from formulaic.parser.types import Term as ParsedTerm
-
+    by_name = {factor.name: factor for factor in factors}
+    names = ", ".join(by_name)
     try:
-        parsed = DefaultFormulaParser(include_intercept=True).get_terms(written)
-    except (
-        FormulaicError,
-        SyntaxError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+        parsed = terms_of(right if tilde else left, list(by_name))
+    except (NotationError, RecursionError) as error:
+        if isinstance(error, NotationError) and error.unknown:
+            raise _wrong(
+                text, f"there is no factor {', '.join(error.unknown)}", f"the factors are {names}"
+            ) from error
+        if isinstance(error, NotationError) and error.term:
+            raise _wrong(
+                text, f"{error.term} is no term", "name, log(name), C(name), I(name**2), a:b"
+            ) from error
         raise _wrong(text, "the formula is not understood", f"(a + b)**2 of {names}") from error
     codings: dict[str, Coding] = {}
     terms: list[Term] = []
-    intercept = False
+    order = list(by_name)
     for found in parsed:
-        if not isinstance(found, ParsedTerm):
-            raise _wrong(text, "the formula has several parts", f"one, such as (a + b)**2 of {names}")
         powers: dict[str, int] = {}
-        for one in (str(factor) for factor in found.factors):
-            if one == "1":
-                intercept = True
-                continue
-            match = _WRAPPED.fullmatch(one)
-            symbol = match["name"] if match else one
-            if symbol not in by_symbol:
-                raise _wrong(
-                    text, f"{_named(one, by_symbol)} is no term", "name, log(name), C(name), I(name**2), a:b"
-                )
-            factor = by_symbol[symbol]
-            call, power = (match["call"], int(match["power"] or 1)) if match else ("", 1)
-            scale: Scale = "log2" if call.startswith("log") else "linear"
-            coding = coding_of(factor, scale, words=call == "C")
+        for one in found:
+            factor = by_name[one.name]
+            scale: Scale = "log2" if one.call.startswith("log") else "linear"
+            coding = coding_of(factor, scale, words=one.call == "C")
             if codings.setdefault(factor.name, coding) != coding:
                 raise _wrong(
                     text, f"{factor.name} is coded in two ways", "the same form of a factor in all terms"
                 )
-            if power > 3 or (power > 1 and not isinstance(coding, NumericCoding)):
-                raise _wrong(
-                    text, f"{_named(one, by_symbol)} is no term", "squares and cubes of numeric factors"
-                )
-            powers[factor.name] = max(powers.get(factor.name, 0), power)
+            if one.power > 3 or (one.power > 1 and not isinstance(coding, NumericCoding)):
+                raise _wrong(text, f"{one.text} is no term", "squares and cubes of numeric factors")
+            powers[factor.name] = max(powers.get(factor.name, 0), one.power)
         if powers:
-            order = [factor.name for factor in factors]
             terms.append(tuple(sorted(powers.items(), key=lambda item: order.index(item[0]))))
     if not terms:
         raise _wrong(text, "the formula has no term", f"one with the factors {names}")
     # Main effects first, as of two terms that are aliased the later one is dropped.
     terms.sort(key=lambda term: sum(power for _, power in term))
-    if not intercept:
+    if () not in parsed:
         return _from_origin(text, outcome, tuple(dict.fromkeys(terms)), codings)
     return Formula(outcome, tuple(dict.fromkeys(terms)), codings)
 
@@ -244,12 +212,6 @@ def without(formula: Formula, dropped: Sequence[Term]) -> Formula:
     used = {name for term in terms for name, _ in term}
     codings = {name: coding for name, coding in formula.codings.items() if name in used}
     return Formula(formula.outcome, terms, codings, formula.intercept)
-
-
-def _named(symbols: str, by_symbol: Mapping[str, FactorScale]) -> str:
-    for symbol, factor in by_symbol.items():
-        symbols = symbols.replace(symbol, factor.name)
-    return symbols
 
 
 def _wrong(text: str, what: str, advice: str) -> ExperimentError:

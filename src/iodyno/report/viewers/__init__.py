@@ -30,7 +30,6 @@ class Viewer:
 VIEWERS = (
     Viewer("folded", "folded", True, "a stack a line with its samples, as flame graph scripts read it"),
     Viewer("speedscope", "speedscope.json", True, "speedscope"),
-    Viewer("firefox", "json", True, "Firefox Profiler"),
     Viewer("pprof", "pb.gz", False, "pprof: samples, and CPU time per MiB"),
 )  # fmt: skip
 """Every form. A writer is told the profile and its title."""

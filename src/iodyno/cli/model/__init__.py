@@ -35,7 +35,10 @@ MODELS: tuple[CommandEntry, ...] = (
         "iodyno.cli.model.simulate:command",
         "Simulate a queue that has no formula, with intervals.",
     ),
-    CommandEntry("solve", "iodyno.cli.model.solve:command", "Solve a network of queues from a model file."),
+    CommandEntry(
+        "network", "iodyno.cli.model.network:command", "Solve a network of queues from a model file."
+    ),
+    CommandEntry("pdq", "iodyno.cli.model.pdq:command", "Run a script that calls PDQ."),
     CommandEntry(
         "usl", "iodyno.cli.model.usl:command", "Fit the Universal Scalability Law to measured rates."
     ),
@@ -56,6 +59,6 @@ def command() -> None:
       iodyno model mmc --servers 8 --service 127us --utilisation 0,.2,.4,.6,.8 \\
         --percentiles 50,99
       iodyno model mm1k --buffers 8 --service 2.5us --utilisation .9 --json
-      iodyno model solve docs/examples/three-tier.yaml
+      iodyno model network docs/examples/three-tier.yaml
       iodyno model usl --data threads-vs-rate.csv --json
     """

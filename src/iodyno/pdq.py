@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from numbers import Real
+from types import SimpleNamespace
 from typing import Any
 
 from iodyno.analysis.queueing.networks.bounds import bounds
@@ -36,6 +37,8 @@ VISITS, DEMAND = Constant.VISITS, Constant.DEMAND
 TRUE, FALSE = 1, 0
 
 version = "iodyno"
+cvar = SimpleNamespace(version=version)
+"""Where SWIG has the variables of a library."""
 
 __all__ = [
     "APPROX", "APPROXMSO", "BATCH", "CANON", "CEN", "DEMAND", "DLY", "EXACT", "FALSE", "FCFS", "ISRV", "LCFS", "MSC", "MSO",
@@ -43,7 +46,7 @@ __all__ = [
     "CreateMultiserverClosed", "CreateMultiserverOpen", "CreateNode", "CreateOpen", "CreateSingleNode", "GetComment",
     "GetLoadOpt", "GetNodesCount", "GetQueueLength", "GetResidenceTime", "GetResponse", "GetStreamsCount", "GetThruMax",
     "GetThruput", "GetUtilization", "Init", "Report", "SetComment", "SetDebug", "SetDemand", "SetTUnit", "SetVisits",
-    "SetWUnit", "Solve", "version",
+    "SetWUnit", "Solve", "cvar", "version",
 ]  # fmt: skip
 
 _DISCIPLINES: dict[Constant, Discipline] = {FCFS: "fcfs", PSHR: "ps", LCFS: "lcfs-pr", ISRV: "fcfs"}

@@ -38,9 +38,10 @@ class PerlScript:
     """Carries out a script while it reads it; a loop is read again for each turn."""
 
     def __init__(self, functions: Mapping[str, Any], constants: Mapping[str, Any], write: Any) -> None:
-        self.functions = {"substr": _part} | {f"pdq::{name}": each for name, each in functions.items()}
+        given = {f"pdq::{name}": each for name, each in functions.items()}
+        self.functions = {"substr": _part, "sprintf": _formatted, **given}
         self.values: dict[str, Any] = {f"$pdq::{name}": value for name, value in constants.items()}
-        self.words: list[tuple[str, str, int]] = []
+        self.words = list[tuple[str, str, int]]()
         self.at, self.steps, self.line, self.write = 0, 0, 1, write
 
     def run(self, script: str, arguments: Sequence[str]) -> None:
@@ -102,7 +103,7 @@ class PerlScript:
         self._take("my", "our")
         if how := self._take("print", "printf"):
             found = self._items()
-            text = _formatted(found) if how == "printf" else "".join(map(_text, found))
+            text = _formatted(*found) if how == "printf" else "".join(map(_text, found))
             self._spend(len(text))
             self.write(text)
         elif self.words[self.at][0] != "variable":
@@ -223,7 +224,7 @@ class PerlScript:
 
     def _call(self, name: str) -> Any:
         if name not in self.functions:
-            self._refuse("a call of pdq::, print, printf, substr")
+            self._refuse("a call of pdq::, print, printf, sprintf, substr")
         self._pass()
         return self.functions[name](*self._items())
 
@@ -236,9 +237,8 @@ def _part(value: Any, first: Any, length: Any) -> str:
     return _text(value)[int(float(first)) :][: int(float(length))]
 
 
-def _formatted(found: list[Any]) -> str:
-    """What printf prints."""
-    rest = iter(found[1:])
+def _formatted(form: Any, *found: Any) -> str:
+    rest = iter(found)
 
     def converted(spec: re.Match[str]) -> str:
         how, kind = spec.groups()
@@ -247,4 +247,4 @@ def _formatted(found: list[Any]) -> str:
         value = next(rest, 0.0)
         return f"%{how}{kind}" % (_text(value) if kind == "s" else float(value))
 
-    return _CONVERSION.sub(converted, _text(found[0]) if found else "")
+    return _CONVERSION.sub(converted, _text(form))

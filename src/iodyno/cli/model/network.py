@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from iodyno.analysis.queueing.networks.bounds import bounds
-from iodyno.analysis.queueing.networks.simulated import percentiles
 from iodyno.analysis.queueing.networks.solution import Solution
 from iodyno.analysis.queueing.networks.solve import METHODS, How, solve, solve_sweep
 from iodyno.cli.given import given
@@ -33,6 +33,9 @@ from iodyno.report.network import (
     time_text,
     values,
 )
+
+if TYPE_CHECKING:
+    from iodyno.analysis.queueing.networks.simulated import Percentiles
 
 
 def _whole_numbers(
@@ -162,7 +165,11 @@ def _read(file: Path) -> bytes:
 
 def _show(solution: Solution, as_json: bool, percents: Sequence[float], seed: int) -> None:
     limits = bounds(solution.network)
-    simulated = percentiles(solution.network, percents, seed=seed) if percents else ()
+    simulated: tuple[Percentiles, ...] = ()
+    if percents:
+        from iodyno.analysis.queueing.networks.simulated import percentiles
+
+        simulated = percentiles(solution.network, percents, seed=seed)
     if as_json:
         show_json({"model": solution.network.name}, [values(solution, limits, simulated)])
         return

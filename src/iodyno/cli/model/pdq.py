@@ -46,7 +46,7 @@ def command(script: Path, arguments: tuple[str, ...]) -> None:
     text = raw.decode("utf-8", errors="replace")
     if script.suffix == ".pl" or re.search(r"\bpdq::\w|^\s*use\s+pdq\b", text, re.MULTILINE):
         _run_perl(text, arguments, str(script), pdq)
-    elif _NOT_READ.search(text):
+    elif script.suffix != ".py" and _NOT_READ.search(text):
         raise ExperimentError(
             "found a script in C or R, allowed: Python or Perl",
             where=str(script),
@@ -65,6 +65,8 @@ def _run_perl(text: str, arguments: tuple[str, ...], file: str, pdq: ModuleType)
     try:
         script.run(text, arguments)
     except (ArithmeticError, ExperimentError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+        if isinstance(problem, KeyError):
+            problem = ExperimentError(f"{problem.args[0]} has no value here")
         raise _told(problem, f"{file}:{script.line}") from None
 
 

@@ -13,7 +13,7 @@ import click
 
 from iodyno.analysis.fitting.curve import by_load
 from iodyno.analysis.fitting.points import Line
-from iodyno.analysis.fitting.usl import Scaling, scale
+from iodyno.analysis.fitting.usl import MARGINAL, Scaling, scale
 from iodyno.core.errors import ExperimentError
 from iodyno.formats.load_table import read_load_table
 from iodyno.report.figures.panel import Figure
@@ -56,7 +56,7 @@ def _scale(
                 line.loads,
                 at=_loads(asked["at"]),
                 extrapolate=asked["extrapolate"],
-                share=asked["share"],
+                share=MARGINAL if asked["share"] is None else asked["share"],
                 errors=asked["errors"],
                 seed=asked["seed"],
                 unit=unit,

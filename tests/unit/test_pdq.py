@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from iodyno import pdq
 from iodyno.cli.main import run
 from iodyno.core.errors import ExperimentError
+from iodyno.formats import python2
 from iodyno.formats.pdq_perl import PerlScript
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "pdq"
@@ -131,7 +133,7 @@ for jobs in xrange(1, 3):
 \tpdq.Solve(pdq.EXACT)
 \tif jobs == 1: print "N", "X",  # a head
 \tprint
-\tprint "%d %.4f" % (jobs,
+\tprint "%d %.4f" % (jobs, # the rate
 \t    pdq.GetThruput(pdq.TERM, "w"))
 jobs /= 3
 print (jobs)
@@ -255,6 +257,7 @@ def test_a_mistake_is_told_with_its_line(
         ("import pdq\n\ndef f():\n    return undefined\nf()\n", ":4: NameError"),
         ("import pdq\nx = (\n", ":2: SyntaxError"),
         ("import pdq\n\0", "null bytes"),
+        ("import pdq\nx = " + "-" * 100_000 + "1", "too many brackets or calls"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_one_error(script: str, said: str, tmp_path: Path, capsys: Captured) -> None:
@@ -303,6 +306,19 @@ def test_a_unit_that_is_not_known_is_said(capsys: Captured) -> None:
     pdq.Report()
     assert "as if 'moons' were seconds" in capsys.readouterr().out
     assert pdq.GetResponse(pdq.TRANS, "o") == 1.0  # an open class at rate 0 sees an empty network
+
+
+PYTHON_2 = st.sampled_from(
+    ["print", '"a"', "x", "=", "/", "/=", "1", "(", ")", "[", ",", ";", ":", "\n", "\n ", "\n\t", "if", "def f()", "# c", "%",
+     "\\", "'", "`"]
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(PYTHON_2, max_size=30).map(" ".join) | st.text(max_size=60))
+def test_any_text_is_compiled_as_python_2_or_refused(text: str) -> None:
+    with contextlib.suppress(SyntaxError, ValueError):
+        assert python2.compiled(text, "text")
 
 
 def read(text: str) -> None:

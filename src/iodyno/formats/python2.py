@@ -34,7 +34,7 @@ def _print_as_call(text: str) -> str:
     begins, depth, comma = True, 0, False
     printing = False
     for word in words:
-        ends = word.type in (tokenize.NEWLINE, tokenize.COMMENT) or (depth == 0 and word.string == ";")
+        ends = depth == 0 and (word.type in (tokenize.NEWLINE, tokenize.COMMENT) or word.string == ";")
         if printing and ends:
             put.append((word.start, ' end=" ")' if comma else ")"))
             printing = False

@@ -97,14 +97,16 @@ def _run_python(raw: bytes, text: str, arguments: tuple[str, ...], script: Path,
 def _compiled(raw: bytes, text: str, file: str, main: ModuleType) -> CodeType:
     try:
         return compile(raw, file, "exec")
-    except (SyntaxError, ValueError) as problem:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         from iodyno.formats import python2
 
         try:
             code = python2.compiled(text, file)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             line = f":{problem.lineno}" if isinstance(problem, SyntaxError) and problem.lineno else ""
-            raise _told(problem, f"{file}{line}") from None
+            # MemoryError is what the compiler raises where nothing can be nested deeper.
+            told = RecursionError() if isinstance(problem, MemoryError) else problem
+            raise _told(told, f"{file}{line}") from None
     click.echo(f"iodyno: {file} is read as Python 2: print is a statement, 7 / 2 is 3", err=True)
     main.__dict__.update({python2.DIVIDE: python2.divide, **python2.NAMES})
     return code

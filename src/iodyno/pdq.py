@@ -182,7 +182,7 @@ def Solve(method: int) -> Solution:
     try:
         model.solution = solve(network, "auto" if method is APPROX else "exact")
     except ExperimentError as problem:
-        place = f"{problem.where}: " if problem.where else ""
+        place = f"{problem.where}: " if problem.where not in ("", "--method") else ""
         advice = "Solve(APPROX)" if "--method" in problem.advice else problem.advice
         raise ExperimentError(f"{place}{problem.what}", where="Solve", advice=advice) from None
     model.solved_unit_s = unit

@@ -13,7 +13,6 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.quantity import Kind, parse_exact
 
 Read = Callable[[click.Context, click.Parameter, Any], Any]
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 MOST_LOADS = 10_000
 """Chosen: what a table or a figure can still use; a range with a mistyped step is millions."""

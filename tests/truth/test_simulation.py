@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from iodyno.analysis.queueing import random_times, simulation
 from iodyno.analysis.queueing.credits import credit_flow
 from iodyno.analysis.queueing.md1 import md1k
-from iodyno.cli.model.simulate import command
+from iodyno.cli.model.queue import command
 from iodyno.core.errors import ExperimentError
 
 SLACK = 1.6
@@ -273,42 +273,46 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     ("words", "what", "advice"),
     [
         (
-            "--service 1ms --utilisation 1.2",
+            "M/M/1 --service 1ms --utilisation 1.2",
             "the offered utilisation is 1.2",
             "give the station a number of places",
         ),
-        ("--service 1ms --utilisation 0", "allowed: above 0", "--utilisation .8"),
-        ("--service 1ms", "the load is missing, or given twice", "give --rate"),
-        ("--service 1 --rate 10", "a unit is missing", "--help"),
-        ("--service 0ms --rate 10", "found a mean of 0 s", "1ms"),
-        ("--service 1ms --rate 100 --servers 0", "found 0 servers", "servers 8"),
+        ("M/M/1 --service 1ms --utilisation 0", "one load above 0", "--utilisation .8"),
+        ("M/M/1 --service 1ms", "found neither --utilisation nor --rate", "--rate 20k/s"),
+        ("M/M/1 --service 1 --rate 10", "a unit is missing", "1us"),
+        ("M/M/1 --service 0ms --rate 10", "found a mean of 0 s", "1ms"),
+        ("M/M/0 --service 1ms --rate 100", "found 0 servers", "servers 8"),
         (
-            "--service 1ms --rate 100 --servers 4 --places 2",
+            "M/M/4/2 --service 1ms --rate 100",
             "found 2 places for 4 servers",
             "in service, too",
         ),
-        ("--service 1ms --rate 100 --credits 8", "belong together", "--round-trip"),
-        ("--service 1ms --rate 900 --credits 2 --round-trip 5ms", "let 333.333 pass", "take 6 credits"),
-        ("--service 1ms --rate 100 --service-law gamma", "found 'gamma'", "exponential"),
-        ("--service 1ms --rate 100 --service-law hyperexponential(.5)", "found an SCV of 0.5", "erlang"),
-        ("--service 1ms --rate 100 --percentiles 100", "a percentile is 100", "50,99"),
-        ("--service 1ms --rate 100 --precision 0%", "the precision is 0", "2%"),
+        ("credits/8 --service 1ms --rate 100", "neither --round-trip nor --distance", "--distance 2"),
+        ("credits/2 --service 1ms --rate 900 --round-trip 5ms", "let 333.333 pass", "take 6 credits"),
+        ("M/G/1 --service 1ms --rate 100 --service-law gamma", "found 'gamma'", "exponential"),
         (
-            "--service 1ms --service 1ms --rate 100 --places 4",
-            "1 numbers of places for 2 stations",
-            "one for each",
+            "M/G/1 --service 1ms --rate 100 --service-law hyperexponential(.5)",
+            "found an SCV of 0.5",
+            "erlang",
+        ),
+        ("M/M/1 --service 1ms --rate 100 --percentiles 100", "found 100", "50,99"),
+        ("M/M/1 --service 1ms --rate 100 --precision 0%", "the precision is 0", "2%"),
+        (
+            "tandem/0/4 --service 1ms --service 1ms --rate 100",
+            "found 0 places",
+            "places 8",
         ),
     ],
 )
 def test_what_cannot_be_simulated_is_said(words: str, what: str, advice: str) -> None:
-    found = CliRunner().invoke(command, words.split())
+    found = CliRunner().invoke(command, ["--simulate", *words.split()])
     assert isinstance(found.exception, ExperimentError)
     assert what in found.exception.what
     assert advice in found.exception.advice
 
 
 def test_the_command_prints_a_table_and_json() -> None:
-    words = "--service 2.5us --service-law constant --places 8 --utilisation .9 --percentiles 50,99 --precision 5%"
+    words = "M/D/1/8 --simulate --service 2.5us --utilisation .9 --precision 5%"
     shown = CliRunner().invoke(command, words.split())
     assert shown.exit_code == 0
     assert "turned away" in shown.output and "Student" not in shown.output and "batch means" in shown.output

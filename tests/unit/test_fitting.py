@@ -326,12 +326,12 @@ def test_fit_prints_what_a_campaign_says(
     ):
         assert front.run(["model", "fit", str(open_campaign), *options]) == 2
         assert text in capsys.readouterr().err
-    assert front.run(["model", "usl", "--campaign", str(open_campaign), "--factor", "rate"]) == 2
+    assert front.run(["model", "fit", str(open_campaign), "--scaling"]) == 2
     assert "the loop is open" in capsys.readouterr().err
     assert front.run(["model", "fit", str(tmp_path)]) == 6
 
 
-@pytest.mark.parametrize("words", [["fit"], ["usl", "--outcome", "goodput_bits_per_s", "--campaign"]])
+@pytest.mark.parametrize("words", [["fit"], ["fit", "--scaling", "--outcome", "goodput_bits_per_s"]])
 def test_a_campaign_that_carries_no_model_is_no_success(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -356,7 +356,7 @@ def test_a_campaign_that_carries_no_model_is_no_success(
 def test_usl_from_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table, svg = tmp_path / "threads.csv", tmp_path / "curve.svg"
     table.write_text("when," + TABLE.replace("\n", "\nx,").removesuffix("x,").replace("when,", ""))
-    options = ["model", "usl", "--data", str(table), "--columns", "threads,packets_per_s"]
+    options = ["model", "fit", "--csv", str(table), "--columns", "threads,packets_per_s"]
     assert front.run([*options, "--json", "--svg", str(svg)]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["load"], shown["rate"], shown["model"]) == ("threads", "packets_per_s", "usl")
@@ -386,7 +386,7 @@ def test_usl_from_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (TABLE, ["--at", "x"], "found 'x', allowed: numbers with commas between"),
         (TABLE, ["--at", "0"], "found 0, allowed: loads above 0"),
         (TABLE, ["--at", "64"], "N = 64 lies beyond the greatest load measured, 32"),
-        (TABLE, ["--campaign", "c"], "name the points once: a table or a campaign"),
+        (TABLE, ["c"], "name the points once: a campaign or a table"),
     ],
 )
 def test_mistakes_in_a_table_have_their_line(
@@ -394,12 +394,12 @@ def test_mistakes_in_a_table_have_their_line(
 ) -> None:
     table = tmp_path / "threads.csv"
     table.write_text(text)
-    assert front.run(["model", "usl", "--data", str(table), *options]) == 2
+    assert front.run(["model", "fit", "--csv", str(table), *options]) == 2
     said = capsys.readouterr()
     assert error in said.err and "try: " in said.err
     assert said.out == ""
 
 
 def test_a_table_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert front.run(["model", "usl", "--data", str(tmp_path / "no.csv")]) == 2
+    assert front.run(["model", "fit", "--csv", str(tmp_path / "no.csv")]) == 2
     assert "cannot be read" in capsys.readouterr().err

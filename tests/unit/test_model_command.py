@@ -1,24 +1,31 @@
-"""`iodyno model`: words, tables, JSON and errors of the commands of single stations."""
+"""`iodyno model queue`: notations, tables, JSON and errors; and that every command of `iodyno model` has examples."""
 
 from __future__ import annotations
 
 import json
 import math
+import shlex
 from importlib import import_module
 from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from iodyno.cli.lazy import CommandEntry
 from iodyno.cli.main import run
 from iodyno.cli.model import MODELS
+from iodyno.cli.model.notation import FORMS, SIMULATED, Form, complete_notation
+from iodyno.cli.model.queue import command
+from iodyno.core.errors import ExperimentError
 
 Captured = pytest.CaptureFixture[str]
 
 
 def answer(capsys: Captured, words: str) -> dict[str, Any]:
-    assert run(["model", *words.split(), "--json"]) == 0
+    assert run(["model", "queue", *words.split(), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert isinstance(found, dict)
     return found
@@ -34,8 +41,8 @@ def test_every_model_is_there_with_an_example(entry: CommandEntry, capsys: Captu
     assert f"iodyno model {entry.name}" in shown
 
 
-def test_mmc_answers_as_the_issue_types_it(capsys: Captured) -> None:
-    found = answer(capsys, "mmc --servers 8 --service 127us --utilisation 0,.2,.4,.6,.8 --percentiles 50,99")
+def test_one_queue_answers_as_the_issue_types_it(capsys: Captured) -> None:
+    found = answer(capsys, "M/M/8 --service 127us --utilisation 0,.2,.4,.6,.8 --percentiles 50,99")
     assert found["model"] == "M/M/8" and found["exact"] is True
     rows = found["rows"]
     assert [row["utilisation"] for row in rows] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8], rel=1e-12)
@@ -47,17 +54,17 @@ def test_mmc_answers_as_the_issue_types_it(capsys: Captured) -> None:
     assert rows[4]["p99_s"] == pytest.approx(654.327e-6, rel=1e-5)
 
 
-def test_mm1k_answers_as_the_issue_types_it(capsys: Captured) -> None:
-    row = answer(capsys, "mm1k --buffers 8 --service 2.5us --utilisation .9")["rows"][0]
+def test_few_places_answer_as_the_issue_types_it(capsys: Captured) -> None:
+    row = answer(capsys, "M/M/1/8 --service 2.5us --utilisation .9")["rows"][0]
     assert row["blocking_ratio"] == pytest.approx(0.0702712, rel=1e-5)
     assert row["offered_utilisation"] == pytest.approx(0.9, rel=1e-12)
     assert row["utilisation"] == pytest.approx(0.836756, rel=1e-5)
-    other = answer(capsys, "mm1k --waiting-room 7 --service 2.5us --rate 360k/s")["rows"][0]
+    other = answer(capsys, "m/m/1/8 --service 2.5us --rate 360k/s")["rows"][0]
     assert other == pytest.approx(row, rel=1e-12)
 
 
 def test_ranges_are_exact_and_have_both_ends(capsys: Captured) -> None:
-    rows = answer(capsys, "mm1 --service 2.4847us --utilisation 0:.9:.1,.95 --percentiles 99.9")["rows"]
+    rows = answer(capsys, "M/M/1 --service 2.4847us --utilisation 0:.9:.1,.95 --percentiles 99.9")["rows"]
     assert [round(row["utilisation"], 12) for row in rows] == [
         0,
         0.1,
@@ -76,7 +83,7 @@ def test_ranges_are_exact_and_have_both_ends(capsys: Captured) -> None:
 
 
 def test_the_table_has_units_and_says_how_it_was_had(capsys: Captured) -> None:
-    assert run(["model", "mmc", "--servers", "8", "--service", "127us", "--utilisation", ".6,.8"]) == 0
+    assert run(["model", "queue", "M/M/8", "--service", "127us", "--utilisation", ".6,.8"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "M/M/8, service 127 us"
     assert "utilisation" in lines[1] and "us" in lines[2].split()
@@ -94,23 +101,23 @@ def finite_numbers(value: Any) -> bool:
 
 
 SHOWN = [
-    "mm1 --service 2.5us --utilisation 0,.5,.999999",
-    "md1 --service 2.5us --utilisation 0,.5,.999",
-    "mg1 --service 40us --service-scv 4 --utilisation 0,.5,.99",
-    "mg1 --service 40us --service-scv .0001 --utilisation .5",
-    "mmc --servers 512 --service 1ms --utilisation 0,.001,.5,.999",
-    "mdc --servers 8 --service 81us --utilisation 0,.8",
-    "ggc --servers 8 --service 81us --service-scv .3 --arrival-scv 0 --utilisation 0,.8",
-    "mminf --service 10ms --rate 0,5k/s",
-    "mm1k --buffers 1 --service 1us --utilisation 0,1,100",
-    "md1k --waiting-room 4 --service 1ms --utilisation 0,.8,1,1.2,30",
-    "mmck --servers 512 --waiting-room 0 --service 1ms --utilisation 0,1,2",
-    "mmcn --servers 8 --service 127us --think 1ms --population 1,500",
-    "mmcn --servers 8 --service 127us --population 1,500",
-    "engset --servers 8 --service 1ms --think 4ms --waiting-room 2 --population 1,40",
-    "credits --credits 8 --frame 2.5us --distance 2 --utilisation 0,.5,.8",
-    "forkjoin --servers 40 --service 1ms --utilisation 0,.5,.9",
-    "forkjoin --servers 3 --quorum 2 --service 1ms",
+    "M/M/1 --service 2.5us --utilisation 0,.5,.999999",
+    "M/D/1 --service 2.5us --utilisation 0,.5,.999",
+    "M/G/1 --service 40us --service-scv 4 --utilisation 0,.5,.99",
+    "M/G/1 --service 40us --service-scv .0001 --utilisation .5",
+    "M/M/512 --service 1ms --utilisation 0,.001,.5,.999",
+    "M/D/8 --service 81us --utilisation 0,.8",
+    "G/G/8 --service 81us --service-scv .3 --arrival-scv 0 --utilisation 0,.8",
+    "M/M/inf --service 10ms --rate 0,5k/s",
+    "M/M/1/1 --service 1us --utilisation 0,1,100",
+    "M/D/1/5 --service 1ms --utilisation 0,.8,1,1.2,30",
+    "M/M/512/512 --service 1ms --utilisation 0,1,2",
+    "M/M/8 --service 127us --think 1ms --population 1,500",
+    "M/M/8 --service 127us --population 1,500",
+    "M/M/8/10 --service 1ms --think 4ms --population 1,40",
+    "credits/8 --service 2.5us --distance 2 --utilisation 0,.5,.8",
+    "fork-join/40 --service 1ms --utilisation 0,.5,.9",
+    "fork-join/3 --quorum 2 --service 1ms",
 ]
 
 
@@ -127,7 +134,7 @@ def test_every_station_answers_in_json_and_in_a_table(words: str, capsys: Captur
             "p50_s",
             "p99_s",
         } <= set(row)
-    assert run(["model", *words.split()]) == 0
+    assert run(["model", "queue", *words.split()]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(found["model"])
     # A head, its units and a line for each load.
@@ -140,98 +147,227 @@ def test_a_narrow_terminal_gets_a_line_for_each_column(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "60")
-    assert run(["model", "mmc", "--servers", "8", "--service", "127us", "--utilisation", ".6,.8"]) == 0
+    assert run(["model", "queue", "M/M/8", "--service", "127us", "--utilisation", ".6,.8"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert ["response", "us", "132.5", "163.3"] in [line.split() for line in lines]
     assert max(len(line) for line in lines[1:-1]) <= 60
 
 
 def test_a_closed_loop_says_where_it_saturates(capsys: Captured) -> None:
-    found = answer(capsys, "mmcn --servers 8 --service 127us --think 1ms --population 1,500")
+    found = answer(capsys, "M/M/8 --service 127us --think 1ms --population 1,500")
     assert [row["population"] for row in found["rows"]] == [1, 500]
     assert found["rows"][1]["throughput_per_s"] == pytest.approx(62_992.126, rel=1e-7)
     assert found["notes"] == ["N* = 70.99 clients: (service + think time) / (service time / servers)."]
 
 
 def test_credits_say_how_far_they_reach(capsys: Captured) -> None:
-    found = answer(capsys, "credits --credits 8 --frame 2.5us --distance 2 --utilisation .5")
+    found = answer(capsys, "credits/8 --service 2.5us --distance 2 --utilisation .5")
     assert found["rows"][0]["covered_distance_km"] == pytest.approx(1.75, rel=1e-9)
     assert "8 credits reach 1.75 km (2 km by the rule" in found["notes"][1]
 
 
 ERRORS = [
-    ("mm1 --service 2.5us --utilisation 1", "unstable at a utilisation of 1"),
-    ("mm1 --service 2.5us --utilisation=-.1", "--utilisation: found -0.1, allowed: 0 or more"),
-    ("mm1 --service 2.5us --rate=-5", "--rate: found '-5', allowed: 0 or more"),
-    ("mm1 --service 2.5us", "found neither --utilisation nor --rate"),
-    ("mm1 --service 2.5us --utilisation .1 --rate 5", "found both --utilisation and --rate"),
-    ("mm1 --service 2.5us --utilisation half", "--utilisation: found 'half'"),
-    ("mm1 --service 2.5us --utilisation 1e999999999", "--utilisation: found '1e999999999'"),
-    ("mm1 --service 2.5us --utilisation nan", "--utilisation: found 'nan'"),
-    ("mm1 --service 2.5us --utilisation 0:1", "a range FIRST:LAST:STEP"),
-    ("mm1 --service 2.5us --utilisation 0:1:0", "rises by a step above 0"),
-    ("mm1 --service 2.5us --utilisation 0:1:.00001", "100001 numbers"),
-    ("mm1 --service 2.5 --utilisation .1", "--service: found '2.5': a unit is missing"),
-    ("mm1 --service 0us --utilisation .1", "service time of 0 s"),
-    ("mmc --servers 0 --service 1us --utilisation .1", "found 0 servers"),
-    ("mmc --servers 8 --service 1us --utilisation .1 --percentiles 0", "--percentiles: found 0"),
-    ("mmc --servers 8 --service 1us --utilisation .1 --percentiles 99,100", "--percentiles: found 100"),
-    ("mm1k --service 1us --utilisation .1", "found neither --buffers nor --waiting-room"),
-    ("mm1k --buffers 8 --waiting-room 7 --service 1us --utilisation .1", "found both"),
-    ("mm1k --buffers 0 --service 1us --utilisation .1", "found 0 places"),
-    ("mm1k --waiting-room -1 --service 1us --utilisation .1", "--waiting-room: found -1"),
-    ("md1 --service 2.5us --utilisation 1.2", "M/D/1: unstable at a utilisation of 1.2"),
-    ("md1k --buffers -3 --service 1us --utilisation .1", "found -3 places"),
-    ("mg1 --service 1us --service-scv=-1 --utilisation .1", "found -1 as the squared coefficient"),
+    ("M/M/1 --service 2.5us --utilisation 1", "unstable at a utilisation of 1"),
+    ("M/M/1 --service 2.5us --utilisation=-.1", "--utilisation: found -0.1, allowed: 0 or more"),
+    ("M/M/1 --service 2.5us --rate=-5", "--rate: found '-5', allowed: 0 or more"),
+    ("M/M/1 --service 2.5us", "found neither --utilisation nor --rate"),
+    ("M/M/1 --service 2.5us --utilisation .1 --rate 5", "found both --utilisation and --rate"),
+    ("M/M/1 --service 2.5us --utilisation half", "--utilisation: found 'half'"),
+    ("M/M/1 --service 2.5us --utilisation 1e999999999", "--utilisation: found '1e999999999'"),
+    ("M/M/1 --service 2.5us --utilisation nan", "--utilisation: found 'nan'"),
+    ("M/M/1 --service 2.5us --utilisation 0:1", "a range FIRST:LAST:STEP"),
+    ("M/M/1 --service 2.5us --utilisation 0:1:0", "rises by a step above 0"),
+    ("M/M/1 --service 2.5us --utilisation 0:1:.00001", "100001 numbers"),
+    ("M/M/1 --service 2.5 --utilisation .1", "--service: found '2.5': a unit is missing"),
+    ("M/M/1 --service 0us --utilisation .1", "service time of 0 s"),
+    ("M/M/0 --service 1us --utilisation .1", "found 0 servers"),
+    ("M/M/8 --service 1us --utilisation .1 --percentiles 0", "--percentiles: found 0"),
+    ("M/M/8 --service 1us --utilisation .1 --percentiles 99,100", "--percentiles: found 100"),
+    ("M/M/8 --service 1us --service 2us --utilisation .1", "--service: found 2 times for one station"),
+    ("M/M/1/0 --service 1us --utilisation .1", "found 0 places"),
+    ("M/D/1 --service 2.5us --utilisation 1.2", "M/D/1: unstable at a utilisation of 1.2"),
+    ("M/D/1/-3 --service 1us --utilisation .1", "NOTATION: found 'M/D/1/-3', allowed: M/M/c, M/D/c, M/G/1"),
+    ("M/G/1 --service 1us --service-scv=-1 --utilisation .1", "found -1 as the squared coefficient"),
     (
-        "ggc --servers 2 --service 1us --service-scv nan --utilisation .1",
+        "G/G/2 --service 1us --service-scv nan --utilisation .1",
         "--service-scv: found 'nan', allowed: a number",
     ),
-    ("mdc --servers 500 --service 1us --utilisation .1", "500 servers, allowed: 128 at most"),
-    ("mmck --servers 8 --buffers 7 --service 1us --utilisation .1", "7 places in the system for 8 servers"),
-    ("mmcn --servers 8 --service 1us --population 0", "found 0 clients"),
-    ("mmcn --servers 8 --service 1us --population 1.5", "--population: found 1.5, allowed: whole numbers"),
-    ("engset --servers 2 --service 1us --population 9", "think time of 0 s with fewer places"),
-    ("credits --credits 8 --frame 2.5us --utilisation .1", "found neither --round-trip nor --distance"),
-    ("credits --credits 8 --frame 2.5us --distance -2 --utilisation .1", "--distance: found"),
+    ("M/D/500 --service 1us --utilisation .1", "500 servers, allowed: 128 at most"),
+    ("M/M/8/7 --service 1us --utilisation .1", "7 places in the system for 8 servers"),
+    ("M/M/8 --service 1us --population 0", "found 0 clients"),
+    ("M/M/8 --service 1us --population 1.5", "--population: found 1.5, allowed: whole numbers"),
+    ("M/M/2/2 --service 1us --population 9", "think time of 0 s with fewer places"),
+    ("credits/8 --service 2.5us --utilisation .1", "found neither --round-trip nor --distance"),
+    ("credits/8 --service 2.5us --distance -2 --utilisation .1", "--distance: found"),
     (
-        "credits --credits 8 --frame 2.5us --distance 20 --utilisation .5",
+        "credits/8 --service 2.5us --distance 20 --utilisation .5",
         "8 credits over a round trip of 200 us",
     ),
-    ("forkjoin --servers 3 --quorum 4 --service 1us", "quorum of 4 of 3 servers"),
-    ("forkjoin --servers 3 --quorum 2 --service 1us --utilisation .5", "--quorum with a load"),
+    ("fork-join/3 --quorum 4 --service 1us", "quorum of 4 of 3 servers"),
+    ("fork-join/3 --quorum 2 --service 1us --utilisation .5", "--quorum with a load"),
     (
-        "mm1 --service 1e400s --utilisation .1",
+        "M/M/1 --service 1e400s --utilisation .1",
         "--service: found '1e400s', allowed: a number of nanoseconds up to 1e100",
     ),
-    ("mm1 --service 1us --rate 1e400/s", "--rate: found '1e400/s', allowed: a number per second up to 1e100"),
-    ("mm1k --buffers 999999999999 --service 1us --utilisation .9", "999999999999 places, allowed: "),
-    ("md1k --buffers 999999999999 --service 1us --utilisation .9", "999999999999 places, allowed: "),
-    ("mmck --servers 2 --waiting-room 999999999 --service 1us --utilisation .9", "places, allowed: "),
-    ("credits --credits 8 --frame 2.5us --distance inf --utilisation .1", "--distance: found 'inf'"),
-    ("forkjoin --servers 100000 --quorum 50000 --service 1us", "100000 servers, allowed: 512 at most"),
     (
-        "mg1 --service 1us --service-scv 1e308 --utilisation .9 --json",
+        "M/M/1 --service 1us --rate 1e400/s",
+        "--rate: found '1e400/s', allowed: a number per second up to 1e100",
+    ),
+    ("M/M/1/999999999999 --service 1us --utilisation .9", "999999999999 places, allowed: "),
+    ("M/D/1/999999999999 --service 1us --utilisation .9", "999999999999 places, allowed: "),
+    ("M/M/2/1000000001 --service 1us --utilisation .9", "places, allowed: "),
+    ("credits/8 --service 2.5us --distance inf --utilisation .1", "--distance: found 'inf'"),
+    ("fork-join/100000 --quorum 50000 --service 1us", "100000 servers, allowed: 512 at most"),
+    (
+        "M/G/1 --service 1us --service-scv 1e308 --utilisation .9 --json",
         "found 1e+308 as the squared coefficient",
     ),
-    ("simulate --service 1us --utilisation .5 --servers 999999999999", "999999999999 servers, allowed: "),
-    ("simulate --service 1us --utilisation .5 --precision 1e-300", "allowed: "),
-    ("simulate --service 1us --utilisation inf", "--utilisation: found 'inf', allowed: a number"),
-    ("simulate --service 1us --utilisation .5 --seed=-1", "--seed: found -1, allowed: a whole number"),
-    ("simulate --service 1us --utilisation .5 --percentiles nan", "a percentile is nan, allowed: above 0"),
-    ("mmc --servers 999999999999 --service 1us --utilisation .9", "999999999999 servers, allowed: "),
-    ("mmcn --servers 2 --service 1us --population 999999999999", "999999999999 clients, allowed: "),
-    ("usl --data nothing.csv --at inf", "--at: found 'inf'"),
-    ("usl --data nothing.csv --outcome iops", "--outcome: it is for --campaign"),
-    ("cost --csv nothing.csv --quantile .9", "--quantile: it is for --method quantile"),
-    ("cost --csv nothing.csv --method huber --errors hc3", "--errors: it is for least squares"),
-    ("mminf --service 1us --rate=-1", "--rate: found '-1', allowed: 0 or more"),
+    ("M/M/999999999999 --simulate --service 1us --utilisation .5", "999999999999 servers, allowed: "),
+    ("M/M/1 --simulate --service 1us --utilisation .5 --precision 1e-300", "allowed: "),
+    ("M/M/1 --simulate --service 1us --utilisation inf", "--utilisation: found 'inf', allowed: numbers"),
+    ("M/M/1 --simulate --service 1us --utilisation .5,.6", "--utilisation: allowed: one load above 0"),
+    (
+        "M/M/1 --simulate --service 1us --utilisation .5 --seed=-1",
+        "--seed: found -1, allowed: a whole number",
+    ),
+    ("M/M/1 --simulate --service 1us --utilisation .5 --percentiles nan", "--percentiles: found 'nan'"),
+    (
+        "M/M/8 --service 1us --utilisation .5 --quorum 2",
+        "--quorum: does not go with M/M/c, allowed: --utilisation, --rate",
+    ),
+    (
+        "M/M/8 --service 1us --utilisation .5 --think 1s",
+        "--think: does not go with M/M/c, allowed: --utilisation, --rate",
+    ),
+    ("M/M/8 --service 1us --utilisation .5 --seed 5", "--seed: does not go with M/M/c"),
+    (
+        "M/M/8 --population 5 --service 1us --rate 5",
+        "--rate: does not go with M/M/c/K/N, allowed: --think, --population",
+    ),
+    ("M/M/8//5 --population 5 --service 1us", "--population: found the clients twice"),
+    ("M/M/8//0 --service 1us", "found 0 clients"),
+    ("M/M/inf --service 1us --utilisation .5", "--utilisation: does not go with M/M/inf, allowed: --rate"),
+    ("M/G/1 --service 1us --utilisation .5", "--service-scv: not given, needed: the variation of G"),
+    (
+        "M/G/8 --service 1us --utilisation .5 --service-scv 1 --arrival-scv 2",
+        "--arrival-scv: found 2 with M, allowed: 1",
+    ),
+    (
+        "M/D/8/20 --service 1us --utilisation .5",
+        "found 'M/D/8/20'; formulas are known of M/M/c, M/D/c, M/G/1, G/G/c",
+    ),
+    ("D/M/1 --service 1us --utilisation .5", "found 'D/M/1'; formulas are known of"),
+    ("M/M/inf//5 --service 1us", "found 'M/M/inf//5'; formulas are known of"),
+    (
+        "M/M/8//5 --simulate --service 1us",
+        "found 'M/M/8//5'; --simulate takes A/S/c/K, credits/C, tandem/K/K",
+    ),
+    ("fork-join/3 --simulate --service 1us --rate 5", "found 'fork-join/3'; --simulate takes"),
+    ("tandem/2/2 --service 1us --rate 5", "found 'tandem/2/2'; formulas are known of"),
+    ("tandem/2/2 --simulate --service 1us --rate 5", "--service: found 1 times for 2 stations"),
+    ("G/M/1 --simulate --service 1us --rate 5", "--arrival-law: not given, needed: the law of G"),
+    (
+        "M/M/1 --simulate --service 1us --rate 5 --service-law constant",
+        "--service-law: found it with M, allowed: with G",
+    ),
+    ("M/M --service 1us --rate 5", "NOTATION: found 'M/M', allowed: M/M/c"),
+    ("M/M/c --service 1us --rate 5", "NOTATION: found 'M/M/c', allowed: M/M/c"),
+    ("mmc --service 1us --rate 5", "NOTATION: found 'mmc', allowed: M/M/c"),
+    ("M/M/999999999999 --service 1us --utilisation .9", "999999999999 servers, allowed: "),
+    ("M/M/2 --service 1us --population 999999999999", "999999999999 clients, allowed: "),
+    ("M/M/inf --service 1us --rate=-1", "--rate: found '-1', allowed: 0 or more"),
 ]
 
 
 @pytest.mark.parametrize(("words", "text"), ERRORS, ids=[words for words, _ in ERRORS])
 def test_bad_input_is_one_clear_error(words: str, text: str, capsys: Captured) -> None:
+    assert run(["model", "queue", *words.split()]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert text in shown.err and shown.err.count("iodyno: error:") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("fit --csv nothing.csv --at inf", "nothing.csv: cannot be read"),
+        ("fit --csv nothing.csv --outcome iops", "--outcome: it is for a campaign"),
+        ("fit campaigns/c --columns a,b", "--columns: it is for --csv"),
+        ("fit campaigns/c --at 5", "--at: it is for --scaling"),
+        ("fit campaigns/c --scaling --hold-out 5", "--hold-out: it is for queues"),
+        ("fit", "name the points once"),
+        ("cost --csv nothing.csv --quantile .9", "--quantile: it is for --method quantile"),
+        ("cost --csv nothing.csv --method huber --errors hc3", "--errors: it is for least squares"),
+    ],
+)
+def test_an_option_without_an_effect_is_refused(words: str, text: str, capsys: Captured) -> None:
     assert run(["model", *words.split()]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert text in shown.err and shown.err.count("iodyno: error:") == 1
+
+
+@pytest.mark.parametrize("form", [*FORMS.values(), *SIMULATED.values()], ids=lambda form: form.example)
+def test_the_example_of_each_form_answers_and_is_in_the_help(form: Form, capsys: Captured) -> None:
+    words = shlex.split(form.example) + (["--precision", "20%"] if "--simulate" in form.example else [])
+    assert run(["model", "queue", *words, "--json"]) == 0
+    assert finite_numbers(json.loads(capsys.readouterr().out))
+    assert run(["model", "queue", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"{form.written}: " in shown and all(option in shown for option in form.options)
+    assert f"iodyno model queue {form.example.split()[0]}" in shown
+
+
+def test_a_notation_says_all_that_other_words_say(capsys: Captured) -> None:
+    one = answer(capsys, "M/M/8//64 --service 127us --think 1ms")["rows"]
+    assert one == answer(capsys, "m/m/8 --population 64 --service 127us --think 1ms")["rows"]
+    assert one == answer(capsys, "M/M/8/inf/64 --service 127us --think 1ms")["rows"]
+    assert one == answer(capsys, "M/M/8/64/64 --service 127us --think 1ms")["rows"]
+    (lost,) = answer(capsys, "M/M/8/8/64 --service 127us --think 1ms")["rows"]
+    assert lost["blocking_ratio"] > 0.1
+    assert answer(capsys, "M/G/2 --service 1s --service-scv 1 --rate 1")["model"] == "G/G/2"
+
+
+def test_notations_are_completed() -> None:
+    ctx = click.Context(click.Command("queue"))
+    found = [item.value for item in complete_notation(ctx, click.Argument(["notation"]), "m/m/")]
+    assert found == ["M/M/8", "M/M/inf", "M/M/1/8"]
+    assert "fork-join/8" in [item.value for item in complete_notation(ctx, click.Argument(["notation"]), "")]
+
+
+PARTS = st.sampled_from(
+    [
+        "M",
+        "m",
+        "D",
+        "G",
+        "",
+        "0",
+        "1",
+        "2",
+        "8",
+        "20",
+        "inf",
+        "credits",
+        "fork-join",
+        "tandem",
+        "-1",
+        "x",
+        "1.5",
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(PARTS, max_size=6).map("/".join) | st.text(max_size=20), st.booleans(), st.booleans())
+def test_any_notation_is_answered_or_one_error(notation: str, closed: bool, simulated: bool) -> None:
+    load = "--population=3 --think=1s" if closed else "--rate=.1"
+    words = [
+        "--service=1s",
+        *load.split(),
+        *(["--simulate", "--precision=50%"] if simulated else []),
+        "--",
+        notation,
+    ]
+    ran = CliRunner().invoke(command, words)
+    assert ran.exception is None or isinstance(ran.exception, ExperimentError | SystemExit), notation

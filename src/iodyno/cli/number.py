@@ -18,6 +18,10 @@ class NumberRange(click.FloatRange):
             self.fail(f"{value!r} is not a valid number.", param, ctx)
         return found
 
+    def _describe_range(self) -> str:
+        """Nothing where there are no bounds, which click would show as `x<=None`."""
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
 
 NUMBER = NumberRange()
 SEED = click.IntRange(0, 2**63 - 1)

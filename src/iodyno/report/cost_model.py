@@ -58,7 +58,7 @@ def cost_section(study: CostStudy) -> CostSection:
         note += (
             " What follows is for all other factors in the middle of their range. One queue: M/M/c, any free core takes the next"
             " operation. A queue each: M/M/1 for each core. Times are of CPU alone, for Poisson arrivals and exponential"
-            " service; iodyno model cost --cores and iodyno model mmc take any load, target and number of cores."
+            " service; iodyno model cost --cores and iodyno model queue take any load, target and number of cores."
         )
     return CostSection(
         (*sentences(study), *(consequence_sentence(one) for one in follows)),

@@ -49,7 +49,7 @@ def engset(
         raise ExperimentError(
             f"found a think time of {think_time_s:g} s with fewer places than clients, allowed: above 0",
             where=model,
-            advice="a think time, or mmcn where clients wait",
+            advice="a think time, or M/M/c//N, where clients wait",
         )
     return _of(population, think_time_s, service_time_s, servers, min(places, population), model, LOSSES)
 

@@ -9,12 +9,10 @@ from typing import Any
 
 import click
 
-from iodyno.cli.number import NUMBER
 from iodyno.core.errors import ExperimentError
 from iodyno.core.quantity import Kind, parse_exact
 
 Read = Callable[[click.Context, click.Parameter, Any], Any]
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 MOST_LOADS = 10_000
 """Chosen: what a table or a figure can still use; a range with a mistyped step is millions."""
@@ -101,45 +99,6 @@ def whole(found: tuple[Fraction, ...], where: str) -> list[int]:
     return [int(number) for number in found]
 
 
-def integer(option: str, name: str, help_text: str, default: int | None = None) -> Decorator:
-    """An option that is a whole number; what range it has is checked by the model."""
-    return click.option(
-        option, name, type=int, required=default is None, default=default, show_default=default is not None,
-        metavar="N", help=help_text,
-    )  # fmt: skip
-
-
-def time_option(option: str, name: str, help_text: str, default: str | None = None) -> Decorator:
-    """An option that is a time with its unit; the value is in seconds."""
-    return click.option(
-        option, name, callback=seconds, required=default is None, default=default, show_default=default is not None,
-        metavar="TIME", help=help_text,
-    )  # fmt: skip
-
-
-def service(help_text: str = "Mean service time, such as 127us.") -> Decorator:
-    """--service."""
-    return time_option("--service", "service_s", help_text)
-
-
-think = time_option("--think", "think_s", "Mean time between an answer and the next request.", default="0s")
-population = click.option(
-    "--population", callback=numbers(), required=True, metavar="LIST",
-    help="Clients, each with one request at a time: 1,2,4 or 10:100:10.",
-)  # fmt: skip
-
-
-def squared_cv(option: str, name: str, of: str, default: float | None = None) -> Decorator:
-    """An option for a squared coefficient of variation; the model checks its range."""
-    return click.option(
-        option, name, type=NUMBER, required=default is None, default=default, show_default=default is not None,
-        metavar="X", help=f"Variance / mean^2 of {of}: 0 constant, 1 exponential.",
-    )  # fmt: skip
-
-
-servers = integer("--servers", "servers", "Servers at the queue.")
-
-
 def open_load(command: Callable[..., Any]) -> Callable[..., Any]:
     """--utilisation or --rate: what is offered."""
     utilisation = click.option(
@@ -197,34 +156,3 @@ def quantiles(percents: tuple[Fraction, ...]) -> dict[str, float]:
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-
-
-def buffers(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--buffers or --waiting-room: places of a finite station, with and without those in service."""
-    whole = click.option(
-        "--buffers",
-        "--places",
-        "buffers",
-        type=int,
-        metavar="K",
-        help="Places in the system, those in service included.",
-    )
-    room = click.option(
-        "--waiting-room", type=int, metavar="Q", help="Places to wait only, instead: K less the servers."
-    )
-    return whole(room(command))
-
-
-def capacity_of(buffers: int | None, waiting_room: int | None, servers: int) -> int:
-    """Places in the system. Raises ExperimentError unless just one of the two options is there."""
-    if (buffers is None) == (waiting_room is None):
-        found = (
-            "neither --buffers nor --waiting-room" if buffers is None else "both --buffers and --waiting-room"
-        )
-        raise ExperimentError(f"found {found}, allowed: one of them", advice="--buffers 8")
-    if buffers is not None:
-        return buffers
-    assert waiting_room is not None
-    if waiting_room < 0:
-        raise ExperimentError(f"found {waiting_room}, allowed: 0 or more", where="--waiting-room")
-    return waiting_room + servers

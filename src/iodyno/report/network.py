@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iodyno.analysis.queueing.networks.bounds import Bounds
-from iodyno.analysis.queueing.networks.simulated import Percentiles
 from iodyno.analysis.queueing.networks.solution import Solution
-from iodyno.analysis.queueing.simulation import Interval
 from iodyno.core.network import ClosedClass, Network, OpenClass
+
+if TYPE_CHECKING:
+    from iodyno.analysis.queueing.networks.simulated import Percentiles
+    from iodyno.analysis.queueing.simulation import Interval
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 NONE = "–"

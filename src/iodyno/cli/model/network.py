@@ -1,4 +1,4 @@
-"""`iodyno model solve`: a network of queues from a model file, at one load or over a range."""
+"""`iodyno model network`: a network of queues from a model file, at one load or over a range."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from iodyno.analysis.queueing.networks.bounds import bounds
-from iodyno.analysis.queueing.networks.simulated import percentiles
 from iodyno.analysis.queueing.networks.solution import Solution
 from iodyno.analysis.queueing.networks.solve import METHODS, How, solve, solve_sweep
-from iodyno.cli.model.network_text import (
+from iodyno.cli.given import given
+from iodyno.cli.model.options import numbers
+from iodyno.cli.model.rows import show_json
+from iodyno.cli.number import SEED
+from iodyno.core.errors import ExperimentError
+from iodyno.core.network import Class, ClosedClass, Network
+from iodyno.formats.given_file import read_given
+from iodyno.formats.network_file import parse_network
+from iodyno.report.network import (
     method_text,
     number_text,
     percent_text,
@@ -25,14 +33,9 @@ from iodyno.cli.model.network_text import (
     time_text,
     values,
 )
-from iodyno.cli.model.options import numbers
-from iodyno.cli.model.rows import show_json
-from iodyno.cli.number import SEED
-from iodyno.core.errors import ExperimentError
-from iodyno.core.network import Class, ClosedClass, Network
-from iodyno.formats.given_file import read_given
-from iodyno.formats.network_file import parse_network
-from iodyno.formats.pdq import is_pdq
+
+if TYPE_CHECKING:
+    from iodyno.analysis.queueing.networks.simulated import Percentiles
 
 
 def _whole_numbers(
@@ -52,9 +55,8 @@ def _whole_numbers(
     return tuple(int(n) for n in found)
 
 
-@click.command(name="solve")
+@click.command(name="network")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
-@click.argument("arguments", nargs=-1, metavar="[ARGUMENT ...]")
 @click.option(
     "--population", "populations", callback=_whole_numbers, metavar="LIST",
     help="Populations of a closed class to solve for: 1,10,100 or 1:100 or 1:100:10.",
@@ -74,8 +76,11 @@ def _whole_numbers(
     help="exact; approximate (which is linearizer); auto is exact while that takes seconds.",
 )
 @click.option(
-    "--percentiles", "percents", callback=numbers(), metavar="LIST",
-    help="Of the response time of each class, by simulation, with intervals: 50,95,99.",
+    "--simulate", is_flag=True, help="Add response times and their percentiles by simulation, with intervals."
+)
+@click.option(
+    "--percentiles", "percents", callback=numbers(), default="50,99", show_default=True, metavar="LIST",
+    help="Of the response time of each class, with --simulate.",
 )  # fmt: skip
 @click.option(
     "--seed",
@@ -87,23 +92,20 @@ def _whole_numbers(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     file: Path,
-    arguments: tuple[str, ...],
     populations: tuple[int, ...] | None,
     rates: tuple[Fraction, ...] | None,
     of_class: str | None,
     method: How,
-    percents: tuple[Fraction, ...] | None,
+    simulate: bool,
+    percents: tuple[Fraction, ...],
     seed: int,
     as_json: bool,
 ) -> None:
     """Solve a network of queues: throughput, response time, utilisation, queues, bounds.
 
-    FILE is a model in YAML, or a script that calls PDQ (in C, Perl, Python or R): its calls are carried out, and
-    ARGUMENTs are what the script would be given on its command line.
-
     \b
-    A model has classes of work, stations, and the time that each class needs
-    at each station:
+    FILE is a model in YAML, with classes of work, stations, and the time that
+    each class needs at each station:
       classes:
         browse: {population: 120, think: 2s}       closed: so many users
         api: {rate: 40/s}                          open: whatever comes
@@ -116,48 +118,27 @@ def command(
 
     \b
     Examples:
-      iodyno model solve docs/examples/three-tier.yaml
-      iodyno model solve docs/examples/three-tier.yaml --population 20:400:20
-      iodyno model solve docs/examples/three-tier.yaml --class api \\
+      iodyno model network docs/examples/three-tier.yaml
+      iodyno model network docs/examples/three-tier.yaml --population 20:400:20
+      iodyno model network docs/examples/three-tier.yaml --class api \\
         --rate 10:200:10 --json
-      iodyno model solve docs/examples/three-tier.yaml --percentiles 50,99
-      iodyno model solve docs/examples/mm8-response.pl 8 0.000127
+      iodyno model network docs/examples/three-tier.yaml --simulate
     """
-    raw = _read(file)
-    text = raw.decode("utf-8", errors="replace")
-    if is_pdq(text):
-        # Imported here: few models are scripts.
-        from iodyno.cli.model.pdq_script import script_text, script_values, solved_script
-
-        given_options = {
-            "--population": populations, "--rate": rates, "--class": of_class, "--percentiles": percents,
-        }  # fmt: skip
-        for option, given in given_options.items():
-            if given is not None:
-                raise ExperimentError(
-                    f"found {option}, allowed: with a model file; a script has loops", where=option
-                )
-        runs = solved_script(text, arguments, str(file), method)
-        if as_json:
-            show_json({"model": runs[0].network.name}, script_values(runs))
-        else:
-            click.echo(script_text(runs), nl=False)
-        return
-    network = parse_network(raw, file=str(file), environment=os.environ)
-    if arguments:
-        raise ExperimentError(
-            f"found {arguments[0]!r} after the file, allowed: nothing after a model file", where="ARGUMENT"
-        )
+    network = parse_network(_read(file), file=str(file), environment=os.environ)
+    unused = {"percents", "seed"} & given(click.get_current_context())
+    if unused and not simulate:
+        option = "--percentiles" if "percents" in unused else "--seed"
+        raise ExperimentError("it is for --simulate", where=option, advice=f"{option} with --simulate")
     if populations is None and rates is None:
         if of_class is not None:
             raise ExperimentError(
                 "there is nothing for it to choose, allowed: with --population or --rate", where="--class"
             )
-        _show(solve(network, method), as_json, [float(p) for p in percents or ()], seed)
+        _show(solve(network, method), as_json, [float(p) for p in percents] if simulate else [], seed)
         return
-    if percents is not None:
+    if simulate:
         raise ExperimentError(
-            "found it with a range of loads, allowed: at the load of the model file", where="--percentiles"
+            "found it with a range of loads, allowed: at the load of the model file", where="--simulate"
         )
     if populations is not None and rates is not None:
         raise ExperimentError("found --population and --rate, allowed: one of them", where="--rate")
@@ -184,7 +165,11 @@ def _read(file: Path) -> bytes:
 
 def _show(solution: Solution, as_json: bool, percents: Sequence[float], seed: int) -> None:
     limits = bounds(solution.network)
-    simulated = percentiles(solution.network, percents, seed=seed) if percents else ()
+    simulated: tuple[Percentiles, ...] = ()
+    if percents:
+        from iodyno.analysis.queueing.networks.simulated import percentiles
+
+        simulated = percentiles(solution.network, percents, seed=seed)
     if as_json:
         show_json({"model": solution.network.name}, [values(solution, limits, simulated)])
         return

@@ -1,4 +1,4 @@
-"""`iodyno model solve`, as it is typed."""
+"""`iodyno model network`, as it is typed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from iodyno.cli.main import run
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "examples" / "three-tier.yaml")
-SCRIPT = str(ROOT / "docs" / "examples" / "mm8-response.pl")
 
 
 def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
-    assert run(["model", "solve", *words, "--json"]) == 0
+    assert run(["model", "network", *words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["rows"]
     assert isinstance(found, list)
     return found
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert run(["model", "solve", *words]) == 2
+    assert run(["model", "network", *words]) == 2
     return capsys.readouterr().err
 
 
@@ -37,7 +36,7 @@ def test_the_example_is_solved_exactly_with_its_bounds(capsys: pytest.CaptureFix
     assert disk["utilisation_ratio"] == pytest.approx(0.009 * browse["throughput_per_s"] + 0.003 * 30)
     assert row["bounds"][0]["bottleneck"] == "disk"
     assert row["bounds"][0]["saturation_population"] == pytest.approx(2.085 * 0.91 / 0.009)
-    assert run(["model", "solve", EXAMPLE]) == 0
+    assert run(["model", "network", EXAMPLE]) == 0
     text = capsys.readouterr().out
     for part in (
         "Inputs",
@@ -59,7 +58,7 @@ def test_a_sweep_of_populations_is_what_each_alone_is(capsys: pytest.CaptureFixt
     assert swept[-1]["classes"][0]["throughput_per_s"] == pytest.approx(
         alone["classes"][0]["throughput_per_s"], rel=1e-12
     )
-    assert run(["model", "solve", EXAMPLE, "--population", "1:3"]) == 0
+    assert run(["model", "network", EXAMPLE, "--population", "1:3"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[2:5]] == ["1", "2", "3"]
     assert "N* = 210.8" in lines[5]
@@ -83,26 +82,8 @@ def test_an_approximation_says_that_it_is_one(
     assert near["classes"][0]["throughput_per_s"] == pytest.approx(
         exact["classes"][0]["throughput_per_s"], rel=0.01
     )
-    assert run(["model", "solve", EXAMPLE, "--method", method]) == 0
+    assert run(["model", "network", EXAMPLE, "--method", method]) == 0
     assert "approximate, by" in capsys.readouterr().out
-
-
-def test_a_script_is_known_by_its_content(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    found = rows(capsys, SCRIPT, "8", "0.000127")
-    times = [row["classes"][0]["response_time_s"] for row in found]
-    assert times == pytest.approx([127.000e-6, 127.005e-6, 127.489e-6, 132.538e-6, 163.326e-6], rel=5e-6)
-    assert found[4]["answers"][1]["value"] == pytest.approx(0.8)
-    assert run(["model", "solve", SCRIPT, "8", "0.000127"]) == 0
-    text = capsys.readouterr().out
-    assert "163.3 us" in text and "80.00 %" in text and "5 solutions, exact" in text
-    one = tmp_path / "one.txt"
-    one.write_text(
-        'Init("one")\nCreateOpen("o", 0.5)\nCreateNode("n", CEN, FCFS)\nSetDemand("n", "o", 1)\nSolve(CANON)\n'
-    )
-    assert run(["model", "solve", str(one)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    # M/M/1 at one half: twice the service time, one job there.
-    assert ["n", "50.00", "%", "1.000", "2.000", "s"] in [line.split() for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +91,10 @@ def test_a_script_is_known_by_its_content(capsys: pytest.CaptureFixture[str], tm
     [
         (("no-such-file.yaml",), "no-such-file.yaml: cannot be read"),
         (("/tmp",), "/tmp: cannot be read: it is a folder"),
-        ((EXAMPLE, "8"), "found '8' after the file"),
+        ((EXAMPLE, "8"), "unexpected extra argument"),
+        ((EXAMPLE, "--percentiles", "50"), "--percentiles: it is for --simulate"),
+        ((EXAMPLE, "--seed", "5"), "--seed: it is for --simulate"),
+        ((EXAMPLE, "--population", "5", "--simulate"), "--simulate: found it with a range of loads"),
         ((EXAMPLE, "--population", "0"), "--population: found '0', allowed: whole numbers of 1 job or more"),
         ((EXAMPLE, "--population", "1.5"), "whole numbers"),
         ((EXAMPLE, "--population", "ten"), "--population: found 'ten'"),
@@ -124,9 +108,6 @@ def test_a_script_is_known_by_its_content(capsys: pytest.CaptureFixture[str], tm
         ((EXAMPLE, "--rate", "1e999"), "--rate"),
         ((EXAMPLE, "--class", "api"), "there is nothing for it to choose"),
         ((EXAMPLE, "--method", "guess"), "guess"),
-        ((SCRIPT, "8", "1e-4", "--population", "5"), "allowed: with a model file"),
-        ((SCRIPT, "8"), ":4: the script wants its argument 2"),
-        ((SCRIPT, "many", "1e-4"), ":5: found 'many', allowed: a number"),
     ],
 )
 def test_bad_input_is_one_clear_error(
@@ -139,11 +120,6 @@ def test_bad_input_is_one_clear_error(
 
 def test_the_tables_of_the_documentation_are_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
-    for words, first in (
-        ((EXAMPLE, "--population", "40:280:40"), "population  browse"),
-        ((SCRIPT, "8", "0.000127"), "line  "),
-    ):
-        assert run(["model", "solve", *words]) == 0
-        printed = capsys.readouterr().out
-        shown = page[page.index(first) :].split("```")[0]
-        assert shown.rstrip() in printed
+    assert run(["model", "network", EXAMPLE, "--population", "40:280:40"]) == 0
+    shown = page[page.index("population  browse") :].split("```")[0]
+    assert shown.rstrip() in capsys.readouterr().out

@@ -1,0 +1,123 @@
+"""How does a rate grow with the load, and where does it stop? The Universal Scalability Law, of a campaign or a table."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from iodyno.analysis.fitting.curve import by_load
+from iodyno.analysis.fitting.points import Line
+from iodyno.analysis.fitting.usl import MARGINAL, Scaling, scale
+from iodyno.core.errors import ExperimentError
+from iodyno.formats.load_table import read_load_table
+from iodyno.report.figures.panel import Figure
+from iodyno.report.figures.scaling import panel
+from iodyno.report.figures.standalone import write_svg
+from iodyno.report.scaling import notes, tables, values
+from iodyno.report.terminal import show_table
+
+
+def scale_table(table: Path, columns: str | None, asked: Mapping[str, Any]) -> None:
+    """Fits the law to a table of loads and rates. Raises ExperimentError with the line of what is wrong in it."""
+    found = read_load_table(
+        table, [name.strip() for name in columns.split(",")] if columns is not None else ()
+    )
+    line = Line({}, {}, False, tuple(by_load(found.pairs)))
+    _scale([line], (found.load, found.value, ""), table, asked, own=True)
+
+
+def scale_campaign(
+    lines: list[Line], names: tuple[str, str, str], campaign: Path, asked: Mapping[str, Any]
+) -> None:
+    """Fits the law to the lines of a campaign; `names`: load, rate and its unit. Raises ExperimentError."""
+    if any(line.is_open for line in lines):
+        raise ExperimentError(
+            "the loop is open: its rate is the one that was offered, and no law of scaling",
+            where=str(campaign),
+            advice=f"iodyno model fit {campaign}",
+        )
+    _scale(lines, names, campaign, asked, own=False)
+
+
+def _scale(
+    lines: list[Line], names: tuple[str, str, str], place: Path, asked: Mapping[str, Any], *, own: bool
+) -> None:
+    load, rate, unit = names
+    found: list[tuple[Line, Scaling | ExperimentError]] = []
+    for line in lines:
+        try:
+            fitted = scale(
+                line.loads,
+                at=_loads(asked["at"]),
+                extrapolate=asked["extrapolate"],
+                share=MARGINAL if asked["share"] is None else asked["share"],
+                errors=asked["errors"],
+                seed=asked["seed"],
+                unit=unit,
+            )
+            found.append((line, fitted))
+        except ExperimentError as error:
+            if len(lines) == 1:
+                raise
+            found.append((line, error))
+    if asked["as_json"]:
+        each = [{"levels": dict(line.levels)} | _values(fitted, load, rate) for line, fitted in found]
+        whole: Any = each[0] if own else {"campaign": str(place), "lines": each}
+        click.echo(json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        for line, known in found:
+            _show(line, known, load, rate)
+    drawn = tuple(
+        panel(fitted, load=load, rate=rate, unit=unit, title=line.title)
+        for line, fitted in found
+        if isinstance(fitted, Scaling)
+    )
+    svg: Path | None = asked["svg"]
+    if svg is not None:
+        if not drawn:
+            raise ExperimentError("no line of the campaign carries a curve", where="--svg")
+        click.echo(f"iodyno: picture: {write_svg(Figure('', '', drawn), svg)}", err=True)
+    refused = [fitted.what for _, fitted in found if isinstance(fitted, ExperimentError)]
+    if len(refused) == len(found):
+        raise ExperimentError(
+            f"no curve fits any of {len(found)} lines, the first of them: {refused[0]}",
+            where=str(place),
+            advice="more loads, or another --factor or --outcome",
+        )
+
+
+def _loads(written: str | None) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in written.split(",")) if written is not None else ()
+        if not all(map(math.isfinite, found)):
+            raise ValueError
+        return found
+    except ValueError:
+        raise ExperimentError(
+            f"found {written!r}, allowed: numbers with commas between", where="--at", advice="--at 24,48"
+        ) from None
+
+
+def _values(fitted: Scaling | ExperimentError, load: str, rate: str) -> dict[str, Any]:
+    if isinstance(fitted, ExperimentError):
+        return {"refused": fitted.what}
+    return {"load": load, "rate": rate} | values(fitted)
+
+
+def _show(line: Line, fitted: Scaling | ExperimentError, load: str, rate: str) -> None:
+    if line.title:
+        click.echo(f"{line.title}\n")
+    if isinstance(fitted, ExperimentError):
+        click.echo(f"refused: {fitted.what}\n")
+        return
+    for table in tables(fitted, load=load, rate=rate):
+        show_table(table, sys.stdout)
+    for text in notes(fitted):
+        click.echo(text)
+    click.echo()

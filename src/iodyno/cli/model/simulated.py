@@ -1,0 +1,137 @@
+"""A queue by simulation, for what has no formula: any laws, few places, credits, a tandem; every number with its interval."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from iodyno.analysis.queueing import random_times, simulation
+from iodyno.analysis.queueing.simulation import Interval, Simulated
+from iodyno.cli.model import options
+from iodyno.cli.model.calculated import round_trip_s
+from iodyno.cli.model.notation import Queue
+from iodyno.core.errors import ExperimentError
+
+_SHOWN = (
+    ("throughput_per_s", "throughput", "/s"),
+    ("blocking_ratio", "turned away", "%"),
+    ("utilisation", "utilisation", "%"),
+    ("waiting_time_s", "mean waiting time", "s"),
+    ("response_time_s", "mean response time", "s"),
+    ("number_in_system", "mean number in system", ""),
+)
+_LAWS = {"M": "exponential", "D": "constant"}
+
+
+def show_simulated(
+    queue: Queue,
+    services: tuple[float, ...],
+    quantiles: Mapping[str, float],
+    as_json: bool,
+    asked: Mapping[str, Any],
+) -> None:
+    """Prints what is simulated, at one load. Raises ExperimentError for what cannot be.
+
+    How long to simulate is planned by Whitt's formula (1989) for the precision asked for; intervals are by batch means.
+    """
+    servers = 1 if queue.servers is None else queue.servers
+    loads = options.arrivals_per_s(asked["utilisations"], asked["rates"], max(services), servers)
+    if len(loads) != 1 or not loads[0] > 0:
+        option = "--rate" if asked["utilisations"] is None else "--utilisation"
+        raise ExperimentError(
+            "allowed: one load above 0 with --simulate", where=option, advice=f"{option} .8"
+        )
+    arrivals = random_times.law(
+        _law("--arrival-law", queue.arrivals, asked["arrival_law"], queue), 1 / loads[0]
+    )
+    law = _law("--service-law", queue.service, asked["service_law"], queue)
+    of_service = [random_times.law(law, mean_s) for mean_s in services]
+    wanted: dict[str, Any] = {
+        "precision_ratio": _ratio(asked["precision"]),
+        "percentiles": [100 * p for p in quantiles.values()],
+        "seed": asked["seed"],
+    }
+    if queue.name == "credits":
+        number = queue.numbers[0] or 0
+        found = simulation.credits_station(arrivals, of_service[0], number, round_trip_s(asked), **wanted)
+    elif queue.name == "tandem":
+        if len(services) != len(queue.numbers):
+            what = f"found {len(services)} times for {len(queue.numbers)} stations, allowed: one each"
+            raise ExperimentError(what, where="--service")
+        found = simulation.tandem(arrivals, of_service, queue.numbers, **wanted)
+    else:
+        found = simulation.station(arrivals, of_service[0], servers, queue.places, **wanted)
+    click.echo(json.dumps(_as_json(found, asked["seed"])) if as_json else _as_text(found))
+
+
+def _law(option: str, letter: str, written: str | None, queue: Queue) -> str:
+    """The law of a letter; that of G is given, and systems with a name may have any."""
+    if written is not None and (letter == "G" or queue.name):
+        return written
+    if written is not None:
+        raise ExperimentError(
+            f"found it with {letter}, allowed: with G", where=option, advice="G in the notation"
+        )
+    if letter == "G":
+        raise ExperimentError(
+            "not given, needed: the law of G", where=option, advice=f"{option} 'lognormal(2)'"
+        )
+    return _LAWS[letter]
+
+
+def _ratio(written: str) -> float:
+    number = written.strip().removesuffix("%").strip()
+    try:
+        return float(number) / (100 if "%" in written else 1)
+    except ValueError:
+        raise ExperimentError(
+            f"found {written!r}, allowed: a number", where="--precision", advice="2%"
+        ) from None
+
+
+def _as_json(found: Simulated, seed: int) -> dict[str, Any]:
+    def bounds(interval: Interval) -> dict[str, float]:
+        return {"value": interval.value, "low": interval.low, "high": interval.high}
+
+    shown: dict[str, Any] = {name: bounds(getattr(found, name)) for name, _, _ in _SHOWN}
+    shown |= {f"p{p:g}_s": bounds(interval) for p, interval in found.quantiles_s.items()}
+    return shown | {
+        "arrivals": found.arrivals,
+        "seed": seed,
+        "precise": found.precise,
+        "method": found.method,
+    }
+
+
+def _as_text(found: Simulated) -> str:
+    rows = [(what, getattr(found, name), unit) for name, what, unit in _SHOWN]
+    rows += [(f"response time, p{p:g}", interval, "s") for p, interval in found.quantiles_s.items()]
+    lines = [f"{what:<22} {_shown(interval, unit)}" for what, interval, unit in rows]
+    lines.append(f"95 % intervals; {found.method}")
+    if not found.precise:
+        lines.append(
+            "warning: the intervals are wider than asked for: this load needs longer runs than are made"
+        )
+    return "\n".join(lines)
+
+
+def _shown(interval: Interval, unit: str) -> str:
+    factor, name = 1.0, unit
+    if unit == "%":
+        factor, name = 100.0, " %"
+    elif unit == "s":
+        factor, name = next(
+            (scale, f" {short}")
+            for scale, short, least in (
+                (1.0, "s", 1.0),
+                (1e3, "ms", 1e-3),
+                (1e6, "us", 1e-6),
+                (1e9, "ns", 0.0),
+            )
+            if interval.value >= least
+        )
+    low, value, high = (f"{bound * factor:.5g}" for bound in (interval.low, interval.value, interval.high))
+    return f"{value}{name} [{low}, {high}]"

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_grids import counted, drawn, linear, logarithmic
@@ -20,7 +19,6 @@ from iodyno.analysis.heat_map.columns import column_quantiles
 from iodyno.analysis.heat_map.findings import examine
 from iodyno.analysis.heat_map.modes import find_modes, find_movements, modes_of, step_of_values
 from iodyno.analysis.heat_map.stripes import find_stripes
-from iodyno.analysis.heat_map.tails import binomial_tail, f_tail, kendall_p
 from iodyno.analysis.heat_map.taut_string import dip, peaks, taut_string
 from iodyno.core.grid import Grid
 from iodyno.report.heat_map.sentences import sentences
@@ -415,16 +413,3 @@ def test_the_string_stays_in_its_tube_and_is_monotone(counts: list[int], radius:
     assert at == len(x) - 1 and height == pytest.approx(1)
     assert len(peaks(string)) <= len(peaks(taut_string(x, share, 0.0)))
     assert len(peaks(taut_string(x, share, dip(x, share) + 1e-6))) == 1
-
-
-def test_tails_are_those_of_scipy() -> None:
-    for k, n, share in ((3, 20, 0.1), (60, 1000, 0.03), (1, 5, 0.9), (200, 100_000, 0.001)):
-        assert binomial_tail(k, n, share) == pytest.approx(scipy.stats.binom.sf(k - 1, n, share), rel=1e-8)
-    for value, above, below in ((0.5, 3, 40), (4.0, 7, 112), (30.0, 2, 9)):
-        assert f_tail(value, above, below) == pytest.approx(scipy.stats.f.sf(value, above, below), rel=1e-8)
-    chance = random.Random(1)
-    for n in (7, 10, 12):
-        order = [chance.random() for _ in range(n)]
-        s = sum((b > a) - (b < a) for i, a in enumerate(order) for b in order[i + 1 :])
-        oracle = scipy.stats.kendalltau(range(n), order, method="exact").pvalue
-        assert kendall_p(s, n) == pytest.approx(oracle, rel=1e-9)

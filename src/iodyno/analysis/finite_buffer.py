@@ -281,9 +281,9 @@ def _idle(
         return Estimate(None, None, None, 0, "ns", "none", missing=why)
     ordered = sorted(values)
     # Ranks between which the median lies with 95 %, whatever the law (Conover, Practical Nonparametric Statistics, 1999, 3.2).
-    from scipy.stats import binom  # slow to import, and few need it
-
-    rank = int(binom.ppf((1 - LEVEL) / 2, len(ordered), 0.5))
+    # As many lie below as above: P(X <= rank) is P(X >= n - rank).
+    n, tail = len(ordered), (1 - LEVEL) / 2
+    rank = next(rank for rank in range(n) if chance.binomial_tail(n - rank, n, 0.5) >= tail)
     low, high = ordered[max(rank - 1, 0)], ordered[min(len(ordered) - rank, len(ordered) - 1)]
     method = f"median over {len(ordered)} intervals of requests at an idle port, less their wait by theory; order statistics"
     return Estimate(median(ordered), low, high, len(ordered), "ns", method)

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import numpy as np
+import numpy.typing as npt
 
 from iodyno.analysis import chance
 from iodyno.analysis.histogram import Histogram, bounds_of
 from iodyno.analysis.measured import Measured
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt, WarningCode
+
+Numbers = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 _INTERVALS_LEAST = 4
@@ -104,7 +107,7 @@ def _with_counts(
         return low, high, method, ()
     of, what = sum(count.of for count in counts), counts[0].what
     share = min(1.0, sum(count.events for count in counts) / of)
-    least, most = (float(bound) for bound in chance.wilson(share, of, LEVEL))
+    least, most = chance.wilson(share, of, LEVEL)
     text = f"Wilson's interval over {of:.0f} {what}"
     assumed = (
         f"{what} count one by one: where they are lost b at a time, Wilson's interval is over b times too many",
@@ -221,12 +224,34 @@ def batch_means(values: Sequence[float]) -> tuple[float, float]:
     half = float(chance.t.ppf((1 + LEVEL) / 2, n - 1) * errors.min())
     for _ in range(_STEPS):
         scaled = half / errors
-        beyond = 2 * float(weights @ chance.t.sf(scaled, n - 1)) - (1 - LEVEL)
-        step = beyond / (2 * float(weights @ (chance.t.pdf(scaled, n - 1) / errors)))
+        beyond = 2 * float(weights @ _t_beyond(scaled, n - 1)) - (1 - LEVEL)
+        step = beyond / (2 * float(weights @ (_t_density(scaled, n - 1) / errors)))
         half += step
         if step <= _CLOSE * half:
             break
     return half, lagged / power
+
+
+def _t_beyond(values: Numbers, freedom: int) -> Numbers:
+    """The shares of Student's t law above values of 0 or more, of a whole number of degrees of freedom: the finite series of
+    Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    cosine2 = freedom / (freedom + values**2)
+    sine = values / np.sqrt(freedom + values**2)
+    odd = freedom % 2
+    term = np.sqrt(cosine2) if odd else np.ones_like(values)
+    total = np.zeros_like(values)
+    for step in range(freedom // 2):
+        total += term
+        term = term * cosine2 * ((2 * step + 1 + odd) / (2 * step + 2 + odd))
+    within = 2 / math.pi * (np.arcsin(sine) + sine * total) if odd else sine * total
+    beyond: Numbers = (1 - within) / 2
+    return beyond
+
+
+def _t_density(values: Numbers, freedom: int) -> Numbers:
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi * freedom)
+    found: Numbers = scale * (1 + values**2 / freedom) ** (-(freedom + 1) / 2)
+    return found
 
 
 def of_quantile(batches: Sequence[Histogram], q: float) -> tuple[float, float] | None:

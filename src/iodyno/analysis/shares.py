@@ -21,7 +21,6 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from iodyno.analysis import chance
 
@@ -54,7 +53,7 @@ class Variance:
 
     def half(self, level: float) -> Numbers:
         """Half-width of Student's t interval."""
-        found: Numbers = chance.t.ppf((1 + level) / 2, self.freedom) * np.sqrt(self.value)
+        found: Numbers = _t_quantile((1 + level) / 2, self.freedom) * np.sqrt(self.value)
         return found
 
 
@@ -110,7 +109,7 @@ class SampledCosts:
     def share_bounds(self, level: float = LEVEL) -> Bounds:
         """Each function's share of all samples, weighted as the costs are."""
         share = self.cost / self.total
-        low, high = chance.wilson(share, self.effective_samples, level)
+        low, high = _wilson(share, self.effective_samples, level)
         if self.trials > 1:
             half = self._variance(np.ones(self.trials)).half(level)
             low, high = np.minimum(low, share - half), np.maximum(high, share + half)
@@ -129,7 +128,7 @@ class SampledCosts:
         """Each function's cost with the error of sampling; of a single trial, with that of the whole cost too."""
         cost = self.cost
         low, high = (
-            bound * self.total for bound in chance.wilson(cost / self.total, self.effective_samples, level)
+            bound * self.total for bound in _wilson(cost / self.total, self.effective_samples, level)
         )
         if self.trials == 1 and self.cost_low is not None and self.cost_high is not None:
             wider = _t_ratio(level)
@@ -286,7 +285,7 @@ def usual_variance(values: Numbers, sampling: Numbers, gain: Numbers) -> Usual |
     from how much the variances scatter: Smyth 2004, section 6.2, by the moments of their logarithms. None where
     the columns are too few.
     """
-    from scipy import optimize  # slow to import, and few need it
+    from scipy import optimize, special  # slow to import, and few need it
 
     freedom = len(values) - 1.0
     own = values.var(axis=0, ddof=1)
@@ -345,8 +344,20 @@ def _welch_quantile(va: Numbers, vb: Numbers, freedoms: tuple[Numbers, Numbers],
         freedom = (va + vb) ** 2 / (va**2 / freedoms[0] + vb**2 / freedoms[1])
         least = np.minimum(*freedoms)
         freedom = np.where(np.isfinite(freedom), np.maximum(freedom, least), least)
-        found: Numbers = chance.t.ppf((1 + level) / 2, freedom)
+        found: Numbers = _t_quantile((1 + level) / 2, freedom)
     return found
+
+
+def _wilson(shares: Numbers, samples: float, level: float) -> tuple[Numbers, Numbers]:
+    low, high = np.array([chance.wilson(float(share), samples, level) for share in shares]).reshape(-1, 2).T
+    return low, high
+
+
+def _t_quantile(share: float, freedom: Numbers) -> Numbers:
+    """Student's t quantile at each number of degrees of freedom, of which a profile has thousands."""
+    from scipy import special  # slow to import, and few need it
+
+    return np.asarray(special.stdtrit(freedom, share), dtype=np.float64)
 
 
 def _t_ratio(level: float) -> float:

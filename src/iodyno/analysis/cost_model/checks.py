@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iodyno.analysis import chance
+from iodyno.analysis.chance import ranks_of
 from iodyno.analysis.cost_model.coding import NumericCoding, Setting
 from iodyno.analysis.cost_model.fit import UNEVEN_AT, Fit
 from iodyno.analysis.cost_model.model import CostModel
@@ -182,13 +183,15 @@ def _normal(fit: Fit) -> Check:
     residuals = fit.standardised
     if fit.prepared.residual_df < 5:
         return Check(name, "not tested: less than 5 degrees of freedom are left")
-    from scipy import stats  # slow to import
-
     if len(residuals) <= 5000:
-        p = float(stats.shapiro(residuals).pvalue)
+        p = chance.shapiro(list(residuals))
         found = f"Shapiro and Wilk: p = {p:.2g}"
     else:
-        p = float(stats.jarque_bera(residuals).pvalue)
+        centred = residuals - residuals.mean()
+        skew, tails = (
+            float(np.mean(centred**power) / np.mean(centred**2) ** (power / 2)) for power in (3, 4)
+        )
+        p = chance.chi2.sf(len(residuals) / 6 * (skew**2 + (tails - 3) ** 2 / 4), 2)
         found = f"Jarque and Bera: p = {p:.2g}"
     if p >= DOUBT_AT:
         return Check(name, found, p)
@@ -205,10 +208,10 @@ def _drift(fit: Fit) -> Check:
             name, "not tested: less than 5 degrees of freedom are left, or the order in time is not known"
         )
     residuals = fit.standardised[np.argsort(np.array(fit.data.order), kind="stable")]
-    from scipy import stats  # slow to import
-
-    slope = stats.spearmanr(np.arange(count), residuals)
-    r, p_slope = float(slope.statistic), float(slope.pvalue)
+    ranks = ranks_of(list(residuals))
+    slope, p_slope = chance.trend(ranks)
+    spread = float(np.std(ranks))
+    r = slope * float(np.std(np.arange(count))) / spread if spread else 0.0
     neighbour, p_neighbour = _neighbours(fit, residuals)
     p = min(1.0, 2 * min(p_slope, p_neighbour))
     found = f"rank correlation with time {r:+.2f}, of neighbours {neighbour:+.2f}, p = {p:.2g}"

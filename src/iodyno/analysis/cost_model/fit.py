@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from iodyno.analysis.chance import chi2, norm
+from iodyno.analysis import chance
 from iodyno.analysis.cost_model.data import CostData, checked
 from iodyno.analysis.cost_model.model import CostModel, Draw
 from iodyno.analysis.cost_model.robust import Solution, huber, quantile_regression
@@ -422,7 +422,7 @@ def _power_of_mean(found: Fit) -> tuple[float | None, float]:
     slope = float(deviation @ (squares - squares.mean())) / power
     statistic = slope / math.sqrt(_HARVEY_VARIANCE / power)
     # Only a spread that grows with the mean has a reason (queueing); one that shrinks is for HC3.
-    return min(max(slope / 2, 0.0), _POWER_MOST), float(norm.sf(statistic))
+    return min(max(slope / 2, 0.0), _POWER_MOST), chance.norm.sf(statistic)
 
 
 def _weights(fitted: Vector, power: float) -> Vector:
@@ -448,10 +448,7 @@ def _uneven_groups(found: Fit) -> float:
     distances = [np.abs(group - np.median(group)) for group in groups]
     if sum(float(np.ptp(one)) for one in distances) == 0:
         return 1.0
-    from scipy import stats  # slow to import
-
-    chance = float(stats.f_oneway(*distances).pvalue)
-    return chance if math.isfinite(chance) else 1.0
+    return chance.means_differ([list(each) for each in distances])
 
 
 def _uneven_along(found: Fit) -> float:
@@ -465,7 +462,7 @@ def _uneven_along(found: Fit) -> float:
     power = float(along @ along) * float(squares @ squares)
     if power <= 0:
         return 1.0
-    return float(chi2.sf(count * float(along @ squares) ** 2 / power, 1))
+    return chance.chi2.sf(count * float(along @ squares) ** 2 / power, 1)
 
 
 def _matrix(data: CostData, formula: Formula) -> Matrix:

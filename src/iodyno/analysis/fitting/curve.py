@@ -302,10 +302,8 @@ def _target(middles: Numbers, errors: Errors) -> Numbers:
 
 def _differ(values: Sequence[Sequence[float]]) -> bool:
     """Whether loads differ by how much their trials spread (Bartlett's test at 1 %): else weights would be chance."""
-    from scipy import stats  # slow to import
-
-    groups = [np.array(each) for each in values if len(each) > 1 and min(each) < max(each)]
-    return len(groups) > 1 and float(stats.bartlett(*groups).pvalue) < _DISTURBED
+    groups = [each for each in values if len(each) > 1 and min(each) < max(each)]
+    return len(groups) > 1 and chance.spreads_differ(groups) < _DISTURBED
 
 
 def _weights(loads: Sequence[Load], errors: Errors) -> tuple[Numbers, float | None, int]:

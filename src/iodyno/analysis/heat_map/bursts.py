@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from iodyno.analysis.chance import binomial_tail
 from iodyno.analysis.heat_map.columns import columns_of
 from iodyno.analysis.heat_map.modes import ALPHA
 from iodyno.analysis.heat_map.stripes import high_row
-from iodyno.analysis.heat_map.tails import binomial_tail
 from iodyno.core.grid import Grid
 
 OUTLIER_SHARE = 0.01

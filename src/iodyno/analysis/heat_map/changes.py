@@ -12,9 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iodyno.analysis.heat_map.columns import column_quantiles
+from iodyno.analysis.chance import ranks_of
+from iodyno.analysis.heat_map.columns import column_quantiles, median
 from iodyno.analysis.heat_map.modes import ALPHA
-from iodyno.analysis.heat_map.tails import median, ranks_of
 from iodyno.core.grid import Grid
 from iodyno.core.quantity import counted
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from iodyno.analysis.heat_map.columns import columns_of
-from iodyno.analysis.heat_map.tails import kendall_p, median
+from iodyno.analysis.chance import kendall_p
+from iodyno.analysis.heat_map.columns import columns_of, median
 from iodyno.analysis.heat_map.taut_string import Piece, dip, peaks, taut_string
 from iodyno.core.grid import Grid
 from iodyno.core.quantity import counted

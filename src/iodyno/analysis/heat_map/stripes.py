@@ -19,9 +19,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from iodyno.analysis.chance import binomial_tail, f
 from iodyno.analysis.heat_map.columns import columns_of
 from iodyno.analysis.heat_map.modes import ALPHA
-from iodyno.analysis.heat_map.tails import binomial_tail, f_tail
 from iodyno.core.grid import Grid
 from iodyno.core.quantity import counted
 
@@ -184,7 +184,7 @@ def _best_box(series: Sequence[float]) -> tuple[_Box, float, int] | None:
     best = max((_refined(flat, tried[at], step) for at in tops[:TOPS]), key=lambda box: box.explained)
     unexplained = max(1 - best.explained, 1e-9)
     trials = len(tried) * BOXES
-    p = min(1.0, f_tail(best.explained / unexplained * (n - 2), 1, n - 2) * trials)
+    p = min(1.0, f.sf(best.explained / unexplained * (n - 2), 1, n - 2) * trials)
     told = best.frequency <= MOST_FREQUENCY and best.width <= MOST_WIDTH
     return (best, p, trials) if told and p <= ALPHA and _most_cycles(roots, best) else None
 

@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from made_calls import cost, receiver, sender
@@ -69,44 +68,6 @@ def test_speedscope_has_valid_frames_and_weights(campaign: Path, tmp_path: Path)
     for profile in found["profiles"]:
         assert len(profile["samples"]) == len(profile["weights"])
         assert all(0 <= frame < len(frames) for sample in profile["samples"] for frame in sample)
-
-
-def test_firefox_tables_refer_to_what_is_there(campaign: Path, tmp_path: Path) -> None:
-    found = json.loads(exported(campaign, "firefox", tmp_path))
-    assert found["meta"]["preprocessedProfileVersion"] == 48
-    assert {thread["name"] for thread in found["threads"]} == {
-        "load",
-        "other tasks",
-        "interrupts on an idle CPU",
-    }
-    assert sum(sum(thread["samples"]["weight"]) for thread in found["threads"]) == 12000
-    for thread in found["threads"]:
-        for name in (
-            "samples",
-            "stackTable",
-            "frameTable",
-            "funcTable",
-            "resourceTable",
-            "markers",
-            "nativeSymbols",
-        ):
-            table = thread[name]
-            assert all(len(c) == table["length"] for c in table.values() if isinstance(c, list)), name
-        stacks, frames, functions = (thread[name] for name in ("stackTable", "frameTable", "funcTable"))
-        refers(thread["samples"]["stack"], stacks)
-        refers(stacks["frame"], frames)
-        # A caller stands before what it calls.
-        assert all(prefix is None or prefix < place for place, prefix in enumerate(stacks["prefix"]))
-        refers(frames["func"], functions)
-        refers(functions["resource"], thread["resourceTable"])
-        assert all(0 <= name < len(thread["stringArray"]) for name in functions["name"])
-        assert all(0 <= kind < len(found["meta"]["categories"]) for kind in stacks["category"])
-        times = thread["samples"]["time"]
-        assert times == sorted(times)
-
-
-def refers(column: list[int], table: dict[str, Any]) -> None:
-    assert all(0 <= entry < table["length"] for entry in column)
 
 
 def test_pprof_is_the_same_when_written_again(campaign: Path, tmp_path: Path) -> None:

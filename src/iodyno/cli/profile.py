@@ -65,8 +65,7 @@ def command(
 ) -> None:
     """Show which functions take the CPU time of a point of CAMPAIGN, or export its call stacks.
 
-    Samples of all trials of the point are taken together. Other viewers: folded (flame graph scripts), speedscope,
-    firefox (profiler.firefox.com), pprof.
+    Samples of all trials of the point are taken together. Other viewers: folded (flame graph scripts), speedscope, pprof.
 
     \b
     Examples:

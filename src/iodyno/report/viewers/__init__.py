@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from iodyno.analysis.functions import PointProfile
-from iodyno.report.viewers import firefox, folded, pprof, speedscope
+from iodyno.report.viewers import folded, pprof, speedscope
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,6 @@ class Viewer:
 VIEWERS = (
     Viewer("folded", "folded", folded.write, True, "a stack a line with its samples, as flame graph scripts read it"),
     Viewer("speedscope", "speedscope.json", speedscope.write, True, "speedscope"),
-    Viewer("firefox", "json", firefox.write, True, "Firefox Profiler"),
     Viewer("pprof", "pb.gz", pprof.write, False, "pprof: samples, and CPU time per MiB"),
 )  # fmt: skip
 """Every form. A writer is told the profile and its title."""

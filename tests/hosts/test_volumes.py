@@ -55,9 +55,8 @@ def machine() -> set[str]:
     }
     # Of a device its name alone: whether it is up may change by itself.
     links = {f"link {path.name}" for path in Path("/sys/class/net").iterdir()}
-    zram = {path.name for path in Path("/sys/block").glob("zram*")}
     notes = {path.name for path in NOTES.glob("*.json")} if NOTES.is_dir() else set()
-    return lines | links | zram | notes
+    return lines | links | notes
 
 
 def left(before: set[str]) -> set[str]:

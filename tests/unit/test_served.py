@@ -168,7 +168,7 @@ def asked(count: int, factors: Mapping[str, Any], **settings: Any) -> Any:
         (2, {"volume": "loop"}, "found loop with 2 hosts, allowed: iscsi, nbd, nfs, or one host"),
         (1, {"volume": "nfs", "server_cached": "no"}, "found nfs with server_cached: no, allowed: nbd"),
         (1, {"volume": "loop", "server_cached": "yes"}, "found loop with server_cached: yes"),
-        (1, {"volume": "zram", "work": "create_files"}, "found zram with work: create_files"),
+        (1, {"volume": "loop", "work": "create_files"}, "found loop with work: create_files"),
         (1, {"target": "file.dat", "work": "create_files"}, "what create_files makes files on"),
     ],
 )

@@ -59,22 +59,22 @@ def test_a_server_that_does_not_start_again_is_missed(
 def test_what_does_not_go_stays_noted_for_the_next_lab(
     tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(volume, "_there", lambda kind, name: kind == "zram")
-    monkeypatch.setattr(volume, "_remove_zram", lambda number: None)  # busy
+    monkeypatch.setattr(volume, "_there", lambda kind, name: kind == "loop")  # busy
+    monkeypatch.setattr(volume, "quietly", lambda *command: None)
     folder = tmp_path / "made"
     folder.mkdir()
-    note = Note("zram", "t")
+    note = Note("loop", "t")
     note.add("folder", folder)
-    note.add("zram", 0)
+    note.add("loop", "/dev/loop99")
     note.undo()
     (left,) = notes.iterdir()
-    assert json.loads(left.read_text()) == {"zram": ["0"]} and not folder.exists()
+    assert json.loads(left.read_text()) == {"loop": ["/dev/loop99"]} and not folder.exists()
     # As the note of a lab that is gone; the device is not busy any more.
-    left.rename(notes / "999999999-1-zram.json")
+    left.rename(notes / "999999999-1-loop.json")
     monkeypatch.undo()
     monkeypatch.setattr(volume, "NOTES", notes)
     monkeypatch.setattr(volume, "_there", lambda kind, name: False)
-    assert volume.remove_leftovers() == ["999999999-1-zram"]
+    assert volume.remove_leftovers() == ["999999999-1-loop"]
     assert not list(notes.iterdir())
 
 

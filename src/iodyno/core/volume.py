@@ -12,7 +12,6 @@ VOLUMES: Mapping[str, str] = {
     "file": "A file of the folder that is named, and nothing more.",
     "loop": "A block device over a file, through the page cache of that file.",
     "loop_direct": "The same, whose reads and writes of the file are direct: a block device on the disk.",
-    "zram": "A block device in memory, compressed: the least that a block device costs.",
     "daemon": "A file that a daemon serves from a local file: what the client of the levels below costs by itself.",
     "nfs": "NFSv3 over TCP: a server in a network namespace of its own, a daemon as client.",
     "nbd": "A network block device over TCP: a server in a network namespace of its own, a daemon as client.",

@@ -166,4 +166,4 @@ def _why(trial: Trial, host: HostData) -> str:
     if device is None:
         return "no block device moved anything"
     name = device.removeprefix("dev=")
-    return f"nothing of that kind ended at {name} (devices without requests of their own, such as zram, have no such times)"
+    return f"nothing of that kind ended at {name} (devices without requests of their own, such as mapped ones, have none)"

@@ -12,7 +12,6 @@ _MAKERS: Mapping[str, tuple[Callable[[], str | None], Callable[[Place], Awaitabl
     "file": (lambda: None, block.make_plain),
     "loop": (block.no_loop, block.make_loop),
     "loop_direct": (block.no_loop, block.make_loop_direct),
-    "zram": (block.no_zram, block.make_zram),
     "daemon": (daemon.unavailable, daemon.make),
     "nfs": (nfs.unavailable, nfs.make),
     "nbd": (nbd.unavailable, nbd.make),

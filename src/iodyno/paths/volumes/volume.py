@@ -33,7 +33,6 @@ READY_S = 15.0
 """How long a server may take until it serves (chosen: ten times what they take on a slow machine)."""
 _LOOK_S = 0.02
 _END_S = 5.0
-_TRIES = 25
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ class Note:
         return f"iodyno-{self._file.stem}"
 
     def add(self, kind: str, name: object) -> None:
-        """Notes that something is made. Kinds: folder, file_system, mount, loop, zram, link, namespace, process."""
+        """Notes that something is made. Kinds: folder, file_system, mount, loop, link, namespace, process."""
         self._made.setdefault(kind, []).append(str(name))
         _write_note(self._file, self._made)
 
@@ -182,8 +181,6 @@ def undo(made: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         quietly("umount", "-l", mount)
     for device in made.get("loop", []):
         quietly("losetup", "-d", device)
-    for number in made.get("zram", []):
-        _remove_zram(number)
     for link in made.get("link", []):
         namespace, _, device = link.rpartition(":")
         quietly("ip", *(("-n", namespace) if namespace else ()), "link", "delete", device)
@@ -204,8 +201,6 @@ def _there(kind: str, name: str) -> bool:
             return os.path.ismount(name)
         case "loop":
             return Path(f"/sys/block/{Path(name).name}/loop/backing_file").exists()
-        case "zram":
-            return Path(f"/sys/block/zram{name}").exists()
         case "namespace":
             return Path(f"/run/netns/{name}").exists()
     return False
@@ -346,15 +341,3 @@ def _family(pid: int) -> list[int]:
             for task in Path(f"/proc/{parent}/task").iterdir():
                 found += [int(child) for child in (task / "children").read_text(encoding="ascii").split()]
     return found
-
-
-def _remove_zram(number: str) -> None:
-    """It may be busy for a moment: udev looks into a device whose writer has closed it."""
-    for _ in range(_TRIES):
-        with contextlib.suppress(OSError):
-            Path(f"/sys/block/zram{number}/reset").write_text("1", encoding="ascii")
-        with contextlib.suppress(OSError):
-            Path("/sys/class/zram-control/hot_remove").write_text(number, encoding="ascii")
-        if not _there("zram", number):
-            return
-        time.sleep(_LOOK_S)

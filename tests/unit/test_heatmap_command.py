@@ -255,6 +255,16 @@ def test_small_multiples_share_rows_and_colours(
     assert lefts[0] == 0 < lefts[1] and tops == [0, 0], "beside each other"
 
 
+def test_a_png_without_pillow_is_one_error_and_costs_nothing(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iodyno.cli.heatmap_output.find_spec", lambda name: None)
+    said = refused(capsys, str(trace), "--value-unit", "us", "-o", str(tmp_path / "a.png"))
+    assert "Pillow, which is not installed" in said and "pip install 'iodyno[png]'" in said
+    assert not (tmp_path / "a.png").exists()
+    printed(capsys, str(trace), "--value-unit", "us", "-o", str(tmp_path / "a.svg"))
+
+
 def test_a_png_that_no_memory_would_hold_is_one_error(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,10 @@ class Output:
 
 
 def checked_file(written: str | None) -> Path | None:
-    """The file that `-o` names; None for `-` and nothing. Raises ExperimentError for a suffix that is none of ours."""
+    """The file that `-o` names; None for `-` and nothing.
+
+    Raises ExperimentError for a suffix that is none of ours, and for a PNG where there is no Pillow.
+    """
     if written is None or written == "-":
         return None
     path = Path(written)
@@ -69,6 +73,12 @@ def checked_file(written: str | None) -> Path | None:
             f"found {path.name!r}, allowed: names that end in {', '.join(SUFFIXES)}",
             where="-o",
             advice="-o heat.svg",
+        )
+    if path.suffix.lower() == ".png" and find_spec("PIL") is None:
+        raise ExperimentError(
+            "a PNG is drawn by Pillow, which is not installed",
+            where="-o",
+            advice="pip install 'iodyno[png]' (or pillow); or -o heat.svg, which needs nothing more",
         )
     return path
 

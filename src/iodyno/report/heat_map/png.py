@@ -1,4 +1,4 @@
-"""A picture as PNG, drawn by Pillow, which is imported when a PNG is asked for and not before.
+"""A picture as PNG, drawn by Pillow (the extra `png`), which is imported when a PNG is asked for and not before.
 
 Pillow (licence MIT-CMU) brings letters; the rest would be thirty lines. The light ramp is used: a PNG does not know its page.
 """

@@ -326,7 +326,7 @@ def test_it_prints(browser: Browser, report: Path) -> None:
 
 
 def test_fifty_trials_fit_into_one_and_a_half_megabytes(report: Path) -> None:
-    assert report.read_text().count("<details id=trial-") == 50
+    assert report.read_text().count('<details id="trial-') == 50
     assert report.stat().st_size <= 1_050_000, "of the 1.5 MB that a page may have; this one has no functions"
 
 

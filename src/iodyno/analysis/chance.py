@@ -1,8 +1,8 @@
-"""Quantiles, tails and densities of the laws that tests and intervals use, of single numbers, on the standard library.
+"""Quantiles and tails of the laws that tests and intervals use, of single numbers, on the standard library.
 
 Every command that shows a number needs some of them; importing `scipy.special` takes 0.13 s of a CPU, `scipy.stats` 0.5 s, and
-numpy is too slow for a picture of a heat map. `ppf` is the quantile, `cdf` and `sf` what lies below and above, `pdf` the
-density, as scipy calls them; scipy is the oracle in the tests (1e-9).
+numpy is too slow for a picture of a heat map. `ppf` is the quantile, `cdf` and `sf` what lies below and above, as
+scipy calls them; scipy is the oracle in the tests (1e-9).
 
 >>> round(t.ppf(0.975, 4), 6), round(f.sf(3.0, 4, 20), 4), round(binomial_tail(8, 10, 0.5), 6), round(kendall_p(15, 6), 5)
 (2.776445, 0.0432, 0.054687, 0.00278)
@@ -67,12 +67,6 @@ class t:  # noqa: N801
             return 0.0
         found = _quantile(min(share, 1 - share), lambda value: _t_tail(value, freedom), -1)
         return found if share > 0.5 else -found
-
-    @staticmethod
-    def pdf(value: float, freedom: float) -> float:
-        """The density at a value, of one finite number of degrees of freedom."""
-        scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
-        return scale / math.sqrt(math.pi * freedom) * math.pow(1 + value**2 / freedom, -(freedom + 1) / 2)
 
     @staticmethod
     def sf(value: float, freedom: float) -> float:

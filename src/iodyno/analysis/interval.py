@@ -225,7 +225,7 @@ def batch_means(values: Sequence[float]) -> tuple[float, float]:
     for _ in range(_STEPS):
         scaled = half / errors
         beyond = 2 * float(weights @ _t_beyond(scaled, n - 1)) - (1 - LEVEL)
-        step = beyond / (2 * float(weights @ (chance.t.pdf(scaled, n - 1) / errors)))
+        step = beyond / (2 * float(weights @ (_t_density(scaled, n - 1) / errors)))
         half += step
         if step <= _CLOSE * half:
             break
@@ -246,6 +246,12 @@ def _t_beyond(values: Numbers, freedom: int) -> Numbers:
     within = 2 / math.pi * (np.arcsin(sine) + sine * total) if odd else sine * total
     beyond: Numbers = (1 - within) / 2
     return beyond
+
+
+def _t_density(values: Numbers, freedom: int) -> Numbers:
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi * freedom)
+    found: Numbers = scale * (1 + values**2 / freedom) ** (-(freedom + 1) / 2)
+    return found
 
 
 def of_quantile(batches: Sequence[Histogram], q: float) -> tuple[float, float] | None:

@@ -20,7 +20,6 @@ from iodyno.core import ssh_target
 from iodyno.core.errors import AccessError
 from iodyno.core.ssh_target import SshTarget
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, kill, spawn
-from iodyno.hosts.ssh_words import last_line, trouble_of
 
 _MARK = "IODYNO"
 _FOLDER = ".cache/iodyno"
@@ -94,7 +93,7 @@ class SshAccess:
 
     def trouble(self, status: int, said: str) -> AccessError:
         """The error for an ssh client, or the agent at its other end, that ended with `status`, having said `said`."""
-        last = last_line(said)
+        last = _last_lines(said)
         if status == _OF_CLIENT or status < 0:
             return self._not_reached(status, said)
         if status in (126, 127):  # of sh: found and not executed, not found
@@ -107,18 +106,13 @@ class SshAccess:
         return self._error(what, "look at the system log of the host")
 
     def _not_reached(self, status: int, said: str) -> AccessError:
-        """The error for a client that did not get there, or lost the connection."""
-        host, port = self.to.rpartition("@")[2], str(self._target.port or 22)
-        words = {
-            **{"to": self.to, "ssh": self._by_hand(), "forget": self._forget(said)},
-            **{"host": host, "port": port},
-        }
-        if found := trouble_of(said, words):
-            return self._error(found.what, found.advice)
+        """The error for a client that did not get there, or lost the connection: in its own last words."""
         # A command there that a signal ends has this status, too.
         silent = f"killed by signal {-status}" if status < 0 else f"exit status {status}, without a word"
-        what = f"ssh failed: {last_line(said) or silent}"
-        return self._error(what, f"make `{self._by_hand()} {self.to} true` work first")
+        return self._error(
+            f"the host cannot be reached by ssh: {_last_lines(said, 2) or silent}",
+            f"make `{self._by_hand()} -o BatchMode=yes {self.to} true` work",
+        )
 
     def _error(self, what: str, advice: str) -> AccessError:
         return AccessError(what, where=self.where, advice=advice)
@@ -127,15 +121,6 @@ class SshAccess:
         """How a person calls the client to reach the same server in the same way."""
         told = _way_options(self._options)
         return " ".join(["ssh", *map(shlex.quote, told)])
-
-    def _forget(self, said: str) -> str:
-        """The command that removes a host key: the client's own words for it, where it has any."""
-        if found := re.search(r"^\s*(ssh-keygen .*-R .*?)\s*$", said, re.MULTILINE):
-            return found[1]
-        file = self._options.get("known_hosts_file")
-        host, port = self.to.rpartition("@")[2], self._target.port or 22
-        place = host if port == 22 else f"[{host}]:{port}"
-        return shlex.join(["ssh-keygen", *(["-f", str(file)] if file else []), "-R", place])
 
     async def _install(self, program: AgentProgram) -> str:
         """Name of the program there; copies it when it is not there, or not whole."""
@@ -174,7 +159,7 @@ class SshAccess:
             # Some servers turn a login away on stdout.
             raise self._not_reached(status, complaint if complaint.strip() else said)
         if "home" not in found:
-            last = last_line(said) or last_line(complaint)
+            last = _last_lines(said) or _last_lines(complaint)
             told = f" (exit status {status}{last and f': {last}'})"
             raise self._error(
                 f"the account gives no shell that runs commands{told}",
@@ -190,7 +175,7 @@ class SshAccess:
         status, said, complaint = await self._run(script, content, doing)
         if status == 0:
             return
-        step, last = _marked(said).get("step"), last_line(complaint)
+        step, last = _marked(said).get("step"), _last_lines(complaint)
         if status == _OF_CLIENT or status < 0:
             error = self._not_reached(status, complaint)
             error.what = f"{error.what} ({doing})" if step else error.what
@@ -245,6 +230,11 @@ class SshAccess:
 def _by_sh(script: str) -> str:
     """What a login shell is told. The script has no single quote, no line end and no exclamation mark, which csh takes first."""
     return f"exec /bin/sh -c '{script}'"
+
+
+def _last_lines(said: str, count: int = 1) -> str:
+    """The last lines that say anything; empty: there is none."""
+    return "; ".join([line.strip() for line in said.splitlines() if line.strip()][-count:])
 
 
 def _marked(said: str) -> dict[str, str]:

@@ -42,7 +42,6 @@ from iodyno.report.limiter import Line, lines, name_of, short
 from iodyno.report.method import method_rows
 from iodyno.report.numbers import digits, quantity, with_interval
 from iodyno.report.observer import observer_note
-from iodyno.report.packed_markup import minified
 from iodyno.report.page_script import page_script, page_script_source, shorter_style
 from iodyno.report.path_facts import path_rows
 from iodyno.report.script_section import script_sentences, script_tables
@@ -188,7 +187,7 @@ def page(
         panels = drawings.section(aside.fits) if drawings else None
         drawn = panels.panels if panels else {}
         rows = [_trial_row(summary, trial, drawn) for trial in summary.trials]
-        return minified(template.render(held, panels=panels, trials=rows, hints=Hints(), aside=aside))
+        return template.render(held, panels=panels, trials=rows, hints=Hints(), aside=aside)
 
     return fitted(rendered)
 

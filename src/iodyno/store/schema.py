@@ -1,4 +1,4 @@
-"""What the files of a trial hold: columns of its Parquet parts, and the JSON Schema of its manifest.
+"""What the files of a trial hold: columns of its Parquet parts. What stands in its JSON: `documents.py`.
 
 A trial is a folder. Its parts hold counts, sums and histograms, never rates or percentiles; its manifest is
 written last, so that a folder with a manifest is complete. All times are nanoseconds on the monotonic axis of
@@ -6,10 +6,6 @@ the host they come from, unless a name says `wall`.
 """
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -114,138 +110,3 @@ PARTS: dict[str, pa.Schema] = {
 def part_file(part: str) -> str:
     """File name of a part."""
     return f"{part}.parquet"
-
-
-def manifest_json_schema() -> dict[str, Any]:
-    """JSON Schema of `manifest.json`."""
-    integer = {"type": "integer"}
-    count = {"type": "integer", "minimum": 0}
-    text = {"type": "string"}
-    level = {"type": ["integer", "boolean", "string"]}
-    clock = _object(
-        {"offset_ns": integer, "error_ns": count, "rtt_min_ns": count, "at_ns": integer}, nullable=True
-    )
-    profile = _object(
-        {
-            "hz": count,
-            "event": text,
-            **dict.fromkeys(("begin_ns", "end_ns"), integer),
-            **dict.fromkeys(("samples", "idle_samples", "lost", "cost_ns", "symbolise_ns"), count),
-            "missing": {"type": ["string", "null"]},
-        },
-        nullable=True,
-    )
-    host = _object(
-        {
-            "role": {"enum": ["send", "receive", "alone", "idle"]},
-            "job": {"type": ["object", "null"]},
-            "ready": {"type": ["object", "null"]},
-            "result": {"type": ["object", "null"]},
-            "clock": _object({"before": clock, "after": clock}, nullable=True),
-            "cpus": {"type": "array", "items": count},
-            "profile": profile,
-        }
-    )
-    # Not in a campaign that was made before hosts had knobs.
-    any_level = {"type": ["integer", "boolean", "string", "null"]}
-    knob = _object(
-        {
-            **dict.fromkeys(("asked", "before", "obtained", "restored"), any_level),
-            **{name: {"type": ["string", "null"]} for name in ("device", "why")},
-        }
-    )
-    host["properties"]["knobs"] = {"type": ["object", "null"], "additionalProperties": knob}
-    doubt = _object({"code": text, "text": text, "where": text})
-    part = _object({"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "bytes": count, "rows": count})
-    windows = _object(
-        {"warm_up_ns": count, "measured_ns": count, "drain_ns": count, "interval_ns": count}, closed=False
-    )
-    start = _object(
-        {
-            "skew_ns": {"type": ["integer", "null"]},
-            "skew_error_ns": {"type": ["integer", "null"]},
-            "slack_ns": {"type": "object", "additionalProperties": integer},
-            "realtime": {"type": "object", "additionalProperties": {"type": "boolean"}},
-        },
-        nullable=True,
-    )
-    # Of loads without another end: when each host began, after the first.
-    start["properties"]["offset_ns"] = {"type": "object", "additionalProperties": count}
-    manifest = _object(
-        {
-            "schema_version": {"type": "integer", "minimum": 1, "maximum": SCHEMA_VERSION},
-            "trial": text,
-            "order": integer,
-            "attempt": {"type": "integer", "minimum": 1},
-            "block": integer,
-            "replicate": integer,
-            "point": text,
-            "levels": {"type": "object", "additionalProperties": level},
-            "settings": {"type": "object", "additionalProperties": level},
-            "status": {"enum": ["finished", "failed"]},
-            "reason": _object({"code": text, "what": text, "where": text, "advice": text}, nullable=True),
-            "started_wall": text,
-            "windows": windows,
-            "start": start,
-            "hosts": {"type": "object", "additionalProperties": host},
-            "doubts": {"type": "array", "items": doubt},
-            "overhead_ns": {"type": ["integer", "null"]},
-            "parts": {
-                "type": "object",
-                "properties": {part_file(name): part for name in PARTS},
-                "required": [part_file(name) for name in PARTS],
-                "additionalProperties": False,
-            },
-        },
-        closed=False,
-    )
-    # Not in a campaign of version 2 that was made before limiters were proved.
-    manifest["properties"] |= {
-        "purpose": {"enum": ["design", "proof"]},
-        "perturbation": _object(
-            {
-                "limiter": text,
-                "direction": {"enum": ["relax", "tighten", "none"]},
-                "setting": {"type": ["string", "null"]},
-                "before": {"type": ["integer", "boolean", "string", "null"]},
-                "after": {"type": ["integer", "boolean", "string", "null"]},
-                "resource_ratio": {"type": "number", "exclusiveMinimum": 0},
-            },
-            nullable=True,
-        ),
-        "path": {"type": ["object", "null"]},
-        # Files and devices of a load on disks, by host.
-        "targets": {"type": "object", "additionalProperties": {"type": "object"}},
-        # Clients that the trial lost and went on without.
-        "losses": {"type": "array", "items": _object({"host": text, "code": text, "what": text})},
-        # The second workload of the trial, whose hosts are `bystander.HOST` in the parts.
-        "bystander": _object(
-            {
-                "settings": {"type": "object", "additionalProperties": level},
-                "start": start,
-                "hosts": {"type": "object", "additionalProperties": host},
-            },
-            nullable=True,
-        ),
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "iodyno trial manifest",
-        **manifest,
-    }
-
-
-def write_manifest_schema(folder: Path) -> Path:
-    """Writes `manifest.schema.json` into `folder`, as the project publishes it, and names the file."""
-    path = folder / "manifest.schema.json"
-    path.write_text(json.dumps(manifest_json_schema(), indent=2) + "\n", encoding="utf-8")
-    return path
-
-
-def _object(properties: dict[str, Any], *, nullable: bool = False, closed: bool = True) -> dict[str, Any]:
-    return {
-        "type": ["object", "null"] if nullable else "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": not closed,
-    }

@@ -46,9 +46,8 @@ async def _measure(rig: Rig, folder: Path, when: str) -> dict[str, float | None]
     writer = TrialWriter(folder / BACKGROUND, when)
 
     def keep(host: str, sent: SentRecord) -> None:
-        record = sent.taken_apart()
-        writer.add_record(host, OPERATIONS["idle"], record)
-        busy[host] = _busy_ratio(record, rig.cpus[host])
+        writer.add_record(host, OPERATIONS["idle"], sent.payload)
+        busy[host] = _busy_ratio(sent.taken_apart(), rig.cpus[host])
 
     started = datetime.now(UTC)
     try:

@@ -1,4 +1,4 @@
-"""What the files of a trial hold: columns of its Parquet parts. What stands in its JSON: `documents.py`.
+"""Names of the files of a campaign, and the columns of a trial's Parquet parts. What stands in its JSON: `documents.py`.
 
 A trial is a folder. Its parts hold counts, sums and histograms, never rates or percentiles; its manifest is
 written last, so that a folder with a manifest is complete. All times are nanoseconds on the monotonic axis of
@@ -7,7 +7,7 @@ the host they come from, unless a name says `wall`.
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Mapping
 
 SCHEMA_VERSION = 4
 """Version of the campaign folder. A reader refuses a newer one. History: `schema/VERSIONS.md`."""
@@ -24,87 +24,72 @@ PARTIAL = ".partial-"
 
 HISTOGRAM_LAYOUT = "ll7"
 
-_PLACE = [
-    pa.field("host", pa.string(), nullable=False),
-    pa.field("index", pa.int32(), nullable=False),
-    pa.field("window", pa.string(), nullable=False),
-]
+_PLACE = {"host": "VARCHAR", "index": "INTEGER", "window": "VARCHAR"}
 
-PARTS: dict[str, pa.Schema] = {
+PARTS: Mapping[str, Mapping[str, str]] = {
     # One row per interval of one host: what the load did.
-    "records": pa.schema(
-        [
-            *_PLACE,
-            pa.field("begin_ns", pa.int64(), nullable=False),
-            pa.field("end_ns", pa.int64(), nullable=False),
-            pa.field("bytes", pa.int64(), nullable=False),
-            pa.field("operations", pa.int64(), nullable=False),
-            pa.field("connections_active", pa.int32(), nullable=False),
-            pa.field("connections_lost", pa.int32(), nullable=False),
-        ]
-    ),
+    "records": {
+        **_PLACE,
+        "begin_ns": "BIGINT",
+        "end_ns": "BIGINT",
+        "bytes": "BIGINT",
+        "operations": "BIGINT",
+        "connections_active": "INTEGER",
+        "connections_lost": "INTEGER",
+    },
     # One row per interval of one host and class of operations, where the load has classes: a disk's `read`, `write`, `fsync`,
     # a file program's flowops.
-    "classes": pa.schema(
-        [
-            *_PLACE,
-            pa.field("class", pa.string(), nullable=False),
-            pa.field("bytes", pa.int64(), nullable=False),
-            pa.field("operations", pa.int64(), nullable=False),
-            pa.field("errors", pa.int64(), nullable=False),
-        ]
-    ),
+    "classes": {
+        **_PLACE,
+        "class": "VARCHAR",
+        "bytes": "BIGINT",
+        "operations": "BIGINT",
+        "errors": "BIGINT",
+    },
     # One row per interval of one host and kind of values, counts per bucket of the layout, sparse. `operation` is `write`
     # or `read` for service times, `io` where the load has classes, and then `io.CLASS` and `response.CLASS` of each;
     # `response_time`, `lateness` and `waiting` for times of an open loop; `batch` for messages of
     # a call, whose sum is no time; `METRIC[LABEL]` for times that a sensor counted, such as those of a block device.
-    "histograms": pa.schema(
-        [
-            *_PLACE,
-            pa.field("operation", pa.string(), nullable=False),
-            pa.field("layout", pa.string(), nullable=False),
-            pa.field("count", pa.int64(), nullable=False),
-            pa.field("sum_ns", pa.int64(), nullable=False),
-            pa.field("buckets", pa.list_(pa.int32()), nullable=False),
-            pa.field("counts", pa.list_(pa.int64()), nullable=False),
-        ]
-    ),
+    "histograms": {
+        **_PLACE,
+        "operation": "VARCHAR",
+        "layout": "VARCHAR",
+        "count": "BIGINT",
+        "sum_ns": "BIGINT",
+        "buckets": "INTEGER[]",
+        "counts": "BIGINT[]",
+    },
     # One row per value of a sensor reading: growth of a counter over `span_ns`, or the state of a gauge.
-    "series": pa.schema(
-        [
-            *_PLACE,
-            pa.field("sensor", pa.string(), nullable=False),
-            pa.field("metric", pa.string(), nullable=False),
-            pa.field("label", pa.string(), nullable=False),
-            pa.field("read_ns", pa.int64(), nullable=False),
-            pa.field("span_ns", pa.int64(), nullable=False),
-            pa.field("value", pa.int64(), nullable=False),
-        ]
-    ),
+    "series": {
+        **_PLACE,
+        "sensor": "VARCHAR",
+        "metric": "VARCHAR",
+        "label": "VARCHAR",
+        "read_ns": "BIGINT",
+        "span_ns": "BIGINT",
+        "value": "BIGINT",
+    },
     # One row per sensor reading: its own cost, and why something of it is missing.
-    "sensors": pa.schema(
-        [
-            *_PLACE,
-            pa.field("sensor", pa.string(), nullable=False),
-            pa.field("read_ns", pa.int64(), nullable=False),
-            pa.field("span_ns", pa.int64(), nullable=False),
-            pa.field("cost_ns", pa.int64(), nullable=False),
-            pa.field("missing", pa.string(), nullable=True),
-        ]
-    ),
+    "sensors": {
+        **_PLACE,
+        "sensor": "VARCHAR",
+        "read_ns": "BIGINT",
+        "span_ns": "BIGINT",
+        "cost_ns": "BIGINT",
+        "missing": "VARCHAR",
+    },
     # One row per call stack that was sampled in the measured window of one host, the outermost caller first.
-    "stacks": pa.schema(
-        [
-            pa.field("host", pa.string(), nullable=False),
-            pa.field("owner", pa.string(), nullable=False),
-            pa.field("mode", pa.string(), nullable=False),
-            pa.field("functions", pa.list_(pa.string()), nullable=False),
-            pa.field("modules", pa.list_(pa.string()), nullable=False),
-            pa.field("count", pa.int64(), nullable=False),
-        ]
-    ),
+    "stacks": {
+        "host": "VARCHAR",
+        "owner": "VARCHAR",
+        "mode": "VARCHAR",
+        "functions": "VARCHAR[]",
+        "modules": "VARCHAR[]",
+        "count": "BIGINT",
+    },
 }
-"""Columns of each part of a trial; the file is `<part>.parquet`."""
+"""Columns of each part of a trial with their types, as DuckDB names them; the file is `<part>.parquet`. Only `missing` may be
+null."""
 
 
 def part_file(part: str) -> str:

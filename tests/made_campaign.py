@@ -6,6 +6,7 @@ its background plus cost x KiB, spread over its CPUs.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -191,7 +192,7 @@ def write_trial(
             sent[host] += moved
             record = _record(host, index, moved, cost, connections, size, truth, layout, own)
             record["window"] = "warm_up" if planned and index == 0 else "measured"
-            writer.add_record(host, "write" if role == "send" else "read", record)
+            writer.add_record(host, "write" if role == "send" else "read", json.dumps(record).encode())
         hosts[host] = _host(role if planned else "idle", levels, cpus, sent[host], connections)
         if planned and host in truth.calls:
             hosts[host]["profile"] = _profile(writer, host, truth, layout, own)

@@ -14,7 +14,7 @@ __all__ = ["load"]
 def load(path: str | PathLike[str]) -> CampaignFrames:
     """The campaign in the folder `path`, as frames for a notebook.
 
-    The result has polars frames `.trials`, `.records`, `.histograms`, `.series`, `.sensors`, `.outcomes` (a
+    The result has DuckDB relations `.trials`, `.records`, `.histograms`, `.series`, `.sensors`, `.outcomes` (a
     row per trial and outcome) and `.points` (a row per point and outcome, with interval). Raises
     `iodyno.core.errors.StoreError` when the folder is not one of a campaign.
     """

@@ -1,4 +1,4 @@
-"""The published schema of a trial's manifest is the code's, and manifests keep to it."""
+"""The published schemas of a campaign's JSON are the code's, and what is written keeps to them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,57 @@ import os
 from pathlib import Path
 
 import jsonschema
+import pytest
 from made_campaign import Truth, make_campaign
 
-from iodyno.store.schema import manifest_json_schema, write_manifest_schema
+from iodyno.store.documents import Kind, json_schema, misfit
 
 SCHEMAS = Path(__file__).parents[2] / "schema"
 
 
-def test_the_published_schema_is_current() -> None:
+@pytest.mark.parametrize("kind", ["campaign", "manifest"])
+def test_the_published_schema_is_current(kind: Kind) -> None:
+    path = SCHEMAS / f"{kind}.schema.json"
     if os.environ.get("IODYNO_UPDATE"):
-        write_manifest_schema(SCHEMAS)
-    published = json.loads((SCHEMAS / "manifest.schema.json").read_text())
-    assert published == manifest_json_schema(), "run `make schema`"
+        path.write_text(json.dumps(json_schema(kind), indent=2) + "\n", encoding="utf-8")
+    assert json.loads(path.read_text()) == json_schema(kind), "run `make schema`"
 
 
-def test_manifests_keep_to_it(tmp_path: Path) -> None:
+def test_what_is_written_keeps_to_it(tmp_path: Path) -> None:
     folder = make_campaign(tmp_path / "c", [({"connections": 1}, Truth())])
     manifests = list(folder.glob("*/*/manifest.json"))
     assert len(manifests) == 5
     for manifest in manifests:
-        jsonschema.validate(json.loads(manifest.read_text()), manifest_json_schema())
+        jsonschema.validate(json.loads(manifest.read_text()), json_schema("manifest"))
+    jsonschema.validate(json.loads((folder / "campaign.json").read_text()), json_schema("campaign"))
+
+
+@pytest.mark.parametrize(
+    ("place", "other", "said"),
+    [
+        (("trial",), 7, "trial: found 7, allowed: a valid string"),
+        (("order",), True, "order: found True, allowed: a valid integer"),
+        (("levels", "connections"), None, "levels.connections: found null, allowed: a valid integer or"),
+        (("hosts", "client", "role"), "both", "hosts.client.role: found 'both', allowed: 'send', 'receive'"),
+        (("parts", "series.parquet", "rows"), -1, "parts.series.parquet.rows: found -1, allowed: greater"),
+        (("parts", "more.parquet"), {}, "parts.more.parquet.sha256: found nothing"),
+        (("hosts", "client", "result", "bytes"), [], "hosts.client.result.bytes: found a list, allowed: a valid integer"),
+    ],
+)  # fmt: skip
+def test_checks_on_reading_and_the_schema_agree(
+    tmp_path: Path, place: tuple[str, ...], other: object, said: str
+) -> None:
+    folder = make_campaign(tmp_path / "c", [({"connections": 1}, Truth())])
+    top = at = json.loads((folder / "trials" / "00000-1" / "manifest.json").read_text())
+    assert misfit(top, "manifest") is None
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = other
+    assert said in (misfit(top, "manifest") or "")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(top, json_schema("manifest"))
+
+
+def test_a_key_that_is_not_there_is_named() -> None:
+    assert misfit({}, "manifest") == "schema_version: found nothing, where a value is needed"
+    assert (misfit([], "campaign") or "").endswith("found a list, allowed: a valid dictionary")

@@ -87,7 +87,9 @@ def test_the_device_of_a_host_without_a_default_route_is_that_of_the_way_to_the_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ssh_place(tmp_path / "place", 1) as place:
-        monkeypatch.setattr("iodyno.cli.host_argument.access_of", lambda host: SshAccess("far", place.options))
+        monkeypatch.setattr(
+            "iodyno.cli.host_argument.access_of", lambda host: SshAccess("far", place.options)
+        )
         shown = CliRunner().invoke(knobs, ["--host", "ssh:far", "--json"])
     told = json.loads(shown.stdout)
     assert told["device"] == "eth0" and told["needs_root"] is False

@@ -29,7 +29,7 @@ from iodyno.report.sentences import sentences
 from iodyno.report.storage import storage_tables
 from iodyno.report.tables import source_tables
 from iodyno.session import simulated
-from iodyno.store.schema import manifest_json_schema
+from iodyno.store.documents import json_schema
 
 TRUTH = {"disk_read_ns": 80_000, "disk_write_ns": 40_000, "disk_iops": 20_000, "disk_cpu_ns": 6000, "seed": 7}
 
@@ -121,7 +121,7 @@ def test_a_report_speaks_of_operations_and_not_of_goodput(mixed: tuple[Dataset, 
 
 def test_every_manifest_fits_the_published_schema(mixed: tuple[Dataset, CampaignSummary]) -> None:
     dataset, _ = mixed
-    validator = jsonschema.Draft202012Validator(manifest_json_schema())
+    validator = jsonschema.Draft202012Validator(json_schema("manifest"))
     for trial in dataset.trials:
         stored = json.loads((dataset.folder / "trials" / trial.name / "manifest.json").read_text())
         validator.validate(stored)

@@ -24,8 +24,8 @@ from iodyno.core.errors import AccessError, StoreError, TrialError
 from iodyno.core.experiment import DesignSpec, HostSpec
 from iodyno.core.factor import Factor
 from iodyno.core.warnings import WarningCode
+from iodyno.store.documents import json_schema
 from iodyno.store.reader import read_campaign
-from iodyno.store.schema import manifest_json_schema
 from iodyno.store.writer import TrialWriter
 
 ASKED = experiment(factors=(Factor("connections", (1, 8)), Factor("size", (1024, 65536))))
@@ -74,7 +74,7 @@ def test_every_manifest_fits_the_published_schema(campaign: tuple[Path, Notes]) 
     ]
     assert len(written) == 10
     for manifest in written:
-        jsonschema.validate(manifest, manifest_json_schema())
+        jsonschema.validate(manifest, json_schema("manifest"))
 
 
 def test_the_ledger_can_be_made_again_from_the_manifests(campaign: tuple[Path, Notes]) -> None:

@@ -171,8 +171,6 @@ def test_the_plain_path_imports_nothing_heavy(trace: Path, tmp_path: Path) -> No
     heavy = {
         "numpy",
         "scipy",
-        "polars",
-        "pyarrow",
         "duckdb",
         "jinja2",
         "rich",

@@ -22,7 +22,7 @@ from iodyno.core.experiment import DesignSpec, Experiment, HostSpec
 from iodyno.core.factor import Factor
 from iodyno.designs import perturbation
 from iodyno.designs.perturbation import BLOCKS, Suspicion, changes
-from iodyno.store.schema import manifest_json_schema
+from iodyno.store.documents import json_schema
 
 ASKED = replace(
     experiment(factors=(Factor("connections", (2, 8)),), receive_buffer=16384, think=1_000_000),
@@ -227,7 +227,7 @@ def test_the_trials_of_a_proof_are_stored_apart(tmp_path: Path) -> None:
     written = list(manifests(proved.folder))
     assert [m["purpose"] for m in written] == ["design"] * 2 + ["proof"] * BLOCKS * 6
     for manifest in written:
-        jsonschema.validate(manifest, manifest_json_schema())
+        jsonschema.validate(manifest, json_schema("manifest"))
         change = manifest["perturbation"]
         if change and change["setting"]:
             assert manifest["settings"]["connections"] == change["after"] != manifest["levels"]["connections"]

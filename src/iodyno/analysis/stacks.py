@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from duckdb import DuckDBPyConnection
 
 from iodyno.analysis.dataset import Dataset, Trial
 
@@ -171,19 +172,17 @@ def read_stacks(dataset: Dataset) -> StackTable:
     if dataset.stored is None:
         return stack_table(())
     with dataset.stored.connect() as connection:
-        # Columns that repeat come as numbers of a dictionary: millions of frames, some hundred names.
-        query = (
-            "SELECT trial, host, owner, mode, count, functions, modules FROM stacks WHERE len(functions) > 0"
-        )
-        found: Any = connection.sql(query).to_arrow_table()
-    column = {name: found.column(name).combine_chunks() for name in found.column_names}
-    functions, modules = column["functions"], column["modules"]
-    names, name_of = _coded(functions.flatten())
-    files, file_of = _coded(modules.flatten())
+        connection.execute("CREATE TEMP TABLE sampled AS SELECT * FROM stacks WHERE len(functions) > 0")
+        sizes = connection.execute("SELECT len(functions) AS length, count FROM sampled").fetchnumpy()
+        if not len(sizes["count"]):
+            return stack_table(())
+        names, name_of = _coded(connection, "unnest(functions)")
+        files, file_of = _coded(connection, "unnest(modules)")
+        trials, trial = _coded(connection, "trial")
+        hosts, host = _coded(connection, "host")
+        owner, mode = _among(connection, "owner", OWNERS), _among(connection, "mode", MODES)
     pairs, frames = np.unique(name_of * max(1, len(files)) + file_of, return_inverse=True)
     known = [Function(names[pair // len(files)], files[pair % len(files)]) for pair in pairs.tolist()]
-    trials, trial = _coded(column["trial"])
-    hosts, host = _coded(column["host"])
     timed = {
         (one.name, name)
         for one in dataset.trials
@@ -191,7 +190,6 @@ def read_stacks(dataset: Dataset) -> StackTable:
         if (data.manifest.get("profile") or {}).get("event") == _TIMER
     }
     by_timer = np.asarray([[(one, name) in timed for name in hosts] for one in trials], dtype=bool)
-    lengths = _whole_numbers(functions.value_lengths())
     return _told_apart(
         StackTable(
             functions=tuple(known),
@@ -199,15 +197,15 @@ def read_stacks(dataset: Dataset) -> StackTable:
             hosts=tuple(hosts),
             trial=trial,
             host=host,
-            owner=_among(column["owner"], OWNERS),
-            mode=_among(column["mode"], MODES),
-            count=_whole_numbers(column["count"]),
-            starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+            owner=owner,
+            mode=mode,
+            count=sizes["count"].astype(np.int64),
+            starts=np.concatenate(([0], np.cumsum(sizes["length"]))).astype(np.int64),
             frames=frames.astype(np.int64),
             foreign=np.zeros(len(trial), dtype=bool),
             part=np.zeros(len(trial), dtype=np.int64),
         ),
-        by_timer[trial, host] if len(trial) else np.zeros(0, dtype=bool),
+        by_timer[trial, host],
     )
 
 
@@ -345,23 +343,21 @@ def _with_spaces(table: StackTable) -> StackTable:
     return replace(table, functions=functions)
 
 
-def _coded(column: Any) -> tuple[list[str], Integers]:
-    """The different texts of a column, and the number of each row's."""
-    coded = column.dictionary_encode()
-    numbers = _whole_numbers(coded.indices)
-    return [str(text) for text in coded.dictionary.to_pylist()], numbers
+def _coded(connection: DuckDBPyConnection, column: str) -> tuple[list[str], Integers]:
+    """The different texts of a column of the stacks, in the order in which they come, and the number of each row's: there are
+    millions of frames with some hundred names.
+    """
+    texts = f"SELECT {column} AS text FROM sampled"
+    once = f"SELECT text, row_number() OVER () AS place FROM ({texts})"
+    connection.execute(
+        f"CREATE TEMP TYPE words AS ENUM (SELECT text FROM ({once}) GROUP BY text ORDER BY min(place))"
+    )
+    ((words,),) = connection.execute("SELECT enum_range(NULL::words)").fetchall()
+    numbers = connection.execute(f"SELECT enum_code(text::words) AS number FROM ({texts})").fetchnumpy()
+    connection.execute("DROP TYPE words")
+    return words, numbers["number"].astype(np.int64)
 
 
-def _whole_numbers(column: Any) -> Integers:
-    """A column of numbers of which none is missing. Its own `to_numpy` imports pandas, which takes a fifth of a second."""
-    assert column.null_count == 0
-    if not len(column):
-        return np.empty(0, dtype=np.int64)
-    values = np.frombuffer(column.buffers()[1], dtype=column.type.to_pandas_dtype())
-    return values[column.offset : column.offset + len(column)].astype(np.int64)
-
-
-def _among(column: Any, words: Sequence[str]) -> Integers:
-    texts, numbers = _coded(column)
-    places = np.asarray([words.index(text) for text in texts], dtype=np.int64)
-    return places[numbers] if len(numbers) else numbers
+def _among(connection: DuckDBPyConnection, column: str, words: Sequence[str]) -> Integers:
+    texts, numbers = _coded(connection, column)
+    return np.asarray([words.index(text) for text in texts], dtype=np.int64)[numbers]

@@ -91,7 +91,7 @@ async def _measure(rig: Rig, folder: Path, when: str) -> Background:
     writer = TrialWriter(folder / BACKGROUND, when)
 
     def keep(host: str, sent: SentRecord) -> None:
-        writer.hold(host, OPERATIONS["idle"], sent.payload)
+        writer.add_record(host, OPERATIONS["idle"], sent.payload)
         busy[host] = _busy_ratio(sent.taken_apart(), rig.cpus[host])
 
     started = datetime.now(UTC)

@@ -454,7 +454,7 @@ class _Campaign:
 
         def keep(host: str, record: SentRecord) -> None:
             role = account.role(host)
-            writer.hold(host, OPERATIONS[role], record.payload)
+            writer.add_record(host, OPERATIONS[role], record.payload)
             if self.feed:
                 cpus = account.hosts[host]["cpus"] if host in account.hosts else []
                 place = {"role": role, "operation": OPERATIONS[role], "cpus": cpus}

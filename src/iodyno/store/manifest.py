@@ -1,4 +1,4 @@
-"""Reads the manifest of a trial and checks its parts against it; standard library only.
+"""Reads the manifest of a trial and checks its parts against it.
 
 A trial folder counts when its manifest is there, is of a version that this program knows, and every part has
 the size and SHA-256 that the manifest names.
@@ -12,14 +12,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from iodyno.core.errors import StoreError
 from iodyno.core.factor import parameter_of
 from iodyno.core.script.parameters import workload_of_stored
-from iodyno.store import shapes
 from iodyno.store.schema import CAMPAIGN, MANIFEST, SCHEMA_VERSION, TRIALS
-from iodyno.store.shape import misfit
 
 _NUMBERS = ("size", "duration", "count", "rate", "bit_rate", "share")
 """Kinds of parameters whose levels are numbers, but where they are drawn from a law."""
@@ -55,7 +53,7 @@ def _nearest(folder: Path) -> str:
 def read_header(folder: Path) -> dict[str, Any]:
     """`campaign.json` of the campaign in `folder`. Raises StoreError when it is missing, broken or newer."""
     header = read_json(folder / CAMPAIGN)
-    _require(header, shapes.HEADER, folder / CAMPAIGN)
+    _require(header, "campaign", folder / CAMPAIGN)
     factors = [factor["name"] for factor in header["experiment"]["factors"]]
     points = {point["id"] for point in header["design"]["points"]}
     for number, point in enumerate(header["design"]["points"]):
@@ -72,7 +70,7 @@ def read_header(folder: Path) -> dict[str, Any]:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of the trial in `folder`. Raises StoreError when it is missing, broken or newer."""
     manifest = read_json(folder / MANIFEST)
-    _require(manifest, shapes.MANIFEST, folder / MANIFEST)
+    _require(manifest, "manifest", folder / MANIFEST)
     return manifest
 
 
@@ -164,11 +162,14 @@ def _altered(path: Path, key: str, found: str) -> StoreError:
     )
 
 
-def _require(found: Any, shape: Any, path: Path) -> None:
-    wrong = misfit(found, shape)
+def _require(found: Any, kind: Literal["campaign", "manifest"], path: Path) -> None:
+    # Imported here: nothing of a campaign is read before its load runs, and pydantic takes its time.
+    from iodyno.store.documents import misfit
+
+    wrong = misfit(found, kind)
     if wrong:
         raise StoreError(
-            f"is not whole: {wrong.key}: found {wrong.found}, allowed: {wrong.needed}",
+            f"is not whole: {wrong}",
             where=str(path),
             advice="put the file back as it was, from a copy of the campaign",
         )

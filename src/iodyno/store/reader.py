@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from iodyno.core.errors import StoreError
+from iodyno.store.engine import connect, listed, name, quoted
 from iodyno.store.manifest import (
     check_levels,
     check_parts,
@@ -31,12 +33,6 @@ from iodyno.store.schema import (
     PARTS,
     part_file,
 )
-
-_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT"} | {
-    "list<item: int32>": "INTEGER[]",
-    "list<item: int64>": "BIGINT[]",
-    "list<item: string>": "VARCHAR[]",
-}
 
 
 @dataclass(frozen=True)
@@ -74,12 +70,16 @@ class Campaign:
         with the trial's name in the column `trial`; `background_records` and so on those of the idle
         measurements.
         """
-        connection = duckdb.connect(":memory:")
-        connection.execute("SET enable_progress_bar = false")
+        return self._database.cursor()
+
+    @cached_property
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        # Kept: views of thousands of files take their time.
+        database = connect()
         for part in PARTS:
-            _view(connection, part, part, self.trials)
-            _view(connection, f"{BACKGROUND}_{part}", part, self.background.values())
-        return connection
+            _view(database, part, part, self.trials)
+            _view(database, f"{BACKGROUND}_{part}", part, self.background.values())
+        return database
 
 
 def read_campaign(folder: Path | str) -> Campaign:
@@ -109,6 +109,28 @@ def read_campaign(folder: Path | str) -> Campaign:
     return Campaign(folder, header, text, tuple(trials), background)
 
 
+def read_rows(
+    folder: Path, parts: Iterable[str], sensors: Iterable[str] | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of these parts of the trial in `folder`; only those of some `sensors`, where they are named. Raises StoreError."""
+    rows = {}
+    chosen = "true" if sensors is None else f"list_contains({listed(sensors)}, sensor)"
+    try:
+        with connect() as connection:
+            for part in parts:
+                file = quoted(str(folder / part_file(part)))
+                found = connection.execute(f"SELECT * FROM read_parquet({file}) WHERE {chosen}")
+                names = [column[0] for column in found.description or ()]
+                rows[part] = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    except duckdb.Error as error:
+        raise StoreError(
+            f"cannot be read: {error}",
+            where=str(folder),
+            advice="`iodyno report` says which trials are whole",
+        ) from error
+    return rows
+
+
 def _trials(folders: Iterable[Path], header: Mapping[str, Any] | None = None) -> Iterable[StoredTrial]:
     """With `header`, trials of its design; without, of the idle machine."""
     for folder in folders:
@@ -132,23 +154,13 @@ def _view(connection: duckdb.DuckDBPyConnection, view: str, part: str, trials: I
         if trial.counts and part_file(part) in trial.manifest["parts"]
     }
     if folders:
-        files = ", ".join(_quoted(str(folder / part_file(part))) for folder in folders.values())
+        files = listed(str(folder / part_file(part)) for folder in folders.values())
         # The folder's name is the trial's: the second part of the path from its end.
         source = (
             f"SELECT parse_path(filename)[-2] AS trial, * EXCLUDE (filename) "
-            f"FROM read_parquet([{files}], filename = true)"
+            f"FROM read_parquet({files}, filename = true)"
         )
     else:
-        columns = ", ".join(
-            f"NULL::{_TYPES[str(column.type)]} AS {_name(column.name)}" for column in PARTS[part]
-        )
+        columns = ", ".join(f"NULL::{kind} AS {name(column)}" for column, kind in PARTS[part].items())
         source = f"SELECT NULL::VARCHAR AS trial, {columns} WHERE false"
     connection.execute(f"CREATE VIEW {view} AS {source}")
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _name(column: str) -> str:
-    return '"' + column + '"'

@@ -76,31 +76,22 @@ def read_samples(folder: Path, name: str, seconds: frozenset[str] = frozenset())
     Raises StoreError when it cannot be read.
     """
     # Imported here: slow, and not needed to watch a campaign that runs.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from iodyno.store.reader import read_rows
 
     place = folder / TRIALS / name
     manifest = read_manifest(place)
-    try:
-        records = pq.read_table(place / part_file("records")).to_pylist()
-        histograms = pq.read_table(place / part_file("histograms")).to_pylist()
-        fed = [("sensor", "in", sorted(SENSORS))]
-        series = pq.read_table(place / part_file("series"), filters=fed).to_pylist()
-        sensors = pq.read_table(place / part_file("sensors"), filters=fed).to_pylist()
-        # Not in a trial that was stored before loads had classes.
-        path = place / part_file(_CLASSES)
-        classes = pq.read_table(path).to_pylist() if path.is_file() else []
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError(
-            f"cannot be read: {error}", where=str(place), advice="`iodyno report` says which trials are whole"
-        ) from error
+    # A trial that was stored before loads had classes has no such part.
+    parts = ["records", "histograms", *([_CLASSES] if (place / part_file(_CLASSES)).is_file() else [])]
+    rows = read_rows(place, parts) | read_rows(place, ("series", "sensors"), sensors=sorted(SENSORS))
+    records, series, sensors = rows["records"], rows["series"], rows["sensors"]
     beside = (manifest.get("bystander") or {}).get("hosts", {})
     hosts = {
         name: {"role": facts["role"], "cpus": facts["cpus"]} for name, facts in manifest["hosts"].items()
     }
     # Those of the bystander read no sensors.
     hosts |= {BYSTANDER_PREFIX + name: {"role": facts["role"], "cpus": []} for name, facts in beside.items()}
-    times, readings, of_classes = _by_place(histograms), _readings(series, sensors), _by_place(classes)
+    times, of_classes = _by_place(rows["histograms"]), _by_place(rows.get(_CLASSES, ()))
+    readings = _readings(series, sensors)
     cutter, samples = Cutter(seconds), []
     for row in sorted(records, key=lambda row: (row["index"], row["host"])):
         key = (row["host"], row["index"])

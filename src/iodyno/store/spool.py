@@ -1,0 +1,59 @@
+"""Lines of JSON of a trial, until the trial is over: to take one apart takes time, which a load may need meanwhile."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import IO
+
+HELD_BYTES = 32 << 20
+"""Most bytes held in memory (chosen: some minutes of two hosts, so that most trials write nothing while their load runs)."""
+
+
+class Spool:
+    """Takes lines of JSON in their order; what memory has no room for is in a file in `folder`.
+
+    Its files have no name, so that nothing of them is left however the lab ends. All methods raise OSError when the disk cannot
+    take it.
+    """
+
+    def __init__(self, folder: Path, held_bytes: int = HELD_BYTES) -> None:
+        self._folder = folder
+        self._room = held_bytes
+        self._held: list[bytes] = []
+        self._files: list[IO[bytes]] = []
+
+    def add(self, line: bytes) -> None:
+        """Takes a line, without its end."""
+        if not self._files and len(line) <= self._room:
+            self._room -= len(line)
+            self._held.append(line)
+            return
+        if not self._files:
+            self._files = [self._opened()]
+        _write(self._files[0], line + b"\n")
+
+    def files(self) -> list[str]:
+        """Paths under which this process can read all lines, file after file, until `close`. Nothing can be added after that."""
+        if self._held:
+            held = self._opened()
+            self._files.insert(0, held)
+            _write(held, b"\n".join((*self._held, b"")))
+            self._held = []
+        return [f"/proc/self/fd/{file.fileno()}" for file in self._files]
+
+    def close(self) -> None:
+        """Drops everything. May be called twice."""
+        self._held = []
+        for file in self._files:
+            file.close()
+        self._files = []
+
+    def _opened(self) -> IO[bytes]:
+        # Unbuffered: one call of some tens of microseconds a record, none of several milliseconds.
+        return tempfile.TemporaryFile(dir=self._folder, buffering=0)
+
+
+def _write(file: IO[bytes], data: bytes) -> None:
+    if (written := file.write(data)) != len(data):
+        raise OSError(f"{written} of {len(data)} bytes were written")

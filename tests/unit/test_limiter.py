@@ -31,6 +31,18 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "quota": ("client.cpu_quota", {"sender": {"run": 0.5, "wait": 0.5}, "sending": QUOTA}),
     "a quota not used": (UNKNOWN, {"sender": {"app": 0.2, "run": 0.2}, "sending": QUOTA}),
     "steal": ("client.steal", {"sender": {**FULL, "steal": 0.2}}),
+    "steal of a CPU that idles a twelfth of the time": (
+        "client.steal",
+        {"sender": {"app": 0.82, "run": 0.82, "steal": 0.2}},
+    ),
+    "steal of a CPU that idles an eighth of the time": (
+        UNKNOWN,
+        {"sender": {"app": 0.775, "run": 0.775, "steal": 0.2}},
+    ),
+    "steal of a CPU that idles a quarter of the time": (
+        UNKNOWN,
+        {"sender": {"app": 0.65, "run": 0.65, "steal": 0.2}},
+    ),
     "a CPU that a neighbour has a seventh of": (
         "server.cpu",
         {

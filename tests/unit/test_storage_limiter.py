@@ -78,6 +78,11 @@ SERVED_FULL = {
         ({**SERVED_FREE, "outstanding": 4, "workers_in_lock_ratio": 0.0, "busiest_station_ratio": 0.95}, UNKNOWN),
         ({**SERVED_FREE, **CPU_IDLES, "outstanding": 20, "busiest_thread_ratio_of_server": 0.97}, "server_thread"),
         ({**SERVED_FREE, **CPU_IDLES, "outstanding": 20, "busiest_thread_ratio_of_client_daemon": 0.97}, "client_daemon_thread"),
+        # Either side of a tenth of the CPUs that idles.
+        ({**FREE, "observer_ratio_of_cpus": 0.2, "idle_ratio_of_cpus": 0.08}, "client.observer"),
+        ({**FREE, "observer_ratio_of_cpus": 0.2, "idle_ratio_of_cpus": 0.125}, UNKNOWN),
+        ({**FREE, "workers_in_lock_ratio": 0.9, "idle_ratio_of_cpus": 0.08}, UNKNOWN),
+        ({**FREE, "workers_in_lock_ratio": 0.9, "idle_ratio_of_cpus": 0.125}, "client.lock"),
         ({}, UNKNOWN),
     ],
 )  # fmt: skip

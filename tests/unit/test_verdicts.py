@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_campaign import Layout, Truth, changed, make_campaign
 
-from iodyno.analysis.decisions.change_points import LEAST_CAMPAIGNS, history
+from iodyno.analysis.decisions.history import LEAST_CAMPAIGNS, history
 from iodyno.analysis.decisions.verdicts import Sides, correct, judge
 from iodyno.cli.main import run
 

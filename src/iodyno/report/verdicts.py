@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from iodyno.analysis.decisions.change_points import History
+from iodyno.analysis.decisions.history import History
 from iodyno.analysis.decisions.sides import PairVerdicts, Series
 from iodyno.analysis.decisions.verdicts import Verdict
 from iodyno.analysis.summary import PointSummary

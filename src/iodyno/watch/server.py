@@ -27,7 +27,6 @@ from urllib.parse import unquote
 
 from iodyno.core.errors import ExperimentError, IodynoError
 from iodyno.watch.board import Board, Message
-from iodyno.watch.open_metrics import CONTENT_TYPE, exposition
 
 TOKEN_VARIABLE = "IODYNO_WATCH_TOKEN"
 """Environment variable with a token that stays the same, for a scraper."""
@@ -139,6 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
             name, kind = _FILES[path]
             self._send(200, kind, _content(name), body=body)
         elif path == "metrics":
+            from iodyno.watch.open_metrics import CONTENT_TYPE, exposition  # of a library that few need
+
             text = exposition(self.server.board)
             self._send(200, CONTENT_TYPE, text.encode(), body=body)
         elif path == "events":

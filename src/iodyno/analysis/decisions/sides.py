@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iodyno.analysis.decisions.change_points import History, history
+from iodyno.analysis.decisions.history import History, history
 from iodyno.analysis.decisions.noise import Noise
 from iodyno.analysis.decisions.verdicts import Control, Sides, Verdict, judge
 from iodyno.analysis.summary import CampaignSummary, PointSummary

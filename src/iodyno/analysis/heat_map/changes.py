@@ -1,18 +1,14 @@
-"""Change points: times from which on the columns' median, 99th percentile or rate is another one, by Pettitt's test.
+"""Change points: times from which on the columns' median, 99th percentile or rate is another one (`change_points.RankTest`).
 
-Pettitt, "A non-parametric approach to the change-point problem", Applied Statistics 28 (1979) 126-135: of ranks, so that
-outliers do
-not count; each column is one observation, so that what wanders from column to column is its noise. A part with a change is
-cut there and both sides are looked at again. A drift is no change point: a step must fit the ranks better than a straight line.
+Each column is one observation, so that what wanders from column to column is its noise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iodyno.analysis.chance import ranks_of
+from iodyno.analysis.change_points import RankTest, change_points
 from iodyno.analysis.heat_map.columns import column_quantiles, median
 from iodyno.analysis.heat_map.modes import ALPHA
 from iodyno.core.grid import Grid
@@ -62,7 +58,8 @@ def find_changes(grid: Grid) -> tuple[Change, ...]:
         ("rate", rates, rates),
     ):
         known = [column for column, value in enumerate(compared) if value is not None]
-        cuts = _cuts([compared[column] or 0.0 for column in known])
+        series = [compared[column] or 0.0 for column in known]
+        cuts = change_points(len(series), RankTest(series, ALPHA, LEAST_COLUMNS, len(SERIES)))
         borders = [0, *(cut for cut, _ in cuts), len(known)]
         for number, (cut, p) in enumerate(cuts):
             sides = known[borders[number] : cut], known[cut : borders[number + 2]]
@@ -77,35 +74,3 @@ def _differ(before: float, after: float) -> bool:
         return False
     low, high = sorted((before, after))
     return low >= 0 and high > low * LEAST_RATIO
-
-
-def _cuts(values: Sequence[float], first: int = 0, last: int | None = None) -> list[tuple[int, float]]:
-    """(index of the first value after a change, chance), ascending."""
-    last = len(values) if last is None else last
-    n = last - first
-    if n < 2 * LEAST_COLUMNS:
-        return []
-    ranks = ranks_of(values[first:last])
-    total, best, at = 0.0, 0.0, 0
-    for number, rank in enumerate(ranks[:-1], start=1):
-        total += rank
-        statistic = abs(2 * total - number * (n + 1))
-        if LEAST_COLUMNS <= number <= n - LEAST_COLUMNS and statistic > best:
-            best, at = statistic, number
-    p = min(1.0, len(SERIES) * 2 * math.exp(-6 * best * best / (n**3 + n**2)))
-    if p > ALPHA or not _is_step(ranks, at):
-        return []
-    cut = first + at
-    return [*_cuts(values, first, cut), (cut, p), *_cuts(values, cut, last)]
-
-
-def _is_step(ranks: Sequence[float], at: int) -> bool:
-    """Whether a step at `at` leaves less of the ranks' variation than a straight line."""
-    n = len(ranks)
-    mean = sum(ranks) / n
-    left, right = sum(ranks[:at]) / at, sum(ranks[at:]) / (n - at)
-    step = at * (left - mean) ** 2 + (n - at) * (right - mean) ** 2
-    centre = (n - 1) / 2
-    slope = sum((x - centre) * (rank - mean) for x, rank in enumerate(ranks))
-    line = slope * slope / sum((x - centre) ** 2 for x in range(n))
-    return step > line

@@ -335,7 +335,7 @@ def test_a_full_disk_costs_no_finished_trial(campaign: Path) -> None:
     # No file may grow beyond this: the kernel then refuses writes as on a full disk (Python ignores SIGXFSZ).
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
-        with pytest.raises(StoreError) as caught:
+        with pytest.raises(StoreError, match="cannot be written: File too large") as caught:
             writer.seal({"status": "finished"})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -6,6 +6,8 @@ long the trial was, and Python sees no row.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -54,7 +56,8 @@ def write_parts(folder: Path, records: Sequence[str], stacks: Sequence[str]) -> 
                 )
                 rows[part] = int((engine.fetchone() or (0,))[0])
     except duckdb.Error as error:
-        raise OSError(str(error).splitlines()[0]) from error
+        _engine.cache_clear()
+        raise _as_of_the_system(error) from error
     return rows
 
 
@@ -65,6 +68,14 @@ def _engine() -> duckdb.DuckDBPyConnection:
     One thread: the agents of the hosts may be on this machine, and go on.
     """
     return connect(threads=1, memory_limit=_MEMORY)
+
+
+def _as_of_the_system(error: duckdb.Error) -> OSError:
+    """The error as the system gave it, where it did."""
+    if known := re.search(r'"errno":"(\d+)"', str(error)):
+        number = int(known[1])
+        return OSError(number, os.strerror(number))
+    return OSError(str(error).splitlines()[0])
 
 
 def _query(part: str, records: Sequence[str], stacks: Sequence[str]) -> str:

@@ -1,4 +1,5 @@
-"""Names of the files of a campaign, and the columns of a trial's Parquet parts. What stands in its JSON: `documents.py`.
+"""Names of the files of a campaign, and the columns of a trial's Parquet parts. What stands in its JSON: `campaign_json.py`,
+`manifest_json.py`.
 
 A trial is a folder. Its parts hold counts, sums and histograms, never rates or percentiles; its manifest is
 written last, so that a folder with a manifest is complete. All times are nanoseconds on the monotonic axis of

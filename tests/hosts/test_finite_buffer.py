@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
+import command_server
 import pytest
 from places import HUNG_S, done_or_void
 
@@ -36,7 +36,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("port")
     (folder / "port.yaml").write_text(EXPERIMENT, encoding="utf-8")
     words = ["run", "port.yaml", "--into", "campaigns"]
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    command = [*command_server.iodyno(), *words]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=folder)
     assert done_or_void(ran), ran.stderr
     (found,) = (folder / "campaigns").iterdir()

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import command_server
 import pytest
 from places import HUNG_S, Notes, run
 
@@ -314,7 +315,7 @@ def fastest_read_s(target: Path) -> float:
 
 
 def iodyno(*words: str) -> str:
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    command = [*command_server.iodyno(), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HUNG_S)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -109,11 +109,16 @@ def _heard(client: socket.socket) -> tuple[list[str], list[int]]:
 
 
 def _stream(descriptor: int, errors: str, *, by_line: bool) -> io.TextIOWrapper:
+    encoding, _, asked = os.environ.get("PYTHONIOENCODING", "utf-8").partition(":")
     raw = io.FileIO(descriptor, "w", closefd=False)
     buffered = io.BufferedWriter(raw)
     at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
     return io.TextIOWrapper(
-        buffered, "utf-8", errors, line_buffering=by_line or os.isatty(descriptor), write_through=at_once
+        buffered,
+        encoding,
+        asked or errors,
+        line_buffering=by_line or os.isatty(descriptor),
+        write_through=at_once,
     )
 
 

@@ -21,6 +21,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        # Side by side, what shares a campaign or hosts goes to one worker, which makes them once; all else goes anywhere.
+        info = getattr(item, "_fixtureinfo", None)
+        shared = info and any(
+            found[-1].scope == "module" for found in info.name2fixturedefs.values() if found
+        )
+        if shared:
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
     if os.geteuid() == 0:
         return
     skip = pytest.mark.skip(reason="needs root: makes network namespaces; run as root to have it tested")

@@ -30,7 +30,7 @@ from iodyno.report.limiter import finding_json
 
 MS = 1_000_000
 WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.alone]
 
 
 def measured(into: Path, points: Mapping[str, Mapping[str, Level]]) -> dict[str, list[Trial]]:

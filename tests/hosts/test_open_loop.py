@@ -9,6 +9,7 @@ import command_server
 import pytest
 from places import HUNG_S, done_or_void
 
+pytestmark = pytest.mark.alone
 EXPERIMENT = """
 name: open
 question: Is the rate offered, and who is late?

@@ -131,7 +131,9 @@ def _carry_out(client: socket.socket) -> None:
         os.close(descriptor)
     os.chdir(where)
     os.environ.clear()
-    os.environ.update(each.split("=", 1) for each in rest[count:] if "=" in each)
+    for each in rest[count:]:
+        name, _, value = each.partition("=")
+        os.environ[name] = value
     sys.argv = ["iodyno", *rest[:count]]
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8")
     sys.stdout = _stream(1, "strict", by_line=False)
@@ -148,7 +150,7 @@ def _carry_out(client: socket.socket) -> None:
     except SystemExit as left:
         code = left.code
     except BaseException:  # noqa: BLE001 - as Python does at its end: it is shown
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         code = 1
     if not isinstance(code, int):
         if code is not None:

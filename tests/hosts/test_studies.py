@@ -118,7 +118,9 @@ def test_storage_traffic(tmp_path: Path) -> None:
     # Without offload a segment is a packet: the MTU and the 14 bytes of an Ethernet header bound it.
     assert segments["no_lso"] <= 1514 < segments["no_lso_jumbo"] <= 9014 < segments["lso"]
     for outcomes in by_name.values():
-        assert outcomes["server.bytes_per_cycle"]["estimate"] > 0
+        # A busy machine may have left nothing to tell the load's cost from; then it says why.
+        worth = outcomes["server.bytes_per_cycle"]
+        assert (worth["estimate"] or 0) > 0 or worth["missing"]
 
 
 @pytest.mark.parametrize("study", ["host-vs-zone.yaml", "host-vs-zone-packets.yaml"])

@@ -25,7 +25,7 @@ study: build     ## characterise TCP transmit between two hosts made on this mac
 test: $(VENV)/.test system-test lint        ## everything that CI runs
 	failed=0; \
 	(cd agent && cargo test --tests --locked --quiet --no-fail-fast) || failed=1; \
-	$(BIN)/python -m pytest -m 'not alone' -n 3 --dist loadgroup --durations=20 || failed=1; \
+	$(BIN)/python -m pytest -m 'not alone' -n 3 --durations=20 || failed=1; \
 	$(BIN)/python -m pytest -m alone --durations=20 || failed=1; \
 	exit $$failed
 
@@ -45,7 +45,7 @@ fuzz: $(VENV)/.test                         ## the properties with examples draw
 	IODYNO_FUZZ=1 $(BIN)/python -m pytest $$(grep -rl '^from hypothesis' tests --include='test_*.py')
 
 truth: $(VENV)/.test                        ## all draws of the tests that count how often an interval holds (a fifth in `test`)
-	IODYNO_FULL=1 $(BIN)/python -m pytest -q $$(grep -rl '^from draws' tests --include='test_*.py') -n 2 --dist loadgroup
+	IODYNO_FULL=1 $(BIN)/python -m pytest -q $$(grep -rl '^from draws' tests --include='test_*.py') -n 2
 
 docs: $(VENV)/.test                         ## execute the blocks of the pages that are marked sh or python, each command anew
 	IODYNO_FULL=1 $(BIN)/python -m pytest -q tests/docs

@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON ?= python3
+# Bytecode is kept: compiling all modules anew would be half of each start.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) agent/hatch_build.py
@@ -11,7 +13,7 @@ STORAGE_PACKAGES := nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-c
 TEST_PACKAGES := openssh-client openssh-server chromium bpftrace $(STORAGE_PACKAGES)
 BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
 
-.PHONY: help study test lint fuzz bench docs schema build sandbox guest clean system system-test system-bench
+.PHONY: help study test truth lint fuzz bench docs schema build sandbox guest clean system system-test system-bench
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -19,13 +21,12 @@ help:            ## list the targets
 study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
 
-# What makes load has the machine for itself; all else shares it, pages in a browser too.
-PAGES := $(patsubst %,tests/hosts/test_%.py,flame_graphs heat_map_page report_page report_selection watch_page)
+# Much of it waits: three at a time keep two CPUs busy. What is marked `alone` has the machine for itself.
 test: $(VENV)/.test system-test lint        ## everything that CI runs
 	failed=0; \
 	(cd agent && cargo test --tests --locked --quiet --no-fail-fast) || failed=1; \
-	$(BIN)/python -m pytest $(filter-out tests/hosts/,$(wildcard tests/*/)) $(PAGES) -n 2 --dist worksteal --durations=20 || failed=1; \
-	$(BIN)/python -m pytest tests/hosts $(PAGES:%=--ignore=%) --durations=20 || failed=1; \
+	$(BIN)/python -m pytest -m 'not alone' -n 3 --durations=20 || failed=1; \
+	$(BIN)/python -m pytest -m alone --durations=20 || failed=1; \
 	exit $$failed
 
 lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors
@@ -43,8 +44,11 @@ fuzz: $(VENV)/.test                         ## the properties with examples draw
 	cd agent && PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 cargo test --locked --quiet
 	IODYNO_FUZZ=1 $(BIN)/python -m pytest $$(grep -rl '^from hypothesis' tests --include='test_*.py')
 
-docs: $(VENV)/.test                         ## execute the blocks of the pages that are marked sh or python
-	$(BIN)/python -m pytest -q tests/docs
+truth: $(VENV)/.test                        ## all draws of the tests that count how often an interval holds (a fifth in `test`)
+	IODYNO_FULL=1 $(BIN)/python -m pytest -q $$(grep -rl '^from draws' tests --include='test_*.py') -n 2
+
+docs: $(VENV)/.test                         ## execute the blocks of the pages that are marked sh or python, each command anew
+	IODYNO_FULL=1 $(BIN)/python -m pytest -q tests/docs
 
 bench: $(VENV)/.test system-bench           ## compare with peers, side by side, in ratios (about 5 minutes)
 	$(BIN)/python -m bench

@@ -12,12 +12,13 @@ import shlex
 import shutil
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import command_server
 
 from iodyno import designs
 from iodyno.campaign.folder import new_folder
@@ -189,7 +190,7 @@ async def carried_out(
 
 def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The command, in a folder of the test's."""
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    command = [*command_server.iodyno(), *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd)
 
 
@@ -345,7 +346,7 @@ def ssh_place(
             ],
             start_new_session=True,
         )
-        _wait_for_port(namespace, address)
+        _wait_for_port(server, namespace, address)
         options = {
             "to": f"root@{address}",
             "identity_file": str(keys["user_key"]),
@@ -393,8 +394,9 @@ def data_link(first: SshPlace, second: SshPlace) -> Iterator[tuple[str, str]]:
     yield addresses
 
 
-def _wait_for_port(namespace: str, address: str) -> None:
+def _wait_for_port(server: subprocess.Popen[bytes], namespace: str, address: str) -> None:
     for _ in range(600):
+        assert server.poll() is None, f"the ssh server at {address} has ended with {server.returncode}"
         listed = subprocess.run(
             ["ip", "netns", "exec", namespace, "cat", "/proc/net/tcp"], capture_output=True, text=True
         )

@@ -2,7 +2,8 @@
 
 A block marked `sh` runs under `bash -e`, one marked `python` in one interpreter per page, all blocks of a page in
 one empty folder that has the project's `studies` and `docs`. Blocks without a mark are output, grammar, or need another
-machine and are not run: of the commands in them, command and options are looked up.
+machine and are not run: of the commands in them, command and options are looked up. `make docs` starts each command
+anew; elsewhere they are forks of one process (`command_server.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+import command_server
 import pytest
 
 from iodyno.cli.main import COMMANDS
@@ -33,12 +35,15 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def test_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     for folder in ("studies", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    at_once = command_server.folder() if not os.environ.get("IODYNO_FULL") else None
+    first = [at_once, Path(sys.executable).parent] if at_once else [Path(sys.executable).parent]
+    environment = {**os.environ, "PATH": ":".join([*map(str, first), os.environ["PATH"]])}
     for mark, body in blocks(page):
         if mark == "sh":
             command = ["bash", "-e", "-o", "pipefail", "-c", body]
         elif mark == "python":
-            command = [sys.executable, "-c", body]
+            command = [str(at_once / "script")] if at_once else [sys.executable, "-c"]
+            command.append(body)
         else:
             continue
         ran = subprocess.run(

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import command_server
 import pytest
 
 ROOT = Path(__file__).parents[2]
-IODYNO = Path(sys.executable).parent / "iodyno"
 
 
 def iodyno(*arguments: str | Path, cwd: Path) -> str:
     ran = subprocess.run(
-        [IODYNO, *arguments], cwd=cwd, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL
+        [*command_server.iodyno(), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        stdin=subprocess.DEVNULL,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

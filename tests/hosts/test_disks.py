@@ -36,7 +36,9 @@ def test_a_file_is_laid_out_measured_used_again_and_removed(tmp_path: Path) -> N
     reads, writes = (outcomes[f"{kind}_bytes_per_s"]["estimate"] for kind in ("read", "write"))
     assert 0.6 < reads / (reads + writes) < 0.8
     assert outcomes["iops"]["estimate"] == pytest.approx((reads + writes) / 4096, rel=0.01)
-    assert outcomes["client.cpu_us_per_io"]["estimate"] > 0
+    # A busy machine may have left nothing to tell the load's cost from; then it says why.
+    cost = outcomes["client.cpu_us_per_io"]
+    assert (cost["estimate"] or 0) > 0 or cost["missing"]
     assert (
         outcomes["read_service_time_p50_ns"]["estimate"] <= outcomes["read_service_time_p99_ns"]["estimate"]
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
+import command_server
 import pytest
 from places import HUNG_S, done_or_void
 
@@ -27,19 +27,28 @@ windows: {warm_up: 200ms, measured: 2s, drain: 250ms, interval: 250ms}
 limits: {background: 1, background_window: 100ms}
 profile: off
 """
+pytestmark = pytest.mark.alone
 CALM = 1.05
 """Mean time of a frame, in nominal ones, up to which the machine counts as calm: more is time that the port stood still."""
 
 
-@pytest.fixture(scope="module")
-def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("port")
+def carried_out(folder: Path) -> Path:
     (folder / "port.yaml").write_text(EXPERIMENT, encoding="utf-8")
     words = ["run", "port.yaml", "--into", "campaigns"]
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    command = [*command_server.iodyno(), *words]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=folder)
     assert done_or_void(ran), ran.stderr
     (found,) = (folder / "campaigns").iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first of three in which the load was offered; a busy machine may keep the generator from its CPU."""
+    for _ in range(3):
+        found = carried_out(tmp_path_factory.mktemp("port"))
+        if all(trial.status != "void" for trial in read_dataset(found).trials):
+            break
     return found
 
 

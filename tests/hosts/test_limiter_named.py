@@ -6,11 +6,11 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import command_server
 import pytest
 from places import HUNG_S, Notes, experiment, namespaces_of, run
 
@@ -30,7 +30,7 @@ from iodyno.report.limiter import finding_json
 
 MS = 1_000_000
 WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.alone]
 
 
 def measured(into: Path, points: Mapping[str, Mapping[str, Level]]) -> dict[str, list[Trial]]:
@@ -150,7 +150,7 @@ def test_the_receive_window_is_proved(tmp_path: Path) -> None:
     (tmp_path / "proved.yaml").write_text(PROVED, encoding="utf-8")
     words = ["run", "proved.yaml", "--prove", "--into", "campaigns", "--json"]
     ran = subprocess.run(
-        [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words],
+        [*command_server.iodyno(), *words],
         capture_output=True, text=True, timeout=HUNG_S, cwd=tmp_path,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr

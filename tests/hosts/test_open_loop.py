@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
+import command_server
 import pytest
 from places import HUNG_S, done_or_void
 
+pytestmark = pytest.mark.alone
 EXPERIMENT = """
 name: open
 question: Is the rate offered, and who is late?
@@ -26,7 +27,7 @@ def points(folder: Path, settings: str, factors: str) -> list[dict[str, dict[str
     file = folder / "open.yaml"
     file.write_text(EXPERIMENT.format(settings=settings, factors=factors), encoding="utf-8")
     words = ["run", str(file), "--into", str(folder / "campaigns"), "--json"]
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    command = [*command_server.iodyno(), *words]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=folder)
     assert done_or_void(ran), ran.stderr
     from iodyno.analysis.dataset import read_dataset

@@ -208,7 +208,9 @@ def test_a_stream_into_a_server_came_or_is_counted_as_lost(server: str, program:
 
     async def scenario(rig: Rig) -> None:
         for compute in (0, 200_000):
-            settings = {"connections": 3, "rate": 20_000, "arrivals": "poisson", "server_compute": compute}
+            # Twice what the server's CPU bears: what a ring has let in, a busy machine gets done in time, too.
+            rate = 10_000 if compute else 20_000
+            settings = {"connections": 3, "rate": rate, "arrivals": "poisson", "server_compute": compute}
             counted = await brief(rig, client="epoll", size=1400, **fitted, **settings)
             sent, came = counted.of("client", "datagram.sent"), counted.of("server", "datagram.received")
             case = (compute, counted.metrics)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import command_server
 import pytest
 from places import HUNG_S, done_or_void
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces ne
 
 def iodyno(*words: str, cwd: Path) -> dict[str, Any]:
     shown = subprocess.run(
-        [Path(sys.executable).with_name("iodyno"), *words, "--json"],
+        [*command_server.iodyno(), *words, "--json"],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -88,7 +88,7 @@ def test_the_search_stays_within_its_time_and_what_it_tried(tmp_path: Path) -> N
     assert (one["estimate"] or one["high"]) < 1000, "no answer takes two microseconds, at whatever rate"
     folder = Path(found["campaign"])
     again = subprocess.run(
-        [Path(sys.executable).with_name("iodyno"), "report", folder, "--json"],
+        [*command_server.iodyno(), "report", folder, "--json"],
         cwd=tmp_path, capture_output=True, text=True, timeout=HUNG_S, check=True,
     )  # fmt: skip
     assert json.loads(again.stdout)["search"]["found"][0]["trials"] == one["trials"]

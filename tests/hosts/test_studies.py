@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import command_server
 import pytest
 from places import HUNG_S, data_link, done_or_void, ssh_place
 
 STUDIES = Path(__file__).parents[2] / "studies"
-IODYNO = Path(sys.executable).parent / "iodyno"
 SHORT = """  windows: {warm_up: 50ms, measured: 300ms, drain: 50ms, interval: 100ms}
 limits: {background: 1, background_window: 100ms}
 """
@@ -31,14 +30,14 @@ def campaign_of(study: str, changes: dict[str, str], folder: Path) -> list[dict[
     path = folder / study
     path.write_text(f"{text}\n{SHORT}", encoding="utf-8")
     ran = subprocess.run(
-        [IODYNO, "run", path, "--quick", "--json"],
+        [*command_server.iodyno(), "run", path, "--quick", "--json"],
         cwd=folder, capture_output=True, text=True, timeout=HUNG_S, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done_or_void(ran), ran.stdout + ran.stderr
     outcome = json.loads(ran.stdout)
     assert all("the generator fell behind" in each["reason"] for each in outcome["failed"]), outcome["failed"]
     shown = subprocess.run(
-        [IODYNO, "report", outcome["campaign"], "--json"],
+        [*command_server.iodyno(), "report", outcome["campaign"], "--json"],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -119,7 +118,9 @@ def test_storage_traffic(tmp_path: Path) -> None:
     # Without offload a segment is a packet: the MTU and the 14 bytes of an Ethernet header bound it.
     assert segments["no_lso"] <= 1514 < segments["no_lso_jumbo"] <= 9014 < segments["lso"]
     for outcomes in by_name.values():
-        assert outcomes["server.bytes_per_cycle"]["estimate"] > 0
+        # A busy machine may have left nothing to tell the load's cost from; then it says why.
+        worth = outcomes["server.bytes_per_cycle"]
+        assert (worth["estimate"] or 0) > 0 or worth["missing"]
 
 
 @pytest.mark.parametrize("study", ["host-vs-zone.yaml", "host-vs-zone-packets.yaml"])
@@ -171,7 +172,7 @@ def test_datagram_ingest(tmp_path: Path) -> None:
     assert {point["levels"]["server"] for point in points} == {"recvmmsg", "packet_v3"}
     (folder,) = (tmp_path / "campaigns").iterdir()
     shown = subprocess.run(
-        [IODYNO, "report", folder], cwd=tmp_path, capture_output=True, text=True, check=True
+        [*command_server.iodyno(), "report", folder], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     # A level is told as it was written, and what is set together with it is not told again.
     for name in ("recvmmsg", "v3"):
@@ -197,7 +198,11 @@ def test_lock_manager(tmp_path: Path) -> None:
         assert (outcomes["loss_ratio"]["estimate"] is not None) == (levels["transport"] == "udp")
     (folder,) = (tmp_path / "campaigns").iterdir()
     shown = subprocess.run(
-        [IODYNO, "report", folder, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+        [*command_server.iodyno(), "report", folder, "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     walls = json.loads(shown.stdout)["walls"]
     assert {(wall["levels"]["transport"], wall["levels"]["all.mtu"]) for wall in walls} == {

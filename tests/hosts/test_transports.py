@@ -28,6 +28,7 @@ from iodyno.session.accesses import OpenHosts
 
 WINDOWS = Windows(50 * MS, 250 * MS, 30 * MS, 100 * MS)
 SENSORS = ("cpu_times", "tcp_info")
+pytestmark = pytest.mark.alone
 
 
 def asked(access: str, transports: tuple[str, ...], kind: str = "stream", **settings: Any) -> Any:

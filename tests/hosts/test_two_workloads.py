@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import command_server
 import pytest
 from places import HUNG_S, done_or_void
 
@@ -30,7 +30,7 @@ def run(folder: Path, sender: str, receiver: str) -> tuple[Path, Any]:
     """The campaign, and what `report --json` says of it."""
     file = folder / "beside.yaml"
     file.write_text(EXPERIMENT.replace("SENDER", sender).replace("RECEIVER", receiver), encoding="utf-8")
-    base = [sys.executable, "-c", "from iodyno.cli.main import main; main()"]
+    base = command_server.iodyno()
     ran = subprocess.run(
         [*base, "run", str(file), "--into", str(folder / "campaigns"), "--json"],
         capture_output=True, text=True, timeout=HUNG_S, cwd=folder,

@@ -7,11 +7,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import command_server
 import one_guest
 import pytest
 from places import HUNG_S, Notes, run
@@ -325,7 +325,7 @@ def test_cpu_time_is_not_zero(tmp_path: Path) -> None:
 
 
 def iodyno(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    command = [*command_server.iodyno(), *words]
     environment = {**os.environ, **variables}
     return subprocess.run(command, capture_output=True, text=True, timeout=HUNG_S, cwd=cwd, env=environment)
 

@@ -23,7 +23,7 @@ SERVICE_NS = 50_000
 
 
 def campaign(
-    folder: Path, rate: int, connections: int, lateness_ns: float = 1_000, size: int = 64
+    folder: Path, rate: int, connections: int, lateness_ns: float = 1_000, size: int = 64, trials: int = 4
 ) -> CampaignSummary:
     truth = {"open_service_ns": SERVICE_NS, "open_lateness_ns": lateness_ns, "seed": 3}
     hosts = {name: HostSpec(name, "simulated", {"truth": truth}) for name in ("client", "server")}
@@ -38,7 +38,7 @@ def campaign(
         factors=(Factor("size", (size,)),),
         windows=Windows(200 * MS, 1_500 * MS, 100 * MS, 500 * MS),
     )
-    asked = replace(asked, workload=workload, design=DesignSpec(replicates=4, seed=1))
+    asked = replace(asked, workload=workload, design=DesignSpec(replicates=trials, seed=1))
     program = AgentProgram(Path("/nowhere"), "0" * 64, "b")
     return analyse(read_dataset(asyncio.run(run(asked, folder, program=program)).folder))
 
@@ -120,7 +120,7 @@ def test_both_ends_of_a_simulated_open_loop_move_what_its_operations_carry(tmp_p
 
 def test_no_load_of_simulated_hosts_is_beyond_their_cpus(tmp_path: Path) -> None:
     # A hundred thousand requests of 64 KiB a second would take some thirteen CPUs.
-    (point,) = campaign(tmp_path, rate=100_000, connections=64, size=65_536).points
+    (point,) = campaign(tmp_path, rate=100_000, connections=64, size=65_536, trials=1).points
     for host in ("client", "server"):
         shares = [
             point.outcomes[f"{host}.cpu_{name}_ratio"].estimate or 0.0

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from draws import count_between, draws, within
 from made_campaign import Layout, Truth, changed, make_campaign
 from made_classes import ExactTruth
-from scipy import stats
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import PointSummary, analyse
 
-POINTS = 240
-FEW = 100
+POINTS = draws(240)
+FEW = draws(100)
 """Where an interval may hold the truth more often than it says, so that only too few would be wrong."""
 
 
@@ -55,24 +55,23 @@ def three_trials(tmp_path_factory: pytest.TempPathFactory) -> list[PointSummary]
 def test_the_interval_over_three_trials_holds_the_truth_in_95_of_100(
     three_trials: list[PointSummary], outcome: str, true: float
 ) -> None:
-    # Bounds that a count of 240 with probability 0.95 leaves once in a thousand times.
-    low, high = stats.binom.interval(0.999, POINTS, 0.95)
+    low, high = count_between(0.95, POINTS)
     assert low <= covered(three_trials, outcome, true) <= high
     estimates = [point.outcomes[outcome].estimate or 0 for point in three_trials]
-    assert sum(estimates) / POINTS == pytest.approx(true, rel=0.005)
+    assert sum(estimates) / POINTS == pytest.approx(true, rel=within(0.005, POINTS, 240))
 
 
 def test_ticks_widen_the_interval_but_never_lose_the_truth(tmp_path: Path) -> None:
     """Idle time of /proc/stat is known to its ticks only; what that leaves open of the background is in the interval."""
     points = many_points(tmp_path, Truth(), 3, FEW)
-    low, _ = stats.binom.interval(0.999, FEW, 0.95)
+    low, _ = count_between(0.95, FEW)
     assert covered(points, "client.cpu_ns_per_kib", 400.0) >= low
     assert "tier irq_time" in points[0].outcomes["client.cpu_ns_per_kib"].method
 
 
 def test_the_interval_of_one_trial_holds_the_truth_when_trials_do_not_differ(tmp_path: Path) -> None:
     points = many_points(tmp_path, changed(Truth(), between=0.0), 1)
-    low, _ = stats.binom.interval(0.999, POINTS, 0.95)
+    low, _ = count_between(0.95, POINTS)
     assert covered(points, "goodput_bits_per_s", 8e9) >= low
 
 

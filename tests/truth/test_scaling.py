@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from draws import count_between, draws
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,7 +86,7 @@ def test_the_wall_is_held_also_where_kappa_is_not_told_from_nothing() -> None:
     exact = law.values(np.array([[1135.0, 0.014, 5.89e-4]]), np.array([1.0, 2, 4, 8, 16, 24, 32]))[0]
     truth = float(scaling.crossing(0.014, 5.89e-4))
     told, held, unsure = 0, 0, 0
-    for seed in range(60):
+    for seed in range(draws(60)):
         source = np.random.default_rng((seed, 3))
         points = [
             Load(n, (x * float(np.exp(source.normal(0, 0.03))),))
@@ -99,8 +100,9 @@ def test_the_wall_is_held_also_where_kappa_is_not_told_from_nothing() -> None:
         if wall.estimate is not None and wall.low is not None and wall.high is not None:
             told += 1
             held += wall.low <= truth <= wall.high
-    assert unsure >= 15 and told >= 10
-    assert held >= 0.8 * told
+    # It is told of half of them, and of most of these with a wall.
+    assert unsure >= count_between(0.5, draws(60))[0] and told > 0
+    assert held >= count_between(0.95, told)[0]
 
 
 def test_a_mode_switch_is_no_scaling_curve() -> None:
@@ -188,7 +190,7 @@ def test_without_noise_the_law_is_found_again(lam: float, sigma: float, kappa: f
 
 
 LOADS = (1, 2, 4, 8, 16, 24, 32, 48, 64)
-RUNS = 300
+RUNS = draws(300)
 TRUTHS: tuple[tuple[Model, tuple[float, ...], Sequence[float], int], ...] = (
     (usl(), (1000.0, 0.03, 1e-3), LOADS[:7], 1),
     (usl(), (1000.0, 0.03, 1e-3), LOADS[:7], 3),
@@ -222,10 +224,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say(
         again = [float(np.median(x * np.exp(source.normal(0, 0.03, trials)))) for x in exact]
         _, _, least, most = found.bands(at)
         banded += int(((least <= again) & (again <= most)).sum())
-    # 0.95 of 300 runs, less five standard errors of 0.013 and what 300 resamples are short of; ends at a bound are safe.
-    assert np.all(held / RUNS >= 0.87), held / RUNS
-    assert held.mean() / RUNS >= 0.90
-    assert 0.90 <= banded / (RUNS * len(at)) <= 0.99
+    # 0.93: 300 resamples are short of 0.95 by that much; ends at a bound are safe. Of one run, what is held goes together.
+    least_held, _ = count_between(0.93, RUNS)
+    assert np.all(held >= least_held), held / RUNS
+    assert held.mean() >= least_held
+    assert least_held / RUNS <= banded / (RUNS * len(at)) <= 0.995
 
 
 def test_where_one_trial_of_three_was_disturbed_the_curve_stays() -> None:

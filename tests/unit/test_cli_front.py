@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import click
+import command_server
 import pytest
 
 from iodyno.campaign.ledger import Entry
@@ -35,7 +36,7 @@ HEAVY = ("pydantic", "ruamel", "numpy", "scipy", "polars", "pyarrow", "duckdb", 
 
 
 def iodyno(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    command = [*command_server.iodyno(), *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)  # type: ignore[call-overload, no-any-return]
 
 
@@ -492,7 +493,7 @@ limits: {background_window: 100ms}
 
 def test_a_log_that_is_full_stops_no_campaign(tmp_path: Path) -> None:
     (tmp_path / "sim.yaml").write_text(SIMULATED)
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", "run", "sim.yaml", "--json"]
+    command = [*command_server.iodyno(), "run", "sim.yaml", "--json"]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, timeout=600)
     assert done.returncode == 0

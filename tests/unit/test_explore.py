@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import command_server
 import pytest
 
 from iodyno.core.errors import ExperimentError
@@ -116,7 +116,7 @@ quick:
 
 
 def run(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", "explore", *map(str, words)]
+    command = [*command_server.iodyno(), "explore", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=folder)
 
 

@@ -28,6 +28,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "receive_window",
         {"sender": {"app": 0.1, "other": 0.8, "run": 0.1, "wait": 0.1}, "flow": {"rwnd": 0.8}},
     ),
+    "neighbours of a CPU that idles for a fifth": (
+        UNKNOWN,
+        {"sender": {"app": 0.3, "softirq": 0.0, "other": 0.5, "run": 0.3, "wait": 0.65}},
+    ),
+    "steal of a CPU that idles for a fifth": (
+        UNKNOWN,
+        {"sender": {"app": 0.6, "softirq": 0.2, "run": 0.6, "wait": 0.02, "steal": 0.2}},
+    ),
     "quota": ("client.cpu_quota", {"sender": {"run": 0.5, "wait": 0.5}, "sending": QUOTA}),
     "a quota not used": (UNKNOWN, {"sender": {"app": 0.2, "run": 0.2}, "sending": QUOTA}),
     "steal": ("client.steal", {"sender": {**FULL, "steal": 0.2}}),

@@ -9,9 +9,9 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+import command_server
 import pytest
 from made_campaign import Layout, Truth, make_campaign
 
@@ -126,7 +126,7 @@ def test_a_character_without_another_is_an_escape_and_a_byte_that_is_no_text_sta
 
 
 def _in_encoding(encoding: str, *words: str | bytes) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-c", "from iodyno.cli.main import main; main()", *words]
+    command = [*command_server.iodyno(), *words]
     environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "1"}
     return subprocess.run(command, capture_output=True, env=environment, timeout=600)
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+import pytest
+from places import Notes, experiment
+
+from iodyno import designs
+from iodyno.cli import main, run
+from iodyno.core.errors import Interrupted
 
 HEAD = """
 import asyncio, time
@@ -123,3 +135,41 @@ def test_two_interrupts_within_a_second_are_one() -> None:
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=WAITED_S)
         assert (process.returncode, said) == (0, "cleaned up\nstopped\n")
+
+
+def campaign_that(work: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def worked(*_: object, **__: object) -> None:
+        await work()
+
+    monkeypatch.setattr(run, "run_campaign", worked)
+    asked = experiment()
+    run.execute(asked, designs.plan(asked), Path("c"), resume=False, watcher=Notes(), again="again")
+
+
+def test_another_signal_than_ctrl_c_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def terminated() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(WAITED_S)
+
+    with pytest.raises(Interrupted, match="stopped by SIGTERM; finished trials are kept"):
+        campaign_that(terminated, monkeypatch)
+
+
+def test_what_no_signal_stopped_is_not_called_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a defect would look as if somebody had pressed Ctrl-C."""
+
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        campaign_that(cancelled, monkeypatch)
+
+
+def test_a_stream_that_ends_within_a_command_is_not_called_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command(name="check")
+    def failing() -> None:
+        raise EOFError("a frame is cut off")
+
+    monkeypatch.setattr("iodyno.cli.check.command", failing)
+    with pytest.raises(EOFError, match="a frame is cut off"):
+        main.run(["check"])

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import made_summary
 import pytest
+from draws import count_between, draws
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -115,7 +116,7 @@ def test_without_noise_the_wall_is_that_of_the_bounds_and_never_beyond(
 def test_the_interval_holds_the_wall_as_often_as_it_says() -> None:
     # A wall as sharp as the bounds draw it: what remains is noise.
     truth, walls = 6.0, []
-    for seed in range(400):
+    for seed in range(draws(400)):
         source = random.Random(seed)
         loads = [
             Load(n, tuple(1e3 * min(n, truth) * math.exp(source.gauss(0, 0.05)) for _ in range(2)))
@@ -124,9 +125,8 @@ def test_the_interval_holds_the_wall_as_often_as_it_says() -> None:
         walls.append(locate(loads))
     located = [wall for wall in walls if wall.clients.estimate is not None]
     # Now and then chance makes a peak of its own.
-    assert len(located) >= 0.95 * len(walls)
-    # 95 %, less three standard errors.
-    assert sum(holds(wall, truth) for wall in located) >= 0.917 * len(located)
+    assert len(located) >= count_between(0.98, len(walls))[0]
+    assert sum(holds(wall, truth) for wall in located) >= count_between(0.95, len(located))[0]
 
 
 def test_more_trials_make_the_interval_narrower() -> None:

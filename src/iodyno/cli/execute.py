@@ -19,7 +19,7 @@ from iodyno.cli import decide
 from iodyno.cli.aside import aside
 from iodyno.cli.prove import strategy
 from iodyno.cli.seek import seeker
-from iodyno.cli.signals import stopped_by_signals
+from iodyno.cli.signals import stopped_by_signals, stopped_words
 from iodyno.core.design import Design
 from iodyno.core.errors import (
     CERTAIN,
@@ -62,11 +62,14 @@ def execute(
 
     Raises Interrupted on SIGINT, SIGTERM and SIGHUP, when everything is removed. A second SIGINT ends the process.
     """
+    signals: list[int] = []
 
     async def until_stopped() -> CampaignOutcome:
         task = asyncio.current_task()
         assert task is not None
-        with stopped_by_signals(task):
+        with stopped_by_signals(task) as came:
+            nonlocal signals
+            signals = came
             return await run_campaign(
                 experiment,
                 design,
@@ -85,8 +88,11 @@ def execute(
 
     try:
         return asyncio.run(until_stopped())
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        raise Interrupted("stopped; finished trials are kept", where=str(folder), advice=again) from None
+    except (asyncio.CancelledError, KeyboardInterrupt) as stop:
+        if isinstance(stop, asyncio.CancelledError) and not signals:
+            raise  # No signal came: this is a defect, and no user has stopped it.
+        what = f"{stopped_words(signals)}; finished trials are kept"
+        raise Interrupted(what, where=str(folder), advice=again) from None
     except (AccessError, PreflightError, TrialError) as error:
         if _begun(folder):
             raise stopped(error, folder, again) from None

@@ -128,7 +128,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # Python must not complain about it while it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as stop:
+        if isinstance(stop.__cause__, EOFError):
+            raise stop.__cause__ from None  # Of a stream that ended within, which click takes for one who leaves a prompt.
         return _failed(Interrupted("stopped"))
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)

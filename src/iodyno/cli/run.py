@@ -23,7 +23,6 @@ from iodyno.core.errors import (
 )
 
 if TYPE_CHECKING:
-    pass
     from iodyno.campaign.runner import CampaignOutcome
 
 

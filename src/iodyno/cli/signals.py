@@ -22,9 +22,9 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[None]:
+def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[list[int]]:
     """While it lasts, signals cancel the task, whose cleaning up then has all its time; but a second SIGINT ends the process,
-    if it does not come so soon that it is one with the first.
+    if it does not come so soon that it is one with the first. Gives the list of the signals that came.
 
     Handlers of the event loop would do nothing while something blocks it; these come between in any case. Where a signal has
     stopped the task they stay: the way out from here, with the event loop's end, is no place for another one.
@@ -33,9 +33,11 @@ def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[None]:
 
     loop = asyncio.get_running_loop()
     first: list[float] = []
+    came: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
+        came.append(number)
         if not first:
             loop.call_soon_threadsafe(task.cancel)
         elif number == signal.SIGINT and now - first[0] > SAME_S:
@@ -51,12 +53,19 @@ def stopped_by_signals(task: asyncio.Task[object]) -> Iterator[None]:
     try:
         for number in before:
             signal.signal(number, stop)
-        yield
+        yield came
         ended = True
     finally:
         if ended or not first:
             for number, was in before.items():
                 signal.signal(number, was)
+
+
+def stopped_words(came: list[int]) -> str:
+    """ "stopped", and by which signal where it was not Ctrl-C."""
+    if came and came[0] != signal.SIGINT:
+        return f"stopped by {signal.Signals(came[0]).name}"
+    return "stopped"
 
 
 @contextmanager

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import heapq
 import random
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 _offered: dict[tuple[Any, ...], Mapping[str, Any]] = {}
 """Arrivals of trials under way: an end that receives is not told of them on the wire, and gets what the other end sends."""
@@ -36,14 +37,23 @@ def _trial_of(job: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(job.get(key) for key in ("trial", "token", "workload", "connections", "message_bytes"))
 
 
-@dataclass(frozen=True)
-class _Operation:
+class _Operation(NamedTuple):
     """One arrival in ns since the start: when it was due, begun and complete, and how late the generator was."""
 
     due: float
     begun: float
     done: float
     late: float
+
+
+_DUE, _BEGUN, _DONE = attrgetter("due"), attrgetter("begun"), attrgetter("done")
+
+
+def _between(
+    ordered: Sequence[_Operation], begin: int, end: int, at: Callable[[_Operation], float]
+) -> Sequence[_Operation]:
+    """Those whose time `at` lies after `begin` and not after `end`; they are in the order of it."""
+    return ordered[bisect_right(ordered, begin, key=at) : bisect_right(ordered, end, key=at)]
 
 
 class OpenLoop:
@@ -72,11 +82,13 @@ class OpenLoop:
             done = begun + draw.expovariate(1 / service_ns)
             heapq.heappush(free, done)
             self._operations.append(_Operation(at, begun, done, lateness_ns))
+        # They are due and begun in the order of arrival, but not complete where there are several servers.
+        self._complete = sorted(self._operations, key=_DONE)
 
     def interval(self, begin: int, end: int, bucket: Callable[[int], int]) -> tuple[int, dict[str, Any]]:
         """What ended in an interval: operations, and the histograms of a record."""
-        done = [each for each in self._operations if begin < each.done <= end]
-        begun = [each for each in self._operations if begin < each.begun <= min(end, self._load_ns)]
+        done = _between(self._complete, begin, end, _DONE)
+        begun = _between(self._operations, begin, min(end, self._load_ns), _BEGUN)
         waits = [each.begun - each.late - each.due for each in begun]
         values = {
             "service_time": [each.done - each.begun for each in done],
@@ -88,9 +100,12 @@ class OpenLoop:
 
     def values(self, begin: int, end: int) -> list[list[Any]]:
         """The reading `arrivals` of an interval."""
-        due = sum(begin < each.due <= end for each in self._operations)
-        begun = sum(begin < each.begun <= min(end, self._load_ns) for each in self._operations)
-        waiting = [each.due for each in self._operations if each.due <= end < each.begun]
+        due = len(_between(self._operations, begin, end, _DUE))
+        begun = len(_between(self._operations, begin, min(end, self._load_ns), _BEGUN))
+        late = bisect_right(self._operations, end, key=_BEGUN)
+        waiting = [
+            each.due for each in self._operations[late : bisect_right(self._operations, end, key=_DUE)]
+        ]
         over = end >= self._load_ns
         return [
             ["arrivals.due", "", due],

@@ -9,6 +9,8 @@ AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs'
 PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
 STORAGE_PACKAGES := nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs
 TEST_PACKAGES := openssh-client openssh-server chromium bpftrace $(STORAGE_PACKAGES)
+# Debian 12 has a new enough one beside its `cargo`.
+RUST_PACKAGES := $(if $(filter 12,$(shell . /etc/os-release 2>/dev/null && echo $$VERSION_ID)),cargo-web rustfmt-web rust-web-clippy,cargo rustfmt rust-clippy)
 BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
 
 .PHONY: help study test lint fuzz bench docs schema build sandbox guest clean system system-test system-bench
@@ -32,6 +34,7 @@ lint: $(VENV)/.test                         ## formats, types, import rules, war
 	$(BIN)/ruff format --check src tests bench agent/hatch_build.py
 	$(BIN)/ruff check src tests bench agent/hatch_build.py
 	$(BIN)/lint-imports --no-cache
+	@command -v rustfmt clippy-driver >/dev/null || { echo "rustfmt or clippy is missing: rustup component add rustfmt clippy" >&2; exit 1; }
 	cd agent && cargo fmt --check
 	failed=0; \
 	$(BIN)/mypy & types=$$!; \
@@ -87,10 +90,13 @@ define require
 	  else echo "not installed: $${missing[*]}; as root: apt-get install $${missing[*]} ($(2))" >&2; fi; fi
 endef
 
+RUST_IS_NEW := printf 'cargo 1.85\n%s\n' "$$(cargo --version 2>/dev/null)" | sort --version-sort --check=silent
+
 system:
 	@if command -v dpkg-query >/dev/null; then :; else echo "not a Debian: install the like of $(PACKAGES) yourself" >&2; exit 0; fi
 	$(call require,$(if $(shell command -v cc),,build-essential) $(if $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null && echo yes),,python3-venv) $(if $(shell command -v ip),,iproute2) $(if $(shell PATH=$$PATH:/usr/sbin command -v ethtool),,ethtool) $(if $(shell command -v clang),,clang) $(if $(wildcard /usr/include/bpf/bpf_helpers.h),,libbpf-dev),the build needs them)
-	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer, see https://rustup.rs" >&2; exit 1; }
+	$(call require,$(if $(shell $(RUST_IS_NEW) && echo yes),,$(RUST_PACKAGES)),the build needs Rust 1.85 or newer)
+	@$(RUST_IS_NEW) || { echo "cargo is missing or older than 1.85: install a newer one, see https://rustup.rs" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install a newer one and say PYTHON=python3.x" >&2; exit 1; }
 
 system-test: system

@@ -22,7 +22,8 @@ class AgentBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         if shutil.which("cargo") is None:
             raise SystemExit(
                 "iodyno: building needs the Rust tool chain, but there is no `cargo` on the PATH.\n"
-                "Install it from https://rustup.rs (Rust 1.88 or newer), then run this again."
+                "Install Rust 1.85 or newer (Debian 12: apt-get install cargo-web; Debian 13: cargo; "
+                "elsewhere https://rustup.rs), then run this again."
             )
         workspace = Path(self.root) / "agent"
         target = workspace / "target"

@@ -5,13 +5,23 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) agent/hatch_build.py
+AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) $(wildcard agent/*.py)
 PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
 STORAGE_PACKAGES := nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs
 TEST_PACKAGES := openssh-client openssh-server chromium bpftrace $(STORAGE_PACKAGES)
 # Debian 12 has a new enough one beside its `cargo`.
 RUST_PACKAGES := $(if $(filter 12,$(shell . /etc/os-release 2>/dev/null && echo $$VERSION_ID)),cargo-web rustfmt-web rust-web-clippy,cargo rustfmt rust-clippy)
 BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
+
+# The tests' programs, their agent and clippy's warnings come from one build, static as what is released. It lies in
+# ~/.cache/iodyno-build and serves every clone.
+RUST = RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-C target-feature=+crt-static -D warnings" \
+  $(PYTHON) agent/in_cache.py
+TARGET = $(shell rustc -vV | sed -n 's/host: //p')
+CARGO_TEST = cargo test --tests --locked --quiet --target $(TARGET)
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
+PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
 .PHONY: help study test lint fuzz bench docs schema build sandbox guest clean system system-test system-bench
 
@@ -23,36 +33,47 @@ study: build     ## characterise TCP transmit between two hosts made on this mac
 
 # What makes load has the machine for itself; all else shares it, pages in a browser too.
 PAGES := $(patsubst %,tests/hosts/test_%.py,flame_graphs heat_map_page report_page report_selection watch_page)
-test: $(VENV)/.test system-test lint        ## everything that CI runs
+test: system-test lint                      ## everything that CI runs
 	failed=0; \
-	(cd agent && cargo test --tests --locked --quiet --no-fail-fast) || failed=1; \
-	$(BIN)/python -m pytest $(filter-out tests/hosts/,$(wildcard tests/*/)) $(PAGES) -n 2 --dist worksteal --durations=20 || failed=1; \
-	$(BIN)/python -m pytest tests/hosts $(PAGES:%=--ignore=%) --durations=20 || failed=1; \
+	$(RUST) $(CARGO_TEST) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
+	$(PYTEST) $(filter-out tests/hosts/,$(wildcard tests/*/)) $(PAGES) -n 2 --dist worksteal --durations=20 || failed=1; \
+	wait $$rust || failed=1; \
+	cat $(VENV)/rust-tests; \
+	$(PYTEST) tests/hosts $(PAGES:%=--ignore=%) --durations=20 || failed=1; \
 	exit $$failed
 
 lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors
-	$(BIN)/ruff format --check src tests bench agent/hatch_build.py
-	$(BIN)/ruff check src tests bench agent/hatch_build.py
+	$(BIN)/ruff format --check src tests bench agent/*.py
+	$(BIN)/ruff check src tests bench agent/*.py
 	$(BIN)/lint-imports --no-cache
 	@command -v rustfmt clippy-driver >/dev/null || { echo "rustfmt or clippy is missing: rustup component add rustfmt clippy" >&2; exit 1; }
 	cd agent && cargo fmt --check
 	failed=0; \
 	$(BIN)/mypy & types=$$!; \
-	(cd agent && cargo clippy --locked --quiet --all-targets -- -D warnings) || failed=1; \
+	$(test-build) || failed=1; \
 	wait $$types || failed=1; \
 	exit $$failed
 
-fuzz: $(VENV)/.test                         ## the properties with examples drawn anew each time
-	cd agent && PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 cargo test --locked --quiet
-	IODYNO_FUZZ=1 $(BIN)/python -m pytest $$(grep -rl '^from hypothesis' tests --include='test_*.py')
+define test-build
+mkdir -p $(dir $(TEST_AGENT)) && $(RUST) sh -c '$(CARGO_TEST) --no-run && \
+	  cp target/$(TARGET)/debug/iodyno-agent $(TEST_AGENT).new && mv $(TEST_AGENT).new $(TEST_AGENT)' && \
+	  $(TEST_AGENT) --version | sed 's/.* //' >$(dir $(TEST_AGENT))BUILD
+endef
 
-docs: $(VENV)/.test                         ## execute the blocks of the pages that are marked sh or python
-	$(BIN)/python -m pytest -q tests/docs
+$(TEST_AGENT): $(VENV)/.test $(AGENT_SOURCES)
+	$(test-build)
 
-bench: $(VENV)/.test system-bench           ## compare with peers, side by side, in ratios (about 5 minutes)
+fuzz: $(TEST_AGENT)                         ## the properties with examples drawn anew each time
+	PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 $(RUST) $(CARGO_TEST)
+	IODYNO_FUZZ=1 $(PYTEST) $$(grep -rl '^from hypothesis' tests --include='test_*.py')
+
+docs: $(TEST_AGENT)                         ## execute the blocks of the pages that are marked sh or python
+	$(PYTEST) -q tests/docs
+
+bench: build $(VENV)/.test system-bench     ## compare with peers, side by side, in ratios (about 5 minutes)
 	$(BIN)/python -m bench
 
-schema: build                               ## write the schemas of the wire and the store anew
+schema: build $(VENV)/.test                 ## write the schemas of the wire and the store anew
 	$(BIN)/iodyno-agent schema schema
 	IODYNO_UPDATE=1 $(BIN)/python -m pytest -q tests/contract/test_manifest_schema.py
 	cd agent && IODYNO_UPDATE=1 cargo test --locked --quiet -p iodyno-core --test golden
@@ -105,13 +126,16 @@ system-test: system
 system-bench: system
 	$(call require,$(BENCH_PACKAGES),the peers that are compared with)
 
+# Without setuptools, which Python 3.11 puts there and nobody needs.
 $(VENV)/bin/python: | system
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip uninstall --quiet --yes setuptools
 
 $(VENV)/.study: $(VENV)/bin/python pyproject.toml $(AGENT_SOURCES)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	$(PIP) -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.study
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+# The agent of the tests is another one, so that none is built here.
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	IODYNO_AGENT=$(TEST_AGENT) $(PIP) -e '.[dev]'
 	@touch $@

@@ -7,11 +7,23 @@ PYTHON ?= python3
 unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
-AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) agent/hatch_build.py
+AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) $(wildcard agent/*.py)
 PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
 STORAGE_PACKAGES := nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs
 TEST_PACKAGES := openssh-client openssh-server chromium bpftrace $(STORAGE_PACKAGES)
+# Debian 12 has a new enough one beside its `cargo`.
+RUST_PACKAGES := $(if $(filter 12,$(shell . /etc/os-release 2>/dev/null && echo $$VERSION_ID)),cargo-web rustfmt-web rust-web-clippy,cargo rustfmt rust-clippy)
 BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
+
+# The tests' programs, their agent and clippy's warnings come from one build, static as what is released. It lies in
+# ~/.cache/iodyno-build and serves every clone.
+RUST = RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-C target-feature=+crt-static -D warnings" \
+  $(PYTHON) agent/in_cache.py
+TARGET = $(shell rustc -vV | sed -n 's/host: //p')
+CARGO_TEST = cargo test --tests --locked --quiet --target $(TARGET)
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
+PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
 .PHONY: help study test truth lint fuzz bench docs schema build sandbox guest clean system system-test system-bench
 
@@ -21,39 +33,51 @@ help:            ## list the targets
 study: build     ## characterise TCP transmit between two hosts made on this machine; writes and names report.html
 	$(BIN)/iodyno run studies/tcp-transmit.yaml --quick
 
-# Much of it waits: three at a time keep two CPUs busy. What is marked `alone` has the machine for itself.
-test: $(VENV)/.test system-test lint        ## everything that CI runs
+# Much of it waits: three at a time keep two CPUs busy, and the Rust tests beside. What is marked `alone` has the machine for itself.
+test: system-test lint                      ## everything that CI runs
 	failed=0; \
-	(cd agent && cargo test --tests --locked --quiet --no-fail-fast) || failed=1; \
-	$(BIN)/python -m pytest -m 'not alone' -n 3 --durations=20 || failed=1; \
-	$(BIN)/python -m pytest -m alone --durations=20 || failed=1; \
+	$(RUST) $(CARGO_TEST) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
+	$(PYTEST) -m 'not alone' -n 3 --durations=20 || failed=1; \
+	wait $$rust || failed=1; \
+	cat $(VENV)/rust-tests; \
+	$(PYTEST) -m alone --durations=20 || failed=1; \
 	exit $$failed
 
 lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors
-	$(BIN)/ruff format --check src tests bench agent/hatch_build.py
-	$(BIN)/ruff check src tests bench agent/hatch_build.py
+	$(BIN)/ruff format --check src tests bench agent/*.py
+	$(BIN)/ruff check src tests bench agent/*.py
 	$(BIN)/lint-imports --no-cache
+	@command -v rustfmt clippy-driver >/dev/null || { echo "rustfmt or clippy is missing: rustup component add rustfmt clippy" >&2; exit 1; }
 	cd agent && cargo fmt --check
 	failed=0; \
 	$(BIN)/mypy & types=$$!; \
-	(cd agent && cargo clippy --locked --quiet --all-targets -- -D warnings) || failed=1; \
+	$(test-build) || failed=1; \
 	wait $$types || failed=1; \
 	exit $$failed
 
-fuzz: $(VENV)/.test                         ## the properties with examples drawn anew each time
-	cd agent && PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 cargo test --locked --quiet
-	IODYNO_FUZZ=1 $(BIN)/python -m pytest $$(grep -rl '^from hypothesis' tests --include='test_*.py')
+define test-build
+mkdir -p $(dir $(TEST_AGENT)) && $(RUST) sh -c '$(CARGO_TEST) --no-run && \
+	  cp target/$(TARGET)/debug/iodyno-agent $(TEST_AGENT).new && mv $(TEST_AGENT).new $(TEST_AGENT)' && \
+	  $(TEST_AGENT) --version | sed 's/.* //' >$(dir $(TEST_AGENT))BUILD
+endef
 
-truth: $(VENV)/.test                        ## all draws of the tests that count how often an interval holds (a fifth in `test`)
-	IODYNO_FULL=1 $(BIN)/python -m pytest -q $$(grep -rl '^from draws' tests --include='test_*.py') -n 2
+$(TEST_AGENT): $(VENV)/.test $(AGENT_SOURCES)
+	$(test-build)
 
-docs: $(VENV)/.test                         ## execute the blocks of the pages that are marked sh or python, each command anew
-	IODYNO_FULL=1 $(BIN)/python -m pytest -q tests/docs
+fuzz: $(TEST_AGENT)                         ## the properties with examples drawn anew each time
+	PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 $(RUST) $(CARGO_TEST)
+	IODYNO_FUZZ=1 $(PYTEST) $$(grep -rl '^from hypothesis' tests --include='test_*.py')
 
-bench: $(VENV)/.test system-bench           ## compare with peers, side by side, in ratios (about 5 minutes)
+truth: $(TEST_AGENT)                        ## all draws of the tests that count how often an interval holds (a fifth in `test`)
+	IODYNO_FULL=1 $(PYTEST) -q $$(grep -rl '^from draws' tests --include='test_*.py') -n 2
+
+docs: $(TEST_AGENT)                         ## execute the blocks of the pages that are marked sh or python, each command anew
+	IODYNO_FULL=1 $(PYTEST) -q tests/docs
+
+bench: build $(VENV)/.test system-bench     ## compare with peers, side by side, in ratios (about 5 minutes)
 	$(BIN)/python -m bench
 
-schema: build                               ## write the schemas of the wire and the store anew
+schema: build $(VENV)/.test                 ## write the schemas of the wire and the store anew
 	$(BIN)/iodyno-agent schema schema
 	IODYNO_UPDATE=1 $(BIN)/python -m pytest -q tests/contract/test_manifest_schema.py
 	cd agent && IODYNO_UPDATE=1 cargo test --locked --quiet -p iodyno-core --test golden
@@ -91,10 +115,13 @@ define require
 	  else echo "not installed: $${missing[*]}; as root: apt-get install $${missing[*]} ($(2))" >&2; fi; fi
 endef
 
+RUST_IS_NEW := printf 'cargo 1.85\n%s\n' "$$(cargo --version 2>/dev/null)" | sort --version-sort --check=silent
+
 system:
 	@if command -v dpkg-query >/dev/null; then :; else echo "not a Debian: install the like of $(PACKAGES) yourself" >&2; exit 0; fi
 	$(call require,$(if $(shell command -v cc),,build-essential) $(if $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null && echo yes),,python3-venv) $(if $(shell command -v ip),,iproute2) $(if $(shell PATH=$$PATH:/usr/sbin command -v ethtool),,ethtool) $(if $(shell command -v clang),,clang) $(if $(wildcard /usr/include/bpf/bpf_helpers.h),,libbpf-dev),the build needs them)
-	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer, see https://rustup.rs" >&2; exit 1; }
+	$(call require,$(if $(shell $(RUST_IS_NEW) && echo yes),,$(RUST_PACKAGES)),the build needs Rust 1.85 or newer)
+	@$(RUST_IS_NEW) || { echo "cargo is missing or older than 1.85: install a newer one, see https://rustup.rs" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install a newer one and say PYTHON=python3.x" >&2; exit 1; }
 
 system-test: system
@@ -103,13 +130,16 @@ system-test: system
 system-bench: system
 	$(call require,$(BENCH_PACKAGES),the peers that are compared with)
 
+# Without setuptools, which Python 3.11 puts there and nobody needs.
 $(VENV)/bin/python: | system
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip uninstall --quiet --yes setuptools
 
 $(VENV)/.study: $(VENV)/bin/python pyproject.toml $(AGENT_SOURCES)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	$(PIP) -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.study
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+# The agent of the tests is another one, so that none is built here.
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	IODYNO_AGENT=$(TEST_AGENT) $(PIP) -e '.[dev]'
 	@touch $@

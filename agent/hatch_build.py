@@ -4,8 +4,10 @@ The agent is linked statically, so that it runs on any host of its architecture.
 final crate only: given to all of them, without a target, it breaks every procedural macro.
 """
 
+import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -19,22 +21,24 @@ class AgentBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
             return
+        if version == "editable" and "IODYNO_AGENT" in os.environ:
+            return  # who names an agent does not want another one
         if shutil.which("cargo") is None:
             raise SystemExit(
                 "iodyno: building needs the Rust tool chain, but there is no `cargo` on the PATH.\n"
-                "Install it from https://rustup.rs (Rust 1.88 or newer), then run this again."
+                "Install Rust 1.85 or newer (Debian 12: apt-get install cargo-web; Debian 13: cargo; "
+                "elsewhere https://rustup.rs), then run this again."
             )
-        workspace = Path(self.root) / "agent"
-        target = workspace / "target"
-        command = ["cargo", "rustc", "--release", "--locked", "-p", "iodyno-agent", "--bin", "iodyno-agent"]
-        command += ["--target-dir", str(target)]
-        subprocess.run([*command, "--", "-C", "target-feature=+crt-static"], cwd=workspace, check=True)
-        built = target / "release" / "iodyno-agent"
         folder = Path(self.root) / "src" / "iodyno" / "_bin"
         folder.mkdir(exist_ok=True)
         # Written beside and renamed: an agent that is running keeps its file.
         fresh = folder / ".iodyno-agent.new"
-        shutil.copy2(built, fresh)
+        build = "cargo rustc --release --locked -p iodyno-agent --bin iodyno-agent -- -C target-feature=+crt-static"
+        build += ' && cp "${CARGO_TARGET_DIR:-target}/release/iodyno-agent" "$0"'
+        command = ["sh", "-c", build, str(fresh)]
+        if version == "editable":
+            command = [sys.executable, "in_cache.py", *command]
+        subprocess.run(command, cwd=Path(self.root) / "agent", check=True)
         fresh.replace(folder / "iodyno-agent")
         shown = subprocess.run(
             [folder / "iodyno-agent", "--version"], capture_output=True, text=True, check=True

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from iodyno.session.locate import program_path
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -64,9 +66,8 @@ def test_load_and_sensors_do_not_know_each_other() -> None:
         assert f"iodyno-{other}" not in manifest
 
 
-def test_the_packaged_agent_was_built_from_these_sources() -> None:
-    package = ROOT / "src" / "iodyno" / "_bin"
-    built = (package / "BUILD").stat().st_mtime
+def test_the_agent_was_built_from_these_sources() -> None:
+    built = (program_path().parent / "BUILD").stat().st_mtime
     newer = [str(p.relative_to(ROOT)) for p in tracked("agent/*/src/*.rs") if p.stat().st_mtime > built]
     assert not newer, f"run `make build`; changed since: {newer}"
 

@@ -64,13 +64,17 @@ def test_one_netns_host_alone_is_a_mistake_in_the_experiment() -> None:
 def test_the_named_agent_is_taken_and_a_wrong_name_is_not_passed_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    named = tmp_path / "mine"
+    named, package = tmp_path / "own" / "mine", tmp_path / "package"
+    for folder in (named.parent, package):
+        folder.mkdir()
     shutil.copy2("/bin/true", named)
-    monkeypatch.setattr(locate, "_PACKAGED", tmp_path)
-    (tmp_path / "BUILD").write_text("0123456789abcdef\n")
+    monkeypatch.setattr(locate, "_PACKAGED", package)
+    (package / "BUILD").write_text("0123456789abcdef\n")
     monkeypatch.setenv("IODYNO_AGENT", str(named))
     program = locate.find_agent()
     assert (program.path, program.build_hash, len(program.sha256)) == (named, "0123456789abcdef", 64)
+    (named.parent / "BUILD").write_text("fedcba9876543210\n")
+    assert locate.find_agent().build_hash == "fedcba9876543210"
     monkeypatch.setenv("IODYNO_AGENT", str(tmp_path / "absent"))
     with pytest.raises(AccessError, match="absent") as missing:
         locate.find_agent()

@@ -45,7 +45,7 @@ impl Disk {
             return refuse("disk.block_sizes", &found, &allowed.replace("message_bytes", "block_bytes"));
         }
         let align = self.alignment();
-        if align == 0 || align > self.block_bytes.0 || !self.block_bytes.0.is_multiple_of(align) {
+        if align == 0 || align > self.block_bytes.0 || self.block_bytes.0 % align != 0 {
             return refuse("disk.align_bytes", &align, "what block_bytes is a multiple of");
         }
         if !(1..=MAX_WORKERS).contains(&self.workers) {

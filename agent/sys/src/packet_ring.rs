@@ -461,7 +461,7 @@ impl Sender {
 
 #[inline]
 fn word(ring: &Mapping, at: usize) -> &AtomicU32 {
-    debug_assert!(at.is_multiple_of(4) && at + 4 <= ring.length());
+    debug_assert!(at % 4 == 0 && at + 4 <= ring.length());
     // SAFETY: the word lies in the mapping (frames and blocks are as long as the kernel was told, and every caller stays
     // inside of one), it is aligned, and both sides access it as a word.
     unsafe { AtomicU32::from_ptr(ring.start().as_ptr().add(at).cast()) }

@@ -53,13 +53,20 @@ def program_path() -> Path:
 
 
 def expected_build() -> str:
-    """Hash of the sources that the lab's own agent was built from. Raises AccessError when there is none."""
+    """Hash of the sources that an agent must be built from: it lies beside the named agent, or else in the package.
+
+    Raises AccessError when there is none.
+    """
+    path = _PACKAGED / "BUILD"
+    if named := os.environ.get("IODYNO_AGENT"):
+        beside = Path(named).parent / "BUILD"
+        path = beside if beside.is_file() else path
     try:
-        return (_PACKAGED / "BUILD").read_text(encoding="ascii").strip()
+        return path.read_text(encoding="ascii").strip()
     except OSError as error:
         raise AccessError(
             "the lab does not know which build of the agent is its own",
-            where=str(_PACKAGED / "BUILD"),
+            where=str(path),
             advice="run `make build`, or `pip install .` in the project",
         ) from error
 

@@ -50,7 +50,7 @@ _DUE, _BEGUN, _DONE = attrgetter("due"), attrgetter("begun"), attrgetter("done")
 
 
 def _between(
-    ordered: Sequence[_Operation], begin: int, end: int, at: Callable[[_Operation], float]
+    ordered: Sequence[_Operation], begin: float, end: float, at: Callable[[_Operation], float]
 ) -> Sequence[_Operation]:
     """Those whose time `at` lies after `begin` and not after `end`; they are in the order of it."""
     return ordered[bisect_right(ordered, begin, key=at) : bisect_right(ordered, end, key=at)]

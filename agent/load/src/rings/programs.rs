@@ -12,8 +12,7 @@ use std::path::Path;
 
 use aya::maps::{Array, MapData, PerCpuArray, XskMap};
 use aya::programs::tc::{SchedClassifier, TcAttachOptions, TcAttachType};
-use aya::programs::xdp::{Xdp, XdpMode};
-use aya::programs::{LinkOrder, ProgramError};
+use aya::programs::{LinkOrder, ProgramError, Xdp, XdpFlags};
 use aya::{include_bytes_aligned, Ebpf, EbpfLoader};
 
 use super::place::unsupported;
@@ -80,8 +79,8 @@ fn redirect_by(device: &str, mut loaded: Ebpf, socket: BorrowedFd<'_>) -> Result
     sockets.set(0, socket, 0).map_err(|error| refusal(&error, device, "a map of AF_XDP sockets"))?;
     let program: &mut Xdp = program(&mut loaded, "redirect", device)?;
     program.load().map_err(refused)?;
-    if !is_adapter(device) || program.attach(device, XdpMode::Driver).is_err() {
-        program.attach(device, XdpMode::Skb).map_err(refused)?;
+    if !is_adapter(device) || program.attach(device, XdpFlags::DRV_MODE).is_err() {
+        program.attach(device, XdpFlags::SKB_MODE).map_err(refused)?;
     }
     Ok(Programs(loaded))
 }
@@ -110,7 +109,7 @@ pub(super) fn reflect_at(
         loaded.take_map("reflected").and_then(|map| PerCpuArray::try_from(map).ok()).ok_or_else(missing)?;
     let program: &mut Xdp = program(&mut loaded, "reflect", device)?;
     program.load().map_err(refused)?;
-    program.attach(device, XdpMode::Skb).map_err(refused)?;
+    program.attach(device, XdpFlags::SKB_MODE).map_err(refused)?;
     Ok(Loops { _programs: Programs(loaded), rounds, reflected })
 }
 
@@ -141,11 +140,11 @@ fn load_with(
 ) -> Result<Ebpf, LoadError> {
     let (address, port) = (u32::from_ne_bytes(to.ip().octets()), to.port().to_be());
     EbpfLoader::new()
-        .override_global("address", &address, true)
-        .override_global("port", &port, true)
-        .override_global("back", &u8::from(back), true)
-        .override_global("mark", &mark, true)
-        .override_global("request_bytes", &request_bytes, true)
+        .set_global("address", &address, true)
+        .set_global("port", &port, true)
+        .set_global("back", &u8::from(back), true)
+        .set_global("mark", &mark, true)
+        .set_global("request_bytes", &request_bytes, true)
         .load(OBJECT)
         .map_err(|error| refusal(&error, device, "programs for the kernel (BPF)"))
 }

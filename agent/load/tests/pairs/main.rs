@@ -9,6 +9,7 @@ mod combinations;
 mod connecting;
 mod datagrams;
 mod endings;
+mod handshake;
 mod open_loop;
 mod request_response;
 mod sizes;

@@ -15,7 +15,6 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use aya::maps::{loaded_maps, Array, HashMap, Map, MapData, PerCpuArray};
-use aya::programs::links::LinkType;
 use aya::programs::{loaded_links, loaded_programs, Program, ProgramInfo};
 use aya::{Ebpf, EbpfError, EbpfLoader, VerifierLogLevel};
 
@@ -32,6 +31,9 @@ const MEMBERS: u32 = 64;
 const LOCKED: &str = "/run";
 /// chosen: some times as long as it takes to load the programs; an agent that waited so long has some for itself.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// `BPF_LINK_TYPE_RAW_TRACEPOINT` of linux/bpf.h.
+const RAW_TRACEPOINT: u32 = 1;
 
 /// What a set says of itself: `struct offer` of `bpf/account.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,11 +118,13 @@ impl Set {
                 maps.extend(used);
             }
         }
-        let map = |name| {
-            let data = MapData::from_id(number_of(name, &maps)?).ok()?;
-            Map::from_map_data(data).ok()
-        };
-        let maps = (map("snapshots")?, map("waits")?, map("members")?, map("offers")?);
+        let map = |name| MapData::from_id(number_of(name, &maps)?).ok();
+        let maps = (
+            Map::PerCpuArray(map("snapshots")?),
+            Map::HashMap(map("waits")?),
+            Map::HashMap(map("members")?),
+            Map::Array(map("offers")?),
+        );
         let set = Set::new(programs, maps, None).ok()?;
         let [offered, links, absent] = set.offers.get(&0, 0).ok()?;
         let offer = Offer { build: offered, links, absent };
@@ -131,12 +135,10 @@ impl Set {
 
     /// What is attached of it now, by whomever.
     pub fn attached(&self) -> Links {
-        let links = loaded_links()
-            .flatten()
-            .filter(|link| link.link_type().is_ok_and(|kind| kind == LinkType::RawTracePoint));
+        let links = loaded_links().flatten().filter(|link| link.type_ == RAW_TRACEPOINT);
         let of_set = links.filter_map(|link| {
-            let (name, _) = self.programs.iter().find(|(_, (id, _))| *id == link.program_id())?;
-            Some((name.clone(), bpf::link(link.id()).ok()?))
+            let (name, _) = self.programs.iter().find(|(_, (id, _))| *id == link.prog_id)?;
+            Some((name.clone(), bpf::link(link.id).ok()?))
         });
         of_set.collect()
     }

@@ -200,7 +200,7 @@ fn look_at_alignment(
     let unit = if alike { disk.alignment() } else { disk.alignment().min(needed.0) };
     let wrong = [("align_bytes", unit), ("region", extent.offset), ("block_bytes", disk.block_bytes.0)]
         .into_iter()
-        .find(|(_, value)| !value.is_multiple_of(needed.0));
+        .find(|(_, value)| *value % needed.0 != 0);
     if let Some((key, value)) = wrong {
         let what =
             format!("without the page cache it takes multiples of {} bytes, and {key} is {value}", needed.0);

@@ -38,7 +38,7 @@ impl Checked {
             && self.offset_bytes <= wanted.offset_bytes
             && end(wanted) <= end(self)
             && self.unit_bytes > 0
-            && (wanted.offset_bytes - self.offset_bytes).is_multiple_of(self.unit_bytes)
+            && (wanted.offset_bytes - self.offset_bytes) % self.unit_bytes == 0
     }
 }
 

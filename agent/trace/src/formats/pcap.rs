@@ -123,7 +123,7 @@ impl Pcap {
             self.interfaces.clear();
         }
         let (kind, length) = (self.u32(bytes, 0)?, self.u32(bytes, 4)? as usize);
-        if !(12..=RECORD_BYTES).contains(&length) || !length.is_multiple_of(4) {
+        if !(12..=RECORD_BYTES).contains(&length) || length % 4 != 0 {
             return Some(self.lose(bytes, out));
         }
         let block = bytes.get(..length)?;

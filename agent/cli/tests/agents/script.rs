@@ -1,11 +1,9 @@
 //! Scripts between two agents, as the lab has them carried out.
 
-mod agent;
-
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use agent::{job, Agent};
+use crate::agent::{job, Agent};
 use iodyno_core::account::ScriptAccount;
 use iodyno_core::job::{Job, Role, Workload};
 use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record, WireError};

@@ -1,16 +1,14 @@
 //! Strangers at the door, and doors that do not open.
 
-mod pair;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::pair::{job, TOKEN};
 use iodyno_core::job::{Driver, Job, Role};
 use iodyno_core::message::ErrorCode;
 use iodyno_load::{connect, listen, Cancel, LoadError};
-use pair::{job, TOKEN};
 
 /// Whether the peer closes the connection, with or without a reset, and without saying anything.
 fn is_closed(mut stream: TcpStream) -> bool {

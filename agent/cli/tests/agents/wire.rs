@@ -1,12 +1,10 @@
 //! The agent as the lab sees it: real processes, real frames on real pipes.
 
-mod agent;
-
 use std::io::{Read, Write};
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use agent::{job, Agent, AGENT};
+use crate::agent::{job, Agent, AGENT};
 use iodyno_core::frame::encode;
 use iodyno_core::job::{Driver, Job, Role};
 use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record};

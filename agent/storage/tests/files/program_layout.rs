@@ -1,17 +1,15 @@
 //! Filesets as they are laid out, found again, repaired, refused and removed; rates; programs that cannot go on; programs
 //! that somebody has made up.
 
-mod programs;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use crate::programs::{counted, files_in, fileset, flowop, on, process, program, run, thread, Scratch};
 use iodyno_core::file_account::FileEnd;
 use iodyno_core::file_program::{FileCall, FileFlowop, FileProgram, Fileset, FilesetKind};
 use iodyno_core::file_variable::{Real, Value, ValueLaw, Variable};
 use iodyno_core::message::ErrorCode;
 use iodyno_storage::program as programs_of_files;
-use programs::{counted, files_in, fileset, flowop, on, process, program, run, thread, Scratch};
 use proptest::prelude::*;
 
 /// One stat, and done.

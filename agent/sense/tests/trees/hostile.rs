@@ -1,14 +1,12 @@
 //! Sensors on files that are cut, mutated or garbage: something is missing with a reason, nothing panics.
 
-mod tree;
-
 use std::fs;
 use std::path::Path;
 
+use crate::tree::{fixture, Tree};
 use iodyno_core::metric::Reading;
 use iodyno_sense::{catalogue, host_facts, Panel, Roots, Subject};
 use proptest::prelude::*;
-use tree::{fixture, Tree};
 
 /// Every file below `proc` and `sys` that a sensor or a fact is read from.
 const FILES: [&str; 26] = [

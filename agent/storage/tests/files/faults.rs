@@ -2,9 +2,7 @@
 
 #![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
-mod folder;
-
-use folder::{carry_out, is_here, job, mixed, target, Folder, INTERFACES, MS};
+use crate::folder::{carry_out, is_here, job, mixed, target, Folder, INTERFACES, MS};
 use iodyno_core::disk::{Disk, DiskInterface, Region, Target, TargetKind};
 use iodyno_core::job::Job;
 use iodyno_core::message::ErrorCode;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use iodyno_trace::event::{Quantity, Wanted};
@@ -46,7 +47,8 @@ fn run(bytes: &[u8], request: &Request) -> Result<Reduced, Failure> {
 }
 
 fn run_piped(bytes: &[u8], request: &Request) -> Result<Reduced, Failure> {
-    let (reader, mut writer) = std::io::pipe().unwrap();
+    let mut pipe = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut writer, reader) = (pipe.stdin.take().unwrap(), pipe.stdout.take().unwrap());
     let bytes = bytes.to_vec();
     let feeder = std::thread::spawn(move || {
         // Odd pieces, so that lines are cut anywhere.
@@ -57,6 +59,7 @@ fn run_piped(bytes: &[u8], request: &Request) -> Result<Reduced, Failure> {
     let source = Source::open("pipe", File::from(std::os::fd::OwnedFd::from(reader))).unwrap();
     let found = reduce(vec![source], request, &Progress::default());
     feeder.join().unwrap();
+    pipe.wait().unwrap();
     found
 }
 

@@ -12,8 +12,7 @@ use iodyno_storage::targets::{
 };
 use proptest::prelude::*;
 
-mod folder;
-use folder::Folder;
+use crate::folder::Folder;
 
 const MIB: u64 = 1 << 20;
 

@@ -3,12 +3,10 @@
 //! The expected readings are in `fixtures/KERNEL/golden.txt`. `IODYNO_UPDATE=1` writes them anew;
 //! read the difference before you commit it.
 
-mod tree;
-
+use crate::tree::{fixture, Tree};
 use iodyno_core::metric::Reading;
 use iodyno_core::units::Bytes;
 use iodyno_sense::{catalogue, host_facts, Panel, Roots, Subject};
-use tree::{fixture, Tree};
 
 /// Every sensor but those that read no file.
 fn of_files() -> Vec<String> {

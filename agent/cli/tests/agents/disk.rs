@@ -1,8 +1,6 @@
 //! Storage jobs, as the lab has them carried out.
 
-mod agent;
-
-use agent::{job, Agent};
+use crate::agent::{job, Agent};
 use iodyno_core::disk::{Disk, Pattern, Target, TargetKind};
 use iodyno_core::job::{Job, Role, Workload};
 use iodyno_core::message::{Command, ErrorCode, JobResult, Message, Record, WireError};

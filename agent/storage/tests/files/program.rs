@@ -1,13 +1,11 @@
 //! What each flowop does to real files, and how programs end.
 
-mod programs;
-
 use std::fs;
 
+use crate::programs::{counted, files_in, fileset, flowop, on, process, program, run, thread, Scratch};
 use iodyno_core::file_account::FileEnd;
 use iodyno_core::file_program::{FileCall, FileFlowop, FileProgram, Fileset, FilesetKind, Quit};
 use iodyno_core::file_variable::Value;
-use programs::{counted, files_in, fileset, flowop, on, process, program, run, thread, Scratch};
 
 fn fd(number: u32, flowop: FileFlowop) -> FileFlowop {
     FileFlowop { fd: Some(number), ..flowop }

@@ -1,0 +1,9 @@
+//! Agents as processes: one program for all tests that may run side by side.
+
+#[path = "../agent/mod.rs"]
+mod agent;
+
+mod disk;
+mod schema;
+mod script;
+mod wire;

@@ -1,0 +1,4 @@
+//! Traces whose truth is known: one program for all forms.
+
+mod forms;
+mod packets_and_histograms;

@@ -20,9 +20,8 @@ use io_uring::{cqueue, opcode, IoUring, Probe};
 use iodyno_core::units::Nanos;
 
 use crate::buffer::Mapping;
-use crate::datagram::{Calls, Outgoing, Peer};
+use crate::datagram::{Address, Calls, Outgoing, Peer};
 use crate::ring_common::{cancel_all, publish, GROUP, REPORT_USAGE, USAGE_COPIED};
-use crate::socket::Address;
 use crate::stream_ring;
 
 /// chosen: memory for datagrams that came and were not looked at, and bounds of how many.

@@ -2,9 +2,12 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use iodyno_core::units::Nanos;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+
+use crate::clock;
 
 /// What to wait for. All are level-triggered; a hang-up (of both directions) or an error is reported always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +23,12 @@ pub enum Interest {
 }
 
 impl Interest {
-    fn bits(self) -> u32 {
+    fn flags(self) -> EventFlags {
         match self {
-            Interest::Readable => libc::EPOLLIN as u32,
-            Interest::Writable => libc::EPOLLOUT as u32,
-            Interest::Either => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
-            Interest::Nothing => 0,
+            Interest::Readable => EventFlags::IN,
+            Interest::Writable => EventFlags::OUT,
+            Interest::Either => EventFlags::IN | EventFlags::OUT,
+            Interest::Nothing => EventFlags::empty(),
         }
     }
 }
@@ -105,22 +108,7 @@ impl Epoll {
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: touches no memory of this process.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `fd` is open and nobody else owns it.
-        Ok(Epoll { fd: unsafe { OwnedFd::from_raw_fd(fd) }, precise: Cell::new(true) })
-    }
-
-    fn control(&self, operation: libc::c_int, fd: BorrowedFd<'_>, events: u32, key: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events, u64: key };
-        // SAFETY: both descriptors are open as long as their borrows live; `event` is a valid epoll_event.
-        if unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        Ok(Epoll { fd: epoll::create(CreateFlags::CLOEXEC)?, precise: Cell::new(true) })
     }
 
     /// Waits for `interest` of `fd` from now on and reports it under `key`.
@@ -128,7 +116,7 @@ impl Epoll {
     /// # Errors
     /// `EEXIST` when it is already waited for, `ENOMEM`, `ENOSPC` (`fs.epoll.max_user_watches`).
     pub fn add(&self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, interest.bits(), key)
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(key), interest.flags())?)
     }
 
     /// Waits for something to accept on `fd`, which other instances wait on, too: the kernel wakes one of them.
@@ -136,8 +124,8 @@ impl Epoll {
     /// # Errors
     /// As [`Epoll::add`].
     pub fn add_exclusive(&self, fd: BorrowedFd<'_>, key: u64) -> io::Result<()> {
-        let events = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
-        self.control(libc::EPOLL_CTL_ADD, fd, events, key)
+        let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(key), flags)?)
     }
 
     /// Waits for something else of `fd`.
@@ -145,7 +133,7 @@ impl Epoll {
     /// # Errors
     /// `ENOENT` when it is not waited for.
     pub fn change(&self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, interest.bits(), key)
+        Ok(epoll::modify(&self.fd, fd, EventData::new_u64(key), interest.flags())?)
     }
 
     /// Forgets `fd`.
@@ -153,7 +141,7 @@ impl Epoll {
     /// # Errors
     /// `ENOENT` when it is not waited for.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
+        Ok(epoll::delete(&self.fd, fd)?)
     }
 
     /// Waits until something is ready or `timeout_ms` have passed (negative: for ever). A signal ends the
@@ -181,10 +169,7 @@ impl Epoll {
     /// What the kernel said, other than an interruption.
     pub fn wait_for(&self, events: &mut Events, timeout: Option<Nanos>) -> io::Result<()> {
         if self.precise.get() {
-            let given = timeout.map(|timeout| libc::timespec {
-                tv_sec: (timeout.0 / 1_000_000_000) as libc::time_t,
-                tv_nsec: (timeout.0 % 1_000_000_000) as libc::c_long,
-            });
+            let given = timeout.map(clock::timespec);
             let given = given.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
             // SAFETY: the kernel writes at most as many entries as there are; the timeout is null or a timespec
             // that lives until after the call; a null signal mask leaves the mask alone.

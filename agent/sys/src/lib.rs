@@ -39,6 +39,7 @@ mod ring_common;
 pub mod sctp;
 pub mod signals;
 pub mod socket;
+mod socket_option;
 pub mod stream_calls;
 pub mod stream_ring;
 pub mod tap;

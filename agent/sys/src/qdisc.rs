@@ -3,9 +3,13 @@
 //! Messages are read by offset out of the kernel's bytes, so that an answer of any content can do no harm. Layout:
 //! `include/uapi/linux/netlink.h`, `rtnetlink.h`, `gen_stats.h`; numbers are in the machine's byte order.
 
-use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::net::netdevice::index_to_name;
+use rustix::net::sockopt::{set_socket_timeout, Timeout};
+use rustix::net::{recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 /// A queueing discipline of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,30 +64,10 @@ impl Qdiscs {
     /// # Errors
     /// `EPROTONOSUPPORT` where the kernel has no rtnetlink.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: touches no memory of this process.
-        let fd = unsafe {
-            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `fd` is open and nobody else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        // No protocol is that of the routing tables (`NETLINK_ROUTE`).
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         // The kernel answers at once; should it ever not, a reading must not hang for it.
-        let timeout = libc::timeval { tv_sec: 1, tv_usec: 0 };
-        // SAFETY: the kernel reads one timeval, which lives until after the call.
-        let outcome = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_RCVTIMEO,
-                std::ptr::from_ref(&timeout).cast(),
-                size_of::<libc::timeval>() as libc::socklen_t,
-            )
-        };
-        if outcome != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(1)))?;
         Ok(Qdiscs { socket, buffer: vec![0; ANSWER_BYTES], sequence: 0 })
     }
 
@@ -93,19 +77,10 @@ impl Qdiscs {
     /// What the kernel said.
     pub fn read(&mut self) -> io::Result<Vec<Qdisc>> {
         self.sequence = self.sequence.wrapping_add(1);
-        let request = request(self.sequence);
-        // SAFETY: the kernel reads as many bytes as there are.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        send(&self.socket, &request(self.sequence), SendFlags::empty())?;
         let mut found = Vec::new();
         loop {
-            // SAFETY: the kernel writes at most as many bytes as there are.
-            let length = unsafe {
-                libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0)
-            };
-            let Ok(length) = usize::try_from(length) else { return Err(io::Error::last_os_error()) };
+            let (length, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
             if take_in(&self.buffer[..length], self.sequence, &mut found)? {
                 return Ok(found);
             }
@@ -116,15 +91,8 @@ impl Qdiscs {
 /// Name of a device of this thread's network namespace; `None`: there is no such device (any more).
 #[must_use]
 pub fn device_name(index: u32) -> Option<String> {
-    let mut name = [0; libc::IF_NAMESIZE];
-    // SAFETY: the C library writes at most IF_NAMESIZE bytes with a closing 0, and gives null where it wrote none.
-    let given = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
-    if given.is_null() {
-        return None;
-    }
-    // SAFETY: it is not null, so that a string with a closing 0 lies in `name`, which lives.
-    let name = unsafe { CStr::from_ptr(given) };
-    Some(name.to_string_lossy().into_owned())
+    let any = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+    index_to_name(any, index).ok()
 }
 
 fn request(sequence: u32) -> [u8; REQUEST_BYTES] {

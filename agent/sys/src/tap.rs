@@ -2,7 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
+
+use crate::socket::checked;
 
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca; // linux/if_tun.h, as are the others
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
@@ -24,11 +28,7 @@ pub const HEADER_BYTES: usize = 10;
 /// # Errors
 /// What the kernel said.
 pub fn enter_network_namespace(namespace: &File) -> io::Result<()> {
-    // SAFETY: takes a descriptor that is open as long as `namespace` is borrowed, and touches no memory.
-    match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
 /// Makes the tap device `name` in the caller's network namespace. It is gone when the file is closed.
@@ -63,15 +63,7 @@ pub fn open(name: &str, offload: bool) -> io::Result<File> {
 
 fn set_offload(device: &File, features: libc::c_ulong) -> io::Result<()> {
     // SAFETY: the call takes its argument by value and touches no memory of this process.
-    checked(unsafe { libc::ioctl(device.as_raw_fd(), TUNSETOFFLOAD as _, features) })
-}
-
-fn checked(outcome: libc::c_int) -> io::Result<()> {
-    if outcome == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), TUNSETOFFLOAD as _, features) }).map(drop)
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl Waiting {
             epoll.add(socket, Interest::Readable, 0).map_err(refused)?;
             return Ok(Waiting::Epoll(epoll, Events::with_capacity(1)));
         }
-        datagram::wait_at_most(socket, CALL_LOOK.0).map_err(refused)?;
+        datagram::wait_at_most(socket, CALL_LOOK).map_err(refused)?;
         Ok(Waiting::InCall)
     }
 

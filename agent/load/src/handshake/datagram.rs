@@ -199,7 +199,7 @@ pub(super) fn all(
     }
     for socket in &sockets {
         socket::set_blocking(socket.as_fd(), blocking(job.driver))
-            .and_then(|()| datagram::wait_at_most(socket.as_fd(), job.answer_timeout_ns.min(LONGEST_WAIT).0))
+            .and_then(|()| datagram::wait_at_most(socket.as_fd(), job.answer_timeout_ns.min(LONGEST_WAIT)))
             .map_err(|error| LoadError::refused(&error, "set up a socket", &address.to_string()))?;
     }
     let mut obtained = options.finish();
@@ -244,7 +244,7 @@ fn open_flow(job: &Job, flow: u32, address: SocketAddr) -> Result<OwnedFd, LoadE
 /// Payload of the longest datagram that the path takes whole, as this host knows it: without the headers of UDP (8
 /// bytes, RFC 768) and of IP (20 bytes, RFC 791; 40 bytes, RFC 8200).
 fn longest_whole(socket: BorrowedFd<'_>, address: SocketAddr) -> Option<Bytes> {
-    let mtu = u64::try_from(datagram::path_mtu(socket, address.is_ipv4()).ok()?).ok()?;
+    let mtu = u64::from(datagram::path_mtu(socket, address.is_ipv4()).ok()?);
     Some(Bytes(mtu.saturating_sub(if address.is_ipv4() { 28 } else { 48 })))
 }
 

@@ -130,8 +130,7 @@ pub(crate) fn come_from(socket: BorrowedFd<'_>, job: &Job, index: usize) -> std:
 fn make_room(job: &Job) -> Result<(), LoadError> {
     let connections = u64::from(job.connections) * (1 + Calls::descriptors(job.interface));
     let needed = connections + OTHER_DESCRIPTORS;
-    let limit = limits::raise_descriptors(needed)
-        .map_err(|error| LoadError::refused(&error, "read the limit of open files", "connections"))?;
+    let limit = limits::raise_descriptors(needed);
     // A host that is a little short of the reserve may do; one that lacks the connections themselves cannot.
     if limit < connections + 64 {
         return Err(LoadError::new(

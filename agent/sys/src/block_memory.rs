@@ -64,6 +64,13 @@ impl BlockMemory {
         unsafe { std::slice::from_raw_parts_mut(start, self.length) }
     }
 
+    /// The first `length` bytes of a slot, to be read.
+    #[inline]
+    pub(crate) fn shown(&self, slot: usize, length: usize) -> &[u8] {
+        // SAFETY: the range lies in the mapping, whose bytes are initialised; nobody writes to it while `self` is borrowed.
+        unsafe { std::slice::from_raw_parts(self.place(slot, length), length) }
+    }
+
     /// Address of a slot, of which `length` bytes are used.
     #[inline]
     pub(crate) fn place(&self, slot: usize, length: usize) -> *mut u8 {

@@ -23,7 +23,7 @@ impl Mapping {
     }
 
     /// As [`Mapping::shared`], where the descriptor offers several pieces of memory at different offsets.
-    pub(crate) fn shared_at(descriptor: BorrowedFd, length: usize, offset: i64) -> io::Result<Self> {
+    pub(crate) fn shared_at(descriptor: BorrowedFd, length: usize, offset: u64) -> io::Result<Self> {
         Mapping::map(length, libc::MAP_SHARED, descriptor.as_raw_fd(), offset)
     }
 
@@ -31,7 +31,7 @@ impl Mapping {
     pub(crate) fn shared_with(
         descriptor: BorrowedFd<'_>,
         length: usize,
-        offset: i64,
+        offset: u64,
         write: bool,
     ) -> io::Result<Self> {
         let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
@@ -48,7 +48,7 @@ impl Mapping {
         self.length
     }
 
-    fn map(length: usize, flags: libc::c_int, descriptor: libc::c_int, offset: i64) -> io::Result<Self> {
+    fn map(length: usize, flags: libc::c_int, descriptor: libc::c_int, offset: u64) -> io::Result<Self> {
         Mapping::map_with(libc::PROT_READ | libc::PROT_WRITE, length, flags, descriptor, offset)
     }
 
@@ -57,10 +57,11 @@ impl Mapping {
         length: usize,
         flags: libc::c_int,
         descriptor: libc::c_int,
-        offset: i64,
+        offset: u64,
     ) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, descriptor, offset) };
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, descriptor, offset as i64) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

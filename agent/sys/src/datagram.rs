@@ -12,7 +12,7 @@ use iodyno_core::units::Nanos;
 use rustix::net::{ipproto, sockopt, SocketType};
 
 use crate::buffer::Mapping;
-use crate::socket::{self, checked, count};
+use crate::socket::{self, blank_message, checked, count};
 use crate::socket_option;
 
 /// Most datagrams that the kernel cuts from one call: `UDP_MAX_SEGMENTS` of kernels before 6.9.
@@ -146,8 +146,7 @@ pub fn send_to(socket: BorrowedFd<'_>, datagram: &[u8], peer: &Peer) -> io::Resu
 type Entry = libc::mmsghdr;
 
 fn blank_entries(entries: usize) -> Box<[Entry]> {
-    // SAFETY: an all-zero mmsghdr is valid: no address, no data, no control.
-    (0..entries).map(|_| unsafe { std::mem::zeroed() }).collect()
+    (0..entries).map(|_| libc::mmsghdr { msg_hdr: blank_message(), msg_len: 0 }).collect()
 }
 
 /// Room for one control message with an integer: its header, the integer, and what aligns it.
@@ -237,17 +236,15 @@ impl Incoming {
         match self.calls {
             Calls::Plain => {
                 let place = self.memory.start().as_ptr().cast();
-                if !self.named {
-                    // SAFETY: the kernel writes at most `room` bytes into the mapping, which has that many.
-                    self.length = count(unsafe { libc::recv(fd, place, self.room, flag) })?;
-                    return Ok(usize::from(self.length > 0));
-                }
                 let mut length = size_of::<Address>() as libc::socklen_t;
-                let peer = std::ptr::from_mut(&mut self.peers[0].form).cast();
+                let (peer, room) = if self.named {
+                    (std::ptr::from_mut(&mut self.peers[0].form).cast(), &raw mut length)
+                } else {
+                    (null_mut(), null_mut())
+                };
                 // SAFETY: the kernel writes at most `room` bytes into the mapping, which has that many, and at most
-                // `length` into the address, which has that many.
-                let received =
-                    count(unsafe { libc::recvfrom(fd, place, self.room, flag, peer, &mut length) })?;
+                // `length` into the address, which has that many; null: it is not asked for.
+                let received = count(unsafe { libc::recvfrom(fd, place, self.room, flag, peer, room) })?;
                 self.peers[0].length = length;
                 self.length = received;
                 Ok(usize::from(received > 0))

@@ -68,10 +68,13 @@ impl Opening {
         let mut flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         flags.set(OFlags::CREATE | OFlags::EXCL, self.create);
         flags.set(OFlags::DIRECT, self.direct);
-        flags.set(OFlags::DSYNC, self.dsync);
+        flags.set(DSYNC, self.dsync);
         flags
     }
 }
+
+/// `O_DSYNC`, which the library takes for `O_SYNC`.
+pub(crate) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
 /// How a directory that is not to be a link is opened.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -282,6 +285,7 @@ pub fn expect_random_reads(file: &File) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::fd::AsFd;
 
     struct Scratch(std::path::PathBuf);
 
@@ -322,6 +326,9 @@ mod tests {
         assert_eq!(root.remove_directory(c"d").unwrap_err().raw_os_error(), Some(libc::ENOTEMPTY));
         assert_eq!(below.attributes(c"00000008").unwrap().bytes, 0);
         assert!(root.free().unwrap().0 .0 > 0);
+        let opening = Opening { write: true, create: true, dsync: true, ..Opening::default() };
+        let synchronous = root.file(c"s", opening).unwrap();
+        assert_eq!(crate::block_target::flags(synchronous.as_fd()).unwrap(), ["dsync"]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub mod io_memory;
 pub mod limits;
 pub mod lock;
 pub mod net_namespace;
+mod netlink;
 pub mod network_device;
 pub mod open_sockets;
 pub mod operation_clock;

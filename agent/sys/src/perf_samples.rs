@@ -83,7 +83,7 @@ pub fn open(sampling: Sampling, scope: Scope, ring_order: u32) -> io::Result<Sam
         ..Attributes::default()
     };
     let file = open_file(sampling.event, scope, attributes)?;
-    let page = crate::block_target::page_bytes() as usize;
+    let page = rustix::param::page_size();
     let ring = Mapping::shared(file.as_fd(), page + (page << ring_order))?;
     let mut sampler = Sampler { file, ring, words: (page << ring_order) / 8, data: page / 8, taken: 0 };
     // Since Linux 4.1 the kernel says where the data is; before that it was on the second page.

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::net::{ipproto, AddressFamily};
 
-use crate::{socket_option, timed};
+use crate::{socket, socket_option};
 
 // As in Linux' <linux/sctp.h>.
 const LEVEL: libc::c_int = 132;
@@ -24,7 +24,7 @@ const PATH_MTU_DISCOVERY_DISABLE: u32 = 1 << 4;
 /// Why this kernel cannot make sockets of SCTP; `None`: it can.
 #[must_use]
 pub fn refusal() -> Option<io::Error> {
-    timed::refusal(AddressFamily::INET, Some(ipproto::SCTP))
+    socket::refusal(AddressFamily::INET, Some(ipproto::SCTP))
 }
 
 fn set<T>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::addr::{SocketAddrArg, SocketAddrLen, SocketAddrOpaque};
 use rustix::net::{ipproto, sockopt};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 
 use crate::buffer::ReceiveScratch;
 use crate::socket_option;
@@ -27,6 +27,18 @@ pub(crate) fn checked(outcome: libc::c_int) -> io::Result<libc::c_int> {
 #[inline]
 pub(crate) fn count(outcome: isize) -> io::Result<usize> {
     usize::try_from(outcome).map_err(|_| io::Error::last_os_error())
+}
+
+/// A message of no parts, for no address and without control data.
+pub(crate) fn blank_message() -> libc::msghdr {
+    // SAFETY: an all-zero msghdr is valid.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Why this kernel cannot make stream sockets of such a kind; `None`: it can.
+pub(crate) fn refusal(family: AddressFamily, protocol: Option<Protocol>) -> Option<io::Error> {
+    let made = rustix::net::socket_with(family, SocketType::STREAM, flags(true), protocol);
+    made.err().map(io::Error::from)
 }
 
 /// An address of a family that the library has none for, as the kernel's header files have it.

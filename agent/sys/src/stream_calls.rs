@@ -2,7 +2,6 @@
 //! file.
 
 use std::io::{self, IoSlice};
-use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use iodyno_core::units::Nanos;
@@ -13,7 +12,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::buffer::{ReceiveScratch, SendSource};
-use crate::socket::count;
+use crate::socket::{blank_message, count};
 use crate::{poll, socket_option};
 
 /// `MSG_ZEROCOPY`: the bytes stay as they are until the kernel says that it is done with them.
@@ -40,8 +39,7 @@ pub fn send_message(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Res
 #[inline]
 pub fn receive_message(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<usize> {
     let mut part = libc::iovec { iov_base: scratch.start(), iov_len: scratch.length() };
-    // SAFETY: an all-zero msghdr is valid.
-    let mut message: libc::msghdr = unsafe { zeroed() };
+    let mut message = blank_message();
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     // SAFETY: the message holds one part, which is the scratch in its whole length; nobody reads that.
@@ -93,8 +91,7 @@ pub fn completions(socket: BorrowedFd<'_>) -> io::Result<Completions> {
     loop {
         // Room for one message of IP_RECVERR: a header, sock_extended_err and an address.
         let mut control = [0_u64; 16];
-        // SAFETY: an all-zero msghdr is valid.
-        let mut message: libc::msghdr = unsafe { zeroed() };
+        let mut message = blank_message();
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control) as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
@@ -102,15 +99,15 @@ pub fn completions(socket: BorrowedFd<'_>) -> io::Result<Completions> {
         if let Err(error) = count(unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) }) {
             return if error.kind() == io::ErrorKind::WouldBlock { Ok(found) } else { Err(error) };
         }
-        // SAFETY: the kernel filled the control data in, whose length it wrote.
-        let first = unsafe { libc::CMSG_FIRSTHDR(&message) };
-        if first.is_null() {
-            continue;
-        }
-        // SAFETY: a non-null first header lies within the control data, and its data follows it; the kernel writes
-        // a whole sock_extended_err there. It may lie at an address that is not a multiple of its alignment.
-        let said: libc::sock_extended_err =
-            unsafe { libc::CMSG_DATA(first).cast::<libc::sock_extended_err>().read_unaligned() };
+        // SAFETY: the kernel filled the control data in, whose length it wrote. A first header that is not null lies within
+        // them, and a whole sock_extended_err follows it, maybe at an address that is not a multiple of its alignment.
+        let said: libc::sock_extended_err = unsafe {
+            let first = libc::CMSG_FIRSTHDR(&message);
+            if first.is_null() {
+                continue;
+            }
+            libc::CMSG_DATA(first).cast::<libc::sock_extended_err>().read_unaligned()
+        };
         if said.ee_origin == SO_EE_ORIGIN_ZEROCOPY {
             // A range of sends, counted from 0 on each socket and wrapping.
             let sends = u64::from(said.ee_data.wrapping_sub(said.ee_info)) + 1;
@@ -148,13 +145,18 @@ pub fn file_of(source: &SendSource) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Has the kernel send `length` bytes from the begin of `file`; gives how many it took.
+/// Has the kernel send `length` bytes of `file` from `offset` on; gives how many it took, 0 at the end of the file.
 ///
 /// # Errors
-/// As [`crate::socket::send`].
+/// As [`crate::socket::send`], and `EINVAL` for a file that cannot be mapped.
 #[inline]
-pub fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
-    Ok(rustix::fs::sendfile(socket, file, Some(&mut 0), length)?)
+pub fn send_file(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    mut offset: u64,
+    length: usize,
+) -> io::Result<usize> {
+    Ok(rustix::fs::sendfile(socket, file, Some(&mut offset), length)?)
 }
 
 /// Moves `length` bytes from the begin of `file` into the pipe; gives how many there was room for.
@@ -235,7 +237,7 @@ mod tests {
         assert_eq!(send_message(near, &source.bytes()[7..20], false).unwrap(), 13);
         assert_eq!(read(far, 20), source.bytes()[..20]);
         let file = file_of(&source).unwrap();
-        assert_eq!(send_file(near, file.as_fd(), 10_000).unwrap(), 10_000);
+        assert_eq!(send_file(near, file.as_fd(), 0, 10_000).unwrap(), 10_000);
         assert_eq!(read(far, 10_000), source.bytes());
         let (reading, writing) = pipe(1 << 16).unwrap();
         assert_eq!(splice_in(file.as_fd(), writing.as_fd(), 9_000).unwrap(), 9_000);

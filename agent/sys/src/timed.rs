@@ -5,23 +5,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use iodyno_core::units::Nanos;
 use rustix::event::PollFlags;
-use rustix::net::{AddressFamily, Protocol, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType};
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::buffer::ReceiveScratch;
 use crate::poll;
 use crate::socket::{checked, count};
-
-/// Why this kernel cannot make vsock sockets; `None`: it can.
-#[must_use]
-pub fn vsock_refusal() -> Option<io::Error> {
-    refusal(AddressFamily::VSOCK, None)
-}
-
-/// Why this kernel cannot make such sockets; `None`: it can.
-pub(crate) fn refusal(family: AddressFamily, protocol: Option<Protocol>) -> Option<io::Error> {
-    let made = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, protocol);
-    made.err().map(io::Error::from)
-}
 
 /// What a socket is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,22 +81,6 @@ pub fn on_its_way(socket: BorrowedFd<'_>) -> io::Result<usize> {
     // SAFETY: the kernel writes one int, which outlives the call.
     checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) })?;
     Ok(usize::try_from(bytes).unwrap_or(0))
-}
-
-/// `sendfile`: hands `length` bytes of a file from `offset` on to the kernel; gives how many it took, 0 at the end of
-/// the file.
-///
-/// # Errors
-/// As [`write`], and `EINVAL` for a file that cannot be mapped.
-#[inline]
-pub fn send_file(
-    socket: BorrowedFd<'_>,
-    file: BorrowedFd<'_>,
-    offset: u64,
-    length: usize,
-) -> io::Result<usize> {
-    let mut offset = offset;
-    Ok(rustix::fs::sendfile(socket, file, Some(&mut offset), length)?)
 }
 
 #[cfg(test)]

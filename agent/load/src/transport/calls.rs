@@ -149,7 +149,7 @@ impl Link for Calls<'_> {
                     outcome => outcome,
                 }
             }
-            Sending::File(file) => stream_calls::send_file(self.socket, *file, bytes.len()),
+            Sending::File(file) => stream_calls::send_file(self.socket, *file, 0, bytes.len()),
             Sending::Splice { file, reading, writing, held } => {
                 if held.get() == 0 {
                     held.set(stream_calls::splice_in(*file, *writing, bytes.len())?);

@@ -13,7 +13,7 @@ use iodyno_sys::endpoint::{self, Endpoint};
 use iodyno_sys::open_sockets::OpenSocket;
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::vsock::THIS_MACHINE;
-use iodyno_sys::{datagram, errno, socket};
+use iodyno_sys::{datagram, errno, socket, stream_calls};
 
 use super::datagrams::Datagrams;
 use super::door::unix_address;
@@ -235,7 +235,7 @@ impl<'a> Strand<'a> {
         let length = (part_end.min(size) - at).min(file.length - offset).min(most);
         let flow = self.flows.get(operation.connection as usize).and_then(|flows| flows.last());
         let flow = flow.ok_or(io::ErrorKind::NotConnected)?;
-        match timed::send_file(flow.fd(), file.file.as_fd(), offset, length as usize) {
+        match stream_calls::send_file(flow.fd(), file.file.as_fd(), offset, length as usize) {
             // Somebody has shortened it.
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             outcome => outcome,

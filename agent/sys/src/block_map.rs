@@ -70,11 +70,6 @@ pub struct BlockMap {
     number: usize,
 }
 
-// SAFETY: the memory is that of a file; threads copy from and to it by raw pointers, as processes that share it do.
-unsafe impl Send for BlockMap {}
-// SAFETY: as above.
-unsafe impl Sync for BlockMap {}
-
 impl BlockMap {
     /// Maps `length` bytes from `offset`, a multiple of the page size.
     ///

@@ -16,9 +16,6 @@ pub struct BlockMemory {
     slots: usize,
 }
 
-// SAFETY: the memory belongs to this value alone.
-unsafe impl Send for BlockMemory {}
-
 impl BlockMemory {
     /// `slots` blocks of `length` bytes, all in memory already.
     ///

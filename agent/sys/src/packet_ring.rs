@@ -108,9 +108,6 @@ pub struct Receiver {
     next: usize,
 }
 
-// SAFETY: the ring is only touched through `&mut self`, from one thread at a time; the kernel does not care which.
-unsafe impl Send for Receiver {}
-
 /// Sends.
 #[derive(Debug)]
 pub struct Sender {
@@ -124,9 +121,6 @@ pub struct Sender {
     slots: usize,
     next: usize,
 }
-
-// SAFETY: as above.
-unsafe impl Send for Sender {}
 
 /// Bytes that one frame takes in a block: its header, padding, the frame, up to the next 8.
 #[must_use]
@@ -175,7 +169,7 @@ pub fn receive(wanted: &Wanted, shape: Shape) -> io::Result<Receiver> {
             (block_bytes, blocks, 2)
         }
     };
-    let ring = Mapping::shared(socket.as_fd(), unit_bytes * units)?;
+    let ring = Mapping::shared(socket.as_fd(), unit_bytes * units, 0)?;
     // Everything there is: what asks for IP alone is given nothing of what is dropped before the stack.
     bind(&socket, wanted.device, libc::ETH_P_ALL as u16)?;
     Ok(Receiver { socket, ring, version, unit_bytes, units, next: 0 })
@@ -234,7 +228,7 @@ pub fn send_by(version: u32, device: u32, frame_bytes: usize, slots: usize) -> i
         };
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)?;
     }
-    let ring = Mapping::shared(socket.as_fd(), block_bytes * blocks)?;
+    let ring = Mapping::shared(socket.as_fd(), block_bytes * blocks, 0)?;
     // Nothing is to be received here.
     bind(&socket, device, 0)?;
     Ok(Sender { socket, ring, slot_bytes, data, lengths, status, slots: blocks * per_block, next: 0 })

@@ -7,12 +7,9 @@ use std::num::NonZeroU64;
 const PRIORITY: libc::c_int = 40;
 
 fn schedule(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
-    // SAFETY: an all-zero sched_param is valid in every C library.
-    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = priority;
     // The raw call, because musl's wrapper refuses always.
-    // SAFETY: the kernel reads one sched_param; thread 0 is the caller.
-    let outcome = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &parameters) };
+    // SAFETY: the kernel reads one sched_param, which is the priority alone; thread 0 is the caller.
+    let outcome = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
     if outcome != 0 {
         return Err(io::Error::last_os_error());
     }

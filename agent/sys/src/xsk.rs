@@ -33,11 +33,6 @@ struct Socket {
     memory: Mapping,
 }
 
-// SAFETY: the two users of the memory keep to their own halves of it.
-unsafe impl Send for Socket {}
-// SAFETY: as above; the descriptor is only handed to the kernel.
-unsafe impl Sync for Socket {}
-
 /// One ring of descriptions, of which this process writes one end and the kernel the other.
 struct Ring {
     mapping: Mapping,
@@ -64,11 +59,6 @@ pub struct Sender {
     free: Vec<u64>,
     slots: usize,
 }
-
-// SAFETY: the rings are only touched through `&mut self`, from one thread at a time; the kernel does not care which.
-unsafe impl Send for Receiver {}
-// SAFETY: as above.
-unsafe impl Send for Sender {}
 
 /// Opens a socket on one queue of a device, with room for so many frames each way; rounded up to powers of two.
 ///
@@ -253,7 +243,7 @@ impl Ring {
         entry_bytes: usize,
     ) -> io::Result<Ring> {
         let entries = places.desc as usize;
-        let mapping = Mapping::shared_at(fd.as_fd(), entries + size * entry_bytes, offset)?;
+        let mapping = Mapping::shared(fd.as_fd(), entries + size * entry_bytes, offset)?;
         let (producer, consumer) = (places.producer as usize, places.consumer as usize);
         Ok(Ring { mapping, producer, consumer, entries, mask: size as u32 - 1, entry_bytes })
     }

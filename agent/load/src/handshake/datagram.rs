@@ -15,7 +15,7 @@ use iodyno_sys::socket::{self, Setting};
 use iodyno_sys::{affinity, clock, errno};
 
 use super::options::{self, ReadBack};
-use super::{blocking, time_for_all, too_few, LOOK_MS};
+use super::{blocking, time_for_all, too_few, LOOK};
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
@@ -130,7 +130,7 @@ pub(crate) fn greet(
             let advice = "see what the sender reported, and look for a firewall between the hosts";
             return Err(too_few(known, job.connections, &address, advice));
         }
-        epoll.wait(&mut events, LOOK_MS).map_err(refused)?;
+        epoll.wait(&mut events, Some(LOOK)).map_err(refused)?;
         for key in events.keys() {
             let socket = sockets[key as usize].as_fd();
             // A bounded number, so that a flood does not keep this from looking at the clock.
@@ -301,7 +301,7 @@ fn say_hello(
             }
             say_at = now.plus(SAY_AGAIN);
         }
-        epoll.wait(&mut events, LOOK_MS).map_err(|error| refused(&error))?;
+        epoll.wait(&mut events, Some(LOOK)).map_err(|error| refused(&error))?;
         for key in events.keys() {
             let (at, mut place) = (key as usize, [0; ROOM]);
             match socket::receive_into(sockets[at].as_fd(), &mut place) {

@@ -43,7 +43,7 @@ pub(crate) const PREAMBLE_BYTES: usize = 32;
 const ACKNOWLEDGED: u8 = 0x06;
 
 /// How long one wait for the network lasts, so that a cancelled job is noticed.
-const LOOK_MS: i32 = 20;
+const LOOK: Nanos = Nanos(20_000_000);
 /// Files that the agent has open besides the data connections: sensors, epoll instances, stdio, and foreign
 /// connections that have not been turned away yet.
 const OTHER_DESCRIPTORS: u64 = 2048;

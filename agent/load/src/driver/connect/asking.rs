@@ -315,7 +315,7 @@ pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
     while round.open > 0 && worker.due() > 0 {
         let (asked, sleep) = (worker.now, round.sleep_ns(&worker));
         // It fails for a broken instance only.
-        if round.epoll.wait_for(&mut events, Some(Nanos(sleep))).is_err() {
+        if round.epoll.wait(&mut events, Some(Nanos(sleep))).is_err() {
             break;
         }
         if events.count() == 0 {

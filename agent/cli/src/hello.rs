@@ -14,10 +14,10 @@ const DESCRIPTORS: u64 = MAX_CONNECTIONS as u64 + 1024;
 /// The first message.
 pub fn hello() -> Hello {
     // The limit is raised before the facts are read, so that they tell what can be used.
-    let descriptors = limits::raise_descriptors(DESCRIPTORS).ok();
+    let descriptors = limits::raise_descriptors(DESCRIPTORS);
     let roots = Roots::default();
     let mut host = iodyno_sense::host_facts(&roots);
-    host.descriptors_limit = descriptors.or(host.descriptors_limit);
+    host.descriptors_limit = Some(descriptors);
     // An agent starts in front of a waiting lab, so what takes long is done together: to calibrate the clock is
     // mostly to sleep. What is measured of the clock comes after that, undisturbed.
     let (program_sha256, mut capabilities) = std::thread::scope(|scope| {

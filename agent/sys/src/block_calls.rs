@@ -1,31 +1,32 @@
 //! Reads and writes of blocks, one call each.
 
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
 
 use iodyno_core::disk::CallFlag;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::block_memory::BlockMemory;
 
 /// From the kernel's `linux/fs.h`.
-const RWF_DONTCACHE: i32 = 0x80;
+const UNCACHED: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 
 /// Flags of `preadv2` and `pwritev2` as a word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallFlags(pub(crate) i32);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallFlags(pub(crate) ReadWriteFlags);
 
 impl CallFlags {
     /// Those of a read or a write: what is of writes only is left away for a read.
     #[must_use]
     pub fn of(flags: &[CallFlag], write: bool) -> Self {
-        CallFlags(flags.iter().fold(0, |word, flag| {
+        CallFlags(flags.iter().fold(ReadWriteFlags::empty(), |word, flag| {
             word | match flag {
-                CallFlag::Hipri => libc::RWF_HIPRI,
-                CallFlag::Nowait => libc::RWF_NOWAIT,
-                CallFlag::Dsync if write => libc::RWF_DSYNC,
-                CallFlag::Sync if write => libc::RWF_SYNC,
-                CallFlag::Uncached => RWF_DONTCACHE,
-                CallFlag::Dsync | CallFlag::Sync => 0,
+                CallFlag::Hipri => ReadWriteFlags::HIPRI,
+                CallFlag::Nowait => ReadWriteFlags::NOWAIT,
+                CallFlag::Dsync if write => ReadWriteFlags::DSYNC,
+                CallFlag::Sync if write => ReadWriteFlags::SYNC,
+                CallFlag::Uncached => UNCACHED,
+                CallFlag::Dsync | CallFlag::Sync => ReadWriteFlags::empty(),
             }
         }))
     }
@@ -33,13 +34,8 @@ impl CallFlags {
     /// Without [`CallFlag::Nowait`].
     #[must_use]
     pub fn waiting(self) -> Self {
-        CallFlags(self.0 & !libc::RWF_NOWAIT)
+        CallFlags(self.0 - ReadWriteFlags::NOWAIT)
     }
-}
-
-#[inline]
-fn outcome(returned: isize) -> Result<usize, i32> {
-    usize::try_from(returned).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(0))
 }
 
 /// `pread` into a slot: how many bytes came, or the error number.
@@ -54,9 +50,7 @@ pub fn read(
     length: usize,
     offset: u64,
 ) -> Result<usize, i32> {
-    let place = memory.place(slot, length);
-    // SAFETY: the kernel writes at most `length` bytes to the slot, which has them and is borrowed alone.
-    outcome(unsafe { libc::pread64(file.as_raw_fd(), place.cast(), length, offset as i64) })
+    rustix::io::pread(file, &mut memory.bytes(slot)[..length], offset).map_err(Errno::raw_os_error)
 }
 
 /// `pwrite` from a slot: how many bytes the kernel took, or the error number.
@@ -71,36 +65,7 @@ pub fn write(
     length: usize,
     offset: u64,
 ) -> Result<usize, i32> {
-    let place = memory.place(slot, length);
-    // SAFETY: the kernel reads `length` bytes of the slot, which has them.
-    outcome(unsafe { libc::pwrite64(file.as_raw_fd(), place.cast(), length, offset as i64) })
-}
-
-/// Arguments of `preadv2` that C libraries pass differently: the offset as two words.
-#[inline]
-fn vectored(
-    call: libc::c_long,
-    file: BorrowedFd<'_>,
-    place: *mut u8,
-    length: usize,
-    offset: u64,
-    flags: CallFlags,
-) -> Result<usize, i32> {
-    let vector = libc::iovec { iov_base: place.cast(), iov_len: length };
-    let (low, high) = (offset as libc::c_long, (offset >> 32 >> 32) as libc::c_long);
-    // SAFETY: one vector, which describes memory that the caller lent for the call; the kernel joins the two words of
-    // the offset by shifting the high one out where a word holds all of it.
-    outcome(unsafe {
-        libc::syscall(
-            call,
-            libc::c_long::from(file.as_raw_fd()),
-            &raw const vector,
-            1 as libc::c_long,
-            low,
-            high,
-            libc::c_long::from(flags.0),
-        )
-    } as isize)
+    rustix::io::pwrite(file, memory.shown(slot, length), offset).map_err(Errno::raw_os_error)
 }
 
 /// `preadv2` into a slot.
@@ -116,7 +81,8 @@ pub fn read_with(
     offset: u64,
     flags: CallFlags,
 ) -> Result<usize, i32> {
-    vectored(libc::SYS_preadv2, file, memory.place(slot, length), length, offset, flags)
+    let mut place = [IoSliceMut::new(&mut memory.bytes(slot)[..length])];
+    rustix::io::preadv2(file, &mut place, offset, flags.0).map_err(Errno::raw_os_error)
 }
 
 /// `pwritev2` from a slot.
@@ -132,7 +98,8 @@ pub fn write_with(
     offset: u64,
     flags: CallFlags,
 ) -> Result<usize, i32> {
-    vectored(libc::SYS_pwritev2, file, memory.place(slot, length), length, offset, flags)
+    let bytes = [IoSlice::new(memory.shown(slot, length))];
+    rustix::io::pwritev2(file, &bytes, offset, flags.0).map_err(Errno::raw_os_error)
 }
 
 /// `fsync`, or `fdatasync`.
@@ -140,16 +107,7 @@ pub fn write_with(
 /// # Errors
 /// The kernel's number.
 pub fn synchronise(file: BorrowedFd<'_>, data_only: bool) -> Result<(), i32> {
-    let fd = file.as_raw_fd();
-    // SAFETY: touches no memory of this process.
-    outcome(unsafe {
-        if data_only {
-            libc::fdatasync(fd)
-        } else {
-            libc::fsync(fd)
-        }
-    } as isize)
-    .map(drop)
+    if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }.map_err(Errno::raw_os_error)
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ extern "C" fn mend(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_v
 fn install() {
     static DONE: Once = Once::new();
     DONE.call_once(|| {
-        PAGE.store(crate::block_target::page_bytes() as usize, Relaxed);
+        PAGE.store(rustix::param::page_size(), Relaxed);
         // SAFETY: an all-zero sigaction is valid; the handler calls what a handler may call.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -70,11 +70,6 @@ pub struct BlockMap {
     number: usize,
 }
 
-// SAFETY: the memory is that of a file; threads copy from and to it by raw pointers, as processes that share it do.
-unsafe impl Send for BlockMap {}
-// SAFETY: as above.
-unsafe impl Sync for BlockMap {}
-
 impl BlockMap {
     /// Maps `length` bytes from `offset`, a multiple of the page size.
     ///
@@ -82,7 +77,7 @@ impl BlockMap {
     /// What the kernel said; `ENFILE` beyond some thousand mappings.
     pub fn new(file: BorrowedFd<'_>, offset: u64, length: usize, write: bool) -> io::Result<Self> {
         install();
-        let mapping = Mapping::shared_with(file, length, offset as i64, write)?;
+        let mapping = Mapping::shared_with(file, length, offset, write)?;
         let start = mapping.start().as_ptr() as usize;
         let free = |place: &&Place| place.start.compare_exchange(0, start, Relaxed, Relaxed).is_ok();
         let Some(number) = PLACES.iter().position(|place| free(&place)) else {

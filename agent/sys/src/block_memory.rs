@@ -16,9 +16,6 @@ pub struct BlockMemory {
     slots: usize,
 }
 
-// SAFETY: the memory belongs to this value alone.
-unsafe impl Send for BlockMemory {}
-
 impl BlockMemory {
     /// `slots` blocks of `length` bytes, all in memory already.
     ///
@@ -62,6 +59,13 @@ impl BlockMemory {
         let start = self.place(slot, self.length);
         // SAFETY: the range lies in the mapping, which is readable and writable; `self` is borrowed alone.
         unsafe { std::slice::from_raw_parts_mut(start, self.length) }
+    }
+
+    /// The first `length` bytes of a slot, to be read.
+    #[inline]
+    pub(crate) fn shown(&self, slot: usize, length: usize) -> &[u8] {
+        // SAFETY: the range lies in the mapping, whose bytes are initialised; nobody writes to it while `self` is borrowed.
+        unsafe { std::slice::from_raw_parts(self.place(slot, length), length) }
     }
 
     /// Address of a slot, of which `length` bytes are used.

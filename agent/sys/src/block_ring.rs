@@ -165,8 +165,8 @@ impl BlockRing {
         assert!(!self.busy[slot], "a block that the kernel is using");
         let place = self.memory.place(if write { source } else { slot }, length);
         let length = length as u32;
-        let flags =
-            if waits { self.flags[usize::from(write)].waiting() } else { self.flags[usize::from(write)] }.0;
+        let flags = self.flags[usize::from(write)];
+        let flags = if waits { flags.waiting() } else { flags }.0.bits() as i32;
         macro_rules! entry {
             ($file:expr) => {
                 match (write, self.registered_buffers) {
@@ -288,7 +288,7 @@ mod tests {
         let files: Arc<[File]> = Arc::new([file]);
         let memory = BlockMemory::new(2, 4096).unwrap();
         let Ok((mut ring, _)) =
-            BlockRing::new(&files, memory, 1, Uring::default(), [CallFlags::default(); 2])
+            BlockRing::new(&files, memory, 1, Uring::default(), [CallFlags::of(&[], false); 2])
         else {
             return;
         };

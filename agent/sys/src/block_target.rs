@@ -3,23 +3,25 @@
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use iodyno_core::disk::Sync;
+use rustix::fs::{
+    fadvise, fallocate, fcntl_getfl, fgetxattr, fsetxattr, fstatvfs, statx, Advice, AtFlags, FallocateFlags,
+    OFlags, StatxFlags, XattrFlags,
+};
 
-/// From the kernel's `linux/fs.h`: `BLKGETSIZE64`, `BLKSSZGET`.
+use crate::directory::DSYNC;
+use crate::socket::checked;
+
+/// From the kernel's `linux/fs.h`: `BLKGETSIZE64`.
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
-const BLKSSZGET: libc::Ioctl = 0x1268;
 /// From the kernel's `linux/loop.h`: `LOOP_GET_STATUS64`, and the length of `struct loop_info64` in words of 64 bits.
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4c05;
 const LOOP_INFO_WORDS: usize = 29;
-/// From the kernel's `linux/stat.h`, and where `struct statx` has what it asks for, in words of 32 bits.
-const STATX_DIOALIGN: libc::c_long = 0x2000;
-const STATX_WORDS: usize = 64;
-const DIO_MEMORY_WORD: usize = 38;
-const DIO_OFFSET_WORD: usize = 39;
 /// From the kernel's table of system calls, the same number on every architecture (Linux 6.5).
 const SYS_CACHESTAT: libc::c_long = 451;
 
@@ -68,19 +70,14 @@ pub fn open(path: &Path, opening: Opening) -> io::Result<File> {
 /// # Errors
 /// What the kernel said.
 pub fn flags(file: BorrowedFd<'_>) -> io::Result<Vec<String>> {
-    // SAFETY: touches no memory of this process.
-    let word = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
-    if word < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let has = |flag| word & flag == flag;
+    let word = fcntl_getfl(file)?;
     let mut names = Vec::new();
-    if has(libc::O_DIRECT) {
+    if word.contains(OFlags::DIRECT) {
         names.push("direct".to_owned());
     }
-    if has(libc::O_SYNC) {
+    if word.contains(OFlags::SYNC) {
         names.push("sync".to_owned());
-    } else if has(libc::O_DSYNC) {
+    } else if word.contains(DSYNC) {
         names.push("dsync".to_owned());
     }
     Ok(names)
@@ -93,9 +90,7 @@ pub fn flags(file: BorrowedFd<'_>) -> io::Result<Vec<String>> {
 pub fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = 0_u64;
     // SAFETY: the kernel writes one word of 64 bits.
-    if unsafe { libc::ioctl(device.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) })?;
     Ok(bytes)
 }
 
@@ -106,9 +101,7 @@ pub fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
 pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     let mut info = [0_u64; LOOP_INFO_WORDS];
     // SAFETY: the kernel writes one `struct loop_info64`, which is this long.
-    if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) })?;
     // `huge_encode_dev` of the kernel's `linux/kdev_t.h`; `lo_device` is not in the form of the C library.
     let (major, minor) = (info[0] >> 8 & 0xfff, info[0] & 0xff | info[0] >> 12 & 0xfff00);
     Ok((libc::makedev(major as u32, minor as u32), info[1]))
@@ -119,33 +112,15 @@ pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
 /// # Errors
 /// `ENOTTY` where it is none.
 pub fn sector_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: the kernel writes one int.
-    if unsafe { libc::ioctl(device.as_raw_fd(), BLKSSZGET, &raw mut bytes) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(bytes as u64)
+    Ok(u64::from(rustix::fs::ioctl_blksszget(device)?))
 }
 
 /// What offsets, and addresses of memory, must be multiples of without the page cache; `None`: the kernel does not say.
 #[must_use]
 pub fn direct_alignment(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
-    let mut stat = [0_u32; STATX_WORDS];
-    let empty = c"";
-    // SAFETY: the kernel reads an empty path and writes a `struct statx`, which has 256 bytes, as `stat` has.
-    let outcome = unsafe {
-        libc::syscall(
-            libc::SYS_statx,
-            libc::c_long::from(file.as_raw_fd()),
-            empty.as_ptr(),
-            libc::c_long::from(libc::AT_EMPTY_PATH),
-            STATX_DIOALIGN,
-            stat.as_mut_ptr(),
-        )
-    };
-    let told =
-        outcome == 0 && libc::c_long::from(stat[0]) & STATX_DIOALIGN != 0 && stat[DIO_OFFSET_WORD] != 0;
-    told.then(|| (u64::from(stat[DIO_OFFSET_WORD]), u64::from(stat[DIO_MEMORY_WORD])))
+    let told = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let known = told.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && told.stx_dio_offset_align != 0;
+    known.then(|| (u64::from(told.stx_dio_offset_align), u64::from(told.stx_dio_mem_align)))
 }
 
 /// Pages of a range that are in the page cache.
@@ -176,14 +151,7 @@ pub fn resident_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Res
 /// # Errors
 /// What the kernel said.
 pub fn drop_cached(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<()> {
-    // SAFETY: touches no memory of this process.
-    let number = unsafe {
-        libc::posix_fadvise(file.as_raw_fd(), offset as i64, length as i64, libc::POSIX_FADV_DONTNEED)
-    };
-    if number != 0 {
-        return Err(io::Error::from_raw_os_error(number));
-    }
-    Ok(())
+    Ok(fadvise(file, offset, NonZeroU64::new(length), Advice::DontNeed)?)
 }
 
 /// Bytes that are free for this process on the file system of a file.
@@ -191,12 +159,7 @@ pub fn drop_cached(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result
 /// # Errors
 /// What the kernel said.
 pub fn free_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: an all-zero statvfs is valid.
-    let mut stat: libc::statvfs64 = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel's answer is written to `stat`.
-    if unsafe { libc::fstatvfs64(file.as_raw_fd(), &raw mut stat) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let stat = fstatvfs(file)?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
@@ -205,12 +168,7 @@ pub fn free_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
 /// # Errors
 /// What the kernel said: `ENOSPC`; `EOPNOTSUPP` where the file system cannot do that.
 pub fn reserve(file: BorrowedFd<'_>, length: u64) -> io::Result<()> {
-    // The call itself, as the C library's function writes a byte into each page where there is no such call.
-    // SAFETY: touches no memory of this process.
-    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length as i64) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    Ok(fallocate(file, FallocateFlags::empty(), 0, length)?)
 }
 
 /// Puts an extended attribute on a file.
@@ -218,24 +176,15 @@ pub fn reserve(file: BorrowedFd<'_>, length: u64) -> io::Result<()> {
 /// # Errors
 /// The file system has none, or the file is not to be written.
 pub fn set_mark(file: BorrowedFd<'_>, name: &CStr, value: &str) -> io::Result<()> {
-    // SAFETY: the kernel reads `name` up to its zero, and the bytes of `value`.
-    let outcome =
-        unsafe { libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
-    if outcome != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    Ok(fsetxattr(file, name, value.as_bytes(), XattrFlags::empty())?)
 }
 
 /// What [`set_mark`] has put on a file; none, or none that is so short: `None`.
 #[must_use]
 pub fn mark(file: BorrowedFd<'_>, name: &CStr) -> Option<String> {
     let mut held = [0_u8; 128];
-    // SAFETY: the kernel reads `name` up to its zero, and writes at most as many bytes as `held` has.
-    let length =
-        unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), held.as_mut_ptr().cast(), held.len()) };
-    let value = held.get(..usize::try_from(length).ok()?)?;
-    String::from_utf8(value.to_vec()).ok()
+    let length = fgetxattr(file, name, &mut held).ok()?;
+    String::from_utf8(held[..length].to_vec()).ok()
 }
 
 /// Whether the kernel gives a block device to one user alone (open(2), `O_EXCL` without `O_CREAT`).
@@ -254,8 +203,7 @@ pub fn parts_of(number: u64) -> (u32, u32) {
 /// Length of a page of memory.
 #[must_use]
 pub fn page_bytes() -> u64 {
-    // SAFETY: touches no memory of this process.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    rustix::param::page_size() as u64
 }
 
 #[cfg(test)]

@@ -11,31 +11,37 @@ pub(crate) struct Mapping {
     length: usize,
 }
 
+// SAFETY: a mapping belongs to the process; its memory is only handed on as a raw pointer, by whoever says what it is for.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
 impl Mapping {
     /// Memory of this process alone, zero-filled.
     pub(crate) fn new(length: usize) -> io::Result<Self> {
-        Mapping::map(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        Mapping::map(
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
     }
 
-    /// Memory that is shared with the kernel through a descriptor.
-    pub(crate) fn shared(descriptor: BorrowedFd, length: usize) -> io::Result<Self> {
-        Mapping::shared_at(descriptor, length, 0)
+    /// Memory that is shared with the kernel through a descriptor, which may offer several pieces at different offsets.
+    pub(crate) fn shared(descriptor: BorrowedFd<'_>, length: usize, offset: u64) -> io::Result<Self> {
+        Mapping::shared_with(descriptor, length, offset, true)
     }
 
-    /// As [`Mapping::shared`], where the descriptor offers several pieces of memory at different offsets.
-    pub(crate) fn shared_at(descriptor: BorrowedFd, length: usize, offset: i64) -> io::Result<Self> {
-        Mapping::map(length, libc::MAP_SHARED, descriptor.as_raw_fd(), offset)
-    }
-
-    /// As [`Mapping::shared_at`], only readable where it is not to be written.
+    /// As [`Mapping::shared`], only readable where it is not to be written.
     pub(crate) fn shared_with(
         descriptor: BorrowedFd<'_>,
         length: usize,
-        offset: i64,
+        offset: u64,
         write: bool,
     ) -> io::Result<Self> {
         let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        Mapping::map_with(access, length, libc::MAP_SHARED, descriptor.as_raw_fd(), offset)
+        Mapping::map(length, access, libc::MAP_SHARED, descriptor.as_raw_fd(), offset)
     }
 
     /// Its first byte, at the begin of a page.
@@ -48,19 +54,16 @@ impl Mapping {
         self.length
     }
 
-    fn map(length: usize, flags: libc::c_int, descriptor: libc::c_int, offset: i64) -> io::Result<Self> {
-        Mapping::map_with(libc::PROT_READ | libc::PROT_WRITE, length, flags, descriptor, offset)
-    }
-
-    fn map_with(
-        access: libc::c_int,
+    fn map(
         length: usize,
+        access: libc::c_int,
         flags: libc::c_int,
         descriptor: libc::c_int,
-        offset: i64,
+        offset: u64,
     ) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, descriptor, offset) };
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, descriptor, offset as i64) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -79,11 +82,6 @@ impl Drop for Mapping {
 /// Bytes to send: a fixed pattern that does not repeat within a page, so that nothing on the way can
 /// compress it or mistake one part for another. Never changed after it was made.
 pub struct SendSource(Mapping);
-
-// SAFETY: the memory is only read after construction.
-unsafe impl Send for SendSource {}
-// SAFETY: as above.
-unsafe impl Sync for SendSource {}
 
 impl SendSource {
     /// A source of `length` bytes, at least 1.
@@ -116,11 +114,6 @@ impl SendSource {
 /// Where received bytes are put. Nobody reads them, so several threads may have the kernel write to one
 /// scratch at the same time; it is only ever handed on as a raw pointer, never as a reference.
 pub struct ReceiveScratch(Mapping);
-
-// SAFETY: this process neither reads nor writes the memory; only the kernel writes to it.
-unsafe impl Send for ReceiveScratch {}
-// SAFETY: as above.
-unsafe impl Sync for ReceiveScratch {}
 
 impl ReceiveScratch {
     /// A scratch of `length` bytes, at least 1.

@@ -1,46 +1,49 @@
 //! Clocks: the kernel's. The one that operations are timed with is in [`crate::operation_clock`].
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use iodyno_core::units::Nanos;
+use rustix::io::Errno;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{
+    clock_gettime, timerfd_create, timerfd_settime, ClockId, Itimerspec, TimerfdClockId, TimerfdFlags,
+    TimerfdTimerFlags, Timespec,
+};
 
-/// `clock_gettime` of the given clock.
-fn read(clock: libc::clockid_t) -> Nanos {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a valid place for one timespec. The call cannot fail for the clocks used here.
-    unsafe { libc::clock_gettime(clock, &mut now) };
+fn read(clock: ClockId) -> Nanos {
+    let now = clock_gettime(clock);
     Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
 /// `CLOCK_MONOTONIC`: the axis of every instant on the wire.
 #[must_use]
 pub fn monotonic() -> Nanos {
-    read(libc::CLOCK_MONOTONIC)
+    read(ClockId::Monotonic)
 }
 
 /// `CLOCK_MONOTONIC_RAW`: runs as the hardware runs, not disciplined by NTP.
 #[must_use]
 pub fn monotonic_raw() -> Nanos {
-    read(libc::CLOCK_MONOTONIC_RAW)
+    read(ClockId::MonotonicRaw)
 }
 
 /// `CLOCK_REALTIME`: for people, never for arithmetic.
 #[must_use]
 pub fn wall() -> Nanos {
-    read(libc::CLOCK_REALTIME)
+    read(ClockId::Realtime)
 }
 
 /// CPU time of the calling thread.
 #[must_use]
 pub fn thread_cpu() -> Nanos {
-    read(libc::CLOCK_THREAD_CPUTIME_ID)
+    read(ClockId::ThreadCPUTime)
 }
 
 /// CPU time of the process, all threads.
 #[must_use]
 pub fn process_cpu() -> Nanos {
-    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+    read(ClockId::ProcessCPUTime)
 }
 
 /// The CPU clock of any process: time of all its threads, those that have ended too. The kernel brings what a thread has had up
@@ -81,16 +84,10 @@ impl ProcessClock {
 /// # Errors
 /// What the kernel said, other than an interruption by a signal, after which it sleeps on.
 pub fn sleep_until(instant: Nanos) -> io::Result<()> {
-    let until = timespec(instant);
     loop {
-        // SAFETY: `until` is a valid timespec; an absolute sleep writes no remainder, so null is allowed.
-        let error = unsafe {
-            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut())
-        };
-        match error {
-            0 => return Ok(()),
-            libc::EINTR => {}
-            _ => return Err(io::Error::from_raw_os_error(error)),
+        match clock_nanosleep_absolute(ClockId::Monotonic, &timespec(instant)) {
+            Err(Errno::INTR) => {}
+            outcome => return Ok(outcome?),
         }
     }
 }
@@ -111,33 +108,22 @@ impl TimersAhead {
     /// # Errors
     /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
-        let timer = || {
-            // SAFETY: touches no memory of this process.
-            match unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) } {
-                // SAFETY: `fd` is open and nobody else owns it.
-                fd if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
+        let timer = || timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
         Ok(TimersAhead { timers: [timer()?, timer()?], turn: 0 })
     }
 
     /// Sets the one whose turn it is to `CLOCK_MONOTONIC` showing `instant`.
     pub fn set(&mut self, instant: Nanos) {
         self.turn ^= 1;
-        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let end = libc::itimerspec { it_interval: none, it_value: timespec(instant) };
-        let (timer, past) = (self.timers[self.turn].as_raw_fd(), std::ptr::null_mut());
-        // SAFETY: the kernel reads one itimerspec and writes none. It fails for a malformed time only, which this is not.
-        unsafe { libc::timerfd_settime(timer, libc::TFD_TIMER_ABSTIME, &end, past) };
+        let end = Itimerspec { it_interval: Timespec::default(), it_value: timespec(instant) };
+        // It fails for a malformed time only, which this is not.
+        let _ = timerfd_settime(&self.timers[self.turn], TimerfdTimerFlags::ABSTIME, &end);
     }
 }
 
-fn timespec(instant: Nanos) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (instant.0 / 1_000_000_000) as libc::time_t,
-        tv_nsec: (instant.0 % 1_000_000_000) as libc::c_long,
-    }
+/// A time as the kernel has it.
+pub(crate) fn timespec(time: Nanos) -> Timespec {
+    Timespec { tv_sec: (time.0 / 1_000_000_000) as i64, tv_nsec: (time.0 % 1_000_000_000) as i64 }
 }
 
 /// The clock source that the kernel runs on, such as `tsc`.
@@ -152,6 +138,7 @@ pub fn clocksource() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn the_clock_of_a_process_shows_what_its_own_does_until_it_ends() {

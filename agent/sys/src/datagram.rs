@@ -3,13 +3,17 @@
 //! The memory of [`Incoming`] and [`Outgoing`] is taken when they are made; their calls take none.
 
 use std::io;
-use std::mem::{size_of, size_of_val};
+use std::mem::size_of;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{null_mut, NonNull};
 
+use iodyno_core::units::Nanos;
+use rustix::net::{ipproto, sockopt, SocketType};
+
 use crate::buffer::Mapping;
-use crate::socket::{self, checked, count, Address};
+use crate::socket::{self, blank_message, checked, count};
+use crate::socket_option;
 
 /// Most datagrams that the kernel cuts from one call: `UDP_MAX_SEGMENTS` of kernels before 6.9.
 pub const MOST_SEGMENTS: usize = 64;
@@ -52,19 +56,8 @@ impl Patience {
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOBUFS`, `EAFNOSUPPORT`.
 pub fn udp(address: &SocketAddr) -> io::Result<OwnedFd> {
-    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: touches no memory of this process.
-    let fd = checked(unsafe { libc::socket(family, kind, libc::IPPROTO_UDP) })?;
-    // SAFETY: `fd` is open and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn set(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
-    let length = size_of_val(&value) as libc::socklen_t;
-    let place = std::ptr::from_ref(&value).cast();
-    // SAFETY: the kernel reads `length` bytes of `value`, which has that many.
-    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, place, length) }).map(drop)
+    let (family, flags) = (socket::family(address), socket::flags(false));
+    Ok(rustix::net::socket_with(family, SocketType::DGRAM, flags, Some(ipproto::UDP))?)
 }
 
 /// Has the kernel cut whatever is handed over in one call into datagrams of `bytes` (Linux 4.18).
@@ -72,7 +65,7 @@ fn set(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<
 /// # Errors
 /// `ENOPROTOOPT` where the kernel cannot.
 pub fn cut_into(socket: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
-    set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, i32::from(bytes))
+    socket_option::set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &i32::from(bytes))
 }
 
 /// Has the kernel hand over datagrams of one flow joined (Linux 5.0).
@@ -80,53 +73,32 @@ pub fn cut_into(socket: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
 /// # Errors
 /// `ENOPROTOOPT` where the kernel cannot.
 pub fn join(socket: BorrowedFd<'_>) -> io::Result<()> {
-    set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
+    socket_option::set(socket, libc::SOL_UDP, libc::UDP_GRO, &1_i32)
 }
 
 /// Longest packet that the path of a connected socket takes, as this host knows it.
 ///
 /// # Errors
 /// `ENOTCONN`.
-pub fn path_mtu(socket: BorrowedFd<'_>, ipv4: bool) -> io::Result<i32> {
-    if ipv4 {
-        socket::integer(socket, libc::IPPROTO_IP, libc::IP_MTU)
-    } else {
-        socket::integer(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)
-    }
+pub fn path_mtu(socket: BorrowedFd<'_>, ipv4: bool) -> io::Result<u32> {
+    Ok(if ipv4 { sockopt::ip_mtu(socket) } else { sockopt::ipv6_mtu(socket) }?)
 }
 
-/// Has calls that wait give `EAGAIN` after so long; the kernel rounds it up to its ticks.
+/// Has calls that wait to receive give `EAGAIN` after so long; the kernel rounds it up to its ticks.
 ///
 /// # Errors
 /// What the kernel said.
-pub fn wait_at_most(socket: BorrowedFd<'_>, nanoseconds: u64) -> io::Result<()> {
-    let time = libc::timeval {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-        // Not 0, which would mean for ever.
-        tv_usec: ((nanoseconds % 1_000_000_000) / 1000).max(1) as libc::suseconds_t,
-    };
-    let length = size_of_val(&time) as libc::socklen_t;
-    let place = std::ptr::from_ref(&time).cast();
-    // SAFETY: the kernel reads `length` bytes of `time`, which has that many.
-    checked(unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, place, length)
-    })
-    .map(drop)
+pub fn wait_at_most(socket: BorrowedFd<'_>, longest: Nanos) -> io::Result<()> {
+    let mut time = socket::timeval(longest);
+    // Not 0, which would mean for ever.
+    time.tv_usec = time.tv_usec.max(1);
+    socket_option::set(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time)
 }
 
-/// Waits until the socket can be read or `timeout_ms` have passed (negative: for ever); whether it can be read.
-///
-/// # Errors
-/// What the kernel said, other than an interruption.
-pub fn poll(socket: BorrowedFd<'_>, timeout_ms: i32) -> io::Result<bool> {
-    let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: `entry` is one valid pollfd.
-    match checked(unsafe { libc::poll(&mut entry, 1, timeout_ms) }) {
-        Ok(ready) => Ok(ready > 0),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-        Err(error) => Err(error),
-    }
-}
+/// An address as the kernel writes it, of whichever family: as long as `struct sockaddr_in6`.
+#[repr(C, align(4))]
+#[derive(Clone, Copy)]
+pub(crate) struct Address([u8; size_of::<libc::sockaddr_in6>()]);
 
 /// Where a datagram came from.
 #[derive(Clone, Copy)]
@@ -137,16 +109,14 @@ pub struct Peer {
 
 impl Peer {
     fn blank() -> Self {
-        Peer { form: Address::blank(), length: size_of::<Address>() as libc::socklen_t }
+        Peer { form: Address([0; size_of::<Address>()]), length: size_of::<Address>() as libc::socklen_t }
     }
 
     /// That of an address as the kernel has written it; of what is longer, the beginning.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         let mut peer = Peer::blank();
         let length = bytes.len().min(size_of::<Address>());
-        let place: *mut u8 = std::ptr::from_mut(&mut peer.form).cast();
-        // SAFETY: the form has at least `length` bytes, and every bit pattern is valid in it.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, length) };
+        peer.form.0[..length].copy_from_slice(&bytes[..length]);
         peer.length = length as libc::socklen_t;
         peer
     }
@@ -158,7 +128,7 @@ impl Peer {
 /// `EAGAIN` and what the kernel said.
 pub fn send_to(socket: BorrowedFd<'_>, datagram: &[u8], peer: &Peer) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    let address = peer.form.as_ptr();
+    let address = peer.form.0.as_ptr().cast();
     // SAFETY: the kernel reads the length of `datagram` and of the address, which have that many bytes.
     count(unsafe {
         libc::sendto(
@@ -176,8 +146,7 @@ pub fn send_to(socket: BorrowedFd<'_>, datagram: &[u8], peer: &Peer) -> io::Resu
 type Entry = libc::mmsghdr;
 
 fn blank_entries(entries: usize) -> Box<[Entry]> {
-    // SAFETY: an all-zero mmsghdr is valid: no address, no data, no control.
-    (0..entries).map(|_| unsafe { std::mem::zeroed() }).collect()
+    (0..entries).map(|_| libc::mmsghdr { msg_hdr: blank_message(), msg_len: 0 }).collect()
 }
 
 /// Room for one control message with an integer: its header, the integer, and what aligns it.
@@ -267,17 +236,15 @@ impl Incoming {
         match self.calls {
             Calls::Plain => {
                 let place = self.memory.start().as_ptr().cast();
-                if !self.named {
-                    // SAFETY: the kernel writes at most `room` bytes into the mapping, which has that many.
-                    self.length = count(unsafe { libc::recv(fd, place, self.room, flag) })?;
-                    return Ok(usize::from(self.length > 0));
-                }
                 let mut length = size_of::<Address>() as libc::socklen_t;
-                let peer = std::ptr::from_mut(&mut self.peers[0].form).cast();
+                let (peer, room) = if self.named {
+                    (std::ptr::from_mut(&mut self.peers[0].form).cast(), &raw mut length)
+                } else {
+                    (null_mut(), null_mut())
+                };
                 // SAFETY: the kernel writes at most `room` bytes into the mapping, which has that many, and at most
-                // `length` into the address, which has that many.
-                let received =
-                    count(unsafe { libc::recvfrom(fd, place, self.room, flag, peer, &mut length) })?;
+                // `length` into the address, which has that many; null: it is not asked for.
+                let received = count(unsafe { libc::recvfrom(fd, place, self.room, flag, peer, room) })?;
                 self.peers[0].length = length;
                 self.length = received;
                 Ok(usize::from(received > 0))
@@ -502,6 +469,7 @@ impl Outgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timed;
     use std::os::fd::AsFd;
 
     fn bound(address: &str) -> Option<(OwnedFd, SocketAddr)> {
@@ -510,6 +478,10 @@ mod tests {
         socket::bind(socket.as_fd(), &address).ok()?;
         let address = socket::local_address(socket.as_fd()).unwrap();
         Some((socket, address))
+    }
+
+    fn readable(socket: BorrowedFd<'_>) -> bool {
+        timed::wait_for(socket, timed::Until::Readable, Nanos(1_000_000_000)).unwrap()
     }
 
     #[test]
@@ -536,7 +508,7 @@ mod tests {
                 let mut back = Outgoing::new(calls, 5, 300, b"x").unwrap();
                 let mut seen = Vec::new();
                 while seen.len() < 5 {
-                    assert!(poll(far.as_fd(), 1_000).unwrap(), "{calls:?}");
+                    assert!(readable(far.as_fd()), "{calls:?}");
                     let received = incoming.receive(far.as_fd(), Patience::Returns).unwrap();
                     for at in 0..received {
                         assert_eq!(incoming.datagram(at).len(), 300, "{calls:?}");
@@ -554,7 +526,7 @@ mod tests {
                 assert_eq!(refused.raw_os_error(), Some(libc::EAGAIN));
                 let mut answers = 0;
                 while answers < 5 {
-                    assert!(poll(near.as_fd(), 1_000).unwrap());
+                    assert!(readable(near.as_fd()));
                     answers += incoming.receive(near.as_fd(), Patience::Returns).unwrap();
                 }
                 assert_eq!(answers, 5);

@@ -20,9 +20,9 @@ use io_uring::{cqueue, opcode, IoUring, Probe};
 use iodyno_core::units::Nanos;
 
 use crate::buffer::Mapping;
-use crate::datagram::{Calls, Outgoing, Peer};
+use crate::datagram::{Address, Calls, Outgoing, Peer};
 use crate::ring_common::{cancel_all, publish, GROUP, REPORT_USAGE, USAGE_COPIED};
-use crate::socket::Address;
+use crate::socket::blank_message;
 use crate::stream_ring;
 
 /// chosen: memory for datagrams that came and were not looked at, and bounds of how many.
@@ -203,8 +203,7 @@ impl DatagramRing {
         let name_bytes = if shape.named { size_of::<Address>() } else { 0 };
         let front = if shape.named { OUT_BYTES + name_bytes } else { 0 };
         let provided = Provided::new(&ring, (front + shape.received_bytes.max(1)).next_multiple_of(8))?;
-        // SAFETY: an all-zero msghdr is valid.
-        let mut asked: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
+        let mut asked = Box::new(blank_message());
         asked.msg_namelen = name_bytes as libc::socklen_t;
         Ok(DatagramRing {
             ring: ManuallyDrop::new(ring),

@@ -4,10 +4,16 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use iodyno_core::units::Bytes;
+use rustix::fs::{
+    accessat, fstat, mkdirat, openat, openat2, renameat, seek, statat, unlinkat, Access, Advice, AtFlags,
+    FileType, Mode, OFlags, RawDir, ResolveFlags, SeekFrom, Stat,
+};
+use rustix::io::Errno;
 
 /// A directory that is held open.
 #[derive(Debug)]
@@ -53,43 +59,30 @@ pub struct Opening {
 }
 
 impl Opening {
-    fn flags(self) -> libc::c_int {
+    fn flags(self) -> OFlags {
         let access = match (self.read, self.write) {
-            (_, false) => libc::O_RDONLY,
-            (false, true) => libc::O_WRONLY,
-            (true, true) => libc::O_RDWR,
+            (_, false) => OFlags::RDONLY,
+            (false, true) => OFlags::WRONLY,
+            (true, true) => OFlags::RDWR,
         };
-        let mut flags = access | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        for (wanted, flag) in [
-            (self.create, libc::O_CREAT | libc::O_EXCL),
-            (self.direct, libc::O_DIRECT),
-            (self.dsync, libc::O_DSYNC),
-        ] {
-            if wanted {
-                flags |= flag;
-            }
-        }
+        let mut flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        flags.set(OFlags::CREATE | OFlags::EXCL, self.create);
+        flags.set(OFlags::DIRECT, self.direct);
+        flags.set(DSYNC, self.dsync);
         flags
     }
 }
 
-fn done(outcome: libc::c_int) -> io::Result<()> {
-    if outcome < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
+/// `O_DSYNC`, which the library takes for `O_SYNC`.
+pub(crate) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
-fn descriptor(outcome: libc::c_int) -> io::Result<OwnedFd> {
-    done(outcome)?;
-    // SAFETY: the kernel has just given this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(outcome) })
-}
+/// How a directory that is not to be a link is opened.
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-fn attributes_of(status: &libc::stat) -> Attributes {
-    let kind = match status.st_mode & libc::S_IFMT {
-        libc::S_IFREG => Kind::File,
-        libc::S_IFDIR => Kind::Directory,
+fn attributes_of(status: &Stat) -> Attributes {
+    let kind = match FileType::from_raw_mode(status.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
         _ => Kind::Other,
     };
     let changed_ns = i128::from(status.st_ctime) * 1_000_000_000 + i128::from(status.st_ctime_nsec);
@@ -102,9 +95,8 @@ impl Directory {
     /// # Errors
     /// What the kernel said, such as that there is none.
     pub fn open(path: &Path) -> io::Result<Self> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let file = File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC).open(path)?;
-        Ok(Directory(file.into()))
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Directory(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
     /// The directory of this name in it.
@@ -112,9 +104,7 @@ impl Directory {
     /// # Errors
     /// What the kernel said; `ELOOP` or `ENOTDIR` where it is a link.
     pub fn directory(&self, name: &CStr) -> io::Result<Self> {
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // SAFETY: `name` ends with a zero, and the kernel only reads it.
-        descriptor(unsafe { libc::openat(self.0.as_raw_fd(), name.as_ptr(), flags) }).map(Directory)
+        Ok(Directory(openat(&self.0, name, DIRECTORY, Mode::empty())?))
     }
 
     /// The same, and never one of another mount: neither another file system's nor a part of this one that is mounted there.
@@ -122,26 +112,18 @@ impl Directory {
     /// # Errors
     /// What the kernel said; `EXDEV` where something is mounted on it.
     pub fn directory_of_its_mount(&self, name: &CStr) -> io::Result<Self> {
-        // SAFETY: an all-zero open_how is a valid one.
-        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-        how.flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC) as u64;
-        how.resolve = libc::RESOLVE_NO_XDEV | libc::RESOLVE_NO_SYMLINKS;
-        let (place, size) = (&raw const how, std::mem::size_of_val(&how));
-        // SAFETY: `name` ends with a zero, `how` is this long, and the kernel only reads both.
-        let outcome = unsafe {
-            libc::syscall(libc::SYS_openat2, self.0.as_raw_fd(), name.as_ptr(), place, size) as libc::c_int
-        };
-        match descriptor(outcome) {
+        let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+        match openat2(&self.0, name, DIRECTORY, Mode::empty(), resolve) {
             // Kernels before 5.6 do not have the call, and some sandboxes do not allow it: there the number of the file
             // system tells most of it.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+            Err(Errno::NOSYS | Errno::PERM) => {
                 let found = self.directory(name)?;
                 if found.own_attributes()?.device == self.own_attributes()?.device {
                     return Ok(found);
                 }
-                Err(io::Error::from_raw_os_error(libc::EXDEV))
+                Err(Errno::XDEV.into())
             }
-            opened => opened.map(Directory),
+            opened => Ok(Directory(opened?)),
         }
     }
 
@@ -151,14 +133,10 @@ impl Directory {
     /// # Errors
     /// What the kernel said.
     pub fn has_own_times(&self) -> io::Result<bool> {
-        // SAFETY: an all-zero statfs is a valid one.
-        let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-        // SAFETY: `status` is a valid place for one statfs.
-        done(unsafe { libc::fstatfs(self.0.as_raw_fd(), &mut status) })?;
         // `statfs(2)` and `fs/*`: NFS, CIFS, SMB2, FUSE, 9p, Ceph, AFS.
         const OF_OTHERS: [u32; 7] =
             [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
-        Ok(!OF_OTHERS.contains(&(status.f_type as u32)))
+        Ok(!OF_OTHERS.contains(&(rustix::fs::fstatfs(&self.0)?.f_type as u32)))
     }
 
     /// Its path, as this process has it now.
@@ -183,10 +161,8 @@ impl Directory {
     /// What the kernel said; `ELOOP` where the name is a link.
     #[inline]
     pub fn file(&self, name: &CStr, opening: Opening) -> io::Result<File> {
-        let mode: libc::c_uint = 0o644;
-        // SAFETY: `name` ends with a zero, and the kernel only reads it.
-        let outcome = unsafe { libc::openat(self.0.as_raw_fd(), name.as_ptr(), opening.flags(), mode) };
-        descriptor(outcome).map(File::from)
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        Ok(openat(&self.0, name, opening.flags(), mode)?.into())
     }
 
     /// Makes a directory in it.
@@ -195,8 +171,7 @@ impl Directory {
     /// What the kernel said.
     #[inline]
     pub fn make_directory(&self, name: &CStr) -> io::Result<()> {
-        // SAFETY: `name` ends with a zero, and the kernel only reads it.
-        done(unsafe { libc::mkdirat(self.0.as_raw_fd(), name.as_ptr(), 0o755) })
+        Ok(mkdirat(&self.0, name, Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH)?)
     }
 
     /// Removes an empty directory in it.
@@ -205,8 +180,7 @@ impl Directory {
     /// What the kernel said.
     #[inline]
     pub fn remove_directory(&self, name: &CStr) -> io::Result<()> {
-        // SAFETY: `name` ends with a zero, and the kernel only reads it.
-        done(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) })
+        Ok(unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Removes a name that is not a directory's.
@@ -215,8 +189,7 @@ impl Directory {
     /// What the kernel said.
     #[inline]
     pub fn remove_file(&self, name: &CStr) -> io::Result<()> {
-        // SAFETY: `name` ends with a zero, and the kernel only reads it.
-        done(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) })
+        Ok(unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
     /// Gives what has a name here another one in `there`; what has that one is replaced.
@@ -225,9 +198,7 @@ impl Directory {
     /// What the kernel said.
     #[inline]
     pub fn rename(&self, name: &CStr, there: &Directory, new: &CStr) -> io::Result<()> {
-        let (from, to) = (self.0.as_raw_fd(), there.0.as_raw_fd());
-        // SAFETY: both names end with a zero, and the kernel only reads them.
-        done(unsafe { libc::renameat(from, name.as_ptr(), to, new.as_ptr()) })
+        Ok(renameat(&self.0, name, &there.0, new)?)
     }
 
     /// What is known of a name; of a link itself.
@@ -236,13 +207,7 @@ impl Directory {
     /// What the kernel said.
     #[inline]
     pub fn attributes(&self, name: &CStr) -> io::Result<Attributes> {
-        // SAFETY: an all-zero stat is a valid one.
-        let mut status: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `name` ends with a zero; `status` is a valid place for one stat.
-        done(unsafe {
-            libc::fstatat(self.0.as_raw_fd(), name.as_ptr(), &mut status, libc::AT_SYMLINK_NOFOLLOW)
-        })?;
-        Ok(attributes_of(&status))
+        Ok(attributes_of(&statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
     /// What is known of itself.
@@ -250,11 +215,7 @@ impl Directory {
     /// # Errors
     /// What the kernel said.
     pub fn own_attributes(&self) -> io::Result<Attributes> {
-        // SAFETY: an all-zero stat is a valid one.
-        let mut status: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `status` is a valid place for one stat.
-        done(unsafe { libc::fstat(self.0.as_raw_fd(), &mut status) })?;
-        Ok(attributes_of(&status))
+        Ok(attributes_of(&fstat(&self.0)?))
     }
 
     /// Goes through all names from the first, `.` and `..` included; bytes of their entries (`getdents64`). Allocates
@@ -263,38 +224,17 @@ impl Directory {
     /// # Errors
     /// What the kernel said; what was seen until then was.
     pub fn list(&self, mut seen: impl FnMut(&CStr)) -> io::Result<Bytes> {
-        // SAFETY: takes integers only.
-        if unsafe { libc::lseek(self.0.as_raw_fd(), 0, libc::SEEK_SET) } < 0 {
-            return Err(io::Error::last_os_error());
+        seek(&self.0, SeekFrom::Start(0))?;
+        // chosen: what C libraries read at a time.
+        let mut buffer = [const { MaybeUninit::uninit() }; 32 << 10];
+        let (mut entries, mut total) = (RawDir::new(&self.0, &mut buffer), 0);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            // An entry (getdents64(2)): inode 8, offset 8, length 2, type 1, name with its zero, up to the next 8.
+            total += (19 + entry.file_name().count_bytes() as u64 + 1).next_multiple_of(8);
+            seen(entry.file_name());
         }
-        // Words, so that entries are aligned. chosen: what C libraries read at a time.
-        let mut buffer = [0_u64; 4096];
-        let size = std::mem::size_of_val(&buffer);
-        let mut total = 0;
-        loop {
-            // SAFETY: the buffer is this long and writable.
-            let got =
-                unsafe { libc::syscall(libc::SYS_getdents64, self.0.as_raw_fd(), buffer.as_mut_ptr(), size) };
-            if got < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            if got == 0 {
-                return Ok(Bytes(total));
-            }
-            total += got as u64;
-            // SAFETY: the kernel has written this many bytes of a buffer that is longer.
-            let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), got as usize) };
-            // An entry (getdents64(2)): inode 8, offset 8, length 2, type 1, name with its zero.
-            let mut at = 0;
-            while let Some(length) = bytes.get(at + 16..at + 18) {
-                let length = usize::from(u16::from_ne_bytes([length[0], length[1]]));
-                let Some(name) = bytes.get(at + 19..at + length) else { break };
-                if let Ok(name) = CStr::from_bytes_until_nul(name) {
-                    seen(name);
-                }
-                at += length;
-            }
-        }
+        Ok(Bytes(total))
     }
 
     /// Space that an ordinary user may still take on its file system, and names that may still be made there (0: the
@@ -303,12 +243,9 @@ impl Directory {
     /// # Errors
     /// What the kernel said.
     pub fn free(&self) -> io::Result<(Bytes, u64)> {
-        // SAFETY: an all-zero statvfs is a valid one.
-        let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
-        // SAFETY: `status` is a valid place for one statvfs.
-        done(unsafe { libc::fstatvfs(self.0.as_raw_fd(), &mut status) })?;
-        let names = if status.f_files == 0 { 0 } else { status.f_favail as u64 };
-        Ok((Bytes((status.f_bavail as u64).saturating_mul(status.f_frsize as u64)), names))
+        let status = rustix::fs::fstatvfs(&self.0)?;
+        let names = if status.f_files == 0 { 0 } else { status.f_favail };
+        Ok((Bytes(status.f_bavail.saturating_mul(status.f_frsize)), names))
     }
 
     /// Whether this process may make files in it.
@@ -316,9 +253,7 @@ impl Directory {
     /// # Errors
     /// What the kernel said, such as that its file system is mounted for reading only.
     pub fn may_be_written(&self) -> io::Result<()> {
-        let (name, mode) = (c".", libc::W_OK | libc::X_OK);
-        // SAFETY: `name` ends with a zero, and the kernel only reads it.
-        done(unsafe { libc::faccessat(self.0.as_raw_fd(), name.as_ptr(), mode, libc::AT_EACCESS) })
+        Ok(accessat(&self.0, c".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
     }
 
     /// Has everything of its file system written to the device.
@@ -326,8 +261,7 @@ impl Directory {
     /// # Errors
     /// What the kernel said.
     pub fn synchronise_file_system(&self) -> io::Result<()> {
-        // SAFETY: takes an integer.
-        done(unsafe { libc::syncfs(self.0.as_raw_fd()) })
+        Ok(rustix::fs::syncfs(&self.0)?)
     }
 
     /// Has its names written to the device.
@@ -335,8 +269,7 @@ impl Directory {
     /// # Errors
     /// What the kernel said.
     pub fn synchronise(&self) -> io::Result<()> {
-        // SAFETY: takes an integer.
-        done(unsafe { libc::fsync(self.0.as_raw_fd()) })
+        Ok(rustix::fs::fsync(&self.0)?)
     }
 }
 
@@ -345,17 +278,14 @@ impl Directory {
 /// # Errors
 /// What the kernel said.
 pub fn expect_random_reads(file: &File) -> io::Result<()> {
-    // SAFETY: takes integers only.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
+    Ok(rustix::fs::fadvise(file, 0, None, Advice::Random)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::fd::AsFd;
 
     struct Scratch(std::path::PathBuf);
 
@@ -396,6 +326,9 @@ mod tests {
         assert_eq!(root.remove_directory(c"d").unwrap_err().raw_os_error(), Some(libc::ENOTEMPTY));
         assert_eq!(below.attributes(c"00000008").unwrap().bytes, 0);
         assert!(root.free().unwrap().0 .0 > 0);
+        let opening = Opening { write: true, create: true, dsync: true, ..Opening::default() };
+        let synchronous = root.file(c"s", opening).unwrap();
+        assert_eq!(crate::block_target::flags(synchronous.as_fd()).unwrap(), ["dsync"]);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Where sockets with connections listen and connect: an address of TCP or SCTP, of the Unix domain, or of vsock.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::io;
-use std::mem::{offset_of, size_of};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::socket::{self, checked};
+use rustix::io::Errno;
+use rustix::net::{ipproto, AddressFamily, SocketAddrUnix, SocketType};
+
+use crate::socket::{self, KernelAddress};
 
 /// Longest name of a Unix socket: what `sockaddr_un` holds, but the zero that ends a path and begins an abstract name.
 pub const MAX_NAME_BYTES: usize = 107;
@@ -49,78 +50,32 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// An address in the kernel's form, with its length.
-#[repr(C)]
-union Form {
-    unix: libc::sockaddr_un,
-    vsock: libc::sockaddr_vm,
+fn unix(name: &[u8], is_abstract: bool) -> io::Result<SocketAddrUnix> {
+    if name.len() > MAX_NAME_BYTES || name.is_empty() || name.contains(&0) {
+        return Err(Errno::NAMETOOLONG.into());
+    }
+    Ok(if is_abstract { SocketAddrUnix::new_abstract_name(name) } else { SocketAddrUnix::new(name) }?)
 }
 
-impl Form {
-    fn blank() -> Self {
-        // SAFETY: an all-zero sockaddr_un is valid, and it is the larger member.
-        Form { unix: unsafe { std::mem::zeroed() } }
-    }
-
-    fn unix(name: &[u8], is_abstract: bool) -> io::Result<(Self, libc::socklen_t)> {
-        if name.len() > MAX_NAME_BYTES || name.is_empty() || name.contains(&0) {
-            return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
-        }
-        let mut form = Form::blank();
-        // SAFETY: the union was zeroed whole, so that this member is initialised.
-        let mut plain = unsafe { form.unix };
-        plain.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        let before = usize::from(is_abstract);
-        for (place, byte) in plain.sun_path[before..].iter_mut().zip(name) {
-            *place = *byte as libc::c_char;
-        }
-        form.unix = plain;
-        // An abstract name ends where the address ends, a path with a zero.
-        let length = offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
-        Ok((form, length as libc::socklen_t))
-    }
-
-    fn vsock(context: u32, port: u32) -> (Self, libc::socklen_t) {
-        let mut form = Form::blank();
-        // SAFETY: an all-zero sockaddr_vm is valid.
-        let mut plain: libc::sockaddr_vm = unsafe { std::mem::zeroed() };
-        plain.svm_family = libc::AF_VSOCK as libc::sa_family_t;
-        plain.svm_cid = context;
-        plain.svm_port = port;
-        form.vsock = plain;
-        (form, size_of::<libc::sockaddr_vm>() as libc::socklen_t)
-    }
+fn vsock(context: u32, port: u32) -> KernelAddress<[u32; 4]> {
+    // `struct sockaddr_vm`: the family and two bytes of zeros, port, context, flags and zeros.
+    let [low, high] = (libc::AF_VSOCK as u16).to_ne_bytes();
+    KernelAddress([u32::from_ne_bytes([low, high, 0, 0]), port, context, 0])
 }
 
 impl Endpoint {
-    fn form(&self) -> io::Result<(Form, libc::socklen_t)> {
-        match self {
-            Endpoint::Abstract(name) => Form::unix(name.as_bytes(), true),
-            Endpoint::File(path) => Form::unix(OsStr::as_bytes(path.as_os_str()), false),
-            Endpoint::Vsock { context, port } => Ok(Form::vsock(*context, *port)),
-            Endpoint::Inet(_) | Endpoint::Sctp(_) => Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)),
-        }
-    }
-
     /// A stream socket for it, whose calls wait or not.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOBUFS`, `EAFNOSUPPORT`.
     pub fn socket(&self, waits: bool) -> io::Result<OwnedFd> {
         let (family, protocol) = match self {
-            Endpoint::Inet(address) if waits => return socket::tcp_blocking(address),
-            Endpoint::Inet(address) => return socket::tcp(address),
-            Endpoint::Sctp(address) if address.is_ipv4() => (libc::AF_INET, libc::IPPROTO_SCTP),
-            Endpoint::Sctp(_) => (libc::AF_INET6, libc::IPPROTO_SCTP),
-            Endpoint::Abstract(_) | Endpoint::File(_) => (libc::AF_UNIX, 0),
-            Endpoint::Vsock { .. } => (libc::AF_VSOCK, 0),
+            Endpoint::Inet(address) => (socket::family(address), Some(ipproto::TCP)),
+            Endpoint::Sctp(address) => (socket::family(address), Some(ipproto::SCTP)),
+            Endpoint::Abstract(_) | Endpoint::File(_) => (AddressFamily::UNIX, None),
+            Endpoint::Vsock { .. } => (AddressFamily::VSOCK, None),
         };
-        let flags = if waits { 0 } else { libc::SOCK_NONBLOCK };
-        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;
-        // SAFETY: touches no memory of this process.
-        let fd = checked(unsafe { libc::socket(family, kind, protocol) })?;
-        // SAFETY: `fd` is open and nobody else owns it.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        Ok(rustix::net::socket_with(family, SocketType::STREAM, socket::flags(waits), protocol)?)
     }
 
     /// Whether sockets that a listening one accepts have its options and times to wait (TCP) or those of a new
@@ -136,12 +91,12 @@ impl Endpoint {
 /// # Errors
 /// `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES`, `ENOENT`.
 pub fn bind(socket: BorrowedFd<'_>, endpoint: &Endpoint) -> io::Result<()> {
-    if let Endpoint::Inet(address) | Endpoint::Sctp(address) = endpoint {
-        return socket::bind(socket, address);
-    }
-    let (form, length) = endpoint.form()?;
-    // SAFETY: the kernel reads `length` bytes of `form`, which has that many.
-    checked(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&form).cast(), length) }).map(drop)
+    Ok(match endpoint {
+        Endpoint::Inet(address) | Endpoint::Sctp(address) => rustix::net::bind(socket, address),
+        Endpoint::Abstract(name) => rustix::net::bind(socket, &unix(name.as_bytes(), true)?),
+        Endpoint::File(path) => rustix::net::bind(socket, &unix(path.as_os_str().as_bytes(), false)?),
+        Endpoint::Vsock { context, port } => rustix::net::bind(socket, &vsock(*context, *port)),
+    }?)
 }
 
 /// Begins to connect; `false`: it goes on, and the socket becomes writable at its end.
@@ -149,15 +104,11 @@ pub fn bind(socket: BorrowedFd<'_>, endpoint: &Endpoint) -> io::Result<()> {
 /// # Errors
 /// As [`crate::socket::connect`]; `EAGAIN` where a Unix socket's queue of connections is full.
 pub fn connect(socket: BorrowedFd<'_>, endpoint: &Endpoint) -> io::Result<bool> {
-    if let Endpoint::Inet(address) | Endpoint::Sctp(address) = endpoint {
-        return socket::connect(socket, address);
-    }
-    let (form, length) = endpoint.form()?;
-    // SAFETY: the kernel reads `length` bytes of `form`, which has that many.
-    match checked(unsafe { libc::connect(socket.as_raw_fd(), std::ptr::from_ref(&form).cast(), length) }) {
-        Ok(_) => Ok(true),
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(false),
-        Err(error) => Err(error),
+    match endpoint {
+        Endpoint::Inet(address) | Endpoint::Sctp(address) => socket::connect(socket, address),
+        Endpoint::Abstract(name) => socket::connect_to(socket, &unix(name.as_bytes(), true)?),
+        Endpoint::File(path) => socket::connect_to(socket, &unix(path.as_os_str().as_bytes(), false)?),
+        Endpoint::Vsock { context, port } => socket::connect_to(socket, &vsock(*context, *port)),
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use iodyno_core::units::Nanos;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+
+use crate::clock;
 
 /// What to wait for. All are level-triggered; a hang-up (of both directions) or an error is reported always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +24,12 @@ pub enum Interest {
 }
 
 impl Interest {
-    fn bits(self) -> u32 {
+    fn flags(self) -> EventFlags {
         match self {
-            Interest::Readable => libc::EPOLLIN as u32,
-            Interest::Writable => libc::EPOLLOUT as u32,
-            Interest::Either => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
-            Interest::Nothing => 0,
+            Interest::Readable => EventFlags::IN,
+            Interest::Writable => EventFlags::OUT,
+            Interest::Either => EventFlags::IN | EventFlags::OUT,
+            Interest::Nothing => EventFlags::empty(),
         }
     }
 }
@@ -38,9 +42,12 @@ pub struct Epoll {
     precise: Cell<bool>,
 }
 
+/// The longest wait that is told in milliseconds.
+const LONGEST: Nanos = Nanos(i32::MAX as u64 * 1_000_000);
+
 /// Room for what one wait reports.
 pub struct Events {
-    entries: Vec<libc::epoll_event>,
+    entries: Vec<Event>,
     filled: usize,
 }
 
@@ -48,7 +55,8 @@ impl Events {
     /// Room for `capacity` descriptors, at least 1.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Events { entries: vec![libc::epoll_event { events: 0, u64: 0 }; capacity.max(1)], filled: 0 }
+        let blank = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        Events { entries: vec![blank; capacity.max(1)], filled: 0 }
     }
 
     /// How many descriptors the last wait reported.
@@ -64,7 +72,7 @@ impl Events {
     #[inline]
     #[must_use]
     pub fn key(&self, at: usize) -> u64 {
-        self.entries[at].u64
+        self.entries[at].data.u64()
     }
 
     /// Whether one of those is over in both directions, as one that broke is; an error alone may be a completion.
@@ -74,21 +82,22 @@ impl Events {
     #[inline]
     #[must_use]
     pub fn hung_up(&self, at: usize) -> bool {
-        self.entries[at].events & libc::EPOLLHUP as u32 != 0
+        let flags = self.entries[at].flags;
+        flags.contains(EventFlags::HUP)
     }
 
     /// Takes the outcome of a wait; an interruption reported nothing.
-    fn fill(&mut self, count: i64) -> io::Result<()> {
-        self.filled = usize::try_from(count).unwrap_or(0);
-        match io::Error::last_os_error() {
-            error if count < 0 && error.kind() != io::ErrorKind::Interrupted => Err(error),
-            _ => Ok(()),
+    fn fill(&mut self, outcome: Result<usize, Errno>) -> io::Result<()> {
+        self.filled = *outcome.as_ref().unwrap_or(&0);
+        match outcome {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// The keys that the last wait reported.
     pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
-        self.entries[..self.filled].iter().map(|entry| entry.u64)
+        self.entries[..self.filled].iter().map(|entry| entry.data.u64())
     }
 }
 
@@ -105,22 +114,7 @@ impl Epoll {
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: touches no memory of this process.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `fd` is open and nobody else owns it.
-        Ok(Epoll { fd: unsafe { OwnedFd::from_raw_fd(fd) }, precise: Cell::new(true) })
-    }
-
-    fn control(&self, operation: libc::c_int, fd: BorrowedFd<'_>, events: u32, key: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events, u64: key };
-        // SAFETY: both descriptors are open as long as their borrows live; `event` is a valid epoll_event.
-        if unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        Ok(Epoll { fd: epoll::create(CreateFlags::CLOEXEC)?, precise: Cell::new(true) })
     }
 
     /// Waits for `interest` of `fd` from now on and reports it under `key`.
@@ -128,7 +122,7 @@ impl Epoll {
     /// # Errors
     /// `EEXIST` when it is already waited for, `ENOMEM`, `ENOSPC` (`fs.epoll.max_user_watches`).
     pub fn add(&self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, interest.bits(), key)
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(key), interest.flags())?)
     }
 
     /// Waits for something to accept on `fd`, which other instances wait on, too: the kernel wakes one of them.
@@ -136,8 +130,8 @@ impl Epoll {
     /// # Errors
     /// As [`Epoll::add`].
     pub fn add_exclusive(&self, fd: BorrowedFd<'_>, key: u64) -> io::Result<()> {
-        let events = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
-        self.control(libc::EPOLL_CTL_ADD, fd, events, key)
+        let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(key), flags)?)
     }
 
     /// Waits for something else of `fd`.
@@ -145,7 +139,7 @@ impl Epoll {
     /// # Errors
     /// `ENOENT` when it is not waited for.
     pub fn change(&self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, interest.bits(), key)
+        Ok(epoll::modify(&self.fd, fd, EventData::new_u64(key), interest.flags())?)
     }
 
     /// Forgets `fd`.
@@ -153,62 +147,47 @@ impl Epoll {
     /// # Errors
     /// `ENOENT` when it is not waited for.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
+        Ok(epoll::delete(&self.fd, fd)?)
     }
 
-    /// Waits until something is ready or `timeout_ms` have passed (negative: for ever). A signal ends the
-    /// wait with nothing ready.
+    /// Waits until something is ready or the time has passed (`None`: for ever), which is not rounded to milliseconds
+    /// where the kernel can (Linux 5.11) and up to a whole one where it cannot. A signal ends the wait with nothing
+    /// ready.
     ///
     /// # Errors
     /// What the kernel said, other than an interruption.
-    pub fn wait(&self, events: &mut Events, timeout_ms: i32) -> io::Result<()> {
-        // SAFETY: the kernel writes at most as many entries as there are.
+    pub fn wait(&self, events: &mut Events, timeout: Option<Nanos>) -> io::Result<()> {
+        if self.precise.get() {
+            match self.wait_precisely(events, timeout) {
+                // Filters of system calls answer EPERM for those that they do not know; the kernel itself never does here.
+                Err(Errno::NOSYS | Errno::PERM) => self.precise.set(false),
+                outcome => return events.fill(outcome),
+            }
+        }
+        let given = timeout.map(|time| clock::timespec(time.min(LONGEST)));
+        let outcome = epoll::wait(&self.fd, &mut events.entries[..], given.as_ref());
+        events.fill(outcome)
+    }
+
+    /// The library has this call for kernels that are known to have it only.
+    fn wait_precisely(&self, events: &mut Events, timeout: Option<Nanos>) -> Result<usize, Errno> {
+        let given = timeout.map(clock::timespec);
+        let given = given.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the kernel writes at most as many entries as there are; the timeout is null or a timespec
+        // that lives until after the call; a null signal mask leaves the mask alone.
         let count = unsafe {
-            libc::epoll_wait(
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
                 self.fd.as_raw_fd(),
                 events.entries.as_mut_ptr(),
                 i32::try_from(events.entries.len()).unwrap_or(i32::MAX),
-                timeout_ms,
+                given,
+                std::ptr::null::<libc::sigset_t>(),
+                0_usize,
             )
         };
-        events.fill(i64::from(count))
-    }
-
-    /// Like [`Epoll::wait`], for a time that is not rounded to milliseconds where the kernel can (Linux 5.11)
-    /// and up to a whole one where it cannot; `None`: for ever.
-    ///
-    /// # Errors
-    /// What the kernel said, other than an interruption.
-    pub fn wait_for(&self, events: &mut Events, timeout: Option<Nanos>) -> io::Result<()> {
-        if self.precise.get() {
-            let given = timeout.map(|timeout| libc::timespec {
-                tv_sec: (timeout.0 / 1_000_000_000) as libc::time_t,
-                tv_nsec: (timeout.0 % 1_000_000_000) as libc::c_long,
-            });
-            let given = given.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-            // SAFETY: the kernel writes at most as many entries as there are; the timeout is null or a timespec
-            // that lives until after the call; a null signal mask leaves the mask alone.
-            let count = unsafe {
-                libc::syscall(
-                    libc::SYS_epoll_pwait2,
-                    self.fd.as_raw_fd(),
-                    events.entries.as_mut_ptr(),
-                    i32::try_from(events.entries.len()).unwrap_or(i32::MAX),
-                    given,
-                    std::ptr::null::<libc::sigset_t>(),
-                    0_usize,
-                )
-            };
-            match events.fill(count) {
-                // Filters of system calls answer EPERM for those that they do not know; the kernel itself never does here.
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-                    self.precise.set(false);
-                }
-                outcome => return outcome,
-            }
-        }
-        let rounded = |time: Nanos| i32::try_from(time.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        self.wait(events, timeout.map_or(-1, rounded))
+        usize::try_from(count)
+            .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL))
     }
 }
 
@@ -222,24 +201,24 @@ mod tests {
         let (mut near, far) = std::os::unix::net::UnixStream::pair().unwrap();
         let (epoll, mut events) = (Epoll::new().unwrap(), Events::with_capacity(4));
         epoll.add(far.as_fd(), Interest::Readable, 77).unwrap();
-        epoll.wait(&mut events, 0).unwrap();
+        epoll.wait(&mut events, Some(Nanos(0))).unwrap();
         assert_eq!(events.keys().count(), 0);
         near.write_all(b"x").unwrap();
-        epoll.wait(&mut events, 1_000).unwrap();
+        epoll.wait(&mut events, Some(Nanos(1_000_000_000))).unwrap();
         assert_eq!(events.keys().collect::<Vec<_>>(), [77]);
         epoll.change(far.as_fd(), Interest::Nothing, 77).unwrap();
-        epoll.wait_for(&mut events, Some(Nanos(1))).unwrap();
+        epoll.wait(&mut events, Some(Nanos(1))).unwrap();
         assert_eq!(events.count(), 0);
         epoll.change(far.as_fd(), Interest::Writable, 78).unwrap();
-        epoll.wait(&mut events, 1_000).unwrap();
+        epoll.wait(&mut events, Some(Nanos(1_000_000_000))).unwrap();
         assert_eq!(events.keys().collect::<Vec<_>>(), [78]);
         for precise in [true, false] {
             epoll.precise.set(precise);
-            epoll.wait_for(&mut events, None).unwrap();
+            epoll.wait(&mut events, None).unwrap();
             assert_eq!(events.count(), 1);
         }
         epoll.remove(far.as_fd()).unwrap();
-        epoll.wait(&mut events, 0).unwrap();
+        epoll.wait(&mut events, Some(Nanos(0))).unwrap();
         assert_eq!(events.keys().count(), 0);
     }
 }

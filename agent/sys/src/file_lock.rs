@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+
+use rustix::fs::{flock, FlockOperation};
+use rustix::io::Errno;
 
 /// Locks `file` for its descriptor alone (flock(2)); `false`: another one has it. The lock ends with [`release`], or
 /// when the last descriptor of this opening is closed: a child between fork and exec has one too, so that closing
@@ -11,15 +13,10 @@ use std::os::fd::AsRawFd;
 /// # Errors
 /// What the kernel said.
 pub fn try_exclusive(file: &File) -> io::Result<bool> {
-    // SAFETY: takes two integers; the descriptor is open as long as `file` lives.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        outcome => Ok(outcome.map(|()| true)?),
     }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock {
-        return Ok(false);
-    }
-    Err(error)
 }
 
 /// Ends the lock now, whoever else has a descriptor of this opening.
@@ -27,11 +24,7 @@ pub fn try_exclusive(file: &File) -> io::Result<bool> {
 /// # Errors
 /// What the kernel said.
 pub fn release(file: &File) -> io::Result<()> {
-    // SAFETY: takes two integers; the descriptor is open as long as `file` lives.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) } == 0 {
-        return Ok(());
-    }
-    Err(io::Error::last_os_error())
+    Ok(flock(file, FlockOperation::Unlock)?)
 }
 
 #[cfg(test)]

@@ -8,9 +8,6 @@ use crate::buffer::{Mapping, SendSource};
 #[derive(Debug)]
 pub struct IoMemory(Mapping);
 
-// SAFETY: a mapping belongs to the process, and `IoMemory` is the only one that has it.
-unsafe impl Send for IoMemory {}
-
 impl IoMemory {
     /// So many bytes, at least 1, filled with noise.
     ///

@@ -4,6 +4,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
+use crate::socket_option;
+
 /// A number that no other network namespace has until the machine starts anew (socket(7), `SO_NETNS_COOKIE`, since
 /// Linux 5.14). The inode of a namespace, by contrast, is given out again.
 ///
@@ -11,22 +13,8 @@ use std::os::fd::AsRawFd;
 /// What the kernel said.
 pub fn cookie() -> io::Result<u64> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
-    let mut cookie = 0_u64;
-    let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `cookie`.
-    let outcome = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_NETNS_COOKIE,
-            (&raw mut cookie).cast(),
-            &raw mut length,
-        )
-    };
-    if outcome == 0 {
-        return Ok(cookie);
-    }
-    Err(io::Error::last_os_error())
+    let (cookie, _) = socket_option::get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE)?;
+    Ok(u64::from_ne_bytes(cookie))
 }
 
 #[cfg(test)]

@@ -1,9 +1,22 @@
 //! Network devices of this process's namespace.
 
-use std::ffi::{CStr, CString};
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+
+use rustix::net::netdevice::index_to_name;
+use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+
+use crate::netlink::{attributes, word, Netlink};
+use crate::socket::checked;
+
+/// Bytes of `struct ifaddrmsg`, and attributes behind it: the address of the other end, and the own one.
+const IFADDRMSG_BYTES: usize = 8;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+/// Words of `struct ifreq`, and where what is asked for or told is in it, behind the name.
+const REQUEST_WORDS: usize = 10;
+pub(crate) const BEHIND_NAME: usize = libc::IF_NAMESIZE / 4;
 
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,62 +34,49 @@ pub struct Device {
 /// # Errors
 /// What the kernel said.
 pub fn with_address(address: Ipv4Addr) -> io::Result<Option<Device>> {
-    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: the C library writes one pointer; the list is given back below.
-    if unsafe { libc::getifaddrs(&mut first) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
     let mut found = None;
-    let mut at = first;
-    while !at.is_null() && found.is_none() {
-        // SAFETY: a pointer of the list that is not null points to an entry, as long as the list lives.
-        let entry = unsafe { &*at };
-        at = entry.ifa_next;
-        if entry.ifa_addr.is_null() {
-            continue;
-        }
-        // SAFETY: not null, and every address begins with its family; it is read as the longer form only when the
-        // family says that it has it.
-        let of_device = unsafe {
-            (i32::from((*entry.ifa_addr).sa_family) == libc::AF_INET)
-                .then(|| (*entry.ifa_addr.cast::<libc::sockaddr_in>()).sin_addr.s_addr)
-        };
-        if of_device.map(u32::from_be).map(Ipv4Addr::from) == Some(address) {
-            // SAFETY: the name of an entry is a string with a closing 0.
-            found = Some(unsafe { CStr::from_ptr(entry.ifa_name) }.to_owned());
-        }
-    }
-    // SAFETY: the list came from getifaddrs and is not used after this.
-    unsafe { libc::freeifaddrs(first) };
+    let take = |content: &[u8]| found = found.or_else(|| own(content, address));
+    Netlink::open()?.dump::<IFADDRMSG_BYTES>(
+        libc::RTM_GETADDR,
+        libc::AF_INET as u8,
+        libc::RTM_NEWADDR,
+        take,
+    )?;
     found.map(described).transpose()
 }
 
-fn described(name: CString) -> io::Result<Device> {
-    // SAFETY: touches no memory of this process.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
+/// Index of the device where this message says that it has the address.
+fn own(message: &[u8], address: Ipv4Addr) -> Option<u32> {
+    let of = |wanted| {
+        attributes(message.get(IFADDRMSG_BYTES..)?).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+    };
+    let value = of(IFA_LOCAL).or_else(|| of(IFA_ADDRESS))?;
+    if *value == address.octets() {
+        word(message, 4)
+    } else {
+        None
     }
-    // SAFETY: `fd` is open and nobody else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: an all-zero ifreq is valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (place, byte) in request.ifr_name.iter_mut().zip(name.to_bytes().iter().take(libc::IF_NAMESIZE - 1)) {
-        *place = *byte as libc::c_char;
+}
+
+/// A `struct ifreq` with a name that fits.
+pub(crate) fn request(name: &str) -> [u32; REQUEST_WORDS] {
+    let mut words = [0; REQUEST_WORDS];
+    for (word, bytes) in words[..BEHIND_NAME].iter_mut().zip(name.as_bytes().chunks(4)) {
+        let mut four = [0; 4];
+        four[..bytes.len()].copy_from_slice(bytes);
+        *word = u32::from_ne_bytes(four);
     }
-    // SAFETY: the kernel reads and writes one ifreq, which lives.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as libc::Ioctl, &mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just written this member.
-    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    // SAFETY: the C library reads a string with a closing 0.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    if index == 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let name = name.to_string_lossy().into_owned();
-    Ok(Device { name, index, mtu_bytes: usize::try_from(mtu).unwrap_or(0) })
+    words
+}
+
+fn described(index: u32) -> io::Result<Device> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let name = index_to_name(&socket, index)?;
+    let mut request = request(&name);
+    let call = libc::SIOCGIFMTU as libc::Ioctl;
+    // SAFETY: the kernel reads and writes one ifreq, which is this long.
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), call, request.as_mut_ptr()) })?;
+    Ok(Device { name, index, mtu_bytes: request[BEHIND_NAME] as usize })
 }
 
 #[cfg(test)]

@@ -7,10 +7,14 @@
 
 use std::io;
 use std::net::SocketAddrV4;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+
 use crate::buffer::Mapping;
+use crate::socket::KernelAddress;
+use crate::socket_option;
 
 /// `TP_STATUS_KERNEL` of a received frame or block, `TP_STATUS_AVAILABLE` of one to send: 0 in both.
 const FREE: u32 = 0;
@@ -104,9 +108,6 @@ pub struct Receiver {
     next: usize,
 }
 
-// SAFETY: the ring is only touched through `&mut self`, from one thread at a time; the kernel does not care which.
-unsafe impl Send for Receiver {}
-
 /// Sends.
 #[derive(Debug)]
 pub struct Sender {
@@ -121,9 +122,6 @@ pub struct Sender {
     next: usize,
 }
 
-// SAFETY: as above.
-unsafe impl Send for Sender {}
-
 /// Bytes that one frame takes in a block: its header, padding, the frame, up to the next 8.
 #[must_use]
 pub fn block_slot_bytes(frame_bytes: usize) -> usize {
@@ -136,7 +134,7 @@ pub fn block_slot_bytes(frame_bytes: usize) -> usize {
 /// `EPERM` without the right to packet sockets (`CAP_NET_RAW`), `ENODEV`, `ENOMEM`.
 pub fn receive(wanted: &Wanted, shape: Shape) -> io::Result<Receiver> {
     let socket = open(if matches!(shape, Shape::V2 { .. }) { 1 } else { 2 })?;
-    set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
+    socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
     filter(&socket, wanted.to, wanted.back)?;
     let (unit_bytes, units, version) = match shape {
         Shape::V2 { frames } => {
@@ -149,7 +147,7 @@ pub fn receive(wanted: &Wanted, shape: Shape) -> io::Result<Receiver> {
                 tp_frame_size: frame_bytes as u32,
                 tp_frame_nr: (blocks * per_block) as u32,
             };
-            set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+            socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
             (frame_bytes, blocks * per_block, 1)
         }
         Shape::V3 { block_packets, blocks, timeout_ms } => {
@@ -157,7 +155,7 @@ pub fn receive(wanted: &Wanted, shape: Shape) -> io::Result<Receiver> {
             // A block is whole pages. What is too much is given to the area in front of the packets that the kernel
             // leaves to the owner, so that exactly so many packets fit. The kernel fills up to the last byte but one.
             let needed = block_packets.max(1) * slot + 8;
-            let block_bytes = (BLOCK_HEADER_BYTES + needed).next_multiple_of(page_bytes());
+            let block_bytes = (BLOCK_HEADER_BYTES + needed).next_multiple_of(rustix::param::page_size());
             let request = libc::tpacket_req3 {
                 tp_block_size: block_bytes as u32,
                 tp_block_nr: blocks as u32,
@@ -167,11 +165,11 @@ pub fn receive(wanted: &Wanted, shape: Shape) -> io::Result<Receiver> {
                 tp_sizeof_priv: (block_bytes - BLOCK_HEADER_BYTES - needed) as u32,
                 tp_feature_req_word: 0,
             };
-            set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+            socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
             (block_bytes, blocks, 2)
         }
     };
-    let ring = Mapping::shared(socket.as_fd(), unit_bytes * units)?;
+    let ring = Mapping::shared(socket.as_fd(), unit_bytes * units, 0)?;
     // Everything there is: what asks for IP alone is given nothing of what is dropped before the stack.
     bind(&socket, wanted.device, libc::ETH_P_ALL as u16)?;
     Ok(Receiver { socket, ring, version, unit_bytes, units, next: 0 })
@@ -205,7 +203,7 @@ pub fn send_by(version: u32, device: u32, frame_bytes: usize, slots: usize) -> i
     let (data, lengths, status) =
         if third { (V3_SEND_DATA, V3_LENGTHS, V3_STATUS) } else { (V2_SEND_DATA, V2_LENGTHS, 0) };
     let socket = open(if third { 2 } else { 1 })?;
-    set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
+    socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
     let slot_bytes = (data + frame_bytes).next_power_of_two().max(LEAST_SLOT_BYTES);
     let (block_bytes, per_block) = blocks_of(slot_bytes);
     let blocks = slots.div_ceil(per_block).max(1);
@@ -220,7 +218,7 @@ pub fn send_by(version: u32, device: u32, frame_bytes: usize, slots: usize) -> i
         tp_feature_req_word: 0,
     };
     if third {
-        set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)?;
+        socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)?;
     } else {
         let request = libc::tpacket_req {
             tp_block_size: request.tp_block_size,
@@ -228,9 +226,9 @@ pub fn send_by(version: u32, device: u32, frame_bytes: usize, slots: usize) -> i
             tp_frame_size: request.tp_frame_size,
             tp_frame_nr: request.tp_frame_nr,
         };
-        set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)?;
+        socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)?;
     }
-    let ring = Mapping::shared(socket.as_fd(), block_bytes * blocks)?;
+    let ring = Mapping::shared(socket.as_fd(), block_bytes * blocks, 0)?;
     // Nothing is to be received here.
     bind(&socket, device, 0)?;
     Ok(Sender { socket, ring, slot_bytes, data, lengths, status, slots: blocks * per_block, next: 0 })
@@ -249,22 +247,16 @@ pub fn join(receivers: &[Receiver]) -> io::Result<()> {
     let mut group = 0_u32;
     for receiver in receivers {
         let kind = BY_PROGRAM | IGNORE_OUTGOING | if group == 0 { UNIQUE } else { 0 };
-        set(&receiver.socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(group & 0xffff | kind << 16))?;
+        socket_option::set(
+            &receiver.socket,
+            libc::SOL_PACKET,
+            libc::PACKET_FANOUT,
+            &(group & 0xffff | kind << 16),
+        )?;
         if group == 0 {
-            let mut length = std::mem::size_of_val(&group) as libc::socklen_t;
-            // SAFETY: the kernel writes at most `length` bytes into `group`, which has that many.
-            let outcome = unsafe {
-                libc::getsockopt(
-                    receiver.socket.as_raw_fd(),
-                    libc::SOL_PACKET,
-                    libc::PACKET_FANOUT,
-                    std::ptr::from_mut(&mut group).cast(),
-                    &mut length,
-                )
-            };
-            if outcome != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            let socket = receiver.socket.as_raw_fd();
+            let (told, _) = socket_option::get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+            group = u32::from_ne_bytes(told);
         }
     }
     receivers.first().map_or(Ok(()), |first| turn_to(first, 0))
@@ -277,7 +269,7 @@ pub fn join(receivers: &[Receiver]) -> io::Result<()> {
 pub fn turn_to(any: &Receiver, at: usize) -> io::Result<()> {
     let program = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: at as u32 }];
     let handed = libc::sock_fprog { len: 1, filter: program.as_ptr().cast_mut() };
-    set(&any.socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &handed)
+    socket_option::set(&any.socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &handed)
 }
 
 impl Receiver {
@@ -348,22 +340,10 @@ impl Receiver {
     /// # Errors
     /// What the kernel said.
     pub fn dropped(&self) -> io::Result<u32> {
-        let mut counts = [0_u32; 3];
-        let mut length = std::mem::size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes into `counts`, which has that many.
-        let outcome = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &mut length,
-            )
-        };
-        if outcome != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(counts[1])
+        // `struct tpacket_stats`, and of the third version one count more: packets, of these dropped.
+        let (socket, level) = (self.socket.as_raw_fd(), libc::SOL_PACKET);
+        let (counts, _) = socket_option::get::<12>(socket, level, libc::PACKET_STATISTICS)?;
+        Ok(u32::from_ne_bytes([counts[4], counts[5], counts[6], counts[7]]))
     }
 
     /// To be waited for.
@@ -444,11 +424,8 @@ impl Sender {
     /// # Errors
     /// `ENOBUFS`, `EAGAIN`: some of it is still to be sent; `ENETDOWN`, `ENXIO`: the device is gone.
     pub fn flush(&self) -> io::Result<()> {
-        // SAFETY: no bytes are handed over; they lie in the ring.
-        let outcome = unsafe { libc::send(self.socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
-        if outcome < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        // No bytes are handed over; they lie in the ring.
+        rustix::net::send(&self.socket, &[], SendFlags::DONTWAIT)?;
         Ok(())
     }
 
@@ -467,10 +444,6 @@ fn word(ring: &Mapping, at: usize) -> &AtomicU32 {
     unsafe { AtomicU32::from_ptr(ring.start().as_ptr().add(at).cast()) }
 }
 
-fn page_bytes() -> usize {
-    crate::block_target::page_bytes() as usize
-}
-
 /// Length of the kernel's pieces of a ring of frames, and how many frames lie in each.
 fn blocks_of(frame_bytes: usize) -> (usize, usize) {
     // chosen: 64 KiB, which the kernel finds in one piece on most machines.
@@ -480,42 +453,23 @@ fn blocks_of(frame_bytes: usize) -> (usize, usize) {
 
 fn open(version: libc::c_int) -> io::Result<OwnedFd> {
     // No protocol: nothing is received before it is bound.
-    // SAFETY: touches no memory of this process.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` is open and nobody else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+    let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, kind, flags, None)?;
+    socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
     Ok(socket)
 }
 
-fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-    let length = std::mem::size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes of `value`, which has that many.
-    let outcome = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), length)
-    };
-    if outcome != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
 fn bind(socket: &OwnedFd, device: u32, protocol: u16) -> io::Result<()> {
-    // SAFETY: an all-zero sockaddr_ll is valid.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = device as i32;
-    let length = std::mem::size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes of `address`, which has that many.
-    let outcome = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), length) };
-    if outcome != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: device as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    Ok(rustix::net::bind(socket, &KernelAddress(address))?)
 }
 
 /// Keeps everything else out of the ring. Classic BPF, because it needs no right to load programs.
@@ -548,5 +502,5 @@ fn filter(socket: &OwnedFd, to: SocketAddrV4, back: bool) -> io::Result<()> {
         line(GIVE, 0, 0, 0),
     ];
     let handed = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &handed)
+    socket_option::set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &handed)
 }

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::FromRawFd;
 
 use iodyno_core::units::Nanos;
 
@@ -101,16 +101,14 @@ pub(crate) fn open_file(event: Event, scope: Scope, attributes: Attributes) -> i
     };
     let no_group: libc::c_int = -1;
     // SAFETY: `attributes` outlives the call, is initialised, and its `size` is its own; the other arguments
-    // are numbers.
-    let descriptor = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, process, cpu, no_group, CLOSE_ON_EXEC)
-    };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
+    // are numbers. The descriptor that the kernel gives is ours, and nobody else knows it.
+    unsafe {
+        let call = libc::SYS_perf_event_open;
+        match libc::syscall(call, &raw const attributes, process, cpu, no_group, CLOSE_ON_EXEC) {
+            ..0 => Err(io::Error::last_os_error()),
+            descriptor => Ok(File::from_raw_fd(descriptor as libc::c_int)),
+        }
     }
-    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
-    let owned = unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) };
-    Ok(File::from(owned))
 }
 
 /// What an error of [`open`] means, and what to try.

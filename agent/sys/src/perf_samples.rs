@@ -36,10 +36,6 @@ pub struct Sampler {
     taken: u64,
 }
 
-// SAFETY: the ring is only touched through `&mut self`, from one thread at a time; the kernel does not care
-// which one it is.
-unsafe impl Send for Sampler {}
-
 // Flags, sample types and requests of `include/uapi/linux/perf_event.h`.
 const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
@@ -83,8 +79,8 @@ pub fn open(sampling: Sampling, scope: Scope, ring_order: u32) -> io::Result<Sam
         ..Attributes::default()
     };
     let file = open_file(sampling.event, scope, attributes)?;
-    let page = crate::block_target::page_bytes() as usize;
-    let ring = Mapping::shared(file.as_fd(), page + (page << ring_order))?;
+    let page = rustix::param::page_size();
+    let ring = Mapping::shared(file.as_fd(), page + (page << ring_order), 0)?;
     let mut sampler = Sampler { file, ring, words: (page << ring_order) / 8, data: page / 8, taken: 0 };
     // Since Linux 4.1 the kernel says where the data is; before that it was on the second page.
     let (offset, size) = (sampler.control(DATA_OFFSET), sampler.control(DATA_SIZE));

@@ -1,9 +1,13 @@
 //! Waiting for one descriptor.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use iodyno_core::units::Nanos;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+
+use crate::clock;
 
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,20 +25,22 @@ pub enum Ended {
 /// # Errors
 /// `ENOMEM`.
 pub fn readable(descriptor: BorrowedFd<'_>, longest: Nanos) -> io::Result<Ended> {
-    let mut entry = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let timeout = libc::timespec {
-        tv_sec: (longest.0 / 1_000_000_000) as libc::time_t,
-        tv_nsec: (longest.0 % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: the kernel reads and writes one entry and reads one time, which both live; no signal mask is given.
-    let ready = unsafe { libc::ppoll(&mut entry, 1, &timeout, std::ptr::null()) };
-    match ready {
-        0 => Ok(Ended::Nothing),
-        1 if entry.revents & libc::POLLIN != 0 => Ok(Ended::Readable),
-        1 => Ok(Ended::Failed),
-        _ => match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EINTR) => Ok(Ended::Nothing),
-            error => Err(error),
-        },
+    match wait(descriptor, PollFlags::IN, longest) {
+        Ok(found) if found.is_empty() => Ok(Ended::Nothing),
+        Ok(found) if found.contains(PollFlags::IN) => Ok(Ended::Readable),
+        Ok(_) => Ok(Ended::Failed),
+        Err(Errno::INTR) => Ok(Ended::Nothing),
+        Err(error) => Err(error.into()),
     }
+}
+
+/// Waits for any of these, at most this long; what there is of them, or failed.
+pub(crate) fn wait(
+    descriptor: BorrowedFd<'_>,
+    wanted: PollFlags,
+    longest: Nanos,
+) -> Result<PollFlags, Errno> {
+    let mut entry = [PollFd::from_borrowed_fd(descriptor, wanted)];
+    rustix::event::poll(&mut entry, Some(&clock::timespec(longest)))?;
+    Ok(entry[0].revents())
 }

@@ -8,18 +8,14 @@ use std::io;
 /// `EACCES` or `EPERM` where it may not have a lower one.
 pub fn set_nice(nice: i32) -> io::Result<()> {
     // On Linux a nice value is a thread's (setpriority(2)); 0 is the caller.
-    // SAFETY: takes integers only.
-    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    Ok(rustix::process::setpriority_process(None, nice)?)
 }
 
 /// The nice value of the calling thread.
 #[must_use]
 pub fn nice() -> i32 {
-    // SAFETY: takes integers only. It fails for other threads' sake only.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+    // It fails for other threads' sake only.
+    rustix::process::getpriority_process(None).unwrap_or(0)
 }
 
 /// Lets the calling thread go before all ordinary ones, where that is allowed: for one that seldom has something to do,

@@ -1,8 +1,11 @@
 //! The process: who started it, who it is, what it takes.
 
 use std::io;
+use std::mem::MaybeUninit;
 
 use iodyno_core::units::Bytes;
+use rustix::io::Errno;
+use rustix::process::{kill_process_group, set_parent_process_death_signal, test_kill_process, Pid, Signal};
 
 /// Has the kernel send this process `SIGTERM` when the thread that started it ends, and says whether that
 /// parent lives: `false` means that it was gone before the call, so that no signal will come.
@@ -12,26 +15,20 @@ use iodyno_core::units::Bytes;
 /// # Errors
 /// What the kernel said.
 pub fn end_with_parent(parent: i32) -> io::Result<bool> {
-    // SAFETY: takes one integer and touches no memory of this process.
-    let outcome = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong, 0, 0, 0) };
-    if outcome != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    set_parent_process_death_signal(Some(Signal::TERM))?;
     Ok(self::parent() == parent)
 }
 
 /// Process id of the parent.
 #[must_use]
 pub fn parent() -> i32 {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::getppid() }
+    Pid::as_raw(rustix::process::getppid())
 }
 
 /// Thread id of the caller.
 #[must_use]
 pub fn thread_id() -> i32 {
-    // SAFETY: takes nothing and cannot fail. The raw call, because older C libraries have no wrapper.
-    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// Whether the numbers that this process knows processes by are those of the whole machine, not of a container.
@@ -44,24 +41,22 @@ pub fn sees_all() -> bool {
 /// Whether there is a process of this number.
 #[must_use]
 pub fn exists(process: u32) -> bool {
-    let Ok(process) = i32::try_from(process) else { return false };
-    // SAFETY: signal 0 is sent to nobody; the call touches no memory of this process.
-    let asked = unsafe { libc::kill(process, 0) };
-    asked == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
 }
 
 /// Ends every process of the group that is named after this one. A group that is gone is none.
 pub fn kill_group(process: u32) {
-    let Some(group) = i32::try_from(process).ok().filter(|group| *group > 1) else { return };
-    // SAFETY: touches no memory of this process.
-    unsafe { libc::kill(-group, libc::SIGKILL) };
+    let group = i32::try_from(process).ok().and_then(Pid::from_raw);
+    if let Some(group) = group.filter(|group| !group.is_init()) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
 }
 
 /// Effective user id.
 #[must_use]
 pub fn effective_user() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Times that threads of this process left a CPU since it began, those that have ended included.
@@ -79,12 +74,14 @@ pub struct Switches {
 /// # Errors
 /// What the kernel said.
 pub fn switches() -> io::Result<Switches> {
-    // SAFETY: all of `rusage` is integers, for which zeros are valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one `rusage` to where it is.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes one `rusage` to where it is; all of it is integers, for which zeros are valid.
+    let usage = unsafe {
+        match libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) {
+            0 => usage.assume_init(),
+            _ => return Err(io::Error::last_os_error()),
+        }
+    };
     // Counts, which are never negative.
     let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
     Ok(Switches { voluntary: count(usage.ru_nvcsw), involuntary: count(usage.ru_nivcsw) })

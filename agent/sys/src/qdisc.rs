@@ -1,11 +1,13 @@
 //! Queueing disciplines of this network namespace and what they counted, by rtnetlink.
 //!
-//! Messages are read by offset out of the kernel's bytes, so that an answer of any content can do no harm. Layout:
-//! `include/uapi/linux/netlink.h`, `rtnetlink.h`, `gen_stats.h`; numbers are in the machine's byte order.
+//! Layout: `include/uapi/linux/rtnetlink.h`, `gen_stats.h`.
 
-use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use rustix::net::netdevice::index_to_name;
+use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+
+use crate::netlink::{attributes, word, Netlink};
 
 /// A queueing discipline of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,12 +36,8 @@ pub struct Qdisc {
     pub overlimits: u32,
 }
 
-const HEADER_BYTES: usize = 16;
+/// Bytes of `struct tcmsg`.
 const TCMSG_BYTES: usize = 20;
-/// `struct nlmsghdr` and `struct tcmsg`: asks for every queueing discipline.
-const REQUEST_BYTES: usize = HEADER_BYTES + TCMSG_BYTES;
-/// One datagram of an answer; the kernel fills no more than 32 KiB of a dump at a time.
-const ANSWER_BYTES: usize = 64 << 10;
 
 const TCA_KIND: u16 = 1;
 const TCA_STATS2: u16 = 7;
@@ -48,11 +46,7 @@ const TCA_STATS_QUEUE: u16 = 3;
 
 /// A connection to the kernel's routing tables, in the network namespace that it was opened in.
 #[derive(Debug)]
-pub struct Qdiscs {
-    socket: OwnedFd,
-    buffer: Vec<u8>,
-    sequence: u32,
-}
+pub struct Qdiscs(Netlink);
 
 impl Qdiscs {
     /// Opens it.
@@ -60,31 +54,7 @@ impl Qdiscs {
     /// # Errors
     /// `EPROTONOSUPPORT` where the kernel has no rtnetlink.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: touches no memory of this process.
-        let fd = unsafe {
-            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `fd` is open and nobody else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        // The kernel answers at once; should it ever not, a reading must not hang for it.
-        let timeout = libc::timeval { tv_sec: 1, tv_usec: 0 };
-        // SAFETY: the kernel reads one timeval, which lives until after the call.
-        let outcome = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_RCVTIMEO,
-                std::ptr::from_ref(&timeout).cast(),
-                size_of::<libc::timeval>() as libc::socklen_t,
-            )
-        };
-        if outcome != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Qdiscs { socket, buffer: vec![0; ANSWER_BYTES], sequence: 0 })
+        Netlink::open().map(Qdiscs)
     }
 
     /// Asks for all of them.
@@ -92,76 +62,18 @@ impl Qdiscs {
     /// # Errors
     /// What the kernel said.
     pub fn read(&mut self) -> io::Result<Vec<Qdisc>> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let request = request(self.sequence);
-        // SAFETY: the kernel reads as many bytes as there are.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
         let mut found = Vec::new();
-        loop {
-            // SAFETY: the kernel writes at most as many bytes as there are.
-            let length = unsafe {
-                libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0)
-            };
-            let Ok(length) = usize::try_from(length) else { return Err(io::Error::last_os_error()) };
-            if take_in(&self.buffer[..length], self.sequence, &mut found)? {
-                return Ok(found);
-            }
-        }
+        let take = |content: &[u8]| found.extend(qdisc(content));
+        self.0.dump::<TCMSG_BYTES>(libc::RTM_GETQDISC, 0, libc::RTM_NEWQDISC, take)?;
+        Ok(found)
     }
 }
 
 /// Name of a device of this thread's network namespace; `None`: there is no such device (any more).
 #[must_use]
 pub fn device_name(index: u32) -> Option<String> {
-    let mut name = [0; libc::IF_NAMESIZE];
-    // SAFETY: the C library writes at most IF_NAMESIZE bytes with a closing 0, and gives null where it wrote none.
-    let given = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
-    if given.is_null() {
-        return None;
-    }
-    // SAFETY: it is not null, so that a string with a closing 0 lies in `name`, which lives.
-    let name = unsafe { CStr::from_ptr(given) };
-    Some(name.to_string_lossy().into_owned())
-}
-
-fn request(sequence: u32) -> [u8; REQUEST_BYTES] {
-    let mut bytes = [0; REQUEST_BYTES];
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    bytes[..4].copy_from_slice(&(REQUEST_BYTES as u32).to_ne_bytes());
-    bytes[4..6].copy_from_slice(&libc::RTM_GETQDISC.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
-    bytes
-}
-
-/// Takes one datagram in; `true`: it was the last one of the answer. What belongs to an earlier question is
-/// left out.
-fn take_in(mut bytes: &[u8], sequence: u32, found: &mut Vec<Qdisc>) -> io::Result<bool> {
-    while let (Some(length), Some(kind), Some(number)) = (word(bytes, 0), half_word(bytes, 4), word(bytes, 8))
-    {
-        let length = length as usize;
-        if length < HEADER_BYTES || length > bytes.len() {
-            break;
-        }
-        let content = &bytes[HEADER_BYTES..length];
-        bytes = bytes.get(aligned(length)..).unwrap_or_default();
-        if number != sequence {
-            continue;
-        }
-        match i32::from(kind) {
-            libc::NLMSG_DONE => return Ok(true),
-            libc::NLMSG_ERROR => {
-                let error = word(content, 0).map_or(0, |error| (error as i32).wrapping_neg());
-                return Err(io::Error::from_raw_os_error(error));
-            }
-            _ if kind == libc::RTM_NEWQDISC => found.extend(qdisc(content)),
-            _ => {}
-        }
-    }
-    Ok(false)
+    let any = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+    index_to_name(any, index).ok()
 }
 
 /// `struct tcmsg` and the attributes behind it.
@@ -202,33 +114,10 @@ fn statistics(nested: &[u8], found: &mut Qdisc) {
     }
 }
 
-/// Kind and value of each attribute; ends at the first that does not fit.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let (length, kind) = (usize::from(half_word(bytes, 0)?), half_word(bytes, 2)?);
-        let value = bytes.get(4..length)?;
-        bytes = bytes.get(aligned(length)..).unwrap_or_default();
-        // The two highest bits are flags.
-        Some((kind & 0x3fff, value))
-    })
-}
-
-/// Messages and attributes begin at multiples of 4.
-fn aligned(length: usize) -> usize {
-    (length + 3) & !3
-}
-
-fn word(bytes: &[u8], offset: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
-}
-
-fn half_word(bytes: &[u8], offset: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netlink::{aligned, message, take_in};
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
@@ -238,14 +127,9 @@ mod tests {
         bytes
     }
 
-    fn message(kind: u16, sequence: u32, content: &[u8]) -> Vec<u8> {
-        let mut bytes = ((HEADER_BYTES + content.len()) as u32).to_ne_bytes().to_vec();
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend([0; 2]);
-        bytes.extend(sequence.to_ne_bytes());
-        bytes.extend([0; 4]);
-        bytes.extend(content);
-        bytes
+    /// Takes one datagram in as the answer to question 9.
+    fn taken(bytes: &[u8], found: &mut Vec<Qdisc>) -> io::Result<bool> {
+        take_in(bytes, 9, libc::RTM_NEWQDISC, &mut |content: &[u8]| found.extend(qdisc(content)))
     }
 
     /// What the kernel says of a token bucket.
@@ -258,16 +142,16 @@ mod tests {
         let mut nested = attribute(TCA_STATS_BASIC, &basic);
         nested.extend(attribute(TCA_STATS_QUEUE, &words(&[12, 18_000, 33, 1, 500])));
         content.extend(attribute(TCA_STATS2 | 0x8000, &nested));
-        message(libc::RTM_NEWQDISC, 9, &content)
+        message(libc::RTM_NEWQDISC, 0, 9, &content)
     }
 
     #[test]
     fn a_token_bucket_is_read_with_its_counters() {
-        let mut answer = message(libc::RTM_NEWQDISC, 8, &[0; 20]);
+        let mut answer = message(libc::RTM_NEWQDISC, 0, 8, &[0; 20]);
         answer.extend(token_bucket());
         let mut found = Vec::new();
-        assert!(!take_in(&answer, 9, &mut found).unwrap());
-        assert!(take_in(&message(libc::NLMSG_DONE as u16, 9, &[0; 4]), 9, &mut found).unwrap());
+        assert!(!taken(&answer, &mut found).unwrap());
+        assert!(taken(&message(libc::NLMSG_DONE as u16, 0, 9, &[0; 4]), &mut found).unwrap());
         let expected = Qdisc {
             device: 7,
             handle: 0x8001_0000,
@@ -282,21 +166,21 @@ mod tests {
             overlimits: 500,
         };
         assert_eq!(found, [expected]);
-        let refusal = message(libc::NLMSG_ERROR as u16, 9, &(-libc::EPERM).to_ne_bytes());
-        assert_eq!(take_in(&refusal, 9, &mut found).unwrap_err().raw_os_error(), Some(libc::EPERM));
+        let refusal = message(libc::NLMSG_ERROR as u16, 0, 9, &(-libc::EPERM).to_ne_bytes());
+        assert_eq!(taken(&refusal, &mut found).unwrap_err().raw_os_error(), Some(libc::EPERM));
     }
 
     #[test]
     fn answers_that_are_cut_or_changed_do_no_harm() {
         let whole = token_bucket();
         for length in 0..whole.len() {
-            let _ = take_in(&whole[..length], 9, &mut Vec::new());
+            let _ = taken(&whole[..length], &mut Vec::new());
         }
         for place in 0..whole.len() {
             for byte in [0, 1, 3, 0x7f, 0xff] {
                 let mut changed = whole.clone();
                 changed[place] = byte;
-                let _ = take_in(&changed, 9, &mut Vec::new());
+                let _ = taken(&changed, &mut Vec::new());
             }
         }
     }

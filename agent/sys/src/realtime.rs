@@ -1,17 +1,15 @@
 //! Waking up on time: the real-time policy and the timer slack of a thread.
 
 use std::io;
+use std::num::NonZeroU64;
 
 /// chosen: above ordinary threads, below the kernel's own (interrupt threads run at 50, watchdogs at 99).
 const PRIORITY: libc::c_int = 40;
 
 fn schedule(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
-    // SAFETY: an all-zero sched_param is valid in every C library.
-    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = priority;
     // The raw call, because musl's wrapper refuses always.
-    // SAFETY: the kernel reads one sched_param; thread 0 is the caller.
-    let outcome = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &parameters) };
+    // SAFETY: the kernel reads one sched_param, which is the priority alone; thread 0 is the caller.
+    let outcome = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
     if outcome != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -51,12 +49,7 @@ pub fn available() -> Result<(), String> {
 /// # Errors
 /// What the kernel said.
 pub fn sharpen_timers() -> io::Result<()> {
-    // SAFETY: takes one integer and touches no memory of this process.
-    let outcome = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
-    if outcome != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
 #[cfg(test)]
@@ -65,10 +58,7 @@ mod tests {
 
     #[test]
     fn timers_are_sharp_after_the_priority_as_before_it() {
-        let slack_ns = || {
-            // SAFETY: touches no memory of this process.
-            unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) }
-        };
+        let slack_ns = || rustix::thread::current_timer_slack().unwrap();
         std::thread::spawn(move || {
             sharpen_timers().unwrap();
             assert_eq!(slack_ns(), 1);

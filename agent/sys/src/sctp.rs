@@ -1,11 +1,11 @@
 //! Options of sockets of SCTP, one association each (RFC 6458).
 
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use crate::socket::checked;
-use crate::timed;
+use rustix::net::{ipproto, AddressFamily};
+
+use crate::{socket, socket_option};
 
 // As in Linux' <linux/sctp.h>.
 const LEVEL: libc::c_int = 132;
@@ -24,14 +24,11 @@ const PATH_MTU_DISCOVERY_DISABLE: u32 = 1 << 4;
 /// Why this kernel cannot make sockets of SCTP; `None`: it can.
 #[must_use]
 pub fn refusal() -> Option<io::Error> {
-    timed::refusal(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP)
+    socket::refusal(AddressFamily::INET, Some(ipproto::SCTP))
 }
 
 fn set<T>(socket: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
-    let length = size_of::<T>() as libc::socklen_t;
-    let place = std::ptr::from_ref(value).cast();
-    // SAFETY: the kernel reads `length` bytes of `value`, which has that many.
-    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), LEVEL, name, place, length) }).map(drop)
+    socket_option::set(socket, LEVEL, name, value)
 }
 
 /// Whether messages go out without waiting for more.
@@ -47,14 +44,8 @@ pub fn set_nodelay(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
 /// # Errors
 /// As [`set_nodelay`].
 pub fn set_timeouts(socket: BorrowedFd<'_>, initial: u32, least: u32, greatest: u32) -> io::Result<()> {
-    #[repr(C)]
-    struct RtoInfo {
-        association: i32,
-        initial: u32,
-        greatest: u32,
-        least: u32,
-    }
-    set(socket, RTO_INFO, &RtoInfo { association: 0, initial, greatest, least })
+    // The association, then the times.
+    set(socket, RTO_INFO, &[0, initial, greatest, least])
 }
 
 /// How many streams an association is to have; 0: as it is. Before the association is made.

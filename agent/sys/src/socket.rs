@@ -1,13 +1,19 @@
 //! TCP sockets over IPv4 and IPv6.
 
 use std::io;
-use std::mem::{size_of, size_of_val};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use iodyno_core::units::Nanos;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::addr::{SocketAddrArg, SocketAddrLen, SocketAddrOpaque};
+use rustix::net::{ipproto, sockopt};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 
 use crate::buffer::ReceiveScratch;
+use crate::socket_option;
 
 /// The kernel's result of a call that gives -1 on error.
 pub(crate) fn checked(outcome: libc::c_int) -> io::Result<libc::c_int> {
@@ -23,68 +29,43 @@ pub(crate) fn count(outcome: isize) -> io::Result<usize> {
     usize::try_from(outcome).map_err(|_| io::Error::last_os_error())
 }
 
-/// An address in the kernel's form. Both forms at once, because the two share their first bytes.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) union Address {
-    family: libc::sa_family_t,
-    v4: libc::sockaddr_in,
-    v6: libc::sockaddr_in6,
+/// A message of no parts, for no address and without control data.
+pub(crate) fn blank_message() -> libc::msghdr {
+    // SAFETY: an all-zero msghdr is valid.
+    unsafe { std::mem::zeroed() }
 }
 
-impl Address {
-    pub(crate) fn blank() -> Self {
-        // SAFETY: an all-zero sockaddr_in6 is valid, and it is the largest member.
-        Address { v6: unsafe { std::mem::zeroed() } }
-    }
+/// Why this kernel cannot make stream sockets of such a kind; `None`: it can.
+pub(crate) fn refusal(family: AddressFamily, protocol: Option<Protocol>) -> Option<io::Error> {
+    let made = rustix::net::socket_with(family, SocketType::STREAM, flags(true), protocol);
+    made.err().map(io::Error::from)
+}
 
-    pub(crate) fn new(address: &SocketAddr) -> (Self, libc::socklen_t) {
-        let mut form = Address::blank();
-        let length = match address {
-            SocketAddr::V4(v4) => {
-                // SAFETY: an all-zero sockaddr_in is valid.
-                let mut plain: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-                plain.sin_family = libc::AF_INET as libc::sa_family_t;
-                plain.sin_port = v4.port().to_be();
-                plain.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
-                form.v4 = plain;
-                size_of::<libc::sockaddr_in>()
-            }
-            SocketAddr::V6(v6) => {
-                // SAFETY: as above.
-                let mut plain: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-                plain.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-                plain.sin6_port = v6.port().to_be();
-                plain.sin6_addr.s6_addr = v6.ip().octets();
-                plain.sin6_flowinfo = v6.flowinfo();
-                plain.sin6_scope_id = v6.scope_id();
-                form.v6 = plain;
-                size_of::<libc::sockaddr_in6>()
-            }
-        };
-        (form, length as libc::socklen_t)
-    }
+/// An address of a family that the library has none for, as the kernel's header files have it.
+pub(crate) struct KernelAddress<T>(pub(crate) T);
 
-    fn read(&self) -> io::Result<SocketAddr> {
-        // SAFETY: the union was zeroed whole before the kernel wrote to it, so that every member is
-        // initialised, and every bit pattern is valid in all of them.
-        let (family, v4, v6) = unsafe { (self.family, self.v4, self.v6) };
-        match libc::c_int::from(family) {
-            libc::AF_INET => {
-                let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
-                Ok(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
-            }
-            libc::AF_INET6 => {
-                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-                let port = u16::from_be(v6.sin6_port);
-                Ok(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
-            }
-            _ => Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)),
-        }
+// SAFETY: hands on the address and length of a value that outlives the call; the kernel checks what it says.
+unsafe impl<T> SocketAddrArg for KernelAddress<T> {
+    unsafe fn with_sockaddr<R>(&self, f: impl FnOnce(*const SocketAddrOpaque, SocketAddrLen) -> R) -> R {
+        f(std::ptr::from_ref(&self.0).cast(), size_of::<T>() as SocketAddrLen)
     }
+}
 
-    pub(crate) fn as_ptr(&self) -> *const libc::sockaddr {
-        std::ptr::from_ref(self).cast()
+/// The family of an address.
+pub(crate) fn family(address: &SocketAddr) -> AddressFamily {
+    if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    }
+}
+
+/// Flags of a socket whose calls wait or not. It is left to no child.
+pub(crate) fn flags(waits: bool) -> SocketFlags {
+    if waits {
+        SocketFlags::CLOEXEC
+    } else {
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK
     }
 }
 
@@ -93,24 +74,8 @@ impl Address {
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOBUFS`, `EAFNOSUPPORT`.
 pub fn tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
-    open_tcp(address, libc::SOCK_NONBLOCK)
-}
-
-/// The same as a socket whose calls wait.
-///
-/// # Errors
-/// As [`tcp`].
-pub fn tcp_blocking(address: &SocketAddr) -> io::Result<OwnedFd> {
-    open_tcp(address, 0)
-}
-
-fn open_tcp(address: &SocketAddr, flags: libc::c_int) -> io::Result<OwnedFd> {
-    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;
-    // SAFETY: touches no memory of this process.
-    let fd = checked(unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) })?;
-    // SAFETY: `fd` is open and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let protocol = Some(ipproto::TCP);
+    Ok(rustix::net::socket_with(family(address), SocketType::STREAM, flags(false), protocol)?)
 }
 
 /// Gives the socket a local address.
@@ -118,9 +83,7 @@ fn open_tcp(address: &SocketAddr, flags: libc::c_int) -> io::Result<OwnedFd> {
 /// # Errors
 /// `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES`.
 pub fn bind(socket: BorrowedFd<'_>, address: &SocketAddr) -> io::Result<()> {
-    let (form, length) = Address::new(address);
-    // SAFETY: the kernel reads `length` bytes of `form`, which has that many.
-    checked(unsafe { libc::bind(socket.as_raw_fd(), form.as_ptr(), length) }).map(drop)
+    Ok(rustix::net::bind(socket, address)?)
 }
 
 /// Gives the socket a local address whose port is chosen when it connects: then connections to different places, or from
@@ -128,15 +91,9 @@ pub fn bind(socket: BorrowedFd<'_>, address: &SocketAddr) -> io::Result<()> {
 ///
 /// # Errors
 /// `EADDRNOTAVAIL`.
-pub fn bind_without_port(socket: BorrowedFd<'_>, address: std::net::IpAddr) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    let length = size_of_val(&on) as libc::socklen_t;
-    let place = std::ptr::from_ref(&on).cast();
+pub fn bind_without_port(socket: BorrowedFd<'_>, address: IpAddr) -> io::Result<()> {
     // The option of IPv4 holds for sockets of both families.
-    // SAFETY: the kernel reads `length` bytes of `on`, which has that many.
-    checked(unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, place, length)
-    })?;
+    socket_option::set(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1_i32)?;
     bind(socket, &SocketAddr::new(address, 0))
 }
 
@@ -145,9 +102,7 @@ pub fn bind_without_port(socket: BorrowedFd<'_>, address: std::net::IpAddr) -> i
 /// # Errors
 /// `EADDRINUSE`.
 pub fn listen(socket: BorrowedFd<'_>, backlog: u32) -> io::Result<()> {
-    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
-    // SAFETY: touches no memory of this process.
-    checked(unsafe { libc::listen(socket.as_raw_fd(), backlog) }).map(drop)
+    Ok(rustix::net::listen(socket, i32::try_from(backlog).unwrap_or(i32::MAX))?)
 }
 
 /// Takes one connection as a non-blocking socket.
@@ -155,7 +110,7 @@ pub fn listen(socket: BorrowedFd<'_>, backlog: u32) -> io::Result<()> {
 /// # Errors
 /// `EAGAIN` when there is none, `EMFILE`, and what came over the network for the connection.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    accept_with(listener, libc::SOCK_NONBLOCK)
+    Ok(rustix::net::accept_with(listener, flags(false))?)
 }
 
 /// Takes one connection as a socket whose calls wait.
@@ -163,17 +118,7 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 /// # Errors
 /// As [`accept`].
 pub fn accept_blocking(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    accept_with(listener, 0)
-}
-
-fn accept_with(listener: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<OwnedFd> {
-    let flags = flags | libc::SOCK_CLOEXEC;
-    // SAFETY: null for the address is allowed and means that it is not wanted.
-    let fd = checked(unsafe {
-        libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
-    })?;
-    // SAFETY: `fd` is open and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(rustix::net::accept_with(listener, flags(true))?)
 }
 
 /// Begins to connect; `false`: it goes on, and the socket becomes writable at its end.
@@ -181,12 +126,15 @@ fn accept_with(listener: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<Owned
 /// # Errors
 /// `ECONNREFUSED`, `EADDRNOTAVAIL` (no local port left), `ENETUNREACH`, ...
 pub fn connect(socket: BorrowedFd<'_>, address: &SocketAddr) -> io::Result<bool> {
-    let (form, length) = Address::new(address);
-    // SAFETY: the kernel reads `length` bytes of `form`, which has that many.
-    match checked(unsafe { libc::connect(socket.as_raw_fd(), form.as_ptr(), length) }) {
-        Ok(_) => Ok(true),
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(false),
-        Err(error) => Err(error),
+    connect_to(socket, address)
+}
+
+/// Likewise, to an address of any family.
+pub(crate) fn connect_to(socket: BorrowedFd<'_>, address: &impl SocketAddrArg) -> io::Result<bool> {
+    match rustix::net::connect(socket, address) {
+        Ok(()) => Ok(true),
+        Err(Errno::INPROGRESS) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -195,12 +143,7 @@ pub fn connect(socket: BorrowedFd<'_>, address: &SocketAddr) -> io::Result<bool>
 /// # Errors
 /// What the kernel said.
 pub fn local_address(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
-    let mut form = Address::blank();
-    let mut length = size_of::<Address>() as libc::socklen_t;
-    let place = std::ptr::from_mut(&mut form).cast();
-    // SAFETY: the kernel writes at most `length` bytes into `form`, which has that many.
-    checked(unsafe { libc::getsockname(socket.as_raw_fd(), place, &mut length) })?;
-    form.read()
+    Ok(rustix::net::getsockname(socket)?.try_into()?)
 }
 
 /// The error that waits on the socket, if any; reading it takes it away.
@@ -208,8 +151,7 @@ pub fn local_address(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
 /// # Errors
 /// What the kernel said about the question itself.
 pub fn pending_error(socket: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
-    let error = integer(socket, libc::SOL_SOCKET, libc::SO_ERROR)?;
-    Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+    Ok(sockopt::socket_error(socket)?.err().map(io::Error::from))
 }
 
 /// Which direction ends.
@@ -227,11 +169,10 @@ pub enum Direction {
 /// `ENOTCONN` when the connection is already gone.
 pub fn shutdown(socket: BorrowedFd<'_>, direction: Direction) -> io::Result<()> {
     let how = match direction {
-        Direction::Writing => libc::SHUT_WR,
-        Direction::Both => libc::SHUT_RDWR,
+        Direction::Writing => Shutdown::Write,
+        Direction::Both => Shutdown::Both,
     };
-    // SAFETY: touches no memory of this process.
-    checked(unsafe { libc::shutdown(socket.as_raw_fd(), how) }).map(drop)
+    Ok(rustix::net::shutdown(socket, how)?)
 }
 
 /// Has the socket's close reset the connection and throw away what was not sent, so that the peer learns at
@@ -241,12 +182,7 @@ pub fn shutdown(socket: BorrowedFd<'_>, direction: Direction) -> io::Result<()> 
 /// # Errors
 /// What the kernel said.
 pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    let length = size_of_val(&linger) as libc::socklen_t;
-    let place = std::ptr::from_ref(&linger).cast();
-    // SAFETY: the kernel reads `length` bytes of `linger`, which has that many.
-    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, place, length) })
-        .map(drop)
+    Ok(sockopt::set_socket_linger(socket, Some(Duration::ZERO))?)
 }
 
 /// Has calls that wait give up after `span` (`EAGAIN`; a connect: it goes on). Sockets that a listening one accepts
@@ -255,17 +191,19 @@ pub fn reset_on_close(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// What the kernel said.
 pub fn set_timeouts(socket: BorrowedFd<'_>, span: Nanos) -> io::Result<()> {
-    let time = libc::timeval {
-        tv_sec: (span.0 / 1_000_000_000) as libc::time_t,
-        tv_usec: (span.0 % 1_000_000_000 / 1_000) as libc::suseconds_t,
-    };
-    let length = size_of_val(&time) as libc::socklen_t;
+    let time = timeval(span);
     for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-        let place = std::ptr::from_ref(&time).cast();
-        // SAFETY: the kernel reads `length` bytes of `time`, which has that many.
-        checked(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, place, length) })?;
+        socket_option::set(socket, libc::SOL_SOCKET, name, &time)?;
     }
     Ok(())
+}
+
+/// A time as these options have it, in whole microseconds.
+pub(crate) fn timeval(span: Nanos) -> libc::timeval {
+    libc::timeval {
+        tv_sec: (span.0 / 1_000_000_000) as libc::time_t,
+        tv_usec: (span.0 % 1_000_000_000 / 1_000) as libc::suseconds_t,
+    }
 }
 
 /// Has calls on the socket wait (`true`) or give `EAGAIN` (`false`).
@@ -273,11 +211,9 @@ pub fn set_timeouts(socket: BorrowedFd<'_>, span: Nanos) -> io::Result<()> {
 /// # Errors
 /// What the kernel said.
 pub fn set_blocking(socket: BorrowedFd<'_>, blocking: bool) -> io::Result<()> {
-    // SAFETY: touches no memory of this process.
-    let flags = checked(unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_GETFL) })?;
-    let flags = if blocking { flags & !libc::O_NONBLOCK } else { flags | libc::O_NONBLOCK };
-    // SAFETY: as above.
-    checked(unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
+    let mut flags = rustix::fs::fcntl_getfl(socket)?;
+    flags.set(OFlags::NONBLOCK, !blocking);
+    Ok(rustix::fs::fcntl_setfl(socket, flags)?)
 }
 
 /// A socket option that is an integer.
@@ -327,10 +263,7 @@ impl Setting {
 /// What the kernel said.
 pub fn set(socket: BorrowedFd<'_>, setting: Setting, value: i32) -> io::Result<()> {
     let (level, name) = setting.names();
-    let length = size_of_val(&value) as libc::socklen_t;
-    let place = std::ptr::from_ref(&value).cast();
-    // SAFETY: the kernel reads `length` bytes of `value`, which has that many.
-    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, place, length) }).map(drop)
+    socket_option::set(socket, level, name, &value)
 }
 
 /// The value in force.
@@ -339,16 +272,7 @@ pub fn set(socket: BorrowedFd<'_>, setting: Setting, value: i32) -> io::Result<(
 /// What the kernel said.
 pub fn get(socket: BorrowedFd<'_>, setting: Setting) -> io::Result<i32> {
     let (level, name) = setting.names();
-    integer(socket, level, name)
-}
-
-pub(crate) fn integer(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<i32> {
-    let mut value = 0_i32;
-    let mut length = size_of_val(&value) as libc::socklen_t;
-    let place = std::ptr::from_mut(&mut value).cast();
-    // SAFETY: the kernel writes at most `length` bytes into `value`, which has that many.
-    checked(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, place, &mut length) })?;
-    Ok(value)
+    socket_option::integer(socket, level, name)
 }
 
 /// Asks for a congestion control by name.
@@ -356,18 +280,7 @@ pub(crate) fn integer(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_
 /// # Errors
 /// `ENOENT` when the kernel has none of that name, `EPERM` when this user may not choose it.
 pub fn set_congestion_control(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    let length = name.len() as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes of `name`, which has that many.
-    checked(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_ptr().cast(),
-            length,
-        )
-    })
-    .map(drop)
+    Ok(sockopt::set_tcp_congestion(socket, name)?)
 }
 
 /// The congestion control in force.
@@ -375,16 +288,7 @@ pub fn set_congestion_control(socket: BorrowedFd<'_>, name: &str) -> io::Result<
 /// # Errors
 /// What the kernel said.
 pub fn congestion_control(socket: BorrowedFd<'_>) -> io::Result<String> {
-    // The kernel's names have 16 bytes at most (TCP_CA_NAME_MAX).
-    let mut name = [0_u8; 16];
-    let mut length = name.len() as libc::socklen_t;
-    let place = name.as_mut_ptr().cast();
-    // SAFETY: the kernel writes at most `length` bytes into `name`, which has that many.
-    checked(unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, place, &mut length)
-    })?;
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    Ok(String::from_utf8_lossy(&name[..end]).into_owned())
+    Ok(sockopt::tcp_congestion(socket)?)
 }
 
 /// Hands bytes to the kernel; gives how many it took. A closed connection is an error, not a signal.
@@ -393,8 +297,16 @@ pub fn congestion_control(socket: BorrowedFd<'_>) -> io::Result<String> {
 /// `EAGAIN`, `EINTR`, `EPIPE`, `ECONNRESET`, ...
 #[inline]
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the kernel reads the length of `bytes`, which has that many.
-    count(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) })
+    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
+}
+
+/// Hands over bytes that more will follow at once (`MSG_MORE`), so that the kernel may wait for a full segment.
+///
+/// # Errors
+/// As [`send`].
+#[inline]
+pub fn send_more(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::MORE)?)
 }
 
 /// Takes bytes and forgets them; gives how many, 0 at the end of the stream.
@@ -403,8 +315,19 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// `EAGAIN`, `EINTR`, `ECONNRESET`, ...
 #[inline]
 pub fn receive(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<usize> {
+    forget(socket, scratch, scratch.length(), 0)
+}
+
+#[inline]
+fn forget(
+    socket: BorrowedFd<'_>,
+    scratch: &ReceiveScratch,
+    bytes: usize,
+    flags: libc::c_int,
+) -> io::Result<usize> {
+    let length = bytes.min(scratch.length());
     // SAFETY: the kernel writes at most the length of the scratch, which nobody reads.
-    count(unsafe { libc::recv(socket.as_raw_fd(), scratch.start(), scratch.length(), 0) })
+    count(unsafe { libc::recv(socket.as_raw_fd(), scratch.start(), length, flags) })
 }
 
 /// Whether the stream has ended and all of it was received; takes nothing and does not wait.
@@ -412,10 +335,7 @@ pub fn receive(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<u
 /// # Errors
 /// What the connection failed of, such as `ECONNRESET`, which nobody else is told then.
 pub fn has_ended(socket: BorrowedFd<'_>) -> io::Result<bool> {
-    let mut byte = 0_u8;
-    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    // SAFETY: the kernel writes one byte at most.
-    match count(unsafe { libc::recv(socket.as_raw_fd(), (&raw mut byte).cast(), 1, flags) }) {
+    match look_at(socket, &mut [0]) {
         Ok(count) => Ok(count == 0),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(false),
         Err(error) => Err(error),
@@ -429,9 +349,7 @@ pub fn has_ended(socket: BorrowedFd<'_>) -> io::Result<bool> {
 /// As [`receive`].
 #[inline]
 pub fn receive_at_most(socket: BorrowedFd<'_>, scratch: &ReceiveScratch, bytes: usize) -> io::Result<usize> {
-    let length = bytes.min(scratch.length());
-    // SAFETY: as in `receive`.
-    count(unsafe { libc::recv(socket.as_raw_fd(), scratch.start(), length, 0) })
+    forget(socket, scratch, bytes, 0)
 }
 
 /// Has the kernel drop bytes of a TCP stream uncopied, as many as the scratch would hold at most (`MSG_TRUNC`, tcp(7));
@@ -441,17 +359,16 @@ pub fn receive_at_most(socket: BorrowedFd<'_>, scratch: &ReceiveScratch, bytes: 
 /// As [`receive`].
 #[inline]
 pub fn discard(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<usize> {
-    // SAFETY: the kernel writes nothing; were it to, then at most the length of the scratch, which nobody reads.
-    count(unsafe { libc::recv(socket.as_raw_fd(), scratch.start(), scratch.length(), libc::MSG_TRUNC) })
+    forget(socket, scratch, scratch.length(), libc::MSG_TRUNC)
 }
 
 /// Takes bytes into `place`; gives how many, 0 at the end of the stream.
 ///
 /// # Errors
 /// As [`receive`].
+#[inline]
 pub fn receive_into(socket: BorrowedFd<'_>, place: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most the length of `place`, which has that many.
-    count(unsafe { libc::recv(socket.as_raw_fd(), place.as_mut_ptr().cast(), place.len(), 0) })
+    Ok(rustix::net::recv(socket, place, RecvFlags::empty())?.0)
 }
 
 /// As [`receive_into`], of what stays there to be taken; does not wait.
@@ -459,9 +376,7 @@ pub fn receive_into(socket: BorrowedFd<'_>, place: &mut [u8]) -> io::Result<usiz
 /// # Errors
 /// `EAGAIN`: there is nothing; else as [`receive`].
 pub fn look_at(socket: BorrowedFd<'_>, place: &mut [u8]) -> io::Result<usize> {
-    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    // SAFETY: the kernel writes at most the length of `place`, which has that many.
-    count(unsafe { libc::recv(socket.as_raw_fd(), place.as_mut_ptr().cast(), place.len(), flags) })
+    Ok(rustix::net::recv(socket, place, RecvFlags::PEEK | RecvFlags::DONTWAIT)?.0)
 }
 
 #[cfg(test)]

@@ -1,50 +1,25 @@
 //! Calls that move the bytes of a stream besides `send` and `recv`: with flags, by message, without a copy, from a
 //! file.
 
-use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use iodyno_core::units::Nanos;
+use rustix::event::PollFlags;
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::buffer::{ReceiveScratch, SendSource};
+use crate::socket::{blank_message, count};
+use crate::{poll, socket_option};
 
-/// What a send tells the kernel besides the bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// `MSG_MORE`: more follows, so that the kernel may wait for a full segment.
-    pub more: bool,
-    /// `MSG_ZEROCOPY`: the bytes stay as they are until the kernel says that it is done with them.
-    pub zero_copy: bool,
-}
+/// `MSG_ZEROCOPY`: the bytes stay as they are until the kernel says that it is done with them.
+const ZERO_COPY: SendFlags = SendFlags::from_bits_retain(libc::MSG_ZEROCOPY as u32);
 
-impl Told {
-    fn flags(self) -> libc::c_int {
-        let more = if self.more { libc::MSG_MORE } else { 0 };
-        let zero_copy = if self.zero_copy { libc::MSG_ZEROCOPY } else { 0 };
-        libc::MSG_NOSIGNAL | more | zero_copy
-    }
-}
-
-#[inline]
-fn count(outcome: isize) -> io::Result<usize> {
-    usize::try_from(outcome).map_err(|_| io::Error::last_os_error())
-}
-
-fn checked(outcome: libc::c_int) -> io::Result<libc::c_int> {
-    if outcome < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(outcome)
-}
-
-/// Hands bytes to the kernel by `send`, saying that more follows; gives how many it took.
-///
-/// # Errors
-/// As [`crate::socket::send`].
-#[inline]
-pub fn send_more(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    let told = Told { more: true, zero_copy: false };
-    // SAFETY: the kernel reads the length of `bytes`, which has that many, and keeps no reference.
-    count(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), told.flags()) })
+fn flags(more: bool) -> SendFlags {
+    SendFlags::NOSIGNAL | if more { SendFlags::MORE } else { SendFlags::empty() }
 }
 
 /// Hands bytes to the kernel by `sendmsg`; gives how many it took.
@@ -53,14 +28,8 @@ pub fn send_more(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// As [`crate::socket::send`].
 #[inline]
 pub fn send_message(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
-    let told = Told { more, zero_copy: false };
-    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: an all-zero msghdr is valid.
-    let mut message: libc::msghdr = unsafe { zeroed() };
-    message.msg_iov = &mut part;
-    message.msg_iovlen = 1;
-    // SAFETY: the message holds one part, whose length is that of `bytes`; the kernel only reads it.
-    count(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, told.flags()) })
+    let mut control = SendAncillaryBuffer::default();
+    Ok(rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags(more))?)
 }
 
 /// Takes bytes by `recvmsg` and forgets them; gives how many, 0 at the end of the stream.
@@ -70,8 +39,7 @@ pub fn send_message(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Res
 #[inline]
 pub fn receive_message(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::Result<usize> {
     let mut part = libc::iovec { iov_base: scratch.start(), iov_len: scratch.length() };
-    // SAFETY: an all-zero msghdr is valid.
-    let mut message: libc::msghdr = unsafe { zeroed() };
+    let mut message = blank_message();
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     // SAFETY: the message holds one part, which is the scratch in its whole length; nobody reads that.
@@ -83,14 +51,7 @@ pub fn receive_message(socket: BorrowedFd<'_>, scratch: &ReceiveScratch) -> io::
 /// # Errors
 /// `EOPNOTSUPP`, `EPERM`: the kernel or the kind of socket has none.
 pub fn allow_zero_copy(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    let length = size_of::<libc::c_int>() as libc::socklen_t;
-    let place = std::ptr::from_ref(&on).cast();
-    // SAFETY: the kernel reads `length` bytes of `on`, which has that many.
-    checked(unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ZEROCOPY, place, length)
-    })
-    .map(drop)
+    socket_option::set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32)
 }
 
 /// Hands the first `length` bytes of `source` over without a copy; gives how many the kernel took.
@@ -109,9 +70,7 @@ pub fn send_zero_copy(
 ) -> io::Result<usize> {
     let bytes = source.bytes();
     let bytes = &bytes[..length.min(bytes.len())];
-    let told = Told { more, zero_copy: true };
-    // SAFETY: the kernel pins the pages of `bytes`, which are those of a mapping that is never written to.
-    count(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), told.flags()) })
+    Ok(rustix::net::send(socket, bytes, flags(more) | ZERO_COPY)?)
 }
 
 /// Sends of which the kernel said that it is done with their bytes.
@@ -132,8 +91,7 @@ pub fn completions(socket: BorrowedFd<'_>) -> io::Result<Completions> {
     loop {
         // Room for one message of IP_RECVERR: a header, sock_extended_err and an address.
         let mut control = [0_u64; 16];
-        // SAFETY: an all-zero msghdr is valid.
-        let mut message: libc::msghdr = unsafe { zeroed() };
+        let mut message = blank_message();
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control) as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
@@ -141,15 +99,15 @@ pub fn completions(socket: BorrowedFd<'_>) -> io::Result<Completions> {
         if let Err(error) = count(unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) }) {
             return if error.kind() == io::ErrorKind::WouldBlock { Ok(found) } else { Err(error) };
         }
-        // SAFETY: the kernel filled the control data in, whose length it wrote.
-        let first = unsafe { libc::CMSG_FIRSTHDR(&message) };
-        if first.is_null() {
-            continue;
-        }
-        // SAFETY: a non-null first header lies within the control data, and its data follows it; the kernel writes
-        // a whole sock_extended_err there. It may lie at an address that is not a multiple of its alignment.
-        let said: libc::sock_extended_err =
-            unsafe { libc::CMSG_DATA(first).cast::<libc::sock_extended_err>().read_unaligned() };
+        // SAFETY: the kernel filled the control data in, whose length it wrote. A first header that is not null lies within
+        // them, and a whole sock_extended_err follows it, maybe at an address that is not a multiple of its alignment.
+        let said: libc::sock_extended_err = unsafe {
+            let first = libc::CMSG_FIRSTHDR(&message);
+            if first.is_null() {
+                continue;
+            }
+            libc::CMSG_DATA(first).cast::<libc::sock_extended_err>().read_unaligned()
+        };
         if said.ee_origin == SO_EE_ORIGIN_ZEROCOPY {
             // A range of sends, counted from 0 on each socket and wrapping.
             let sends = u64::from(said.ee_data.wrapping_sub(said.ee_info)) + 1;
@@ -165,17 +123,15 @@ pub fn completions(socket: BorrowedFd<'_>) -> io::Result<Completions> {
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
-/// Waits until the socket reports an error or a completion, or `timeout_ms` have passed.
+/// Waits until the socket reports an error or a completion, or this time has passed.
 ///
 /// # Errors
 /// What the kernel said; an interruption is none.
-pub fn wait_for_completion(socket: BorrowedFd<'_>, timeout_ms: i32) -> io::Result<()> {
-    // POLLERR is reported always, and nothing else is asked for.
-    let mut asked = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
-    // SAFETY: one valid pollfd.
-    match checked(unsafe { libc::poll(&mut asked, 1, timeout_ms) }) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-        _ => Ok(()),
+pub fn wait_for_completion(socket: BorrowedFd<'_>, longest: Nanos) -> io::Result<()> {
+    // An error is reported always, and nothing else is asked for.
+    match poll::wait(socket, PollFlags::empty(), longest) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -184,24 +140,23 @@ pub fn wait_for_completion(socket: BorrowedFd<'_>, timeout_ms: i32) -> io::Resul
 /// # Errors
 /// `EMFILE`, `ENOMEM`, `ENOSPC`.
 pub fn file_of(source: &SendSource) -> io::Result<OwnedFd> {
-    use std::io::Write;
-    // SAFETY: the name is a string that ends with a zero.
-    let fd = checked(unsafe { libc::memfd_create(c"iodyno".as_ptr(), libc::MFD_CLOEXEC) })?;
-    // SAFETY: `fd` is open and nobody else owns it.
-    let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    file.write_all(source.bytes())?;
+    let mut file = std::fs::File::from(rustix::fs::memfd_create(c"iodyno", MemfdFlags::CLOEXEC)?);
+    io::Write::write_all(&mut file, source.bytes())?;
     Ok(file.into())
 }
 
-/// Has the kernel send `length` bytes from the begin of `file`; gives how many it took.
+/// Has the kernel send `length` bytes of `file` from `offset` on; gives how many it took, 0 at the end of the file.
 ///
 /// # Errors
-/// As [`crate::socket::send`].
+/// As [`crate::socket::send`], and `EINVAL` for a file that cannot be mapped.
 #[inline]
-pub fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
-    let mut offset: libc::off_t = 0;
-    // SAFETY: the kernel writes one offset to `offset`.
-    count(unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &mut offset, length) })
+pub fn send_file(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    mut offset: u64,
+    length: usize,
+) -> io::Result<usize> {
+    Ok(rustix::fs::sendfile(socket, file, Some(&mut offset), length)?)
 }
 
 /// Moves `length` bytes from the begin of `file` into the pipe; gives how many there was room for.
@@ -210,12 +165,8 @@ pub fn send_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>, length: usize) ->
 /// `EAGAIN`: the pipe is full.
 #[inline]
 pub fn splice_in(file: BorrowedFd<'_>, pipe: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
-    let mut offset: libc::loff_t = 0;
-    let flags = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK;
-    // SAFETY: the kernel writes one offset to `offset`; null: a pipe has none.
-    count(unsafe {
-        libc::splice(file.as_raw_fd(), &mut offset, pipe.as_raw_fd(), std::ptr::null_mut(), length, flags)
-    })
+    let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+    Ok(rustix::pipe::splice(file, Some(&mut 0), pipe, None, length, flags)?)
 }
 
 /// Moves up to `length` bytes from the pipe into the socket; gives how many the socket took. Waits where the socket
@@ -230,12 +181,8 @@ pub fn splice_out(
     length: usize,
     more: bool,
 ) -> io::Result<usize> {
-    let more = if more { libc::SPLICE_F_MORE } else { 0 };
-    let null = std::ptr::null_mut();
-    // SAFETY: null: neither a pipe nor a socket has an offset.
-    count(unsafe {
-        libc::splice(pipe.as_raw_fd(), null, socket.as_raw_fd(), null, length, libc::SPLICE_F_MOVE | more)
-    })
+    let more = if more { SpliceFlags::MORE } else { SpliceFlags::empty() };
+    Ok(rustix::pipe::splice(pipe, None, socket, None, length, SpliceFlags::MOVE | more)?)
 }
 
 /// A pipe (its reading and its writing end) with room for `bytes`, or for as much as this user may have.
@@ -243,15 +190,9 @@ pub fn splice_out(
 /// # Errors
 /// `EMFILE`, `ENFILE`.
 pub fn pipe(bytes: usize) -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: the kernel writes two descriptors.
-    checked(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: both are open and nobody else owns them.
-    let (reading, writing) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
-    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
+    let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     // A refusal leaves the pipe as it is: more calls then.
-    // SAFETY: touches no memory of this process.
-    unsafe { libc::fcntl(writing.as_raw_fd(), libc::F_SETPIPE_SZ, wanted) };
+    let _ = rustix::pipe::fcntl_setpipe_size(&writing, bytes);
     Ok((reading, writing))
 }
 
@@ -292,11 +233,11 @@ mod tests {
         let source = SendSource::new(10_000).unwrap();
         assert_eq!(send_message(near, &source.bytes()[..700], false).unwrap(), 700);
         assert_eq!(read(far, 700), source.bytes()[..700]);
-        assert_eq!(send_more(near, &source.bytes()[..7]).unwrap(), 7);
+        assert_eq!(socket::send_more(near, &source.bytes()[..7]).unwrap(), 7);
         assert_eq!(send_message(near, &source.bytes()[7..20], false).unwrap(), 13);
         assert_eq!(read(far, 20), source.bytes()[..20]);
         let file = file_of(&source).unwrap();
-        assert_eq!(send_file(near, file.as_fd(), 10_000).unwrap(), 10_000);
+        assert_eq!(send_file(near, file.as_fd(), 0, 10_000).unwrap(), 10_000);
         assert_eq!(read(far, 10_000), source.bytes());
         let (reading, writing) = pipe(1 << 16).unwrap();
         assert_eq!(splice_in(file.as_fd(), writing.as_fd(), 9_000).unwrap(), 9_000);
@@ -317,7 +258,7 @@ mod tests {
         assert_eq!(read(far.as_fd(), 3 * 4_096)[4_096..8_192], *source.bytes());
         let mut found = Completions::default();
         while found.completed < 3 {
-            wait_for_completion(near.as_fd(), 1_000).unwrap();
+            wait_for_completion(near.as_fd(), Nanos(1_000_000_000)).unwrap();
             let more = completions(near.as_fd()).unwrap();
             assert!(more.completed > 0, "no completion within a second");
             found.completed += more.completed;

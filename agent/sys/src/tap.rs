@@ -2,7 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
+
+use crate::network_device;
+use crate::socket::checked;
 
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca; // linux/if_tun.h, as are the others
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
@@ -24,11 +29,7 @@ pub const HEADER_BYTES: usize = 10;
 /// # Errors
 /// What the kernel said.
 pub fn enter_network_namespace(namespace: &File) -> io::Result<()> {
-    // SAFETY: takes a descriptor that is open as long as `namespace` is borrowed, and touches no memory.
-    match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
 /// Makes the tap device `name` in the caller's network namespace. It is gone when the file is closed.
@@ -39,18 +40,15 @@ pub fn enter_network_namespace(namespace: &File) -> io::Result<()> {
 /// # Errors
 /// What the kernel said; a name that is too long is an invalid input.
 pub fn open(name: &str, offload: bool) -> io::Result<File> {
-    // SAFETY: all zero bytes are a valid ifreq.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.len() >= request.ifr_name.len() || name.contains('\0') {
+    if name.len() >= libc::IF_NAMESIZE || name.contains('\0') {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *place = byte as libc::c_char;
-    }
     let device = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
-    request.ifr_ifru.ifru_flags = IFF_TAP | IFF_NO_PI | if offload { IFF_VNET_HDR } else { 0 };
-    // SAFETY: the call reads and writes one ifreq, which `request` is.
-    checked(unsafe { libc::ioctl(device.as_raw_fd(), TUNSETIFF as _, &mut request) })?;
+    let [low, high] = (IFF_TAP | IFF_NO_PI | if offload { IFF_VNET_HDR } else { 0 }).to_ne_bytes();
+    let mut request = network_device::request(name);
+    request[network_device::BEHIND_NAME] = u32::from_ne_bytes([low, high, 0, 0]);
+    // SAFETY: the call reads and writes one ifreq, as long as `request`.
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), TUNSETIFF as _, request.as_mut_ptr()) })?;
     if offload {
         let size = HEADER_BYTES as libc::c_int;
         // SAFETY: the call reads one int, which `size` is.
@@ -63,15 +61,7 @@ pub fn open(name: &str, offload: bool) -> io::Result<File> {
 
 fn set_offload(device: &File, features: libc::c_ulong) -> io::Result<()> {
     // SAFETY: the call takes its argument by value and touches no memory of this process.
-    checked(unsafe { libc::ioctl(device.as_raw_fd(), TUNSETOFFLOAD as _, features) })
-}
-
-fn checked(outcome: libc::c_int) -> io::Result<()> {
-    if outcome == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), TUNSETOFFLOAD as _, features) }).map(drop)
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use std::os::fd::RawFd;
 
 use iodyno_core::units::{Bytes, Nanos};
 
+use crate::socket_option;
+
 /// Room for the kernel's answer: more than any kernel gives today, so that nothing is cut off.
 const ROOM: usize = 512;
 
@@ -26,24 +28,8 @@ pub struct TcpInfo {
 /// `EBADF` or `ENOTSOCK` when the descriptor is no socket any more, `EOPNOTSUPP` or `ENOPROTOOPT` when it
 /// is a socket of another kind.
 pub fn read(socket: RawFd) -> io::Result<TcpInfo> {
-    let mut info = TcpInfo { bytes: [0; ROOM], length: 0 };
-    let mut length = ROOM as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, which is the size of `bytes`, and then the number it
-    // wrote to `length`; both live until after the call. A stale descriptor is answered with an error.
-    let outcome = unsafe {
-        libc::getsockopt(
-            socket,
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.bytes.as_mut_ptr().cast(),
-            &mut length,
-        )
-    };
-    if outcome != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    info.length = (length as usize).min(ROOM);
-    Ok(info)
+    let (bytes, length) = socket_option::get(socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+    Ok(TcpInfo { bytes, length })
 }
 
 /// A field of the given width at an offset, with its documentation.

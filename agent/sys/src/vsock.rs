@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use iodyno_core::units::Nanos;
+use rustix::net::AddressFamily;
 
 use crate::endpoint::{self, Endpoint, ANY_CONTEXT};
 use crate::{clock, errno, socket, timed};
@@ -20,7 +21,7 @@ const TIME_TO_CONNECT: Nanos = Nanos(200_000_000);
 /// asked.
 #[must_use]
 pub fn refusal(context: u32) -> Option<String> {
-    if let Some(error) = timed::vsock_refusal() {
+    if let Some(error) = socket::refusal(AddressFamily::VSOCK, None) {
         return Some(format!("the kernel refuses vsock sockets: {error}"));
     }
     if context != THIS_MACHINE {

@@ -5,9 +5,17 @@
 //! `include/uapi/linux/if_xdp.h`.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XdpDesc, XdpRingOffset, XdpUmemReg, XdpUmemRegFlags,
+    XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING,
+};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
 use crate::buffer::Mapping;
 
@@ -24,11 +32,6 @@ struct Socket {
     fd: OwnedFd,
     memory: Mapping,
 }
-
-// SAFETY: the two users of the memory keep to their own halves of it.
-unsafe impl Send for Socket {}
-// SAFETY: as above; the descriptor is only handed to the kernel.
-unsafe impl Sync for Socket {}
 
 /// One ring of descriptions, of which this process writes one end and the kernel the other.
 struct Ring {
@@ -57,11 +60,6 @@ pub struct Sender {
     slots: usize,
 }
 
-// SAFETY: the rings are only touched through `&mut self`, from one thread at a time; the kernel does not care which.
-unsafe impl Send for Receiver {}
-// SAFETY: as above.
-unsafe impl Send for Sender {}
-
 /// Opens a socket on one queue of a device, with room for so many frames each way; rounded up to powers of two.
 ///
 /// # Errors
@@ -69,43 +67,38 @@ unsafe impl Send for Sender {}
 /// such a socket already.
 pub fn open(device: u32, queue: u32, receive: usize, send: usize) -> io::Result<(Receiver, Sender)> {
     let (receive, send) = (receive.next_power_of_two(), send.next_power_of_two());
-    // SAFETY: touches no memory of this process.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` is open and nobody else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
+    let fd = rustix::net::socket_with(AddressFamily::XDP, kind, flags, None)?;
     let memory = Mapping::new((receive + send) * CHUNK_BYTES)?;
-    let registration = Registration {
-        address: memory.start().as_ptr() as u64,
-        length: memory.length() as u64,
-        chunk_bytes: CHUNK_BYTES as u32,
+    let registration = XdpUmemReg {
+        addr: memory.start().as_ptr() as u64,
+        len: memory.length() as u64,
+        chunk_size: CHUNK_BYTES as u32,
         headroom: 0,
-        flags: 0,
-        metadata_bytes: 0,
+        flags: XdpUmemRegFlags::empty(),
+        tx_metadata_len: 0,
     };
-    set(&fd, libc::XDP_UMEM_REG, &registration)?;
-    set(&fd, libc::XDP_UMEM_FILL_RING, &(receive as u32))?;
-    set(&fd, libc::XDP_UMEM_COMPLETION_RING, &(send as u32))?;
-    set(&fd, libc::XDP_RX_RING, &(receive as u32))?;
-    set(&fd, libc::XDP_TX_RING, &(send as u32))?;
+    sockopt::set_xdp_umem_reg(&fd, registration)?;
+    sockopt::set_xdp_umem_fill_ring_size(&fd, receive as u32)?;
+    sockopt::set_xdp_umem_completion_ring_size(&fd, send as u32)?;
+    sockopt::set_xdp_rx_ring_size(&fd, receive as u32)?;
+    sockopt::set_xdp_tx_ring_size(&fd, send as u32)?;
     // What is in flight is bounded by the rings. The socket's own bound would be reached earlier, by answers of several
     // frames. Where it may not be raised, flushing takes several rounds.
-    let room = i32::try_from(send * CHUNK_BYTES * 2).unwrap_or(i32::MAX);
-    let _ = set_at(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room);
-    let offsets = offsets(&fd)?;
+    let _ = sockopt::set_socket_send_buffer_size_force(&fd, send * CHUNK_BYTES * 2);
+    let offsets = sockopt::xdp_mmap_offsets(&fd)?;
     let address = size_of::<u64>();
-    let description = size_of::<libc::xdp_desc>();
-    let mut fill = Ring::map(&fd, FILL_AT, &offsets.fr, receive, address)?;
-    let completed = Ring::map(&fd, COMPLETION_AT, &offsets.cr, send, address)?;
+    let description = size_of::<XdpDesc>();
+    let mut fill = Ring::map(&fd, XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, receive, address)?;
+    let completed = Ring::map(&fd, XDP_UMEM_PGOFF_COMPLETION_RING, &offsets.cr, send, address)?;
     let arrived = Ring::map(&fd, 0, &offsets.rx, receive, description)?;
-    let outgoing = Ring::map(&fd, SEND_AT, &offsets.tx, send, description)?;
+    let outgoing = Ring::map(&fd, XDP_PGOFF_TX_RING, &offsets.tx, send, description)?;
     for chunk in 0..receive {
         fill.put(chunk as u32, 0, (chunk * CHUNK_BYTES) as u64);
     }
     fill.produce(receive as u32);
-    bind(&fd, device, queue)?;
+    // The devices that need no copy would need rings of their own kind of memory: not built here.
+    rustix::net::bind(&fd, &SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, device, queue))?;
     let socket = Arc::new(Socket { fd, memory });
     let free = (receive..receive + send).rev().map(|chunk| (chunk * CHUNK_BYTES) as u64).collect();
     Ok((
@@ -148,10 +141,7 @@ impl Receiver {
     /// # Errors
     /// What the kernel said.
     pub fn dropped(&self) -> io::Result<u64> {
-        // SAFETY: all-zero statistics are valid.
-        let mut counts: libc::xdp_statistics = unsafe { std::mem::zeroed() };
-        get(&self.socket.fd, libc::XDP_STATISTICS, &mut counts)?;
-        Ok(counts.rx_dropped)
+        Ok(sockopt::xdp_statistics(&self.socket.fd)?.rx_dropped)
     }
 }
 
@@ -200,17 +190,10 @@ impl Sender {
                 outcome = Ok(());
                 break;
             }
-            // SAFETY: no bytes and no address are handed over; they lie in the ring.
-            let sent = unsafe {
-                let fd = self.socket.fd.as_raw_fd();
-                libc::sendto(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
-            };
-            if sent < 0 {
-                let error = io::Error::last_os_error();
-                let passing =
-                    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS));
-                outcome = Err(error);
-                if !passing {
+            // No bytes are handed over; they lie in the ring.
+            if let Err(error) = rustix::net::send(&self.socket.fd, &[], SendFlags::DONTWAIT) {
+                outcome = Err(error.into());
+                if !matches!(error, Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) {
                     break;
                 }
             }
@@ -251,32 +234,16 @@ impl Socket {
     }
 }
 
-/// `struct xdp_umem_reg`, whose end the kernel may not know; then it must be 0, as it is.
-#[repr(C)]
-struct Registration {
-    address: u64,
-    length: u64,
-    chunk_bytes: u32,
-    headroom: u32,
-    flags: u32,
-    metadata_bytes: u32,
-}
-
-/// `XDP_PGOFF_TX_RING`, `XDP_UMEM_PGOFF_FILL_RING`, `XDP_UMEM_PGOFF_COMPLETION_RING`; that of received frames is 0.
-const SEND_AT: i64 = 0x8000_0000;
-const FILL_AT: i64 = 0x1_0000_0000;
-const COMPLETION_AT: i64 = 0x1_8000_0000;
-
 impl Ring {
     fn map(
         fd: &OwnedFd,
-        offset: i64,
-        places: &libc::xdp_ring_offset,
+        offset: u64,
+        places: &XdpRingOffset,
         size: usize,
         entry_bytes: usize,
     ) -> io::Result<Ring> {
         let entries = places.desc as usize;
-        let mapping = Mapping::shared_at(fd.as_fd(), entries + size * entry_bytes, offset)?;
+        let mapping = Mapping::shared(fd.as_fd(), entries + size * entry_bytes, offset)?;
         let (producer, consumer) = (places.producer as usize, places.consumer as usize);
         Ok(Ring { mapping, producer, consumer, entries, mask: size as u32 - 1, entry_bytes })
     }
@@ -319,57 +286,4 @@ impl Ring {
         let producer = self.producer();
         producer.store(producer.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
     }
-}
-
-fn set<T>(fd: &OwnedFd, name: libc::c_int, value: &T) -> io::Result<()> {
-    set_at(fd, libc::SOL_XDP, name, value)
-}
-
-fn set_at<T>(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-    let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes of `value`, which has that many.
-    let outcome =
-        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), length) };
-    if outcome != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-fn get<T>(fd: &OwnedFd, name: libc::c_int, value: &mut T) -> io::Result<()> {
-    let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `value`, which has that many.
-    let outcome = unsafe {
-        let place = std::ptr::from_mut(value).cast();
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, name, place, &mut length)
-    };
-    if outcome != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-fn offsets(fd: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
-    // SAFETY: all-zero offsets are valid.
-    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    get(fd, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
-    Ok(offsets)
-}
-
-fn bind(fd: &OwnedFd, device: u32, queue: u32) -> io::Result<()> {
-    let address = libc::sockaddr_xdp {
-        sxdp_family: libc::AF_XDP as u16,
-        // The devices that need no copy would need rings of their own kind of memory: not built here.
-        sxdp_flags: libc::XDP_COPY,
-        sxdp_ifindex: device,
-        sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: 0,
-    };
-    let length = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes of `address`, which has that many.
-    let outcome = unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), length) };
-    if outcome != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }

@@ -161,7 +161,7 @@ impl Waiting {
         match self {
             Waiting::InCall => Ok(0),
             Waiting::Epoll(epoll, events) => {
-                epoll.wait_for(events, Some(longest))?;
+                epoll.wait(events, Some(longest))?;
                 Ok(events.count())
             }
             Waiting::Gathered(full) => {

@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use iodyno_core::units::Nanos;
 use iodyno_sys::datagram::Peer;
+use iodyno_sys::timed::{self, Until};
 use iodyno_sys::{clock, datagram, errno, socket};
 
 use crate::transport::datagram::{Header, Kind, Mark, HEADER_BYTES};
@@ -63,8 +64,8 @@ pub(crate) fn say(flows: &mut [Parting<'_>], mark: Mark, still: impl Fn() -> boo
         let until = clock::monotonic().plus(Nanos(SAY_AGAIN_MS as u64 * 1_000_000));
         for flow in flows.iter_mut() {
             while flow.silent && still() {
-                let left = until.minus(clock::monotonic()).0.div_ceil(1_000_000) as i32;
-                if !matches!(datagram::poll(flow.socket, left), Ok(true)) {
+                let left = until.minus(clock::monotonic());
+                if !matches!(timed::wait_for(flow.socket, Until::Readable, left), Ok(true)) {
                     break;
                 }
                 flow.hear(mark);

@@ -231,7 +231,7 @@ impl Sender<'_> {
     fn send_in_turns(&mut self, flows: &mut [Flow], epoll: &Epoll, mut events: Events) {
         while !self.worker.is_due() && flows.iter().any(|flow| flow.open) {
             let left = Nanos(self.worker.due()).minus(Nanos(self.worker.now));
-            if let Err(error) = epoll.wait_for(&mut events, Some(left)) {
+            if let Err(error) = epoll.wait(&mut events, Some(left)) {
                 let number = error.raw_os_error().unwrap_or(0);
                 flows.iter_mut().filter(|flow| flow.open).for_each(|flow| self.lose(flow, number));
                 return;

@@ -179,7 +179,7 @@ impl<A: Activity, L: Link> Round<'_, A, L> {
                     return Ok(0);
                 }
                 self.asked = asked;
-                epoll.wait_for(&mut self.waiting.events, sleep.map(Nanos))?;
+                epoll.wait(&mut self.waiting.events, sleep.map(Nanos))?;
                 let count = self.waiting.events.count();
                 if A::PAUSES && count == 0 {
                     self.worker.woke(asked, sleep.unwrap_or(0));

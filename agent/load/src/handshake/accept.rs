@@ -12,7 +12,7 @@ use iodyno_sys::socket::{self, Setting};
 use iodyno_sys::{clock, errno};
 
 use super::options::{self, ReadBack};
-use super::{blocking, index_in, time_for_all, too_few, ACKNOWLEDGED, LOOK_MS, PREAMBLE_BYTES};
+use super::{blocking, index_in, time_for_all, too_few, ACKNOWLEDGED, LOOK, PREAMBLE_BYTES};
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
@@ -144,7 +144,7 @@ impl<'a> Door<'a> {
                 let advice = "see what the sender reported, and look for a firewall between the hosts";
                 return Err(too_few(self.kept_count, self.job.connections, &self.address, advice));
             }
-            self.epoll.wait(&mut events, LOOK_MS).map_err(|error| self.refused(&error))?;
+            self.epoll.wait(&mut events, Some(LOOK)).map_err(|error| self.refused(&error))?;
             for key in events.keys() {
                 if key == LISTENER {
                     self.admit()?;

@@ -15,7 +15,7 @@ use iodyno_sys::socket::{self, Setting};
 use iodyno_sys::{affinity, clock, errno};
 
 use super::options::{self, ReadBack};
-use super::{blocking, time_for_all, too_few, LOOK_MS};
+use super::{blocking, time_for_all, too_few, LOOK};
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 use crate::prepared::Prepared;
@@ -130,7 +130,7 @@ pub(crate) fn greet(
             let advice = "see what the sender reported, and look for a firewall between the hosts";
             return Err(too_few(known, job.connections, &address, advice));
         }
-        epoll.wait(&mut events, LOOK_MS).map_err(refused)?;
+        epoll.wait(&mut events, Some(LOOK)).map_err(refused)?;
         for key in events.keys() {
             let socket = sockets[key as usize].as_fd();
             // A bounded number, so that a flood does not keep this from looking at the clock.
@@ -199,7 +199,7 @@ pub(super) fn all(
     }
     for socket in &sockets {
         socket::set_blocking(socket.as_fd(), blocking(job.driver))
-            .and_then(|()| datagram::wait_at_most(socket.as_fd(), job.answer_timeout_ns.min(LONGEST_WAIT).0))
+            .and_then(|()| datagram::wait_at_most(socket.as_fd(), job.answer_timeout_ns.min(LONGEST_WAIT)))
             .map_err(|error| LoadError::refused(&error, "set up a socket", &address.to_string()))?;
     }
     let mut obtained = options.finish();
@@ -244,7 +244,7 @@ fn open_flow(job: &Job, flow: u32, address: SocketAddr) -> Result<OwnedFd, LoadE
 /// Payload of the longest datagram that the path takes whole, as this host knows it: without the headers of UDP (8
 /// bytes, RFC 768) and of IP (20 bytes, RFC 791; 40 bytes, RFC 8200).
 fn longest_whole(socket: BorrowedFd<'_>, address: SocketAddr) -> Option<Bytes> {
-    let mtu = u64::try_from(datagram::path_mtu(socket, address.is_ipv4()).ok()?).ok()?;
+    let mtu = u64::from(datagram::path_mtu(socket, address.is_ipv4()).ok()?);
     Some(Bytes(mtu.saturating_sub(if address.is_ipv4() { 28 } else { 48 })))
 }
 
@@ -301,7 +301,7 @@ fn say_hello(
             }
             say_at = now.plus(SAY_AGAIN);
         }
-        epoll.wait(&mut events, LOOK_MS).map_err(|error| refused(&error))?;
+        epoll.wait(&mut events, Some(LOOK)).map_err(|error| refused(&error))?;
         for key in events.keys() {
             let (at, mut place) = (key as usize, [0; ROOM]);
             match socket::receive_into(sockets[at].as_fd(), &mut place) {

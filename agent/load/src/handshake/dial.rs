@@ -11,7 +11,7 @@ use iodyno_sys::epoll::{Epoll, Events, Interest};
 use iodyno_sys::{clock, errno, socket};
 
 use super::options::{self, ReadBack};
-use super::{blocking, preamble, time_for_all, too_few, ACKNOWLEDGED, LOOK_MS, PREAMBLE_BYTES};
+use super::{blocking, preamble, time_for_all, too_few, ACKNOWLEDGED, LOOK, PREAMBLE_BYTES};
 use crate::cancel::Cancel;
 use crate::error::LoadError;
 
@@ -75,7 +75,7 @@ impl Dialler<'_> {
                 self.dial(next)?;
                 next += 1;
             }
-            self.epoll.wait(&mut events, LOOK_MS).map_err(|error| self.refused(&error, 0))?;
+            self.epoll.wait(&mut events, Some(LOOK)).map_err(|error| self.refused(&error, 0))?;
             for key in events.keys() {
                 self.proceed(key as u32)?;
             }

@@ -43,7 +43,7 @@ pub(crate) const PREAMBLE_BYTES: usize = 32;
 const ACKNOWLEDGED: u8 = 0x06;
 
 /// How long one wait for the network lasts, so that a cancelled job is noticed.
-const LOOK_MS: i32 = 20;
+const LOOK: Nanos = Nanos(20_000_000);
 /// Files that the agent has open besides the data connections: sensors, epoll instances, stdio, and foreign
 /// connections that have not been turned away yet.
 const OTHER_DESCRIPTORS: u64 = 2048;
@@ -130,8 +130,7 @@ pub(crate) fn come_from(socket: BorrowedFd<'_>, job: &Job, index: usize) -> std:
 fn make_room(job: &Job) -> Result<(), LoadError> {
     let connections = u64::from(job.connections) * (1 + Calls::descriptors(job.interface));
     let needed = connections + OTHER_DESCRIPTORS;
-    let limit = limits::raise_descriptors(needed)
-        .map_err(|error| LoadError::refused(&error, "read the limit of open files", "connections"))?;
+    let limit = limits::raise_descriptors(needed);
     // A host that is a little short of the reserve may do; one that lacks the connections themselves cannot.
     if limit < connections + 64 {
         return Err(LoadError::new(

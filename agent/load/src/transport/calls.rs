@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use iodyno_core::job::{Driver, Interface, Job};
+use iodyno_core::units::Nanos;
 use iodyno_sys::buffer::{ReceiveScratch, SendSource};
 use iodyno_sys::socket::{self, Direction};
 use iodyno_sys::{errno, stream_calls};
@@ -19,7 +20,7 @@ use crate::workload::LONGEST_CALL_BYTES;
 /// is hundreds.
 const SENDS_PER_LOOK: u32 = 16;
 /// chosen: how long a thread that may send no more waits for a completion before it tries again.
-const COMPLETION_WAIT_MS: i32 = 20;
+const COMPLETION_WAIT: Nanos = Nanos(20_000_000);
 
 /// What the calls of a job need besides its sockets: made once, before its threads.
 #[derive(Default)]
@@ -124,7 +125,7 @@ impl Link for Calls<'_> {
     #[inline]
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.sending {
-            Sending::Plain if self.more => stream_calls::send_more(self.socket, bytes),
+            Sending::Plain if self.more => socket::send_more(self.socket, bytes),
             Sending::Plain => socket::send(self.socket, bytes),
             Sending::Message => stream_calls::send_message(self.socket, bytes, self.more),
             Sending::ZeroCopy { source, since_look, rare } => {
@@ -141,14 +142,14 @@ impl Link for Calls<'_> {
                     }
                     Err(error) if error.raw_os_error() == Some(errno::ENOBUFS) => {
                         if !self.look(rare)? && self.blocks {
-                            stream_calls::wait_for_completion(self.socket, COMPLETION_WAIT_MS)?;
+                            stream_calls::wait_for_completion(self.socket, COMPLETION_WAIT)?;
                         }
                         Err(io::Error::from_raw_os_error(errno::EAGAIN))
                     }
                     outcome => outcome,
                 }
             }
-            Sending::File(file) => stream_calls::send_file(self.socket, *file, bytes.len()),
+            Sending::File(file) => stream_calls::send_file(self.socket, *file, 0, bytes.len()),
             Sending::Splice { file, reading, writing, held } => {
                 if held.get() == 0 {
                     held.set(stream_calls::splice_in(*file, *writing, bytes.len())?);

@@ -327,7 +327,7 @@ fn make(
 
 /// How many directories may be kept open: half of what the process may have; the files need the rest.
 fn descriptors_left() -> usize {
-    iodyno_sys::limits::raise_descriptors(65_536).unwrap_or(256) as usize / 2
+    iodyno_sys::limits::raise_descriptors(65_536) as usize / 2
 }
 
 /// Makes every file and leaf directory, or sees to it that they are as they were made.

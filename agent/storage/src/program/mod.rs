@@ -83,8 +83,7 @@ pub fn prepare(job: &Job, cancel: &Cancel) -> Result<Prepared, LoadError> {
     let slots: u64 = compiled.groups.iter().map(|group| (group.slots * group.count()) as u64).sum();
     let kept: usize = filesets.iter().map(fileset::LiveFileset::kept_open).sum();
     let wanted = slots + kept as u64 + OTHER_DESCRIPTORS;
-    let limit = limits::raise_descriptors(wanted)
-        .map_err(|error| layout::refused(&error, "read the limit of open files", "files"))?;
+    let limit = limits::raise_descriptors(wanted);
     if limit < wanted {
         return Err(LoadError {
             code: ErrorCode::Limit,

@@ -244,7 +244,7 @@ pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
     let mut quiet = false;
     while worker.due() > 0 && !(quiet && is_over(&worker) && round.is_empty()) && !is_past(&worker) {
         // It fails for a broken instance only.
-        if round.epoll.wait_for(&mut events, Some(LOOK)).is_err() {
+        if round.epoll.wait(&mut events, Some(LOOK)).is_err() {
             break;
         }
         worker.tick();

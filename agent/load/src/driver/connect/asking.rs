@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use iodyno_core::units::Nanos;
 use iodyno_sys::endpoint::{self, Endpoint};
 use iodyno_sys::epoll::{Epoll, Events, Interest};
-use iodyno_sys::{errno, socket, stream_calls};
+use iodyno_sys::{errno, socket};
 
 use super::{offered, preamble_bytes, Turn, Watch, LENGTH_BYTES, LOOK, MOST_EVENTS, RETRY};
 use crate::handshake::{self, PREAMBLE_BYTES};
@@ -203,7 +203,7 @@ impl<'a> Asking<'a> {
             Phase::Showing(shown) => {
                 // With the request in one segment.
                 let length = preamble_bytes(&self.shared.job);
-                *shown += stream_calls::send_more(socket, &self.preamble[*shown..length])?;
+                *shown += socket::send_more(socket, &self.preamble[*shown..length])?;
                 if *shown == length {
                     self.phase = match &self.shared.tls_terms {
                         Some(terms) => Phase::Shaking(Box::new(terms.begin(true)?)),
@@ -315,7 +315,7 @@ pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
     while round.open > 0 && worker.due() > 0 {
         let (asked, sleep) = (worker.now, round.sleep_ns(&worker));
         // It fails for a broken instance only.
-        if round.epoll.wait_for(&mut events, Some(Nanos(sleep))).is_err() {
+        if round.epoll.wait(&mut events, Some(Nanos(sleep))).is_err() {
             break;
         }
         if events.count() == 0 {

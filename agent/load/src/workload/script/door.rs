@@ -157,7 +157,7 @@ impl Door {
 
     fn look(&mut self, run: &Run, events: &mut Events) -> io::Result<()> {
         let begun = clock::monotonic();
-        self.epoll.wait(events, (SLICE.0 / 1_000_000) as i32)?;
+        self.epoll.wait(events, Some(SLICE))?;
         // Keys ascend in the order of arrival, and so connections are delivered in the order in which they came.
         let mut keys: Vec<u64> = events.keys().collect();
         keys.sort_unstable();

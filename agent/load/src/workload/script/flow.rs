@@ -13,7 +13,7 @@ use iodyno_sys::endpoint::{self, Endpoint};
 use iodyno_sys::open_sockets::OpenSocket;
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::vsock::THIS_MACHINE;
-use iodyno_sys::{datagram, errno, socket};
+use iodyno_sys::{datagram, errno, socket, stream_calls};
 
 use super::datagrams::Datagrams;
 use super::door::unix_address;
@@ -74,7 +74,7 @@ impl Flow {
         match (&self.session, call) {
             (Some(session), _) => session.receive(self.fd(), length),
             (None, Call::Read) => timed::read(self.fd(), scratch, length),
-            (None, _) => timed::receive(self.fd(), scratch, length),
+            (None, _) => socket::receive_at_most(self.fd(), scratch, length),
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> Strand<'a> {
                 self.await_readiness(operation, Until::Writable, wait, until)?;
             }
             let flow = self.flow(operation)?;
-            match timed::send_before_more(flow.fd(), left) {
+            match socket::send_more(flow.fd(), left) {
                 Ok(count) => {
                     flow.sent += count as u64;
                     left = &left[count.min(left.len())..];
@@ -235,7 +235,7 @@ impl<'a> Strand<'a> {
         let length = (part_end.min(size) - at).min(file.length - offset).min(most);
         let flow = self.flows.get(operation.connection as usize).and_then(|flows| flows.last());
         let flow = flow.ok_or(io::ErrorKind::NotConnected)?;
-        match timed::send_file(flow.fd(), file.file.as_fd(), offset, length as usize) {
+        match stream_calls::send_file(flow.fd(), file.file.as_fd(), offset, length as usize) {
             // Somebody has shortened it.
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             outcome => outcome,
@@ -395,7 +395,7 @@ impl<'a> Strand<'a> {
             // A message that follows at once travels with it. Else Nagle's algorithm would hold that message back until
             // the preamble is acknowledged, a round trip that the script does not have.
             let more = self.sends_next(connection) || operation.protocol == Protocol::Tls;
-            let show = if more { timed::send_before_more } else { socket::send };
+            let show = if more { socket::send_more } else { socket::send };
             // A fresh socket has room for so few bytes.
             show(socket.as_fd(), &shown.bytes(self.run.token)).map_err(Fault::Os)?;
         }
@@ -529,7 +529,7 @@ impl<'a> Strand<'a> {
     ) -> Result<u64, Fault> {
         let blocks = !operation.non_blocking;
         socket::set_blocking(socket.as_fd(), blocks).map_err(Fault::Os)?;
-        timed::wait_at_most(socket.as_fd(), SLICE).map_err(Fault::Os)?;
+        socket::set_timeouts(socket.as_fd(), SLICE).map_err(Fault::Os)?;
         // The same at both ends: by who opened it.
         let drawn = |by_opener: bool| {
             let token = u64::from_le_bytes(self.run.token[..8].try_into().unwrap_or_default());

@@ -163,8 +163,7 @@ fn begin(job: &Job, cancel: &Cancel) -> Result<Arc<Run>, LoadError> {
         };
         script.groups.iter().map(|group| u64::from(group.strands) * most(group)).sum()
     });
-    let limit = limits::raise_descriptors(connections + OTHER_DESCRIPTORS)
-        .map_err(|error| LoadError::refused(&error, "read the limit of open files", "script"))?;
+    let limit = limits::raise_descriptors(connections + OTHER_DESCRIPTORS);
     if limit < connections + 64 {
         return Err(LoadError::new(
             ErrorCode::Limit,

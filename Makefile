@@ -26,7 +26,7 @@ test: $(VENV)/.test system-test lint        ## everything that CI runs
 	failed=0; \
 	(cd agent && cargo test --tests --locked --quiet --no-fail-fast) || failed=1; \
 	$(BIN)/python -m pytest -m 'not alone' -n 3 --durations=20 || failed=1; \
-	$(BIN)/python -m pytest -m alone --durations=20 || failed=1; \
+	$(BIN)/python -m pytest $$(grep -rl 'mark.alone' tests --include='test_*.py') -m alone --durations=20 || failed=1; \
 	exit $$failed
 
 lint: $(VENV)/.test                         ## formats, types, import rules, warnings as errors

@@ -179,6 +179,12 @@ def test_a_line_has_no_knee() -> None:
     assert found.fit.worst_error < 1e-6
 
 
+def test_a_bound_beyond_all_numbers_is_none_and_said() -> None:
+    found = fit(usl(), loads(KVM), resamples=20)
+    peak = found.derived(41.0, np.array([30.0] * 10 + [math.inf] * 10), "")
+    assert (peak.low, peak.high) == (30.0, None) and "no upper bound" in peak.method
+
+
 @given(st.floats(1e-3, 1e9), st.floats(0.0, 0.5), st.floats(0.0, 0.01))
 def test_without_noise_the_law_is_found_again(lam: float, sigma: float, kappa: float) -> None:
     n = (1, 2, 4, 8, 16, 32, 64)

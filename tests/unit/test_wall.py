@@ -184,6 +184,19 @@ def test_what_cannot_carry_a_wall_is_refused_with_a_reason(loads: list[Load], wh
 def test_the_reader_is_told_what_the_bounds_do_not_hold() -> None:
     falls = [Load(n, (x, x * 1.01)) for n, x in ((1, 10), (2, 20), (4, 30), (8, 30), (16, 30), (64, 20))]
     assert any("the rate falls, by 33.3 % at 64" in note for note in locate(falls).notes)
+    # What chance takes from one load is no fall: the last one has the rate of the plateau again.
+    dips = [
+        (948, 986),
+        (1902, 1942),
+        (4133, 3903),
+        (5831, 6232),
+        (6123, 6144),
+        (6107, 6040),
+        (6475, 6652),
+        (5946, 5498),
+    ]
+    again = [Load(n, tuple(map(float, rates))) for n, rates in zip(LOADS, [*dips, (6344, 6169)], strict=True)]
+    assert not locate(again).notes and 48 not in locate(again).plateau
     wakes = [Load(n, (x, x * 1.01)) for n, x in ((1, 10), (2, 30), (4, 60), (8, 60))]
     assert any("the wall lies at 4" in note for note in locate(wakes).notes)
     # Who waits for the senders' own CPUs does not see it in the time of an answer.

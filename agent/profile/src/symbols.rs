@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use iodyno_core::profile::Function;
 
 mod kernel;
-mod nearest;
 mod program;
 
 /// Name of a function that no table names.

@@ -90,7 +90,7 @@ const ROWS: &[Row] = &[
         drivers: READINESS,
         interfaces: &[Interface::ReadWrite],
     },
-    // Its records are the agent's own work: no other call would move them differently.
+    // Its records are made in the agent: no other call would move them differently.
     Row {
         workloads: &[Workload::Stream, Workload::RequestResponse],
         transports: &[Transport::Tls],

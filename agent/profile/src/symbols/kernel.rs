@@ -3,13 +3,20 @@
 //! The table is read anew for every profile, in one pass: some 60 ms for 120 000 symbols. A table that is kept
 //! would take megabytes for the rest of the campaign, and would name BPF programs and modules that came later by
 //! whatever lay at their addresses before.
+//!
+//! blazesym names such addresses too, but neither the module of a function nor that the kernel hides its symbols, and it
+//! takes data for functions.
 
+use std::cmp::Ordering;
 use std::fs;
 
 use iodyno_core::profile::Function;
 
-use super::nearest::{rank, Nearest, Symbol};
 use super::{HIDDEN, KERNEL, UNKNOWN};
+
+/// Farthest from the begin of a function, whose length the table does not tell. chosen: longer than any function of a
+/// kernel, shorter than the gaps between the regions of its address space.
+const REACH_BYTES: u64 = 1 << 20;
 
 /// The functions of `addresses`, which are sorted.
 ///
@@ -24,28 +31,43 @@ pub(crate) fn look_up(addresses: &[u64]) -> Result<Vec<Function>, String> {
     })
 }
 
-/// The functions of `addresses` in a table; `None` when every address in it is 0.
+/// The functions of `addresses` in a table, in one pass over its lines, in whatever order; `None` when every address in
+/// it is 0.
 fn find(table: &[u8], addresses: &[u64]) -> Option<Vec<Function>> {
-    let mut nearest = Nearest::new(addresses);
+    // For each address, the highest symbol that lies above the address before it.
+    let mut candidates: Vec<Option<Symbol>> = vec![None; addresses.len()];
     let mut hidden = true;
-    for symbol in table.split(|byte| *byte == b'\n').filter_map(parse) {
+    for symbol in table.split(|byte| *byte == b'\n').filter_map(Symbol::parse) {
         hidden &= symbol.address == 0;
-        nearest
-            .offer(symbol, |line| rank(line.kind == b'T', line.kind.eq_ignore_ascii_case(&b'w'), line.name));
+        let index = addresses.partition_point(|address| *address < symbol.address);
+        let Some(best) = candidates.get_mut(index) else { continue };
+        let better = best.is_none_or(|best| match symbol.address.cmp(&best.address) {
+            Ordering::Greater => true,
+            Ordering::Equal => symbol.rank() < best.rank(),
+            Ordering::Less => false,
+        });
+        if better {
+            *best = Some(symbol);
+        }
     }
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let function = |found: Option<Line>| match found {
-        // The end of the kernel's code: what comes after it is not known.
-        None | Some(Line { name: b"_etext", .. }) => nameless(),
-        Some(Line { name, module: b"", .. }) => Function { name: text(name), module: KERNEL.to_owned() },
-        Some(Line { name, module, .. }) => Function { name: text(name), module: text(module) },
-    };
-    (!hidden).then(|| nearest.found().map(function).collect())
+    let mut below = None;
+    let functions = addresses.iter().zip(candidates).map(|(address, candidate)| {
+        // What lies above the address before is nearer than what lies below it.
+        below = candidate.or(below);
+        below.filter(|symbol| address - symbol.address < REACH_BYTES).map_or_else(nameless, Symbol::function)
+    });
+    let functions = functions.collect();
+    (!hidden).then_some(functions)
 }
 
-/// What a line says beside the address.
+fn nameless() -> Function {
+    Function { name: UNKNOWN.to_owned(), module: KERNEL.to_owned() }
+}
+
+/// A function of the table.
 #[derive(Clone, Copy, Debug)]
-struct Line<'table> {
+struct Symbol<'table> {
+    address: u64,
     /// As `nm` writes it.
     kind: u8,
     name: &'table [u8],
@@ -53,27 +75,46 @@ struct Line<'table> {
     module: &'table [u8],
 }
 
-fn nameless() -> Function {
-    Function { name: UNKNOWN.to_owned(), module: KERNEL.to_owned() }
-}
-
-/// A line such as `ffffffff81000000 T tcp_sendmsg` or `ffffffffc0201000 t bbr_main\t[tcp_bbr]`; `None` when it is
-/// no function.
-fn parse(line: &[u8]) -> Option<Symbol<Line<'_>>> {
-    let mut words = line.splitn(3, |byte| *byte == b' ');
-    let digits = words.next()?;
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
+impl<'table> Symbol<'table> {
+    /// Of a line such as `ffffffff81000000 T tcp_sendmsg` or `ffffffffc0201000 t bbr_main\t[tcp_bbr]`; `None` when it
+    /// is no function.
+    fn parse(line: &'table [u8]) -> Option<Self> {
+        let mut words = line.splitn(3, |byte| *byte == b' ');
+        let digits = words.next()?;
+        if digits.is_empty() || digits.len() > 16 {
+            return None;
+        }
+        let address = digits.iter().try_fold(0u64, |number, digit| {
+            Some(number << 4 | u64::from(char::from(*digit).to_digit(16)?))
+        })?;
+        let kind @ (b'T' | b't' | b'W' | b'w') = *words.next()?.first()? else { return None };
+        let mut names = words.next()?.splitn(2, |byte| *byte == b'\t');
+        let name = names.next()?;
+        let module =
+            names.next().and_then(|module| module.strip_prefix(b"[")?.strip_suffix(b"]")).unwrap_or_default();
+        Some(Symbol { address, kind, name, module })
     }
-    let address = digits
-        .iter()
-        .try_fold(0u64, |number, digit| Some(number << 4 | u64::from(char::from(*digit).to_digit(16)?)))?;
-    let kind @ (b'T' | b't' | b'W' | b'w') = *words.next()?.first()? else { return None };
-    let mut names = words.next()?.splitn(2, |byte| *byte == b'\t');
-    let name = names.next()?;
-    let module =
-        names.next().and_then(|module| module.strip_prefix(b"[")?.strip_suffix(b"]")).unwrap_or_default();
-    Some(Symbol { address, bytes: 0, what: Line { kind, name, module } })
+
+    /// Of the names of one address the lowest is taken: global before local before weak, and the fewer underscores
+    /// before it the better, because aliases for the linker carry them.
+    fn rank(&self) -> u8 {
+        let class = match self.kind {
+            b'T' => 0,
+            b't' => 1,
+            _ => 2,
+        };
+        class * 4 + self.name.iter().take(3).take_while(|letter| **letter == b'_').count() as u8
+    }
+
+    fn function(self) -> Function {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match (self.name, self.module) {
+            // The end of the kernel's code: what comes after it is not known.
+            (b"_etext", _) => nameless(),
+            (name, b"") => Function { name: text(name), module: KERNEL.to_owned() },
+            (name, module) => Function { name: text(name), module: text(module) },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +131,9 @@ ffffffff81b12400 T tcp_sendmsg
 ffffffff81b12500 T tcp_sendmsg_locked
 ffffffff81b12500 W weak_name
 ffffffff81b20000 d tcp_data
+ffffffff81b12600 w alias
+ffffffff81b12600 t __alias
+ffffffff81b12600 t alias_local
 ffffffff81c00000 T _etext
 ffffffffc0201000 t bbr_main\t[tcp_bbr]
 ffffffffc0300000 t bpf_prog_6deef7357e7b4530_sched\t[bpf]
@@ -102,6 +146,7 @@ ffffffffc0300000 t bpf_prog_6deef7357e7b4530_sched\t[bpf]
             0xffff_ffff_81b1_2410,
             0xffff_ffff_81b1_24ff,
             0xffff_ffff_81b1_2500,
+            0xffff_ffff_81b1_2600,
             0xffff_ffff_81c0_0001,
             0xffff_ffff_c020_1010,
             0xffff_ffff_c030_0000,
@@ -114,6 +159,7 @@ ffffffffc0300000 t bpf_prog_6deef7357e7b4530_sched\t[bpf]
             ("tcp_sendmsg", "kernel"),
             ("tcp_sendmsg", "kernel"),
             ("tcp_sendmsg_locked", "kernel"),
+            ("alias_local", "kernel"),
             ("[unknown]", "kernel"),
             ("bbr_main", "tcp_bbr"),
             ("bpf_prog_6deef7357e7b4530_sched", "bpf"),
@@ -145,6 +191,22 @@ ffffffffc0300000 t bpf_prog_6deef7357e7b4530_sched\t[bpf]
         fn any_table_is_read(table in "([0-9a-fg]{0,18} [TtWwx]? ?[a-z_\t\\[\\]]{0,9}\n?){0,20}", at in any::<u64>()) {
             let found = find(table.as_bytes(), &[at]);
             prop_assert!(found.is_none_or(|found| found.len() == 1));
+        }
+
+        #[test]
+        fn the_table_may_come_in_any_order(
+            mut symbols in proptest::collection::btree_set(1u64..500, 1..40)
+                .prop_map(|set| set.into_iter().collect::<Vec<_>>()).prop_shuffle(),
+            wanted in proptest::collection::btree_set(0u64..600, 0..40),
+        ) {
+            let wanted: Vec<u64> = wanted.into_iter().collect();
+            let table: String = symbols.iter().map(|at| format!("{at:x} T f{at}\n")).collect();
+            let found = find(table.as_bytes(), &wanted).unwrap();
+            symbols.sort_unstable();
+            for (address, function) in wanted.iter().zip(found) {
+                let below = symbols.iter().rev().find(|symbol| *symbol <= address);
+                prop_assert_eq!(function.name, below.map_or(UNKNOWN.to_owned(), |at| format!("f{at}")));
+            }
         }
     }
 }

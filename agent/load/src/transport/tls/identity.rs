@@ -7,17 +7,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use iodyno_core::job::TlsCipher;
-use ring::signature::{Ed25519KeyPair, KeyPair, UnparsedPublicKey, ED25519};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::Resumption;
 use rustls::crypto::ring::{cipher_suite, default_provider, sign};
+use rustls::crypto::{verify_tls13_signature, WebPkiSupportedAlgorithms};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::NoServerSessionStorage;
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, PeerMisbehaved, ServerConfig,
-    SignatureScheme,
+    SignatureScheme, SupportedCipherSuite,
 };
 use sha2::{Digest, Sha256};
 
@@ -30,35 +30,39 @@ pub(crate) struct Identity {
 impl Identity {
     /// Of the trial with this token.
     pub(crate) fn new(token: [u8; 16], cipher: TlsCipher, resumes: bool) -> Result<Self, Error> {
+        Identity::with_suite(token, suite(cipher), resumes)
+    }
+
+    /// As [`Identity::new`], with a suite that a test has changed.
+    pub(super) fn with_suite(
+        token: [u8; 16],
+        suite: SupportedCipherSuite,
+        resumes: bool,
+    ) -> Result<Self, Error> {
         let seed = Sha256::new_with_prefix(b"iodyno tls key ").chain_update(token).finalize();
-        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| Error::General("seed".into()))?;
-        let certificate = CertificateDer::from(certificate(&pair));
-        let suite = match cipher {
-            TlsCipher::Aes128Gcm => cipher_suite::TLS13_AES_128_GCM_SHA256,
-            TlsCipher::Aes256Gcm => cipher_suite::TLS13_AES_256_GCM_SHA384,
-            TlsCipher::Chacha20 => cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-        };
+        let key = sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(private_key(&seed)))?;
+        let certificate = CertificateDer::from(certificate(&*key)?);
         let mut provider = default_provider();
         provider.cipher_suites = vec![suite];
         let provider = Arc::new(provider);
 
-        let pinned = Pinned { certificate: certificate.clone(), key: pair.public_key().as_ref().to_vec() };
+        let pinned = Pinned {
+            certificate: certificate.clone(),
+            algorithms: provider.signature_verification_algorithms,
+        };
         let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(pinned))
             .with_no_client_auth();
-        client.enable_secret_extraction = true;
         client.resumption =
             if resumes { Resumption::in_memory_sessions(256) } else { Resumption::disabled() };
 
-        let key = sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(private_key(&seed)))?;
         let certified = CertifiedKey::new(vec![certificate], key);
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-        server.enable_secret_extraction = true;
         server.send_tls13_tickets = usize::from(resumes);
         if !resumes {
             server.session_storage = Arc::new(NoServerSessionStorage {});
@@ -67,10 +71,19 @@ impl Identity {
     }
 }
 
+/// The suite of a cipher.
+pub(super) fn suite(cipher: TlsCipher) -> SupportedCipherSuite {
+    match cipher {
+        TlsCipher::Aes128Gcm => cipher_suite::TLS13_AES_128_GCM_SHA256,
+        TlsCipher::Aes256Gcm => cipher_suite::TLS13_AES_256_GCM_SHA384,
+        TlsCipher::Chacha20 => cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    }
+}
+
 /// The one certificate that is taken.
 struct Pinned {
     certificate: CertificateDer<'static>,
-    key: Vec<u8>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl fmt::Debug for Pinned {
@@ -106,14 +119,10 @@ impl ServerCertVerifier for Pinned {
     fn verify_tls13_signature(
         &self,
         message: &[u8],
-        _: &CertificateDer<'_>,
+        certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // The certificate is the pinned one, and so its key is known.
-        UnparsedPublicKey::new(&ED25519, &self.key)
-            .verify(message, signed.signature())
-            .map(|()| HandshakeSignatureValid::assertion())
-            .map_err(|_| Error::InvalidCertificate(CertificateError::BadSignature))
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -142,15 +151,16 @@ fn element(tag: u8, content: &[u8]) -> Vec<u8> {
 
 /// A self-signed certificate (RFC 5280) whose subject and issuer are `iodyno`, valid always: the token is what
 /// bounds it.
-fn certificate(pair: &Ed25519KeyPair) -> Vec<u8> {
+fn certificate(key: &dyn SigningKey) -> Result<Vec<u8>, Error> {
+    let lacks = || Error::General("a key that is not Ed25519".into());
+    let signer = key.choose_scheme(&[SignatureScheme::ED25519]).ok_or_else(lacks)?;
+    let public = key.public_key().ok_or_else(lacks)?;
     const SEQUENCE: u8 = 0x30;
     let ed25519 = element(SEQUENCE, &element(0x06, &[0x2b, 0x65, 0x70]));
     let common_name = [element(0x06, &[0x55, 0x04, 0x03]), element(0x0c, b"iodyno")].concat();
     let name = element(SEQUENCE, &element(0x31, &element(SEQUENCE, &common_name)));
     // GeneralizedTime; the last is "no well-defined expiration date" (RFC 5280, 4.1.2.5).
     let validity = [element(0x18, b"20000101000000Z"), element(0x18, b"99991231235959Z")].concat();
-    let public = [&[0][..], pair.public_key().as_ref()].concat();
-    let key = [ed25519.clone(), element(0x03, &public)].concat();
     let signed = [
         element(0xa0, &element(0x02, &[2])),
         element(0x02, &[1]),
@@ -158,12 +168,12 @@ fn certificate(pair: &Ed25519KeyPair) -> Vec<u8> {
         name.clone(),
         element(SEQUENCE, &validity),
         name,
-        element(SEQUENCE, &key),
+        public.to_vec(),
     ]
     .concat();
     let signed = element(SEQUENCE, &signed);
-    let signature = [&[0][..], pair.sign(&signed).as_ref()].concat();
-    element(SEQUENCE, &[signed, ed25519, element(0x03, &signature)].concat())
+    let signature = [&[0][..], &signer.sign(&signed)?].concat();
+    Ok(element(SEQUENCE, &[signed, ed25519, element(0x03, &signature)].concat()))
 }
 
 #[cfg(test)]
@@ -171,8 +181,8 @@ mod tests {
     use super::*;
 
     fn of(token: [u8; 16]) -> Vec<u8> {
-        let seed = Sha256::digest(token);
-        certificate(&Ed25519KeyPair::from_seed_unchecked(&seed).unwrap())
+        let key = private_key(&Sha256::digest(token));
+        certificate(&*sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(key)).unwrap()).unwrap()
     }
 
     #[test]

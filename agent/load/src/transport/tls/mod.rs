@@ -1,19 +1,19 @@
-//! TLS 1.3 over TCP (RFC 8446), in the agent's own code: what cryptography costs an application.
+//! TLS 1.3 over TCP (RFC 8446) by rustls: the cost of cryptography to an application.
 //!
-//! The two ends find each other as over TCP, with the token in the clear; then they shake hands by rustls, with
-//! a certificate that both derive from the token ([`identity`]), so that nothing is to be configured. From then on
-//! records are sealed and opened in place in buffers that are taken before the load ([`record`]): rustls takes memory for
-//! each record, and the load must not.
+//! The two ends find each other as over TCP, with the token in the clear; then they shake hands, with a certificate that
+//! both derive from the token ([`identity`]), so that nothing is to be configured. Records go through buffers that are
+//! taken before the load ([`connection`]); rustls itself takes memory for each record, as it does in every program that
+//! uses it.
 
+mod connection;
 mod handshake;
 mod identity;
-pub(crate) mod record;
 #[cfg(test)]
 mod tests;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use iodyno_core::job::{Job, Role};
 use iodyno_core::message::ErrorCode;
@@ -24,9 +24,9 @@ use iodyno_sys::socket::{self, Direction};
 use iodyno_sys::timed::{self, Until};
 use iodyno_sys::{clock, errno};
 
+use connection::{broken, Connection, Incoming, Outgoing};
 pub(crate) use handshake::Handshake;
 use identity::Identity;
-use record::{Opener, Sealer};
 
 use super::Link;
 use crate::cancel::Cancel;
@@ -36,44 +36,65 @@ use crate::workload::{most_joined, LONGEST_CALL_BYTES};
 /// How long one wait for the other end lasts, so that a cancelled job is noticed.
 const LOOK: Nanos = Nanos(20_000_000);
 
-/// The state of an open connection: what is sent, what is received. Two threads may hold one each.
+/// An open connection: what is sent, what is received. Two threads may use one each, and share its keys.
 pub(crate) struct Session {
-    sealer: Mutex<Sealer>,
-    opener: Mutex<Opener>,
-    /// Whether it takes up the session of an earlier connection.
-    #[cfg(test)]
-    pub(crate) was_resumed: bool,
+    /// `None` after a failure.
+    connection: Mutex<Option<Connection>>,
+    outgoing: Mutex<Outgoing>,
+    incoming: Mutex<Incoming>,
 }
 
 impl Session {
-    fn sealer(&self) -> MutexGuard<'_, Sealer> {
-        locked(&self.sealer)
-    }
-
-    fn opener(&self) -> MutexGuard<'_, Opener> {
-        locked(&self.opener)
-    }
-
-    /// Hands bytes over; gives how many are in records that the kernel took whole.
+    /// Hands bytes over; gives how many are in records that the kernel took whole since the last call. After a refusal
+    /// the same bytes must be offered again, or more that begin with them.
     #[inline]
     pub(crate) fn send(&self, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-        self.sealer().send(socket, bytes)
+        let mut outgoing = locked(&self.outgoing);
+        if outgoing.is_empty() {
+            outgoing.seal(locked(&self.connection).as_mut().ok_or_else(broken)?, Some(bytes))?;
+        }
+        match outgoing.hand_over(socket)? {
+            // A part of a record is nothing yet.
+            0 if !bytes.is_empty() => Err(io::Error::from_raw_os_error(errno::EAGAIN)),
+            taken => Ok(taken),
+        }
     }
 
     /// Takes up to `most` bytes of payload and forgets them; 0 at the end of the stream.
     #[inline]
     pub(crate) fn receive(&self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
-        self.opener().receive(socket, most)
+        let mut incoming = locked(&self.incoming);
+        while incoming.available == 0 && !incoming.ended {
+            if incoming.read(socket)? == 0 {
+                incoming.ended = true;
+                break;
+            }
+            let mut connection = locked(&self.connection);
+            let opened = incoming.process(connection.as_mut().ok_or_else(broken)?, &mut Vec::new());
+            if opened.is_err() {
+                *connection = None;
+                return Err(broken());
+            }
+        }
+        let taken = incoming.available.min(most);
+        incoming.available -= taken;
+        Ok(taken)
     }
 
     /// Whether there is payload that was received and not taken.
     pub(crate) fn holds_payload(&self) -> bool {
-        self.opener().available() > 0
+        locked(&self.incoming).available > 0
     }
 
     /// Says that nothing more will be sent.
     pub(crate) fn finish(&self, socket: BorrowedFd<'_>) {
-        self.sealer().close(socket);
+        let mut outgoing = locked(&self.outgoing);
+        // A record that is cut stays so. Where there is no room, the end of the connection says the same.
+        if outgoing.is_empty() {
+            if let Some(connection) = locked(&self.connection).as_mut() {
+                let _ = outgoing.seal(connection, None).and_then(|()| outgoing.hand_over(socket));
+            }
+        }
         // Fails only when the connection is gone, which the receiver notices and reports.
         let _ = socket::shutdown(socket, Direction::Writing);
     }

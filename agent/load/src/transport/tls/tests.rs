@@ -6,6 +6,11 @@ use std::thread;
 
 use iodyno_core::job::TlsCipher;
 use iodyno_core::units::Bytes;
+use rustls::crypto::cipher::{OutboundChunks, OutboundPlainMessage};
+use rustls::{
+    CipherSuiteCommon, ClientConfig, ConnectionTrafficSecrets, ContentType, HandshakeKind, ProtocolVersion,
+    Tls13CipherSuite,
+};
 
 use super::*;
 
@@ -90,15 +95,25 @@ fn every_cipher_carries_every_byte_both_ways_and_ends() {
     }
 }
 
+/// Has both ends change keys after so many records.
+fn limit_keys(terms: &mut Terms, cipher: TlsCipher, records: u64) {
+    let suite = identity::suite(cipher).tls13().unwrap();
+    let common = CipherSuiteCommon { confidentiality_limit: records, ..suite.common };
+    let suite = Tls13CipherSuite { common, ..*suite };
+    let suite: &'static _ = Box::leak(Box::new(suite));
+    let identity = Identity::with_suite([7; 16], suite.into(), false).unwrap();
+    terms.identity = Arc::new(identity);
+}
+
 #[test]
 fn keys_change_in_the_middle_of_a_stream() {
     for cipher in CIPHERS {
-        let (client, server) =
+        let (mut client, mut server) =
             (terms(Role::Send, TOKEN, cipher, false), terms(Role::Receive, TOKEN, cipher, false));
+        limit_keys(&mut client, cipher, 5);
+        limit_keys(&mut server, cipher, 3);
         let (near, far, [near_socket, far_socket]) = open(&client, &server);
         let (near, far) = (near.unwrap(), far.unwrap());
-        near.sealer().limit_key(5);
-        far.sealer().limit_key(3);
         for _ in 0..3 {
             carry((&near, &near_socket), (&far, &far_socket), 500_000);
             carry((&far, &far_socket), (&near, &near_socket), 300_000);
@@ -131,7 +146,12 @@ fn sessions_are_taken_up_again_where_that_is_asked_for() {
             let (near, far) = (near.unwrap(), far.unwrap());
             carry((&near, &near_socket), (&far, &far_socket), 64);
             carry((&far, &far_socket), (&near, &near_socket), 64);
-            assert_eq!((near.was_resumed, far.was_resumed), (number > 0, number > 0), "{cipher:?} {number}");
+            let expected = if number > 0 { HandshakeKind::Resumed } else { HandshakeKind::Full };
+            for end in [&near, &far] {
+                let connection = locked(&end.connection);
+                let kind = connection.as_ref().unwrap().common().handshake_kind();
+                assert_eq!(kind, Some(expected), "{cipher:?} {number}");
+            }
         }
     }
 }
@@ -182,4 +202,32 @@ fn what_was_tampered_with_ends_the_connection() {
             Ok(count) => assert_eq!((count, flipped), (0, 4)),
         }
     }
+}
+
+#[test]
+fn a_message_that_goes_on_in_another_record_ends_the_connection() {
+    let cipher = TlsCipher::Chacha20;
+    let mut client = terms(Role::Send, TOKEN, cipher, false);
+    let mut config = ClientConfig::clone(&client.identity.client);
+    config.enable_secret_extraction = true;
+    let server = Arc::clone(&client.identity.server);
+    client.identity = Arc::new(Identity { client: Arc::new(config), server });
+    let (near, far, [near_socket, far_socket]) = open(&client, &terms(Role::Receive, TOKEN, cipher, false));
+    let (near, far) = (near.unwrap(), far.unwrap());
+    let Some(Connection::Client(connection)) = locked(&near.connection).take() else { panic!() };
+    let (secrets, _) = connection.dangerous_into_kernel_connection().unwrap();
+    let (sequence, secrets) = secrets.tx;
+    let ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } = secrets else { panic!() };
+    let mut encrypter = identity::suite(cipher).tls13().unwrap().aead_alg.encrypter(key, iv);
+    // The begin of a change of keys, of which more would come.
+    let payload = OutboundChunks::Single(&[24, 0, 0]);
+    let part =
+        OutboundPlainMessage { typ: ContentType::Handshake, version: ProtocolVersion::TLSv1_2, payload };
+    let record = encrypter.encrypt(part, sequence).unwrap().encode();
+    socket::send(near_socket.as_fd(), &record).unwrap();
+    let refused = far.receive(far_socket.as_fd(), 100).err().unwrap();
+    assert_eq!(refused.raw_os_error(), Some(errno::EBADMSG));
+    // Nor does this end go on.
+    let refused = far.send(far_socket.as_fd(), &[1; 10]).err().unwrap();
+    assert_eq!(refused.raw_os_error(), Some(errno::EBADMSG));
 }

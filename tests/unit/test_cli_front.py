@@ -32,7 +32,7 @@ from iodyno.formats.mistakes import unknown_key
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "studies" / "tcp-transmit.yaml")
-HEAVY = ("pydantic", "ruamel", "numpy", "scipy", "polars", "pyarrow", "duckdb", "jinja2", "rich", "asyncio")
+HEAVY = ("pydantic", "ruamel", "numpy", "scipy", "duckdb", "jinja2", "rich", "asyncio")
 
 
 def iodyno(*words: str, **options: object) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,7 @@ import pytest
 from places import Notes, experiment
 
 from iodyno import designs
-from iodyno.cli import main, run
+from iodyno.cli import execute, main
 from iodyno.core.errors import Interrupted
 
 HEAD = """
@@ -141,9 +141,9 @@ def campaign_that(work: Callable[[], Awaitable[None]], monkeypatch: pytest.Monke
     async def worked(*_: object, **__: object) -> None:
         await work()
 
-    monkeypatch.setattr(run, "run_campaign", worked)
+    monkeypatch.setattr(execute, "run_campaign", worked)
     asked = experiment()
-    run.execute(asked, designs.plan(asked), Path("c"), resume=False, watcher=Notes(), again="again")
+    execute.execute(asked, designs.plan(asked), Path("c"), resume=False, watcher=Notes(), again="again")
 
 
 def test_another_signal_than_ctrl_c_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

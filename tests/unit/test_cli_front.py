@@ -521,8 +521,9 @@ def test_the_command_that_goes_on_has_all_options_and_can_be_pasted(
     def stopped(*_: object, again: str, **__: object) -> None:
         raise Interrupted("stopped", advice=again)
 
-    monkeypatch.setattr("iodyno.cli.run.execute", stopped)
+    # That of `noise` first: imported later, it would take over the one that stands in for that of `run`, and keep it.
     monkeypatch.setattr("iodyno.cli.noise.execute", stopped)
+    monkeypatch.setattr("iodyno.cli.run.execute", stopped)
     into = ("--into", str(tmp_path / "sp ace"))
     asked = ("--prove", "--destroy", "/dev/a b", "--destroy", "/dev/c", "--remove")
     assert front.run(["run", str(file), *asked, *into]) == 130

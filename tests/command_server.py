@@ -19,6 +19,7 @@ import importlib.util
 import io
 import os
 import pkgutil
+import signal
 import socket
 import subprocess
 import sys
@@ -138,6 +139,13 @@ def _carry_out(client: socket.socket) -> None:
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8")
     sys.stdout = _stream(1, "strict", by_line=False)
     sys.stderr = _stream(2, "backslashreplace", by_line=True)
+    ended = threading.Event()
+
+    def end_with_client() -> None:
+        if not client.recv(1) and not ended.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end_with_client, daemon=True).start()
     code: object = 0
     try:
         if kind == "iodyno":
@@ -165,6 +173,7 @@ def _carry_out(client: socket.socket) -> None:
         # This end is none of Python's, at which it would be kept.
         measured.stop()
         measured.save()
+    ended.set()
     client.sendall(str(code & 0xFF).encode())
 
 

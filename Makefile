@@ -17,7 +17,7 @@ BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
 
 # The tests' programs, their agent and clippy's warnings come from one build, static as what is released. It lies in
 # ~/.cache/iodyno-build and serves every clone.
-RUST = RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-C target-feature=+crt-static -D warnings" \
+RUST = RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-C force-frame-pointers=yes -C target-feature=+crt-static -D warnings" \
   $(PYTHON) agent/in_cache.py
 TARGET = $(shell rustc -vV | sed -n 's/host: //p')
 CARGO_TEST = cargo test --tests --locked --quiet --target $(TARGET)

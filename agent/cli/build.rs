@@ -31,7 +31,12 @@ fn main() {
         hash.update(file.strip_prefix(root).expect("found below the root").to_string_lossy().as_bytes());
         hash.update(std::fs::read(file).expect("a source can be read"));
     }
-    println!("cargo:rerun-if-changed={}", root.display());
+    // Each folder with all that is in it, for files that are new; not the root, which holds what is built.
+    for folder in std::fs::read_dir(root).expect("the agent's folder can be read").flatten() {
+        if folder.path().is_dir() && folder.file_name() != "target" {
+            println!("cargo:rerun-if-changed={}", folder.path().display());
+        }
+    }
     let digest: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     println!("cargo:rustc-env=IODYNO_BUILD_HASH={digest}");
 }

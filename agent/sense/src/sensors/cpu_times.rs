@@ -63,10 +63,14 @@ impl Sensor for CpuTimes {
                     missing.add(format!("{} of CPU {cpu} is not in the file", metric.name));
                     continue;
                 };
-                let owner = format_args!("CPU {cpu}");
-                if let Some(grown) =
-                    self.growths.since_last((cpu, column), now, Width::Bits64, metric.name, owner)
-                {
+                let grown = self.growths.since_last(
+                    (cpu, column),
+                    now,
+                    Width::Bits64,
+                    metric.name,
+                    format_args!("CPU {cpu}"),
+                );
+                if let Some(grown) = grown {
                     put(out, metric, format!("cpu={cpu}"), grown.saturating_mul(self.tick_ns));
                 }
             }

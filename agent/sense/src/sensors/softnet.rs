@@ -62,13 +62,12 @@ impl Sensor for Softnet {
                     missing.add(format!("{} of CPU {cpu} is not in the file", metric.name));
                     continue;
                 };
-                let owner = format_args!("CPU {cpu}");
                 let grown = self.growths.since_last(
                     (cpu, *column),
                     u64::from(now),
                     Width::Bits32,
                     metric.name,
-                    owner,
+                    format_args!("CPU {cpu}"),
                 );
                 if let Some(grown) = grown {
                     put(out, metric, format!("cpu={cpu}"), grown);

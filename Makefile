@@ -20,8 +20,12 @@ BENCH_PACKAGES := iperf3 bpftrace sockperf qperf nuttcp fio
 RUST = RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-C force-frame-pointers=yes -C target-feature=+crt-static -D warnings" \
   $(PYTHON) agent/in_cache.py
 TARGET = $(shell rustc -vV | sed -n 's/host: //p')
-CARGO_TEST = cargo test --tests --locked --quiet --target $(TARGET)
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+CARGO_TEST = cargo test --locked --quiet --target $(TARGET)
+# Beside Python tests runs what minds nobody, and by itself what looks at the whole machine or shares programs in the kernel.
+RUST_BESIDE := --bins $(patsubst %,--test %,agents allocation batch_calls block files golden many pairs rings scripts traces trees)
+RUST_ALONE := --lib $(patsubst %,--test %,block_times exact exact_faults exact_shared live queues quota rights)
+# Modules are compiled when they are used: of a hundred MiB of bytecode most never is.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
 PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
@@ -36,10 +40,11 @@ study: build     ## characterise TCP transmit between two hosts made on this mac
 # Much of it waits: three at a time keep two CPUs busy, and the Rust tests beside. What is marked `alone` has the machine for itself.
 test: system-test lint                      ## everything that CI runs
 	failed=0; \
-	$(RUST) $(CARGO_TEST) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
+	$(RUST) $(CARGO_TEST) $(RUST_BESIDE) --no-fail-fast >$(VENV)/rust-tests 2>&1 & rust=$$!; \
 	$(PYTEST) -m 'not alone' -n 3 --durations=20 || failed=1; \
 	wait $$rust || failed=1; \
 	cat $(VENV)/rust-tests; \
+	$(RUST) $(CARGO_TEST) $(RUST_ALONE) --no-fail-fast || failed=1; \
 	$(PYTEST) $$(grep -rl 'mark.alone' tests --include='test_*.py') -m alone --durations=20 || failed=1; \
 	exit $$failed
 
@@ -56,7 +61,7 @@ lint: $(VENV)/.test                         ## formats, types, import rules, war
 	exit $$failed
 
 define test-build
-mkdir -p $(dir $(TEST_AGENT)) && $(RUST) sh -c '$(CARGO_TEST) --no-run && \
+mkdir -p $(dir $(TEST_AGENT)) && $(RUST) sh -c '$(CARGO_TEST) --tests --no-run && \
 	  cp target/$(TARGET)/debug/iodyno-agent $(TEST_AGENT).new && mv $(TEST_AGENT).new $(TEST_AGENT)' && \
 	  $(TEST_AGENT) --version | sed 's/.* //' >$(dir $(TEST_AGENT))BUILD
 endef
@@ -65,7 +70,7 @@ $(TEST_AGENT): $(VENV)/.test $(AGENT_SOURCES)
 	$(test-build)
 
 fuzz: $(TEST_AGENT)                         ## the properties with examples drawn anew each time
-	PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 $(RUST) $(CARGO_TEST)
+	PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 $(RUST) $(CARGO_TEST) --tests
 	IODYNO_FUZZ=1 $(PYTEST) $$(grep -rl '^from hypothesis' tests --include='test_*.py')
 
 truth: $(TEST_AGENT)                        ## all draws of the tests that count how often an interval holds (a fifth in `test`)

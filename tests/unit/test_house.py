@@ -53,6 +53,21 @@ def test_the_pure_crate_stays_pure() -> None:
     assert "libc" not in (ROOT / "agent/core/Cargo.toml").read_text()
 
 
+def test_every_rust_test_program_is_run_by_make() -> None:
+    """Programs are named there, so that those that look at the whole machine run by themselves."""
+    folders = {path.parent.relative_to(ROOT) for path in tracked("agent/*/tests/*/main.rs")}
+    programs = {folder.name for folder in folders} | {
+        path.stem for path in tracked("agent/*/tests/*.rs") if path.parent.name == "tests"
+    }
+    named = re.findall(
+        r"^RUST_\w+ := --(?:lib|bins) \$\(patsubst %,--test %,(.*)\)$",
+        (ROOT / "Makefile").read_text(),
+        re.MULTILINE,
+    )
+    assert len(named) == 2
+    assert sorted(name for line in named for name in line.split()) == sorted(programs)
+
+
 def test_the_agents_documentation_holds_no_example_that_is_not_run() -> None:
     """`make test` runs no doc tests, of which there are none: each crate would be compiled once more to find that out."""
     fences = re.compile(r"^\s*//[/!] ```(.*)$", re.MULTILINE)

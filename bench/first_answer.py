@@ -42,6 +42,13 @@ _PEERS: Mapping[str, tuple[str, Sequence[str]]] = {
 }
 """What is compared with which of ours. Servers of the peers run already, ours are started each time."""
 
+_PHASES = {
+    "start": "imports and options",
+    "measuring the background": "background, warm-up (0.3 s), load (1 s), drain (0.1 s)",
+    "measuring the background again": "background, storing, analysis, end",
+}
+"""What lies behind a stage where its own name does not say it."""
+
 
 async def run(pairs: int) -> list[dict[str, object]]:
     """Wall time of whole commands, alternated: bounds 0.3 s (--help), 0.4 s (COMMAND --help), 3 s (one second of load)."""
@@ -104,14 +111,13 @@ def _timed(command: Sequence[str]) -> tuple[float, dict[str, float]]:
         said += data
         lines = data.decode(errors="replace").splitlines()
         marks += [(time.monotonic(), line.removesuffix(" ...")) for line in lines if line.endswith(" ...")]
-        marks += [(time.monotonic(), "rest") for line in lines if line.startswith("trial 1 of")]
     if process.wait():
         raise RuntimeError(f"{' '.join(command)} failed: {said.decode(errors='replace')[-500:]}")
     ended = time.monotonic()
     ends = [at for at, _ in marks[1:]] + [ended]
     phases: dict[str, float] = {}
     for (at, name), end in zip(marks, ends, strict=True):
-        phases[name] = phases.get(name, 0.0) + end - at
+        phases[_PHASES.get(name, name)] = end - at
     return ended - began, phases if len(marks) > 1 else {}
 
 

@@ -29,8 +29,6 @@ from iodyno.session.clock import Probe, fit
 from iodyno.session.session import Session
 from iodyno.session.simulated import SimulatedAccess
 
-SSH = shutil.which("ssh")
-
 
 def test_every_access_that_may_be_written_can_be_opened() -> None:
     assert set(OPENERS) == set(ACCESSES)
@@ -132,18 +130,6 @@ def test_a_host_of_the_command_line_is_named_once_and_its_last_words_are_its_own
     error = access.trouble(127, f"{BANNER}/bin/sh: 1: exec: /home/me/.cache/iodyno/agent-x: not found\n")
     assert error.what.endswith("agent-x: not found") and "cannot be executed" in error.what
     assert "exit status 70: no memory" in access.trouble(70, f"{BANNER}no memory\n").what
-
-
-@pytest.mark.skipif(SSH is None, reason="there is no ssh: apt-get install openssh-client")
-def test_the_client_never_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody is there to answer, a question for a password would wait for ever: the client itself tells how it is set."""
-    asked = tmp_path / "ssh"
-    asked.write_text(f'#!/bin/sh\n"{SSH}" -G "$@" >>"{tmp_path}/set"\nexit 255\n')
-    asked.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(AccessError):
-        asyncio.run(SshAccess("far", {"to": "me@h", "config_file": "/dev/null"}).start(PROGRAM))
-    assert "batchmode yes" in (tmp_path / "set").read_text().splitlines()
 
 
 def test_what_to_try_reaches_the_same_server_in_the_same_way() -> None:

@@ -204,7 +204,10 @@ def own_agent(folder: Path) -> AgentProgram:
     copy = folder / "iodyno-agent"
     shutil.copy2(find_agent().path, copy)
     shown = subprocess.run([copy, "--version"], capture_output=True, text=True, check=True).stdout
-    return AgentProgram(copy, hashlib.sha256(copy.read_bytes()).hexdigest(), shown.split()[-1])
+    build = shown.split()[-1]
+    # For a lab that is told of this agent alone, as where no other was built.
+    (folder / "BUILD").write_text(f"{build}\n")
+    return AgentProgram(copy, hashlib.sha256(copy.read_bytes()).hexdigest(), build)
 
 
 def processes_of(*programs: Path | str) -> list[int]:

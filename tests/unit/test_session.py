@@ -14,6 +14,7 @@ from iodyno.campaign import observed
 from iodyno.core.errors import IodynoError, TrialError
 from iodyno.hosts.access import Access, spawn
 from iodyno.session import session as module
+from iodyno.session import wire
 from iodyno.session.session import Session
 
 _BEATS = """
@@ -66,6 +67,22 @@ def test_an_agent_that_speaks_and_does_not_read_is_given_up(soon: None) -> None:
     source = next(path for path in sys.path if path.endswith("src"))
     what, _ = asyncio.run(_prepared([sys.executable, "-c", _BEATS, source], 300_000))
     assert "has taken nothing for" in what
+
+
+def test_an_agent_that_is_killed_in_the_middle_of_a_frame_is_gone() -> None:
+    """As a command whose words end anywhere: it is no stream that something else writes into."""
+
+    async def ended() -> IodynoError | None:
+        frame = wire.encode(0, {"type": "heartbeat"})
+        cut = f"import os, sys; sys.stdout.buffer.write({frame + frame[:5]!r}); sys.stdout.flush(); os.kill(os.getpid(), 9)"
+        session = Session(cast(Access, _Host()), await spawn([sys.executable, "-c", cut]))
+        session.hello = {"host": {}}
+        await asyncio.wait_for(session._tasks[0], 30)
+        return session._ended
+
+    lost = asyncio.run(ended())
+    assert isinstance(lost, TrialError) and lost.code == "agent_lost"
+    assert lost.what.startswith("the agent is gone: killed by signal 9") and "end of a frame" in lost.what
 
 
 class _Scripted(Session):

@@ -373,7 +373,6 @@ class Session:
                 self._heard_ns = time.monotonic_ns()
                 for payload in self._decoder.feed(data):
                     self._take(_message(payload), self._heard_ns)
-            self._decoder.finish()
         except (wire.FrameError, ValueError) as error:
             self._end(
                 self.failure("frame", str(error), "look for something else that writes into the stream")
@@ -397,7 +396,12 @@ class Session:
                 self._messages.put_nowait(message)
 
     async def _gone(self) -> IodynoError:
-        """Why the agent's stream ended."""
+        """Why the agent's stream ended; one that is killed may have been in the middle of a frame."""
+        cut = ""
+        try:
+            self._decoder.finish()
+        except wire.FrameError as error:
+            cut = f"; {error}"
         status = await ended(self._streams.process)
         words = self._streams.process.last_words()
         if not self.hello:
@@ -407,7 +411,7 @@ class Session:
         how = "its stream was closed" if status is None else _ended_with(status, words)
         last = f"; its last words: {words.splitlines()[-1]}" if words else ""
         return self.failure(
-            "agent_lost", f"the agent is gone: {how}{last}", "look at the system log of the host"
+            "agent_lost", f"the agent is gone: {how}{cut}{last}", "look at the system log of the host"
         )
 
     def _end(self, why: IodynoError) -> None:

@@ -390,6 +390,7 @@ windows: {warm_up: 100ms, measured: 60s}
 """
 
 
+@pytest.mark.alone  # Any other lab that begins removes the namespaces of a lab that is gone.
 def test_a_killed_lab_leaves_nothing_set(program: AgentProgram, tmp_path: Path) -> None:
     file = tmp_path / "experiment.yaml"
     file.write_text(_EXPERIMENT)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from iodyno.analysis.dataset import HostData, Reading, Record, Trial
+from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.histogram import Histogram
+from iodyno.analysis.records import Record
 
 SPAN = 250_000_000
 INTERVALS = 10

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iodyno.analysis import calls, goodput
-from iodyno.analysis.dataset import HostData, Reading, Record, Trial
+from iodyno.analysis.dataset import HostData, Reading, Trial
+from iodyno.analysis.records import Record
 from iodyno.core.warnings import WarningCode
 
 SECOND = 10**9

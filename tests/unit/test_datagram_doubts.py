@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from iodyno.analysis import datagrams
-from iodyno.analysis.dataset import HostData, Reading, Record, Trial
+from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.interval import NOT_NEGATIVE, estimate
 from iodyno.analysis.measured import Measured
+from iodyno.analysis.records import Record
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import WarningCode
 

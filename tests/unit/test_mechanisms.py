@@ -11,11 +11,12 @@ import pytest
 from made_calls import cost, receiver, sender
 from made_campaign import Truth, changed, make_campaign
 
-from iodyno.analysis.dataset import HostData, Reading, Record, Trial, read_dataset
+from iodyno.analysis.dataset import HostData, Reading, Trial, read_dataset
 from iodyno.analysis.function_change import FunctionChange, ProfileChange
 from iodyno.analysis.function_study import study_functions
 from iodyno.analysis.functions import PointProfile
 from iodyno.analysis.mechanisms import Mechanism, mechanism_changes, mechanisms
+from iodyno.analysis.records import Record
 from iodyno.analysis.stacks import Function
 from iodyno.analysis.summary import analyse
 from iodyno.core.outcome import Estimate

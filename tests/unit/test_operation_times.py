@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_times import histogram, times
 
-from iodyno.analysis.dataset import HostData, Record, Trial
+from iodyno.analysis.dataset import HostData, Trial
 from iodyno.analysis.histogram import bounds_of, bucket_of
 from iodyno.analysis.operation_times import (
     ROWS_MOST,
@@ -19,6 +19,7 @@ from iodyno.analysis.operation_times import (
     rows_for,
     times_of,
 )
+from iodyno.analysis.records import Record
 
 VALUES = st.lists(st.integers(0, 2**42 - 1), max_size=30)
 SECOND = 1_000_000_000

@@ -9,8 +9,9 @@ import pytest
 from iodyno.analysis import physics
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import Accounting
-from iodyno.analysis.dataset import HostData, Reading, Record, Trial
+from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.measured import Measured, missing
+from iodyno.analysis.records import Record
 from iodyno.core.warnings import WarningCode
 
 MS = 1_000_000

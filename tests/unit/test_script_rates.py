@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from iodyno.analysis import arrivals, cost, goodput, script
-from iodyno.analysis.dataset import Dataset, HostData, Record, Trial
+from iodyno.analysis.dataset import Dataset, HostData, Trial
+from iodyno.analysis.records import Record
 from iodyno.core.warnings import WarningCode
 from iodyno.report.script_section import script_json, script_sentences, script_tables
 

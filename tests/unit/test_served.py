@@ -12,7 +12,7 @@ import pytest
 from iodyno.analysis import physics
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import Accounting
-from iodyno.analysis.dataset import ClassCounts, HostData, Reading, Record, Trial
+from iodyno.analysis.dataset import ClassCounts, HostData, Reading, Trial
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import storage_signals
 from iodyno.analysis.limiter.signals import View
@@ -20,6 +20,7 @@ from iodyno.analysis.limiter.storage_rules import ALONE
 from iodyno.analysis.limiter.verdict import of_trial
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import measure_named
+from iodyno.analysis.records import Record
 from iodyno.analysis.storage import cache
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import OUTCOMES

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from iodyno.analysis.dataset import HostData, Reading, Record
+from iodyno.analysis.dataset import HostData, Reading
 from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.limiter.storage_signals import device_limit_used
 from iodyno.analysis.limiter.verdict import of_signals
 from iodyno.analysis.observer import looked_ns
+from iodyno.analysis.records import Record
 from iodyno.core.limiter import LIMITERS, UNKNOWN
 
 WINDOWS = 10

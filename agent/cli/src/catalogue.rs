@@ -9,7 +9,7 @@ use iodyno_core::message::{Command, Message};
 use schemars::schema_for;
 use serde_json::{json, Value};
 
-use crate::{arrivals, tallies};
+use crate::{arrivals, parts, tallies};
 
 /// Writes `command.schema.json`, `message.schema.json` and `metrics.json` into `folder`.
 pub fn write(folder: &Path) -> io::Result<()> {
@@ -24,6 +24,7 @@ fn metrics() -> Value {
         .into_iter()
         .chain([(arrivals::NAME, &arrivals::METRICS[..])])
         .chain(tallies::catalogue())
+        .chain([(parts::NAME, &parts::METRICS[..])])
         .map(|(sensor, metrics)| json!({ "sensor": sensor, "metrics": metrics }))
         .collect();
     json!({ "sensors": sensors })

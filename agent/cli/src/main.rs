@@ -10,6 +10,7 @@ mod exit;
 mod guard;
 mod hello;
 mod load;
+mod parts;
 mod reduce;
 mod relay;
 mod stream;

@@ -16,8 +16,9 @@ use iodyno_storage::classes;
 use iodyno_sys::{clock, process, realtime};
 
 use crate::load::{prepare_alone, Finished, Prepared, Running, Tally};
+use crate::parts::Parts;
 use crate::stream::Outgoing;
-use crate::{arrivals, tallies};
+use crate::{arrivals, parts, tallies};
 
 /// An `arm` that leaves less than this is refused: the start would be late or cold.
 const LEAST_SLACK: Nanos = Nanos(20 * 1_000_000);
@@ -59,7 +60,7 @@ pub fn carry_out(
         storage: job.storage || job.disk.is_some() || job.files.is_some(),
         watched: job.watched.iter().map(|one| (one.role.clone(), one.process_ids.clone())).collect(),
     };
-    let own = |name: &str| name == arrivals::NAME || tallies::has(name);
+    let own = |name: &str| name == arrivals::NAME || name == parts::NAME || tallies::has(name);
     let sensors: Option<Vec<String>> =
         job.sensors.as_ref().map(|names| names.iter().filter(|name| !own(name)).cloned().collect());
     let panel = Panel::new(&Roots::default(), &subject, sensors.as_deref()).map_err(|error| LoadError {
@@ -211,7 +212,10 @@ fn observe(
             sleep_until(start_ns, cancel)?;
             profiler.begin();
         }
-        let early = wait_for_end(*window, start_ns.plus(*end), running, profiler, cancel)?;
+        let mut parts = running
+            .filter(|_| *window == Window::Measured)
+            .and_then(|_| Parts::of(job, before.at_ns, start_ns.plus(*end), &before.tally.totals));
+        let early = wait_for_end(*window, start_ns.plus(*end), running, &mut parts, profiler, cancel)?;
         let mut now = count();
         if let Some(ended) = running.filter(|_| early).and_then(Running::ended_ns) {
             // Seen up to 20 ms later, of a load that may have lasted less.
@@ -229,7 +233,8 @@ fn observe(
             true => panel.read(),
             false => panel.read_between(job.windows.interval_ns),
         };
-        let record = record(job, index, *window, &before, &now, readings);
+        let mut record = record(job, index, *window, &before, &now, readings);
+        record.sensors.extend(parts.map(|parts| parts.reading(now.at_ns)));
         outgoing.send(Message::Progress(Progress::from(&record)));
         outgoing.send(Message::Record(Box::new(record)));
         sent += 1;
@@ -255,11 +260,15 @@ fn wait_for_end(
     window: Window,
     due: Nanos,
     running: Option<&Running>,
+    parts: &mut Option<Parts>,
     profiler: &mut Profiler,
     cancel: &Cancel,
 ) -> Result<bool, LoadError> {
     while clock::monotonic() < due {
         profiler.keep_up();
+        if let (Some(parts), Some(running)) = (parts.as_mut(), running) {
+            parts.look(clock::monotonic, || running.moved());
+        }
         if let Some(running) = running.filter(|running| running.may_end_early() && running.is_finished()) {
             return running.failure().map_or(Ok(true), Err);
         }
@@ -276,7 +285,8 @@ fn wait_for_end(
                 advice: "look at what happened on the other end".to_owned(),
             });
         }
-        sleep_until(due.min(clock::monotonic().plus(LOOK)), cancel)?;
+        let look = clock::monotonic().plus(LOOK);
+        sleep_until(parts.as_ref().map_or(look, |parts| look.min(parts.next_ns())).min(due), cancel)?;
     }
     if window == Window::Drain {
         come_to_rest(running, due, cancel)?;

@@ -12,6 +12,7 @@ from typing import Any
 
 from iodyno.analysis import arrivals
 from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.records import Part, Record, parts_of, parts_together
 from iodyno.analysis.script_bytes import operations_of, with_what_was_taken
 from iodyno.analysis.storage import cache
 from iodyno.core.errors import StoreError
@@ -30,7 +31,7 @@ _METRICS = (
     *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
     *("arrivals.%", "datagram.%", "server.%"),
     *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),
-    *("connect.%", "zerocopy.%", "stream.%", "disk.%", "block.%", "writeback.%", "waits.%"),
+    *("part.%", "connect.%", "zerocopy.%", "stream.%", "disk.%", "block.%", "writeback.%", "waits.%"),
 )
 _MORE = (
     "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
@@ -41,27 +42,9 @@ _SERVICE_TIMES = ("write", "read", "io")
 # Times of each worker are of use only in all, and there may be thousands of workers.
 _FOLDED = ("thread.run_ns", "thread.wait_ns")
 _ALL_WORKERS = "worker=all"
+_PARTS = "parts"
 _ENDED_EARLY = 0.01
 """Share of its window that a load lacks that ended by itself (chosen: more than ends of windows are late by)."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """One interval of one host: what the load did."""
-
-    index: int
-    window: str
-    begin_ns: int
-    end_ns: int
-    bytes: int
-    operations: int
-    connections_active: int
-    connections_lost: int
-
-    @property
-    def span_ns(self) -> int:
-        """Length of the interval."""
-        return self.end_ns - self.begin_ns
 
 
 @dataclass(frozen=True)
@@ -112,6 +95,12 @@ class HostData:
     def measured(self) -> list[Record]:
         """The records of the measured window."""
         return [record for record in self.records if record.window == MEASURED]
+
+    @property
+    def parts(self) -> list[Part]:
+        """The measured window cut as finely as it was counted: parts of records, or whole ones."""
+        whole = ((r.parts or (Part(r.bytes, r.operations, r.span_ns),)) for r in self.measured)
+        return [part for parts in whole for part in parts]
 
     @property
     def batches(self) -> dict[int, Histogram]:
@@ -272,12 +261,16 @@ class Trial:
         kept: HostData | None = listens.derived.get(("both ways",))
         if kept is None:
             answer = self.answer_bytes
+
             # An operation of the end that asks is a request whose whole answer came.
-            got = {one.index: one.operations * answer if answer else one.bytes for one in asks.records}
+            def got(one: Record | Part) -> int:
+                return one.operations * answer if answer else one.bytes
+
+            others = {one.index: one for one in asks.records}
             records = [
-                replace(record, bytes=record.bytes + got[record.index])
+                replace(record, bytes=record.bytes + got(other), parts=parts_together((record, other), got))
                 for record in listens.records
-                if record.index in got
+                if (other := others.get(record.index))
             ]
             kept = listens.derived["both ways",] = replace(listens, records=records, derived={})
         return kept
@@ -353,7 +346,7 @@ def _merged(hosts: Sequence[HostData]) -> HostData:
     counts = ("bytes", "operations", "connections_active", "connections_lost")
     for _, records in sorted(by_index.items()):
         sums = {name: sum(getattr(record, name) for record in records) for name in counts}
-        found.records.append(replace(records[0], **sums))
+        found.records.append(replace(records[0], **sums, parts=parts_together(records)))
     found.histograms = _merged_histograms([host.histograms for host in hosts])
     for name in dict.fromkeys(name for host in hosts for name in host.more_histograms):
         found.more_histograms[name] = _merged_histograms([h.more_histograms.get(name, {}) for h in hosts])
@@ -536,6 +529,7 @@ def _fill(connection: Any, prefix: str, trials: Mapping[str, Trial]) -> None:
             )
         return end
 
+    cut: dict[tuple[str, str], HostData] = {}
     load = '"window", begin_ns, end_ns, bytes, operations, connections_active, connections_lost'
     for trial, host, index, window, *counts in rows("records", load):
         end_of(trial, host).records.append(Record(index, window, *counts))
@@ -560,13 +554,23 @@ def _fill(connection: Any, prefix: str, trials: Mapping[str, Trial]) -> None:
     for trial, host, index, sensor, span_ns, cost_ns, missing in rows(
         "sensors", "sensor, span_ns, cost_ns, missing"
     ):
-        readings = end_of(trial, host).readings.setdefault(sensor, {})
-        readings[index] = Reading(span_ns, cost_ns, missing)
+        end = end_of(trial, host)
+        end.readings.setdefault(sensor, {})[index] = Reading(span_ns, cost_ns, missing)
+        if sensor == _PARTS:
+            cut[trial, host] = end
     wanted = " OR ".join([*(f"metric LIKE '{metric}'" for metric in _METRICS), _MORE])
     for trial, host, index, sensor, metric, label, value in rows(
         "series", "sensor, metric, label, value", wanted
     ):
         end_of(trial, host).readings[sensor][index].values[metric, label] = value
+    for end in cut.values():
+        readings = end.readings.pop(_PARTS)
+        end.records = [
+            replace(record, parts=parts_of(record, readings[record.index].values))
+            if record.index in readings
+            else record
+            for record in end.records
+        ]
     folded = connection.execute(
         f'SELECT trial, host, "index", sensor, metric, sum(value)::BIGINT FROM {prefix}series '
         f"WHERE metric IN {_FOLDED} GROUP BY ALL"

@@ -12,9 +12,10 @@ from functools import partial
 
 from iodyno.analysis import flows
 from iodyno.analysis.compare import leaves_out_one, ratio_estimate
-from iodyno.analysis.dataset import HostData, Reading, Record, Trial
+from iodyno.analysis.dataset import HostData, Reading, Trial
 from iodyno.analysis.interval import estimate
 from iodyno.analysis.measured import Measured, missing, total_ratio
+from iodyno.analysis.records import Record
 from iodyno.core.outcome import Estimate
 
 EXACT = "cpu_exact"

@@ -41,7 +41,7 @@ def with_what_was_taken(listens: HostData, asks: HostData) -> HostData:
         from_here = (far for far, near in zip(theirs, mine, strict=False) if near["call"] != "nop")
         got = dict(_taken(asks, from_here))
         records = [
-            replace(record, bytes=moved + got.get(record.index, 0))
+            replace(record, bytes=moved + got.get(record.index, 0), parts=())
             for record, (_, moved) in zip(listens.records, _taken(listens, mine), strict=True)
         ]
         kept = listens.derived["taken",] = replace(listens, records=records, derived={})

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 from iodyno.analysis.script_bytes import taken_bytes
 
 if TYPE_CHECKING:
-    from iodyno.analysis.dataset import HostData, Record, Trial
+    from iodyno.analysis.dataset import HostData, Trial
+    from iodyno.analysis.records import Part, Record
 
 _Json = Mapping[str, Any]
 
 
-def worked(trial: Trial, end: HostData, *, transfers: bool) -> list[tuple[Record, int]]:
-    """The measured records of an end, each with the nanoseconds of it in which the load worked: all of them, but of a script
-    those from its first to its last operation, or, with `transfers`, those of the transactions that moved bytes.
+def worked(trial: Trial, end: HostData, *, transfers: bool) -> list[tuple[Record | Part, int]]:
+    """The measured records of an end, or their parts, each with the nanoseconds of it in which the load worked: all of them, but
+    of a script those from its first to its last operation, or, with `transfers`, those of the transactions that moved bytes.
 
     Several hosts of one end have clocks of their own and begin at one instant, from which their times count here. The last
     record lasts for as long as what a rate owes to its last iteration.
@@ -32,7 +33,7 @@ def worked(trial: Trial, end: HostData, *, transfers: bool) -> list[tuple[Record
     ]
     measured = end.measured
     if not extents or not end.records or not measured:
-        return [(record, record.span_ns) for record in measured]
+        return [(part, part.span_ns) for part in end.parts]
     begun_ns = end.records[0].begin_ns
     first, last = begun_ns + min(a for a, _ in extents), begun_ns + max(b for _, b in extents)
     until_ns = [record.end_ns for record in measured[:-1]] + [max(last, measured[-1].end_ns)]

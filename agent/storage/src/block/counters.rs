@@ -181,6 +181,14 @@ impl Counters {
         [sum(0), sum(1)]
     }
 
+    /// Bytes and operations of reads and writes together.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        let add = |(bytes, operations), cell: &Cell| {
+            (bytes + cell.bytes.load(Relaxed), operations + cell.operations.load(Relaxed))
+        };
+        self.cells(Class::Read).chain(self.cells(Class::Write)).fold((0, 0), add)
+    }
+
     /// Service times of reads and writes together.
     pub(crate) fn service_time(&self) -> Snapshot {
         Snapshot::of(self.cells(Class::Read).chain(self.cells(Class::Write)).map(|cell| &cell.service))

@@ -382,6 +382,12 @@ impl Running {
         read(&self.crew.shared)
     }
 
+    /// Bytes and operations so far, at a fraction of what all counters take.
+    #[must_use]
+    pub fn moved(&self) -> (u64, u64) {
+        self.crew.shared.tally.moved()
+    }
+
     /// Ends the program now.
     pub fn stop(&self) {
         self.crew.end();

@@ -225,6 +225,14 @@ impl Tally {
         sums
     }
 
+    /// Bytes and operations of all flowops that are operations.
+    pub(super) fn moved(&self) -> (u64, u64) {
+        let operations = (0..self.classes.len()).filter(|class| self.classes[*class].call.is_operation());
+        operations
+            .map(|class| self.sums(class))
+            .fold((0, 0), |(bytes, operations), sums| (bytes + sums.bytes, operations + sums.operations))
+    }
+
     /// Why a flowop failed first, and why the first of all did.
     pub(super) fn first_error(&self, class: Option<usize>) -> Option<String> {
         let place = class.map_or(&self.first_error, |class| &self.classes[class].first_error);

@@ -76,18 +76,18 @@ def _rate(
     client = of(trial, host)
     if client is None:
         return missing(NO_CLIENT)
-    counted = []
-    for record in client.measured:
-        if name is None:
-            counts = (record.bytes, record.operations)
-        else:
+    counted: list[tuple[int, int, int]] = list(client.parts)
+    # Of a load that only reads, or only writes, all that it moved is that.
+    if name is not None and (name not in ("read", "write") or set(client.classes) != {name}):
+        counted = []
+        for record in client.measured:
             each = [
                 c[record.index]
                 for n in _NAMES.get(name, (name,))
                 if record.index in (c := client.classes.get(n, {}))
             ]
-            counts = (sum(one.bytes for one in each), sum(one.operations for one in each))
-        counted.append((*counts, record.span_ns))
+            done = (sum(one.bytes for one in each), sum(one.operations for one in each))
+            counted.append((*done, record.span_ns))
     moved, operations = (sum(one[place] for one in counted) for place in (0, 1))
     # Of a class that did nothing nobody knows whether the load has it at all.
     one = (moved / operations, 1) if operations else (0, 0) if name else (_block_bytes(trial), 1)

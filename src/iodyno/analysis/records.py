@@ -1,0 +1,66 @@
+"""What a load did in each interval of a host, and in parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """A part of an interval of one host: what the load did."""
+
+    bytes: int
+    operations: int
+    span_ns: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """One interval of one host: what the load did. `parts`: of it, in order, where the agent counted them."""
+
+    index: int
+    window: str
+    begin_ns: int
+    end_ns: int
+    bytes: int
+    operations: int
+    connections_active: int
+    connections_lost: int
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def span_ns(self) -> int:
+        """Length of the interval."""
+        return self.end_ns - self.begin_ns
+
+
+def parts_together(
+    records: Sequence[Record], count: Callable[[Part], int] = lambda part: part.bytes
+) -> tuple[Part, ...]:
+    """The parts of the first record with what all did in theirs: bytes of the others are what `count` says. None where they were
+    not cut alike."""
+    first, others = records[0], records[1:]
+    if any(len(one.parts) != len(first.parts) for one in others):
+        return ()
+    return tuple(
+        mine._replace(
+            bytes=mine.bytes + sum(map(count, theirs)),
+            operations=mine.operations + sum(one.operations for one in theirs),
+        )
+        for mine, *theirs in zip(first.parts, *(one.parts for one in others), strict=True)
+    )
+
+
+def parts_of(record: Record, values: Mapping[tuple[str, str], int]) -> tuple[Part, ...]:
+    """What a record's parts had, of amounts up to their ends; the last part ends with the record. None where they do not fit."""
+    upto = [(0, 0, 0)]
+    for number in range(sum(metric == "part.end_ns" for metric, _ in values)):
+        moved, done, end_ns = (
+            values.get((f"part.{of}", str(number)), -1) for of in ("bytes", "operations", "end_ns")
+        )
+        upto.append((moved, done, end_ns))
+    upto.append((record.bytes, record.operations, record.span_ns))
+    parts = tuple(Part(*(late - early for early, late in zip(*ends, strict=True))) for ends in pairwise(upto))
+    return parts if all(min(part[:2]) >= 0 and part.span_ns > 0 for part in parts) else ()

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.campaign.feed import Feed
-from iodyno.store.schema import CAMPAIGN, EXPERIMENT
 
+TESTS = Path(__file__).parents[1] / "tests"
 HOSTS, SERIES, INTERVAL_S = 30, 20, 1.0
 _BUCKETS = 120
 """Buckets of a histogram (chosen: what a real trial of bulk TCP fills)."""
@@ -31,11 +31,12 @@ def _measure(seconds: int) -> list[dict[str, object]]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         return [{"what": "skipped: chromium is not installed"}]
+    sys.path.insert(0, str(TESTS))
+    from made_feed import unfinished
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        _campaign(folder)
+        folder = unfinished(Path(place) / "campaign", trials=1)
         feed = Feed(folder)
         feed.event("begin", name="bench", trials=1, pid=os.getpid())
         watcher = subprocess.Popen(
@@ -132,15 +133,6 @@ def _feed_cpu_s(records: int = 2000) -> float:
             feed.record("00000-1", "host00", _PLACE, record)
         feed.close("finished")
         return (time.process_time() - before) / records
-
-
-def _campaign(folder: Path) -> None:
-    header = {
-        "schema_version": 1, "name": "bench", "finished": False, "hosts": {}, "experiment": {"workload": {"kind": "stream"}},
-        "design": {"trials": [{"order": 0, "block": 0, "replicate": 0, "point": "p01"}]},
-    }  # fmt: skip
-    (folder / CAMPAIGN).write_text(json.dumps(header))
-    (folder / EXPERIMENT).write_text("name: bench\n")
 
 
 def _cpu_s(process: int) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -28,13 +27,12 @@ async def run(pairs: int) -> list[dict[str, object]]:
 
 
 def _measure(seconds: int) -> list[dict[str, object]]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        return [{"what": "skipped: chromium is not installed"}]
     sys.path.insert(0, str(TESTS))
     from made_feed import unfinished
-    from playwright.sync_api import sync_playwright
+    from pages import MISSING, opened, started
 
+    if MISSING:
+        return [{"what": f"skipped: {MISSING}"}]
     with tempfile.TemporaryDirectory() as place:
         folder = unfinished(Path(place) / "campaign", trials=1)
         feed = Feed(folder)
@@ -46,14 +44,9 @@ def _measure(seconds: int) -> list[dict[str, object]]:
         try:
             assert watcher.stderr is not None
             address = watcher.stderr.readline().split("page: ")[1].strip()
-            with sync_playwright() as playwright:
-                flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-                browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-                page = browser.new_page(viewport={"width": 1400, "height": 900})
-                page.goto(address)
-                page.wait_for_selector(".panel")
+            with started() as browser, opened(browser, address, 1400) as page:
+                page.first(".panel")
                 found = _tell_and_look(feed, page, watcher.pid, seconds)
-                browser.close()
         finally:
             watcher.terminate()
             watcher.wait()

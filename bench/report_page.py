@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import statistics
 import sys
 import tempfile
@@ -13,8 +12,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1] / "tests"
 TRIALS, POINTS, INTERVALS = 50, 10, 30
 EMPTY = "<!doctype html><title>empty</title><p>nothing"
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-_PAINTED = """() => new Promise(found => {
+_PAINTED = """new Promise(found => {
   const first = () => performance.getEntriesByName('first-contentful-paint')[0];
   if (first()) return found(first().startTime);
   new PerformanceObserver(() => { if (first()) found(first().startTime); }).observe({ type: 'paint', buffered: true });
@@ -23,15 +21,17 @@ _PAINTED = """() => new Promise(found => {
 
 async def first_paint(pairs: int) -> list[dict[str, object]]:
     """First contentful paint of a report of 50 trials, in turn with that of an empty page."""
-    program = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
-    if program is None:
-        print("  skipped: no Chromium here (apt-get install chromium)", file=sys.stderr)
-        return [{"page": "skipped: no Chromium"}]
-    return await asyncio.to_thread(_measure, program, pairs)
+    sys.path.insert(0, str(TESTS))
+    from pages import MISSING
+
+    if MISSING:
+        print(f"  skipped: {MISSING}", file=sys.stderr)
+        return [{"page": f"skipped: {MISSING}"}]
+    return await asyncio.to_thread(_measure, pairs)
 
 
-def _measure(program: str, pairs: int) -> list[dict[str, object]]:
-    from playwright.sync_api import sync_playwright
+def _measure(pairs: int) -> list[dict[str, object]]:
+    from pages import opened, started
 
     with tempfile.TemporaryDirectory() as held:
         folder = Path(held)
@@ -41,19 +41,11 @@ def _measure(program: str, pairs: int) -> list[dict[str, object]]:
         empty = folder / "empty.html"
         empty.write_text(EMPTY)
         seen: dict[str, list[float]] = {"empty": [], "report": []}
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-            )
+        with started() as browser:
             for _ in range(pairs):
                 for name, path in (("empty", empty), ("report", report)):
-                    # A context of its own, so that nothing is kept from the one before.
-                    context = browser.new_context(viewport={"width": 1400, "height": 900})
-                    page = context.new_page()
-                    page.goto(path.as_uri())
-                    seen[name].append(page.evaluate(_PAINTED))
-                    context.close()
-            browser.close()
+                    with opened(browser, path, 1400) as page:
+                        seen[name].append(page.evaluate(_PAINTED))
         return [
             {
                 "page": f"report of {TRIALS} trials" if name == "report" else "empty",
@@ -67,7 +59,6 @@ def _measure(program: str, pairs: int) -> list[dict[str, object]]:
 
 def _report(folder: Path) -> Path:
     """A campaign of a known truth, as the tests of the report make them, and its page."""
-    sys.path.insert(0, str(TESTS))
     from made_campaign import Layout, Truth, make_campaign
     from made_classes import ExactTruth
 

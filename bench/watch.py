@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.campaign.feed import Feed
-from iodyno.store.schema import CAMPAIGN, EXPERIMENT
 
+TESTS = Path(__file__).parents[1] / "tests"
 HOSTS, SERIES, INTERVAL_S = 30, 20, 1.0
 _BUCKETS = 120
 """Buckets of a histogram (chosen: what a real trial of bulk TCP fills)."""
@@ -28,14 +27,14 @@ async def run(pairs: int) -> list[dict[str, object]]:
 
 
 def _measure(seconds: int) -> list[dict[str, object]]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        return [{"what": "skipped: chromium is not installed"}]
-    from playwright.sync_api import sync_playwright
+    sys.path.insert(0, str(TESTS))
+    from made_feed import unfinished
+    from pages import MISSING, opened, started
 
+    if MISSING:
+        return [{"what": f"skipped: {MISSING}"}]
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        _campaign(folder)
+        folder = unfinished(Path(place) / "campaign", trials=1)
         feed = Feed(folder)
         feed.event("begin", name="bench", trials=1, pid=os.getpid())
         watcher = subprocess.Popen(
@@ -45,14 +44,9 @@ def _measure(seconds: int) -> list[dict[str, object]]:
         try:
             assert watcher.stderr is not None
             address = watcher.stderr.readline().split("page: ")[1].strip()
-            with sync_playwright() as playwright:
-                flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-                browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-                page = browser.new_page(viewport={"width": 1400, "height": 900})
-                page.goto(address)
-                page.wait_for_selector(".panel")
+            with started() as browser, opened(browser, address, 1400) as page:
+                page.first(".panel")
                 found = _tell_and_look(feed, page, watcher.pid, seconds)
-                browser.close()
         finally:
             watcher.terminate()
             watcher.wait()
@@ -132,15 +126,6 @@ def _feed_cpu_s(records: int = 2000) -> float:
             feed.record("00000-1", "host00", _PLACE, record)
         feed.close("finished")
         return (time.process_time() - before) / records
-
-
-def _campaign(folder: Path) -> None:
-    header = {
-        "schema_version": 1, "name": "bench", "finished": False, "hosts": {}, "experiment": {"workload": {"kind": "stream"}},
-        "design": {"trials": [{"order": 0, "block": 0, "replicate": 0, "point": "p01"}]},
-    }  # fmt: skip
-    (folder / CAMPAIGN).write_text(json.dumps(header))
-    (folder / EXPERIMENT).write_text("name: bench\n")
 
 
 def _cpu_s(process: int) -> float:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pages import MISSING, Browser, started
 from places import SOON_S, gone_within, own_agent
-from playwright.sync_api import Browser, sync_playwright
 
 from iodyno.hosts.access import AgentProgram
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture
@@ -23,14 +20,9 @@ def program(tmp_path: Path) -> Iterator[AgentProgram]:
     assert gone_within(SOON_S, made.path), "agents are left"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip(
-            "chromium is not installed: apt-get install chromium, to have the report tested in a browser"
-        )
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    if MISSING:
+        pytest.skip(MISSING)
+    with started() as browser:
         yield browser
-        browser.close()

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from made_calls import cost, receiver, sender
 from made_campaign import Call, Layout, Truth, changed, make_campaign
-from playwright.sync_api import Browser, Locator, Page, expect
+from pages import IN_SIGHT, Browser, opened
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 
 from iodyno.report import write_report
 
@@ -44,105 +46,90 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=[420, 1400])
-def shown(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": request.param, "height": 900})
-    shown = context.new_page()
-    trouble: list[str] = []
-    shown.on("console", lambda message: trouble.append(message.text))
-    shown.on("pageerror", lambda error: trouble.append(str(error)))
-    shown.on(
-        "request",
-        lambda asked: None if asked.url.startswith(("file:", "data:")) else trouble.append(asked.url),
-    )
-    shown.goto(report.as_uri())
-    shown.wait_for_selector(".flame-tools")
-    yield shown
-    assert trouble == []
-    context.close()
+def shown(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[Browser]:
+    with opened(browser, report, request.param) as shown:
+        shown.first(".flame-tools")
+        yield shown
 
 
-def test_the_cost_of_a_row_leads_to_its_functions(shown: Page) -> None:
-    shown.locator("#cost td a[href='#functions-p02']").first.click()
-    expect(shown.locator("#functions-p02")).to_have_attribute("open", "")
-    expect(shown.locator("#functions-p02 summary").first).to_be_in_viewport()
-    assert shown.locator("#functions-p02 table").first.is_visible()
+def test_the_cost_of_a_row_leads_to_its_functions(shown: Browser) -> None:
+    shown.click(shown.first("#cost td a[href='#functions-p02']"))
+    shown.when("document.querySelector('#functions-p02').open")
+    shown.when(IN_SIGHT, shown.first("#functions-p02 summary"))
+    assert shown.first("#functions-p02 table").is_displayed()
 
 
-def graph(shown: Page) -> Locator:
-    return shown.locator(".flame").first
+def node(shown: Browser, number: str | None) -> WebElement:
+    return shown.first(f".flame g[data-node='{number}']")
 
 
-def box(place: Locator, name: str) -> Locator:
-    return place.locator("g", has=place.page.locator(f"text:text-matches('^[▲▼ ]*{name}$')")).first
+def width(place: WebElement) -> float:
+    return float(place.find_element("css selector", "rect").get_attribute("width") or 0)
 
 
-def width(place: Locator) -> float:
-    return float(place.locator("rect").get_attribute("width") or 0)
-
-
-def test_a_click_zooms_and_the_button_shows_all_again(shown: Page) -> None:
-    place = graph(shown)
-    whole = width(place.locator("g[data-node='0']"))
-    assert whole == pytest.approx(place.bounding_box()["width"], abs=2)  # type: ignore[index]
+def test_a_click_zooms_and_the_button_shows_all_again(shown: Browser) -> None:
+    place = shown.first(".flame")
+    whole = width(node(shown, "0"))
+    assert whole == pytest.approx(shown.box(place)[2], abs=2)
     # The dearest path of the tree: the load's own.
-    inner = place.locator("g").nth(8)
+    inner = shown.all("g", place)[8]
     number = inner.get_attribute("data-node")
     before = width(inner)
-    inner.click()
-    zoomed = place.locator(f"g[data-node='{number}']")
-    assert width(zoomed) == pytest.approx(whole, abs=1) and before < whole
-    assert place.locator("g.above").count() > 0
-    place.get_by_role("button", name="whole graph").click()
-    assert width(place.locator(f"g[data-node='{number}']")) == pytest.approx(before, abs=1)
+    shown.click(inner)
+    assert width(node(shown, number)) == pytest.approx(whole, abs=1) and before < whole
+    assert shown.all("g.above", place)
+    shown.click(shown.named("whole graph", within=place))
+    assert width(node(shown, number)) == pytest.approx(before, abs=1)
 
 
-def test_search_marks_functions_and_says_what_they_take(shown: Page) -> None:
-    place = graph(shown)
-    place.get_by_role("searchbox").fill("do_syscall")
-    assert place.locator("g.hit").count() >= 1
-    said = place.locator("output").inner_text()
-    share = re.fullmatch(r"matched: (\d+) %, (\d+) ns/KiB", said)
+def test_search_marks_functions_and_says_what_they_take(shown: Browser) -> None:
+    place = shown.first(".flame")
+    search, told = shown.first("input[type=search]", place), shown.first("output", place)
+    search.send_keys("do_syscall")
+    assert shown.all("g.hit", place)
+    share = re.fullmatch(r"matched: (\d+) %, (\d+) ns/KiB", told.text)
     # Entering the kernel is in almost all of the sender's stacks.
     assert share and int(share[1]) > 50
-    place.get_by_role("searchbox").fill("(")  # no regular expression: taken as it is
-    assert place.locator("g.hit").count() == 0
-    place.get_by_role("searchbox").fill("")
-    assert place.locator("g.dim").count() == 0
-    assert place.locator("output").inner_text() == ""
+    search.clear()
+    search.send_keys("(")  # no regular expression: taken as it is
+    assert not shown.all("g.hit", place) and shown.all("g.dim", place)
+    search.send_keys(Keys.BACKSPACE)
+    assert not shown.all("g.dim", place)
+    assert told.text == ""
 
 
-def test_keys_walk_the_tree(shown: Page) -> None:
-    place = graph(shown)
-    svg = place.locator("svg")
-    svg.focus()
-    svg.press("ArrowDown")
-    assert place.locator("g.at").get_attribute("data-node") == "1"
-    assert "ns/KiB" in place.locator(".flame-about").inner_text()
-    svg.press("Enter")
-    assert place.locator("g.above").count() == 1
-    svg.press("Escape")
-    assert place.locator("g.above").count() == 0
+def test_keys_walk_the_tree(shown: Browser) -> None:
+    place = shown.first(".flame")
+    shown.evaluate("arguments[0].focus()", shown.first("svg", place))
+    shown.press(Keys.ARROW_DOWN)
+    assert shown.first("g.at", place).get_attribute("data-node") == "1"
+    assert "ns/KiB" in shown.first(".flame-about", place).text
+    shown.press(Keys.ENTER)
+    assert len(shown.all("g.above", place)) == 1
+    shown.press(Keys.ESCAPE)
+    assert not shown.all("g.above", place)
 
 
-def test_a_difference_shows_what_rises_beyond_noise(shown: Page) -> None:
-    place = graph(shown)
-    assert place.locator("text", has_text=re.compile("^▲ do_sys")).count() == 1
+def test_a_difference_shows_what_rises_beyond_noise(shown: Browser) -> None:
+    place = shown.first(".flame")
+    names = shown.texts("text", place)
+    assert sum(name.startswith("▲ do_sys") for name in names) == 1
     # The copy is not among the changed.
-    assert place.locator("text", has_text=re.compile("^[▲▼] _copy")).count() == 0
-    widths = place.locator("g[data-node='1']")
-    before = width(widths)
-    place.get_by_role("button", name="widths of A").click()
-    assert place.get_by_role("button", name="widths of B").count() == 1
-    assert width(widths) != before
+    assert not any(re.match("[▲▼] _copy", name) for name in names)
+    before = width(node(shown, "1"))
+    shown.click(shown.named("widths of A", within=place))
+    assert shown.named("widths of B", within=place)
+    assert width(node(shown, "1")) != before
 
 
-def test_a_points_graphs_are_drawn_when_it_is_opened(shown: Page) -> None:
-    point = shown.locator("#functions .points > details").first
-    assert point.locator(".flame svg:not(.still)").count() == 0
-    point.locator("summary").first.click()
-    point.locator(".flame-tools").last.wait_for()
-    assert point.locator(".flame svg:not(.still)").count() == 2
-    assert point.locator("table").count() >= 3
+def test_a_points_graphs_are_drawn_when_it_is_opened(shown: Browser) -> None:
+    point = shown.first("#functions .points > details")
+    drawn = ".flame svg:not(.still)"
+    assert not shown.all(drawn, point)
+    shown.click(shown.first("summary", point))
+    shown.when("arguments[0].querySelectorAll('.flame-tools').length === 2", point)
+    assert len(shown.all(drawn, point)) == 2
+    assert len(shown.all("table", point)) >= 3
     wide, window = shown.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert wide <= window
     heights = shown.evaluate(
@@ -151,28 +138,24 @@ def test_a_points_graphs_are_drawn_when_it_is_opened(shown: Page) -> None:
     assert min(heights) >= 9
 
 
-def test_symbols_stay_text(shown: Page) -> None:
-    assert "taken" not in shown.title()
+def test_symbols_stay_text(shown: Browser) -> None:
+    assert "taken" not in shown.title
     # The page's own and that of the graphs, each with its data.
-    assert shown.locator("script:not([type])").count() == 2
-    assert shown.locator("script").count() == 5
+    assert len(shown.all("script:not([type])")) == 2
+    assert len(shown.all("script")) == 5
 
 
 def test_without_scripts_the_tables_say_the_same(browser: Browser, report: Path) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    shown = context.new_page()
-    shown.goto(report.as_uri())
-    # The graph is there as a picture: names where they have room, the rest under the pointer.
-    still = graph(shown).locator("svg.still")
-    assert still.is_visible()
-    assert "tcp_sendmsg" in " ".join(still.locator("text").all_text_contents())
-    told = still.locator("title").all_text_contents()
-    assert any(text.startswith("tcp_ack: A ") for text in told)
-    assert NASTY.partition(":")[2] in " ".join(shown.locator("svg.still title").all_text_contents())
-    row = shown.locator("#functions tr", has_text="tcp_ack").first
-    assert "rises" in row.inner_text()
-    assert shown.locator("#functions .answer").first.inner_text().startswith("On client, from 64KiB messages")
-    context.close()
+    with opened(browser, report, scripts=False) as shown:
+        # The graph is there as a picture: names where they have room, the rest under the pointer.
+        still = shown.first(".flame svg.still")
+        assert still.is_displayed()
+        assert "tcp_sendmsg" in " ".join(shown.texts("text", still))
+        assert any(text.startswith("tcp_ack: A ") for text in shown.texts("title", still))
+        assert NASTY.partition(":")[2] in " ".join(shown.texts("svg.still title"))
+        row = next(row for row in shown.texts("#functions tr") if "tcp_ack" in row)
+        assert "rises" in row
+        assert shown.first("#functions .answer").text.startswith("On client, from 64KiB messages")
 
 
 # Without a browser.

@@ -16,7 +16,8 @@ import pytest
 from contrast import contrast
 from made_campaign import HELLO, Layout, Truth, changed, make_campaign
 from made_classes import ExactTruth
-from playwright.sync_api import Browser, Page, expect
+from pages import IN_SIGHT, Browser, opened
+from selenium.webdriver.common.keys import Keys
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
@@ -64,53 +65,40 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=[400, 1400])
-def shown(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": request.param, "height": 900})
-    shown = context.new_page()
-    shown.trouble = []  # type: ignore[attr-defined]
-    shown.on("console", lambda message: shown.trouble.append(message.text))  # type: ignore[attr-defined]
-    shown.on("pageerror", lambda error: shown.trouble.append(str(error)))  # type: ignore[attr-defined]
-    shown.on("request", lambda asked: shown.trouble.append(asked.url) if _outside(asked.url) else None)  # type: ignore[attr-defined]
-    shown.goto(report.as_uri())
-    yield shown
-    assert shown.trouble == []  # type: ignore[attr-defined]
-    context.close()
+def shown(request: pytest.FixtureRequest, browser: Browser, report: Path) -> Iterator[Browser]:
+    with opened(browser, report, request.param) as shown:
+        yield shown
 
 
-def _outside(url: str) -> bool:
-    return not url.startswith(("file:", "data:"))
-
-
-def test_it_fits_the_width(shown: Page) -> None:
+def test_it_fits_the_width(shown: Browser) -> None:
     for _ in range(2):
         wide, window = shown.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert wide <= window
         shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
 
 
-def test_the_limiter_is_in_sight_however_many_columns_there_are(shown: Page) -> None:
+def test_the_limiter_is_in_sight_however_many_columns_there_are(shown: Browser) -> None:
     """The table takes the margins of a wide page, and its last column stays when the others are scrolled."""
-    wide = "document.querySelector('#cost > .scroll')"
-    shown.evaluate(f"{wide}.querySelector('table').style.minWidth = '3000px'")
-    cell = shown.locator("#cost > .scroll tbody tr").first.locator("td").last
-    left, right = shown.evaluate(f"(box => [box.left, box.right])({wide}.getBoundingClientRect())")
+    wide = shown.first("#cost > .scroll")
+    shown.evaluate("arguments[0].querySelector('table').style.minWidth = '3000px'", wide)
+    cell = shown.first("tbody tr td:last-child", wide)
+    left, _, taken, _ = shown.box(wide)
     window = shown.evaluate("document.documentElement.clientWidth")
-    assert 0 <= left < right <= window
-    box = cell.bounding_box()
-    assert box is not None
+    assert 0 <= left < left + taken <= window
+    begin, _, width, _ = shown.box(cell)
     if window > 720:
-        assert right - left > 1240, "the margins are taken"
-        assert box["x"] + box["width"] <= right + 1
+        assert taken > 1240, "the margins are taken"
+        assert begin + width <= left + taken + 1
         # What it covers fades, so that no number seems to end there.
-        assert "gradient" in cell.evaluate("each => getComputedStyle(each).backgroundImage")
-        hosts = shown.locator("#cost > .scroll tr.hosts th").nth(1)
-        assert hosts.evaluate("each => getComputedStyle(each).position") == "static"
+        assert "gradient" in shown.evaluate("getComputedStyle(arguments[0]).backgroundImage", cell)
+        hosts = shown.all("tr.hosts th", wide)[1]
+        assert shown.evaluate("getComputedStyle(arguments[0]).position", hosts) == "static"
     else:
         # There it would cover the numbers.
-        assert box["x"] > right
+        assert begin > left + taken
 
 
-def test_the_way_to_the_contents_covers_no_part_of_a_line(shown: Page) -> None:
+def test_the_way_to_the_contents_covers_no_part_of_a_line(shown: Browser) -> None:
     """It has the lower edge of the window for itself, from side to side."""
     shown.evaluate("scrollTo({top: 600, behavior: 'instant'})")
     there = "(document.elementFromPoint(x, innerHeight - 8) || document.body).className"
@@ -124,19 +112,19 @@ def test_the_way_to_the_contents_covers_no_part_of_a_line(shown: Page) -> None:
     assert opacity == "1" and not colour.startswith("rgba")
 
 
-def test_the_limiter_of_a_row_leads_to_its_evidence_by_keyboard_too(shown: Page) -> None:
-    evidence = shown.locator("#evidence-p02")
+def test_the_limiter_of_a_row_leads_to_its_evidence_by_keyboard_too(shown: Browser) -> None:
+    evidence = shown.first("#evidence-p02")
     assert evidence.get_attribute("open") is None
-    link = shown.locator("#cost td a[href='#evidence-p02']")
+    (link,) = shown.all("#cost td a[href='#evidence-p02']")
     for _ in range(2):
-        link.focus()
-        shown.keyboard.press("Enter")
-        expect(evidence).to_have_attribute("open", "")
-        expect(evidence.locator("summary").first).to_be_in_viewport()
+        shown.evaluate("arguments[0].focus()", link)
+        shown.press(Keys.ENTER)
+        shown.when("arguments[0].open", evidence)
+        shown.when(IN_SIGHT, shown.first("summary", evidence))
         # A second time it leads there too, although the address stays the same.
-        evidence.evaluate("each => { each.open = false; scrollTo({ top: 0, behavior: 'instant' }); }")
+        shown.evaluate("arguments[0].open = false, scrollTo({ top: 0, behavior: 'instant' })", evidence)
     # Without call stacks there is no function table, and nothing pretends to lead there.
-    assert shown.locator("#cost td a[href^='#functions-']").count() == 0
+    assert not shown.all("#cost td a[href^='#functions-']")
 
 
 @pytest.mark.parametrize("width", [420, 1400])
@@ -150,57 +138,48 @@ def test_evidence_is_not_cut(browser: Browser, tmp_path: Path, width: int) -> No
     points = [replace(point, limiter=finding) for point in summary.points]
     file = tmp_path / "report.html"
     write_page(replace(summary, points=points), file)
-    shown = browser.new_page(viewport={"width": width, "height": 900})
-    shown.goto(f"{file.as_uri()}#evidence-{points[0].id}")
-    table = shown.locator(f"#evidence-{points[0].id} table.evidence")
-    table.wait_for()
-    assert table.evaluate("each => each.scrollWidth <= each.parentElement.clientWidth")
-    assert table.locator("tbody th").all_inner_texts() == [
-        "server: CPU (proved)",
-        "concurrency (contradicted)",
-    ]
-    assert table.get_by_text("the same rate with more operations at a time").first.is_visible()
-    shown.close()
+    with opened(browser, f"{file.as_uri()}#evidence-{points[0].id}", width) as shown:
+        table = shown.first(f"#evidence-{points[0].id} table.evidence")
+        shown.when("arguments[0].checkVisibility()", table)
+        assert shown.evaluate("arguments[0].scrollWidth <= arguments[0].parentElement.clientWidth", table)
+        assert [each.text for each in shown.all("tbody th", table)] == [
+            "server: CPU (proved)",
+            "concurrency (contradicted)",
+        ]
+        assert "the same rate with more operations at a time" in table.text
 
 
 def test_a_trial_opens_without_scripts(browser: Browser, report: Path) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    shown = context.new_page()
-    shown.goto(report.as_uri())
-    trial = shown.locator("#trials details").first
-    pictures = trial.locator("svg")
-    assert not pictures.first.is_visible()
-    trial.locator("summary").click()
-    labels = [pictures.nth(index).get_attribute("aria-label") or "" for index in range(pictures.count())]
-    assert [label.split(":")[0] for label in labels[:4]] == [
-        "heat map, write of client, service time",
-        "heat map, read of server, service time",
-        "histogram of the measured window, write of client, service time",
-        "histogram of the measured window, read of server, service time",
-    ]
-    assert any(label.startswith("goodput") for label in labels)
-    assert trial.locator("table tbody th").all_inner_texts() == [
-        "warm-up, 0.00 to 1.00 s",
-        "measured, 1.00 to 31.00 s",
-    ]
-    # What needs the script is not offered.
-    assert not trial.locator(".chosen-range").is_visible()
-    assert shown.locator(".script-only:visible").count() == 0
-    assert shown.locator("button:visible").count() == 0
-    context.close()
+    with opened(browser, report, scripts=False) as shown:
+        trial = shown.first("#trials details")
+        pictures = shown.all("svg", trial)
+        assert not pictures[0].is_displayed()
+        shown.click(shown.first("summary", trial))
+        labels = [picture.get_attribute("aria-label") or "" for picture in pictures]
+        assert [label.split(":")[0] for label in labels[:4]] == [
+            "heat map, write of client, service time",
+            "heat map, read of server, service time",
+            "histogram of the measured window, write of client, service time",
+            "histogram of the measured window, read of server, service time",
+        ]
+        assert any(label.startswith("goodput") for label in labels)
+        assert [each.text for each in shown.all("table tbody th", trial)] == [
+            "warm-up, 0.00 to 1.00 s",
+            "measured, 1.00 to 31.00 s",
+        ]
+        # What needs the script is not offered.
+        assert not shown.first(".chosen-range", trial).is_displayed()
+        assert not any(each.is_displayed() for each in shown.all(".script-only, button"))
 
 
 def test_without_scripts_nothing_is_missing(browser: Browser, report: Path) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    shown = context.new_page()
-    shown.goto(report.as_uri())
-    first, last = (shown.locator("#trials details").nth(place) for place in (0, -1))
-    assert first.locator("svg").count() == last.locator("svg").count() > 5
-    last.locator("summary").click()
-    assert last.locator("svg").last.is_visible()
-    assert shown.locator("[data-aside]").count() == 0
-    assert "by the script" not in shown.locator("body").inner_text()
-    context.close()
+    with opened(browser, report, scripts=False) as shown:
+        first, *_, last = shown.all("#trials details")
+        assert len(shown.all("svg", first)) == len(shown.all("svg", last)) > 5
+        shown.click(shown.first("summary", last))
+        assert shown.all("svg", last)[-1].is_displayed()
+        assert not shown.all("[data-aside]")
+        assert "by the script" not in shown.first("body").text
 
 
 def test_drawings_that_are_too_many_lie_compressed_in_the_page(
@@ -211,39 +190,34 @@ def test_drawings_that_are_too_many_lie_compressed_in_the_page(
     summary = analyse(dataset)
     path = write_page(summary, tmp_path / "small.html", trials=study_trials(dataset, summary))
     assert path.stat().st_size <= 750_000
-    context = browser.new_context()
-    shown = context.new_page()
-    shown.goto(path.as_uri())
-    trial, first = shown.locator("#trials details").last, shown.locator("#trials details").first
-    assert trial.locator("svg").count() == 0
-    trial.locator("summary").click()
-    trial.locator(".chosen-range button").first.wait_for()
-    assert trial.locator("svg").count() == first.locator("svg").count() > 5
-    context.close()
-    context = browser.new_context(java_script_enabled=False)
-    still = context.new_page()
-    still.goto(path.as_uri())
-    still.locator("#trials details summary").last.click()
-    assert "drawn by the script" in still.locator("#trials details").last.inner_text()
-    assert still.locator("#trials details").first.locator("svg").count() > 5
-    assert still.locator("#trials details table").last.is_visible()
-    context.close()
+    with opened(browser, path) as shown:
+        first, *_, trial = shown.all("#trials details")
+        assert not shown.all("svg", trial)
+        shown.click(shown.first("summary", trial))
+        assert shown.first(".chosen-range button", trial).is_displayed()
+        assert len(shown.all("svg", trial)) == len(shown.all("svg", first)) > 5
+    with opened(browser, path, scripts=False) as still:
+        first, *_, trial = still.all("#trials details")
+        still.click(still.first("summary", trial))
+        assert "drawn by the script" in trial.text
+        assert len(still.all("svg", first)) > 5
+        assert still.all("table", trial)[-1].is_displayed()
 
 
-def test_figures_have_names_intervals_and_readable_text(shown: Page) -> None:
+def test_figures_have_names_intervals_and_readable_text(shown: Browser) -> None:
     # Those of the cost model have marks of their own.
-    figures = shown.locator("section:not(#cost-model) figure svg:not(.stacks)")
-    assert figures.count() == 4
-    assert shown.locator("#cost-model figure svg").count() == 4
-    for index in range(figures.count()):
-        figure = figures.nth(index)
+    figures = shown.all("section:not(#cost-model) figure svg:not(.stacks)")
+    assert len(figures) == len(shown.all("#cost-model figure svg")) == 4
+    for figure in figures:
         assert figure.get_attribute("role") == "img"
-        assert figure.locator(".bar").count() == 10
-        assert "95 %" in (figure.locator(".hit").first.evaluate("e => e.closest('figure').innerText"))
-        assert figure.locator("title").count() == 10
+        assert len(shown.all(".bar", figure)) == 10
+        assert "95 %" in shown.evaluate(
+            "arguments[0].closest('figure').innerText", shown.first(".hit", figure)
+        )
+        assert len(shown.all("title", figure)) == 10
     # No label lies on another one.
     overlaps = shown.evaluate(
-        """() => [...document.querySelectorAll('figure svg, .trials details[open] svg')].flatMap(svg => {
+        """[...document.querySelectorAll('figure svg, .trials details[open] svg')].flatMap(svg => {
           const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
           return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([_, q]) =>
             p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 4 && q.top < p.bottom - 4
@@ -256,70 +230,61 @@ def test_figures_have_names_intervals_and_readable_text(shown: Page) -> None:
     assert min(sizes) >= 9
 
 
-def test_cost_by_class_is_stacked_and_needs_no_colour(shown: Page) -> None:
-    panels = shown.locator("#figure-classes svg")
-    assert panels.count() == 4
-    for index in range(panels.count()):
-        panel = panels.nth(index)
+def test_cost_by_class_is_stacked_and_needs_no_colour(shown: Browser) -> None:
+    panels = shown.all("#figure-classes svg")
+    assert len(panels) == 4
+    for panel in panels:
         assert "ns per KiB by class" in (panel.get_attribute("aria-label") or "")
         # Five bars, each with the interval of its total.
-        assert panel.locator(".total").count() == 5
-        legend = panel.locator("text.name").all_text_contents()
-        assert legend[:4] == ["user", "system", "soft interrupts", "hard interrupts"]
+        assert len(shown.all(".total", panel)) == 5
+        assert shown.texts("text.name", panel)[:4] == ["user", "system", "soft interrupts", "hard interrupts"]
         # User is plain, every other class has its hatch: in the bars and in the legend.
-        assert panel.locator(".hatch").count() >= 3 * 5 + 3
-        assert "% of the total" in (panel.locator(".layer").first.evaluate("e => e.parentNode.textContent"))
+        assert len(shown.all(".hatch", panel)) >= 3 * 5 + 3
+        assert "% of the total" in shown.evaluate(
+            "arguments[0].parentNode.textContent", shown.first(".layer", panel)
+        )
         # The layers reach the total.
-        tops = panel.evaluate(
-            """svg => [...svg.querySelectorAll('g:has(> g > .total)')].map(bar => [
+        tops = shown.evaluate(
+            """[...arguments[0].querySelectorAll('g:has(> g > .total)')].map(bar => [
               Math.min(...[...bar.querySelectorAll('.layer')].map(e => +e.getAttribute('y'))),
-              +bar.querySelector('.hit').getAttribute('cy')])"""
+              +bar.querySelector('.hit').getAttribute('cy')])""",
+            panel,
         )
         assert all(abs(top - total) <= 1.5 for top, total in tops), tops
 
 
-def test_every_figure_says_what_the_instrument_took(shown: Page) -> None:
-    for caption in shown.locator("figcaption").all_inner_texts():
-        assert "The instrument itself took at most 0.4" in caption
-    shown.locator("#trials details summary").first.click()
-    assert "the instrument took 0.4" in shown.locator("#trials details").first.inner_text()
+def test_every_figure_says_what_the_instrument_took(shown: Browser) -> None:
+    for caption in shown.all("figcaption"):
+        assert "The instrument itself took at most 0.4" in caption.text
+    trial = shown.first("#trials details")
+    shown.click(shown.first("summary", trial))
+    assert "the instrument took 0.4" in trial.text
 
 
-def test_markup_in_names_stays_text(shown: Page) -> None:
-    assert "taken" not in shown.title().split("<script>")[0]
-    assert NASTY in shown.locator("h1").inner_text()
+def test_markup_in_names_stays_text(shown: Browser) -> None:
+    assert "taken" not in shown.title.split("<script>")[0]
+    assert NASTY in shown.first("h1").text
     # The page's own, and the data for it.
-    assert shown.locator("script:not([type])").count() == 1
-    assert shown.locator("script").count() == 3
+    assert len(shown.all("script:not([type])")) == 1
+    assert len(shown.all("script")) == 3
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_the_paper(browser: Browser, report: Path, scheme: str) -> None:
-    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
-    shown = context.new_page()
-    shown.goto(report.as_uri())
     names = ["--ink", "--soft", "--accent", "--warn", "--bad", *(f"--s{index}" for index in range(7))]
-    paper, *colours = shown.evaluate(
-        """names => ['--paper', ...names].map(name => {
-          const probe = document.createElement('i'); probe.style.color = `var(${name})`; document.body.append(probe);
-          return getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map(Number); })""",
-        names,
-    )
+    with opened(browser, report, color_scheme=scheme) as shown:
+        paper, *colours = shown.colours("--paper", *names)
     contrasts = {name: contrast(paper, colour) for name, colour in zip(names, colours, strict=True)}
     # WCAG 2.2: 4.5 for text, 3 for graphics.
     assert all(
         value >= (3 if name.startswith("--s") and name != "--soft" else 4.5)
         for name, value in contrasts.items()
     ), contrasts
-    context.close()
 
 
 def test_it_prints(browser: Browser, report: Path) -> None:
-    context = browser.new_context()
-    shown = context.new_page()
-    shown.goto(report.as_uri())
-    assert shown.pdf(format="A4").startswith(b"%PDF")
-    context.close()
+    with opened(browser, report) as shown:
+        assert base64.b64decode(shown.print_page()).startswith(b"%PDF")
 
 
 # Without a browser.

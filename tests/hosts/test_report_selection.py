@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 from made_campaign import Layout, Truth, make_campaign
-from playwright.sync_api import Browser, Page
+from pages import Browser, opened
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
 
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
@@ -39,88 +42,79 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def shown(browser: Browser, report: Path) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1400, "height": 900}, accept_downloads=True)
-    shown = context.new_page()
-    trouble: list[str] = []
-    shown.on("console", lambda message: trouble.append(message.text))
-    shown.on("pageerror", lambda error: trouble.append(str(error)))
-    shown.goto(report.as_uri())
-    yield shown
-    assert trouble == []
-    context.close()
+def shown(browser: Browser, report: Path, tmp_path: Path) -> Iterator[Browser]:
+    """What is downloaded is found in `tmp_path`."""
+    with opened(browser, report, 1400, saved=tmp_path) as shown:
+        yield shown
 
 
-def opened(shown: Page) -> None:
-    shown.locator("#trials details summary").first.click()
-    shown.locator("#trials details").first.locator(".chosen-range button").first.wait_for()
+def open_trial(shown: Browser) -> WebElement:
+    trial = shown.first("#trials details")
+    shown.click(shown.first("summary", trial))
+    shown.first(".chosen-range button", trial)
+    return trial
 
 
-def state(shown: Page) -> dict[str, object]:
+def state(shown: Browser) -> dict[str, object]:
     """What the panels and the table of the first trial show."""
     return shown.evaluate(
-        """() => { const t = document.querySelector('#trials details');
+        """(() => { const t = document.querySelector('#trials details');
         return {
           veils: [...t.querySelectorAll('svg[data-span]')].map(svg =>
             [...svg.querySelectorAll('.veil')].map(v => Math.round(+v.getAttribute('width') || 0)).join()),
           rows: [...t.querySelectorAll('tbody.chosen tr')].map(r => [...r.children].map(c => c.textContent)),
           still: [...t.querySelectorAll('tbody:not(.chosen) tr')].map(r => [...r.children].map(c => c.textContent)),
           counts: [...t.querySelectorAll('.counts')].map(p => p.getAttribute('d')),
-          told: t.querySelector('.told').textContent }; }"""
+          told: t.querySelector('.told').textContent }; })()"""
     )
 
 
-def test_drawing_over_one_panel_filters_all_others(shown: Page) -> None:
-    opened(shown)
+def test_drawing_over_one_panel_filters_all_others(shown: Browser) -> None:
+    open_trial(shown)
     whole = state(shown)
     assert whole["rows"] == []
-    panel = shown.locator("#trials details svg[data-span]").first
-    panel.scroll_into_view_if_needed()
-    box = panel.bounding_box()
-    assert box is not None
-
-    def at(second: float) -> float:
-        # The axis lies from 64 to 548 of 560 units, and 7 seconds on it.
-        return box["x"] + box["width"] * (64 + (548 - 64) * second / 7) / 560
-
-    y = box["y"] + box["height"] / 2
-    shown.mouse.move(at(2.5), y)
-    shown.mouse.down()
-    shown.mouse.move(at(4.5), y, steps=3)
-    shown.mouse.up()
-    shown.wait_for_selector("tbody.chosen tr")
+    panel = shown.first("#trials details svg[data-span]")
+    shown.evaluate("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", panel)
+    left, top, width, height = shown.box(panel)
+    # The axis lies from 64 to 548 of 560 units, and 7 seconds on it.
+    shown.point(
+        *(
+            (left + width * (64 + (548 - 64) * second / 7) / 560, top + height / 2)
+            for second in (2.5, 3, 4, 4.5)
+        )
+    )
+    shown.first("tbody.chosen tr")
     part = state(shown)
     assert part["told"] == "2 to 5 s are shown, 3 of 7 intervals"
     # 484 units: two seconds before, two after, the same in every panel.
-    assert set(part["veils"]) == {"138,138"}  # type: ignore[call-overload]
+    assert set(part["veils"]) == {"138,138"}
     rows = part["rows"]
-    assert [row[0] for row in rows] == ["2 to 5 s", "2 to 3 s", "3 to 4 s", "4 to 5 s"]  # type: ignore[attr-defined]
-    counts = [int(row[1].replace(" ", "")) for row in rows]  # type: ignore[attr-defined]
+    assert [row[0] for row in rows] == ["2 to 5 s", "2 to 3 s", "3 to 4 s", "4 to 5 s"]
+    counts = [int(row[1].replace(" ", "")) for row in rows]
     assert counts[0] == sum(counts[1:])
-    assert all(a != b for a, b in zip(part["counts"], whole["counts"], strict=True))  # type: ignore[call-overload]
+    assert all(a != b for a, b in zip(part["counts"], whole["counts"], strict=True))
     # The pointer is told what lies under it.
     assert re.fullmatch(
         r"4 to 5 s, .* to .*: [\d ]+ of [\d ]+ operations \(.* %\)",
-        shown.locator(".hover").first.inner_text(),
+        shown.first(".hover").text,
     )
-    shown.keyboard.press("Escape")
-    shown.wait_for_selector("tbody.chosen tr", state="detached")
+    shown.press(Keys.ESCAPE)
+    shown.when("!document.querySelector('tbody.chosen tr')")
     again = state(shown)
     assert again == whole
 
 
-def test_keys_choose_too_and_the_whole_window_is_what_python_counted(shown: Page) -> None:
-    opened(shown)
-    trial = shown.locator("#trials details").first
-    first, last = trial.get_by_role("slider", name="from"), trial.get_by_role("slider", name="to")
+def test_keys_choose_too_and_the_whole_window_is_what_python_counted(shown: Browser) -> None:
+    trial = open_trial(shown)
+    first, last = (shown.named(name, "input[type=range]", trial) for name in ("from", "to"))
     assert (first.get_attribute("aria-valuetext"), last.get_attribute("aria-valuetext")) == ("0 s", "7 s")
-    first.focus()
-    shown.keyboard.press("ArrowRight")
-    shown.wait_for_selector("tbody.chosen tr")
+    shown.evaluate("arguments[0].focus()", first)
+    shown.press(Keys.ARROW_RIGHT)
+    shown.first("tbody.chosen tr")
     found = state(shown)
     assert first.get_attribute("aria-valuetext") == "1 s"
     # From 1 s on is the measured window: its counts are the same, its quantiles to within a row of the data.
-    still, chosen = found["still"][1], found["rows"][0]  # type: ignore[index]
+    still, chosen = found["still"][1], found["rows"][0]
     assert still[0] == "measured, 1.00 to 7.00 s"
     assert chosen[1] == still[1]
     for by_script, exact in zip(chosen[2:5], still[2:5], strict=True):
@@ -130,19 +124,28 @@ def test_keys_choose_too_and_the_whole_window_is_what_python_counted(shown: Page
         [float(s) for s in still[-4:]], rel=0.01
     )
     # Ends do not pass each other.
-    shown.keyboard.press("End")
+    shown.press(Keys.END)
     assert last.get_attribute("aria-valuetext") == "7 s"
-    trial.get_by_role("button", name="whole trial").click()
-    shown.wait_for_selector("tbody.chosen tr", state="detached")
-    assert trial.get_by_role("button", name="whole trial").is_disabled()
+    whole = shown.named("whole trial", within=trial)
+    shown.click(whole)
+    shown.when("!document.querySelector('tbody.chosen tr')")
+    assert not whole.is_enabled()
 
 
-def test_intervals_are_saved_as_csv(shown: Page) -> None:
-    opened(shown)
-    with shown.expect_download() as saved:
-        shown.locator("#trials details").first.get_by_role("button", name="intervals as CSV").click()
-    assert saved.value.suggested_filename == "trial-00000-1.csv"
-    lines = Path(saved.value.path()).read_text().splitlines()
+def saved(shown: Browser, link: WebElement, file: Path) -> str:
+    """What lies in the file that a click on it saves."""
+    shown.click(link)
+    WebDriverWait(shown, 30, 0.02).until(lambda _: file.exists(), f"never saved: {file.name}")
+    return file.read_bytes().decode()
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_intervals_are_saved_as_csv(shown: Browser, tmp_path: Path) -> None:
+    button = shown.named("intervals as CSV", within=open_trial(shown))
+    lines = saved(shown, button, tmp_path / "trial-00000-1.csv").splitlines()
     assert lines[0].startswith(
         'begin_s,end_s,window,"write, service time, us: n","write, service time, us: p50",'
     )
@@ -150,20 +153,15 @@ def test_intervals_are_saved_as_csv(shown: Page) -> None:
     assert len(lines) == 8
 
 
-def test_tables_are_saved_as_they_are(shown: Page) -> None:
-    for name, role, first in (("JSON", "link", '{"name"'), ("CSV", "button", "point,")):
-        with shown.expect_download() as saved:
-            shown.locator("#downloads").get_by_role(role, name=name).click()  # type: ignore[arg-type]
-        assert saved.value.suggested_filename == f"made.{name.lower()}"
-        assert Path(saved.value.path()).read_text().startswith(first)
+def test_tables_are_saved_as_they_are(shown: Browser, tmp_path: Path) -> None:
+    for name, css, first in (("JSON", "a", '{"name"'), ("CSV", "button", "point,")):
+        link = shown.named(name, f"#downloads {css}")
+        assert saved(shown, link, tmp_path / f"made.{name.lower()}").startswith(first)
 
 
-def test_the_csv_of_a_page_is_that_of_the_command(shown: Page, report: Path) -> None:
-    with shown.expect_download() as saved:
-        shown.locator("#downloads").get_by_role("button", name="CSV").click()
-    mine = list(csv.reader(io.StringIO(Path(saved.value.path()).read_bytes().decode(), newline="")))
-    text = as_csv(analyse(read_dataset(report.parent)))
-    theirs = list(csv.reader(io.StringIO(text, newline="")))
+def test_the_csv_of_a_page_is_that_of_the_command(shown: Browser, report: Path, tmp_path: Path) -> None:
+    mine = rows(saved(shown, shown.named("CSV", "#downloads button"), tmp_path / "made.csv"))
+    theirs = rows(as_csv(analyse(read_dataset(report.parent))))
     assert len(mine) == len(theirs) > 10
     for one, other in zip(mine, theirs, strict=True):
         for a, b in zip(one, other, strict=True):
@@ -171,15 +169,12 @@ def test_the_csv_of_a_page_is_that_of_the_command(shown: Page, report: Path) -> 
             assert a == b or float(a) == pytest.approx(float(b), rel=1e-6)
 
 
-def test_a_table_is_saved_as_it_is_shown(shown: Page) -> None:
-    place = shown.locator(".by", has=shown.locator("[data-table]")).first
-    with shown.expect_download() as saved:
-        place.get_by_role("button", name="CSV").click()
-    lines = list(csv.reader(io.StringIO(Path(saved.value.path()).read_bytes().decode(), newline="")))
-    table = place.locator("xpath=following-sibling::div[1]//table")
-    assert lines[1:] == [
-        [cell.inner_text() for cell in row.locator("td").all()] for row in table.locator("tbody tr").all()
-    ]
+def test_a_table_is_saved_as_it_is_shown(shown: Browser, tmp_path: Path) -> None:
+    place = shown.first(".by:has([data-table])")
+    button = shown.named("CSV", within=place)
+    lines = rows(saved(shown, button, tmp_path / button.get_attribute("data-table")))
+    table = place.find_element("xpath", "following-sibling::div[1]//table")
+    assert lines[1:] == [[cell.text for cell in shown.all("td", row)] for row in shown.all("tbody tr", table)]
     assert "client cycles/Kbyte" in lines[0] or "client ns/KiB" in lines[0]
 
 
@@ -191,15 +186,16 @@ def test_cells_drawn_by_the_script_are_those_of_the_picture(
     summary = analyse(dataset)
     study = study_trials(dataset, summary)
     path = write_page(summary, tmp_path / "bare.html", trials=study)
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    bare = context.new_page()
-    bare.goto(path.as_uri())
-    opened(bare)
-    drawn = bare.evaluate(
-        """() => [...document.querySelectorAll('#trials details g[data-map]')].map(g => [...g.children].flatMap(p => {
-        const grey = +p.getAttribute('fill').match(/\\d+/)[0];
-        return [...p.getAttribute('d').matchAll(/M([\\d.]+) ([\\d.]+)H/g)].map(m => [+m[1], +m[2], grey]); }))"""
-    )
+    with opened(browser, path, 1400) as shown:
+        open_trial(shown)
+        drawn = shown.evaluate(
+            """[...document.querySelectorAll('#trials details g[data-map]')].map(g => [...g.children].flatMap(p => {
+            const grey = +p.getAttribute('fill').match(/\\d+/)[0];
+            return [...p.getAttribute('d').matchAll(/M([\\d.]+) ([\\d.]+)H/g)].map(m => [+m[1], +m[2], grey]); }))"""
+        )
+        bars = shown.evaluate(
+            "[...document.querySelectorAll('#trials details[open] .counts')].map(p => p.getAttribute('d').match(/M/g).length)"
+        )
     view = study.views["00000-1"]
     families = families_of([times for each in study.views.values() for times in each.times])
     for cells, times in zip(drawn, view.times, strict=True):
@@ -215,35 +211,36 @@ def test_cells_drawn_by_the_script_are_those_of_the_picture(
         for (x, y, grey), (left, top, level) in zip(sorted(cells), sorted(wanted), strict=True):
             assert (x, y) == pytest.approx((left, top), abs=0.06)
             assert abs(grey - level) <= 7, "a step of the forty at the most, by rounding"
-    bars = "[...document.querySelectorAll('#trials details[open] .counts')].map(p => p.getAttribute('d').match(/M/g).length)"
-    assert bare.evaluate(bars) == [
+    assert bars == [
         len(families[times.beside, times.operation].drawn.counts(times.within("measured")))
         for times in view.times
     ]
-    context.close()
 
 
-def test_the_theme_turns_and_stays_readable(shown: Page) -> None:
+def test_the_theme_turns_and_stays_readable(shown: Browser) -> None:
     paper = "getComputedStyle(document.body).backgroundColor"
+    cells = "getComputedStyle(document.querySelector('image.cells')).filter"
     assert shown.evaluate(paper) == "rgb(255, 255, 255)"
-    shown.get_by_role("button", name="show on dark ground").click()
+    shown.click(shown.named("show on dark ground"))
     assert shown.evaluate(paper) == "rgb(20, 23, 27)"
-    assert "on-dark" in shown.evaluate("getComputedStyle(document.querySelector('image.cells')).filter")
-    shown.get_by_role("button", name="show on light ground").click()
+    assert "on-dark" in shown.evaluate(cells)
+    shown.click(shown.named("show on light ground"))
     assert shown.evaluate(paper) == "rgb(255, 255, 255)"
-    assert "on-paper" in shown.evaluate("getComputedStyle(document.querySelector('image.cells')).filter")
+    assert "on-paper" in shown.evaluate(cells)
+
+
+def open_all(shown: Browser) -> None:
+    shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    shown.first(".chosen-range button")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_has_a_contrast_of_four_and_a_half(browser: Browser, report: Path, scheme: str) -> None:
-    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
-    shown = context.new_page()
-    shown.goto(report.as_uri())
-    shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
-    shown.wait_for_selector(".chosen-range button")
     # WCAG 2.2, 1.4.3; of a text in a drawing the colour is its fill, and the ground that of the nearest box that has one.
-    found = shown.evaluate(
-        """() => {
+    with opened(browser, report, color_scheme=scheme) as shown:
+        open_all(shown)
+        found = shown.evaluate(
+            """(() => {
         const rgb = text => text.match(/[\\d.]+/g).map(Number);
         const light = c => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
           .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
@@ -256,30 +253,24 @@ def test_every_text_has_a_contrast_of_four_and_a_half(browser: Browser, report: 
           const style = getComputedStyle(e), ink = rgb(e instanceof SVGElement ? style.fill : style.color);
           const [a, b] = [light(ink), light(ground(e))].sort((x, y) => y - x), contrast = (a + 0.05) / (b + 0.05);
           if (contrast < 4.5) low[e.tagName + '.' + (e.getAttribute('class') || '')] = [contrast, text.textContent.slice(0, 40)];
-        } return low; }"""
-    )
+        } return low; })()"""
+        )
     # Names of the lines of a figure have the colour of the line: large marks stand beside them.
     assert {where: seen for where, seen in found.items() if where != "text.name"} == {}
-    context.close()
 
 
 @pytest.mark.parametrize("width", [320, 2000])
 def test_nothing_scrolls_sideways_but_tables(browser: Browser, report: Path, width: int) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    shown = context.new_page()
-    shown.goto(report.as_uri())
-    for _ in range(2):
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
-        shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
-        shown.wait_for_selector(".chosen-range button")
-    context.close()
+    with opened(browser, report, width) as shown:
+        for _ in range(2):
+            assert shown.evaluate("document.documentElement.scrollWidth") <= width
+            open_all(shown)
 
 
-def test_names_and_roles_for_those_who_hear_the_page(shown: Page) -> None:
-    shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
-    shown.wait_for_selector(".chosen-range button")
+def test_names_and_roles_for_those_who_hear_the_page(shown: Browser) -> None:
+    open_all(shown)
     found = shown.evaluate(
-        """() => { const all = s => [...document.querySelectorAll(s)], ids = all('[id]').map(e => e.id);
+        """(() => { const all = s => [...document.querySelectorAll(s)], ids = all('[id]').map(e => e.id);
         return {
           nameless: all('svg:not([aria-hidden]), nav, [role=region], [role=group]')
             .filter(e => !e.getAttribute('aria-label')).length,
@@ -289,7 +280,7 @@ def test_names_and_roles_for_those_who_hear_the_page(shown: Page) -> None:
           twice: ids.filter((id, i) => ids.indexOf(id) !== i),
           dead: all('a[href^="#"], use').map(e => e.getAttribute('href').slice(1)).filter(id => !document.getElementById(id)),
           headings: all('h1, h2, h3, h4').map(e => +e.tagName[1]),
-          scrolling: all('.scroll').filter(e => e.scrollWidth > e.clientWidth && e.tabIndex < 0).length }; }"""
+          scrolling: all('.scroll').filter(e => e.scrollWidth > e.clientWidth && e.tabIndex < 0).length }; })()"""
     )
     headings = found.pop("headings")
     assert found == {

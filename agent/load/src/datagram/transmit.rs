@@ -16,7 +16,6 @@ use super::counters::Tally;
 use super::farewell::{self, Parting};
 use super::port::Port;
 use super::{settle, End};
-use crate::driver::threads::turn;
 use crate::error::LoadError;
 use crate::transport::datagram::{Header, Kind};
 use crate::worker::arrivals::{Arrivals, Claim};
@@ -145,18 +144,11 @@ impl Sender<'_> {
     /// One flow, whose calls wait.
     fn send_alone(&mut self, flows: &mut [Flow]) {
         let Some(flow) = flows.first_mut() else { return };
-        let (turn, mut turn_begun) = (turn(self.shared), self.worker.now);
         while !self.worker.is_due() {
             match self.send(flow, self.port.room(), Patience::Waits) {
                 Sent::Some => {}
                 Sent::Full | Sent::NoMemory => self.worker.pause(self.worker.now + AGAIN.0),
                 Sent::Broken(number) => return self.lose(flow, number),
-            }
-            if self.worker.now.saturating_sub(turn_begun) > turn {
-                std::thread::yield_now();
-                // The next call begins now: what the others did meanwhile is not its service time.
-                self.worker.tick();
-                turn_begun = self.worker.now;
             }
         }
     }

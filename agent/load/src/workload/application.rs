@@ -73,10 +73,6 @@ impl<A: Activity> Activity for Application<'_, A> {
         self.activity.calls_per_visit(connections)
     }
 
-    fn gives_way(&self) -> bool {
-        self.activity.gives_way()
-    }
-
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         if self.paused > 0 {
             cell.add_think(worker.now.saturating_sub(self.paused));

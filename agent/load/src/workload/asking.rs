@@ -81,11 +81,6 @@ impl<B: Book> Activity for Asking<B> {
     }
 
     #[inline]
-    fn gives_way(&self) -> bool {
-        false
-    }
-
-    #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         let room = self.book.begun() < self.book.most() && !worker.is_due();
         if !self.full && (self.unsent > 0 || room) {

@@ -43,11 +43,6 @@ impl Activity for Duplex {
     }
 
     #[inline]
-    fn gives_way(&self) -> bool {
-        self.transmit.gives_way()
-    }
-
-    #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         // What was submitted is waited for, so that what the kernel took is counted.
         if self.sends && worker.is_due() && !link.is_sending() {

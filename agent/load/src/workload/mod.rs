@@ -69,8 +69,6 @@ pub(crate) trait Activity {
     }
     /// Calls that a driver makes on one of its `connections` before it turns to the next.
     fn calls_per_visit(&self, connections: usize) -> u32;
-    /// Whether, after the last call, a thread should let the others have the CPU.
-    fn gives_way(&self) -> bool;
     /// Makes one call and counts what it did. Begins at `worker.now` and moves it to the end of the call.
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step;
 }

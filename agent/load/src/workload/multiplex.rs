@@ -242,11 +242,6 @@ impl Activity for MultiplexedAnswer {
     }
 
     #[inline]
-    fn gives_way(&self) -> bool {
-        false
-    }
-
-    #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         if self.unsent == 0 && !self.waiting.is_empty() {
             self.answer();

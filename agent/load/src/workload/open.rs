@@ -180,10 +180,6 @@ impl<A: Activity> Activity for Open<'_, A> {
         self.activity.calls_per_visit(connections)
     }
 
-    fn gives_way(&self) -> bool {
-        self.activity.gives_way()
-    }
-
     #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         if self.left == 0 {

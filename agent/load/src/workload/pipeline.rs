@@ -134,11 +134,6 @@ impl Activity for PipelinedAnswer {
     }
 
     #[inline]
-    fn gives_way(&self) -> bool {
-        false
-    }
-
-    #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         if self.unsent > 0 {
             let source = worker.source();

@@ -63,11 +63,6 @@ impl Activity for Request {
     }
 
     #[inline]
-    fn gives_way(&self) -> bool {
-        false
-    }
-
-    #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         if self.awaited == 0 {
             if worker.is_due() {
@@ -149,11 +144,6 @@ impl Activity for Answer {
 
     fn calls_per_visit(&self, _: usize) -> u32 {
         VISIT_CALLS
-    }
-
-    #[inline]
-    fn gives_way(&self) -> bool {
-        false
     }
 
     #[inline]

@@ -136,11 +136,6 @@ impl Activity for Transmit {
     }
 
     #[inline]
-    fn gives_way(&self) -> bool {
-        self.left == 0 && self.call_bytes >= LARGE_BYTES
-    }
-
-    #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         if self.left == 0 {
             if self.batch > 1 {
@@ -200,11 +195,6 @@ impl Activity for Receive {
     }
 
     #[inline]
-    fn gives_way(&self) -> bool {
-        false
-    }
-
-    #[inline]
     fn step(&mut self, link: &impl Link, worker: &mut Worker<'_>, cell: &Cell) -> Step {
         let begun = worker.now;
         let outcome = link.receive(worker.scratch());
@@ -258,11 +248,6 @@ impl Activity for ReceiveWhole {
     #[inline]
     fn between_messages(&self) -> bool {
         self.left == 0
-    }
-
-    #[inline]
-    fn gives_way(&self) -> bool {
-        false
     }
 
     #[inline]

@@ -31,10 +31,9 @@ def shortened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (ROOT / "studies" / "tcp-transmit.yaml").read_text(encoding="utf-8")
     full, quick = text.split("\nquick:\n")
     for written, shorter in (
-        ("levels: [1, 4, 32, 100, 1000, 4000]", "levels: [1, 100]"),
-        ("window: [256k, 256k, 256k, 256k, 32k, 32k]", "window: [256k, 256k]"),
+        ("connections: [1, 32, 1000, 4000]", "connections: [1, 100]"),
         (
-            "{warm_up: 250ms, measured: 1500ms, drain: 100ms, interval: 250ms}",
+            "{warm_up: 250ms, measured: 1s, drain: 100ms, interval: 100ms}",
             "{warm_up: 50ms, measured: 300ms, drain: 50ms, interval: 100ms}",
         ),
     ):

@@ -59,8 +59,8 @@ def test_tcp_transmit_over_ssh(tmp_path: Path) -> None:
         }
         changes = {f"  {name}: {{access": f"  {name}: {written}" for name, written in hosts.items()}
         changes |= {
-            "      levels:": "      levels: [1, 8]",
-            "        window:": "        window: [256k, 256k]",
+            "    connections:": "    connections: [1, 8]",
+            "  window:": "  window: [256k]",
             "  size:": "  size: [64KiB, 1KiB]",
             "design:": "design: {kind: full_factorial, replicates: 2, blocks: true, seed: 20081217}",
         }

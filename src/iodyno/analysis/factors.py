@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
 
 from iodyno.analysis.dataset import Dataset
-from iodyno.core.factor import parameter_of
+from iodyno.core.factor import VARIANT, parameter_of
 from iodyno.core.script.parameters import workload_of_stored
+from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level, Parameter
+
+_ONE_ORDER = 0.95
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,33 @@ def factors_of(dataset: Dataset) -> tuple[FactorLevels, ...]:
         levels = sorted(level for level in tried if isinstance(level, int))
         found.append(_factor(dataset, name, levels, ()))
     return tuple(found)
+
+
+def moving_together(
+    factors: Sequence[FactorLevels], points: Sequence[Mapping[str, Level]]
+) -> Iterator[Doubt]:
+    """A doubt for each two settings that change together over the points of a campaign: what is set together with a factor, and
+    two factors of which one follows the other (words that come in pairs, numbers in one order: ranks with a correlation of 0.95
+    or more, chosen). A variant is a name for settings that change together, and none is told of it."""
+    varying = [factor for factor in factors if factor.varies and factor.name != VARIANT]
+    pairs = [(factor.name, name) for factor in varying for name in factor.together]
+    pairs += [(a.name, b.name) for a, b in combinations(varying, 2) if _follow(a, b, points)]
+    for one, other in pairs:
+        if len({point.get(other) for point in points}) > 1:
+            names = " and ".join(name.replace("_", " ") for name in (one, other))
+            text = f"{names} change together: what either does by itself cannot be told"
+            yield Doubt(WarningCode.FACTORS_TOGETHER, text)
+
+
+def _follow(one: FactorLevels, other: FactorLevels, points: Sequence[Mapping[str, Level]]) -> bool:
+    pairs = {(point[one.name], point[other.name]) for point in points if {one.name, other.name} <= set(point)}
+    firsts, seconds = {a for a, _ in pairs}, {b for _, b in pairs}
+    if min(len(firsts), len(seconds)) < 2:
+        return False
+    if not (one.numeric and other.numeric):
+        return len(pairs) == len(firsts) == len(seconds) < len(points)
+    ranks = np.array([[sorted(firsts).index(a), sorted(seconds).index(b)] for a, b in pairs], dtype=float)
+    return len(pairs) > 1 and abs(float(np.corrcoef(ranks.T)[0, 1])) >= _ONE_ORDER
 
 
 def _visited(dataset: Dataset, name: str, levels: Sequence[Level]) -> tuple[Level, ...]:

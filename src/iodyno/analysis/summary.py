@@ -12,7 +12,7 @@ from iodyno.analysis.bystander import Trade, trades
 from iodyno.analysis.cost import Background, CostBasis
 from iodyno.analysis.cpu_classes import Accounting
 from iodyno.analysis.dataset import Dataset, Trial
-from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of
+from iodyno.analysis.factors import FactorLevels, factors_of, label, labels_of, moving_together
 from iodyno.analysis.finite_buffer import FiniteBuffer, finite_buffer_of
 from iodyno.analysis.fitting.campaign import LineFit, fits_of
 from iodyno.analysis.flowops import FoundProgram, programs_of
@@ -205,6 +205,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
     every = [*dataset.doubts, *about_hosts, *(d for found in doubts.values() for d in found)]
     every += [d for point in points for d in point.doubts]
     factors = factors_of(dataset)
+    every += moving_together(factors, [point.levels for point in points if not point.skipped])
     design = header.get("design") or {}
     return CampaignSummary(
         name=header.get("name", dataset.folder.name),

@@ -64,6 +64,7 @@ class WarningCode(StrEnum):
     DATAGRAMS_LOST = "datagrams_lost"
     DATAGRAMS_DISORDERED = "datagrams_disordered"
     FRAGMENTS = "fragments"
+    FACTORS_TOGETHER = "factors_together"
     # about models
     MODEL_LACKS_FIT = "model_lacks_fit"
     MODEL_RESIDUALS = "model_residuals"
@@ -171,6 +172,8 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
         (WarningCode.DATAGRAMS_DISORDERED, "datagrams came twice, or after later ones; each counts once",
          "look at what lies between the hosts"),
         (WarningCode.FRAGMENTS, "datagrams were longer than the path takes whole", "smaller ones, or a larger `link_mtu`"),
+        (WarningCode.FACTORS_TOGETHER, "two settings change together: what one does cannot be told from the other",
+         "cross them: two factors in the place of one"),
         (WarningCode.MODEL_LACKS_FIT, "the model leaves out more than the spread of replicates explains",
          "another model, or a narrower range"),
         (WarningCode.MODEL_RESIDUALS, "residuals are not normal or not of one size, or a few trials decide the model",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from iodyno.analysis.compare import Change, change, effects
 from iodyno.analysis.factors import FactorLevels
 from iodyno.analysis.summary import CampaignSummary, PointSummary
+from iodyno.core.factor import VARIANT
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 from iodyno.report.block_size import block_size_sentences
@@ -325,12 +326,22 @@ def _every(count: int) -> str:
 def _from_to(summary: CampaignSummary, factor: FactorLevels, before: Level, level: Level) -> str:
     labels = summary.factor_labels[factor.name]
     first, last = (labels[factor.levels.index(each)] for each in (before, level))
-    if factor.name == "connections":
-        return f"From {first} to {last} connections"
     name = "message size" if factor.name == "size" else factor.name.replace("_", " ")
-    if not factor.numeric:
-        return f"With {name} {last} in the place of {first}"
-    return f"From {name} {first} to {last}"
+    change = (
+        f"From {name} {first} to {last}" if factor.numeric else f"With {name} {last} in the place of {first}"
+    )
+    if factor.name == "connections":
+        change = f"From {first} to {last} connections"
+    ends = [
+        next((p.labels for p in summary.points if p.levels.get(factor.name) == each), {})
+        for each in (before, level)
+    ]
+    besides = [
+        f"{each.replace('_', ' ')} from {a} to {b}"
+        for each in factor.together
+        if factor.name != VARIANT and (a := ends[0].get(each)) != (b := ends[1].get(each))
+    ]
+    return f"{change}, and {_listed(besides)} with it" if besides else change
 
 
 def _many(others: Sequence[FactorLevels]) -> str:

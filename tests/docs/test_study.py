@@ -72,7 +72,7 @@ def test_the_tables_have_the_columns_of_the_source(campaign: Path) -> None:
 
 def test_the_outcomes_are_there_as_json(campaign: Path) -> None:
     found: dict[str, Any] = json.loads(iodyno("report", campaign, "--json", cwd=campaign.parent))
-    assert len(found["points"]) == 6
+    assert len(found["points"]) == 12
     for point in found["points"]:
         assert set(point["levels"]) == {"connections", "window", "size"}
         assert point["outcomes"]["goodput_bits_per_s"]["n"] == 3

@@ -128,7 +128,7 @@ def test_what_holds_for_one_line_alone_is_not_said_of_all() -> None:
     assert "at all 3 message sizes, by" in said_of_change(made_summary.summary(), "From 1 to 6000")
     alone = void_at(*(n for n, p in enumerate(points) if p.labels["size"] != "8KiB"))
     assert said_of_change(alone, "From 1 to 6000").startswith(
-        "From 1 to 6000 connections, the cost of a KiB on sut rises at 8KiB messages, by a factor"
+        "From 1 to 6000 connections, and window from 256KiB to 32KiB with it, the cost of a KiB on sut rises at 8KiB"
     )
 
 

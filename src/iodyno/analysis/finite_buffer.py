@@ -245,8 +245,9 @@ def _service(
     """D': what the port takes for a frame when it never idles."""
     busy = [p for p in points if offered[p] * service_ns / 1e9 >= SATURATED]
     # Of a trial the median over its intervals: a port that lost its CPU for a while is no slower for it the rest of the time.
-    rates = [measured[t.name]["operations_per_s"] for p in busy for t in points[p]]
-    values = [1e9 / median(each.intervals) for each in rates if each.intervals and median(each.intervals) > 0]
+    ends = [trial.end("send") for point in busy for trial in points[point]]
+    rates = [median(r.operations / r.span_ns for r in end.measured) for end in ends if end and end.measured]
+    values = [1 / rate for rate in rates if rate > 0]
     if not values:
         why = f"no point offers {SATURATED:g} times what the port takes, which would show how long a frame takes it"
         return Estimate(None, None, None, 0, "ns", "none", missing=why)

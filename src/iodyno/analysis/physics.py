@@ -35,18 +35,16 @@ standard deviation of 3.9 under a load in step with the tick, and by less under 
 IDLE_CHANGE_NS = 2_000
 """What the idle task itself takes for each switch to or from it, at most: going to sleep, waking up. It is idle time by
 the kernel's switches, and system time for /proc/stat (measured in a guest: 4 us for each time that a CPU sleeps)."""
-STEAL_LEAST = 0.002
 STEAL_VOID = 0.01
 """From here on the cost is not the host's own (chosen: as much as two careful trials of one point differ)."""
 READING_LEAST = 0.005
 """Share of the time for which loads may wait for sensors before it is said (chosen: half of what is beyond a 99th percentile)."""
-OBSERVER_LEAST = 0.02
-"""Share of one CPU that the instrument may take before it is said (chosen: what separates trials anyway)."""
+OBSERVER_LEAST = 0.05
+"""Share of a host's busy time that the instrument may take before it is said (chosen: costs are too high by no more)."""
 SPLIT_ERROR_POINTS = 0.01
 """Standard error of a sampled line between user and system that is said (chosen: half of `SPLIT_POINTS`)."""
-TURNS_THREADS = 16
-TURNS_BYTES = 64 * 1024
-"""From so many threads a CPU, or so large a message, the agent's threads take turns."""
+MANY_THREADS = 16
+"""From so many threads a CPU on they wait for it between two writes, too."""
 LITTLE_TOLERANCE = 0.10
 """Chosen: time between writes that is not in the loop's calibrated cost, such as preemption in user code."""
 LITTLE_EDGE = 0.02
@@ -77,7 +75,7 @@ def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting
             *(_exact_split if accounting.tier == "bpf" else _split)(host, trial),
             *_sampled_split(host, trial, accounting),
             *_steal(host, trial),
-            *_observer(host, trial),
+            *_observer(host, trial, accounting),
             *_readings(host, trial),
             *_generator(host, trial),
         ]
@@ -261,18 +259,16 @@ def _little(trial: Trial, hello: Mapping[str, Mapping[str, Any]]) -> Iterator[Do
     between_ns = 2 * float(clock.get("read_cost_ns") or 0.0) + application_ns
     in_system = (times.sum_ns + between_ns * times.count) / sender.measured_ns
     ratio = in_system / connections
-    # In an open loop connections wait for arrivals. Threads that take turns wait for theirs between two writes
-    # (agent/load/src/driver/threads.rs), and those of an
-    # application that computes, pauses or locks wait for more than it was told: then the law holds only as a
+    # In an open loop connections wait for arrivals, many threads for a CPU between two writes, and those of an
+    # application that computes, pauses or locks for more than it was told: then the law holds only as a
     # bound, N >= X R.
-    turns = (
-        connections > TURNS_THREADS * len(sender.cpus)
-        or int(trial.settings.get("size", 0)) >= TURNS_BYTES
+    wait = (
+        connections > MANY_THREADS * len(sender.cpus)
         or application_ns > 0
         or bool(job.get("serialised"))
         or bool(job.get("arrivals"))
     )
-    if ratio > 1 + LITTLE_TOLERANCE or (ratio < 1 - LITTLE_TOLERANCE and not turns):
+    if ratio > 1 + LITTLE_TOLERANCE or (ratio < 1 - LITTLE_TOLERANCE and not wait):
         text = (
             f"Little's law: {in_system:.1f} writes in progress on average, {connections} connections "
             f"({ratio:.0%}); time between writes is not service time"
@@ -342,12 +338,8 @@ def _sampled_split(host: HostData, trial: Trial, accounting: Accounting) -> Iter
 
 def _steal(host: HostData, trial: Trial) -> Iterator[Doubt]:
     ratio = cpu_classes.steal_ratio(trial, host.name).value
-    if ratio is None or ratio <= STEAL_LEAST:
-        return
-    text = f"{host.name}: the hypervisor took {ratio:.1%} of the CPUs away; cost includes it"
-    yield Doubt(WarningCode.STEAL, text, trial.name)
-    if ratio > STEAL_VOID:
-        text = f"{host.name}: with {ratio:.1%} of the CPUs stolen, nothing is claimed of its cost"
+    if ratio is not None and ratio > STEAL_VOID:
+        text = f"{host.name}: the hypervisor took {ratio:.1%} of its CPUs, which its cost includes: nothing is claimed of it"
         yield Doubt(WarningCode.COST_VOID, text, trial.name)
 
 
@@ -356,19 +348,26 @@ def generator_doubts(trial: Trial) -> list[Doubt]:
     return [doubt for host in trial.hosts.values() for doubt in _generator(host, trial)]
 
 
-def _observer(host: HostData, trial: Trial) -> Iterator[Doubt]:
+def _observer(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Doubt]:
+    """What the instrument takes is a column; it changes how a cost is read where little else was done."""
     taken = observer.cost_ratio(trial, host.name)
-    if taken.value is not None and taken.value > OBSERVER_LEAST:
-        text = f"{host.name}: the instrument took {taken.value:.1%} {taken.note}; it is in the cost"
+    busy = (cpu_classes.busy_ratio(trial, host.name, accounting).value or 0.0) * len(host.cpus)
+    if taken.value is not None and taken.value > OBSERVER_LEAST * busy > 0:
+        text = (
+            f"{host.name}: {min(taken.value / busy, 1):.0%} of its cost is the instrument's, which took {taken.value:.1%} "
+            f"{taken.note}"
+        )
         yield Doubt(WarningCode.OBSERVER_COST, text, trial.name)
 
 
 def _readings(host: HostData, trial: Trial) -> Iterator[Doubt]:
-    """Operations wait while the sensors are read: what lies beyond a high percentile may be those that did."""
+    """Operations wait while the sensors are read: what lies beyond a high percentile may be those that did.
+
+    Not of the writes of a closed stream: they mostly wait for room in buffers.
+    """
     share = observer.waiting_ratio(host)
-    # Writes of a closed stream mostly wait for room in buffers: their times are hardly what it is measured for.
     asked = "answer" in trial.settings or host.role == "alone" or arrivals.is_open(trial)
-    if share > READING_LEAST * (1 if asked else 2):
+    if asked and share > READING_LEAST:
         # Of a trial that lasts less than a reading, there is more waiting than trial.
         affected = f"percentiles beyond p{100 * (1 - share):.3g}" if share < 1 else "all percentiles"
         text = (

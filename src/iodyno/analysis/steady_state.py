@@ -15,6 +15,9 @@ from iodyno.core.warnings import Doubt, WarningCode
 
 INTERVALS_LEAST = 6
 """Fewer intervals are not tested: two halves of three are the least that a t test can compare (chosen)."""
+TOGETHER = 10
+"""So many parts are made of twice as many intervals or more (chosen): neighbours are alike, and a t test takes them for
+independent."""
 CHANGE_LEAST = 0.05
 """Relative change over the window below which it does not matter (chosen: trials differ by as much)."""
 CHANCE = 0.01
@@ -23,12 +26,15 @@ CHANCE = 0.01
 
 def steady_state(values: Sequence[float], where: str = "", word: str = "goodput") -> Doubt | None:
     """A doubt, with the figures, when the goodput of successive intervals drifts or its halves differ; `word`: what it is."""
+    counted = len(values)
+    if counted >= 2 * TOGETHER:
+        values = [float(part.mean()) for part in np.array_split(np.asarray(values, dtype=float), TOGETHER)]
     n, mean = len(values), fmean(values) if values else 0.0
     if n < INTERVALS_LEAST or mean <= 0:
         return None
     found = []
     slope, likely = chance.trend(values)
-    drift = slope * (n - 1) / mean
+    drift = slope * (counted - 1) * n / counted / mean
     if abs(drift) > CHANGE_LEAST and likely < CHANCE:
         found.append(f"drifts by {drift:+.1%} of its mean over the window (p = {likely:.1g})")
     first, second = values[: n // 2], values[-(n // 2) :]

@@ -422,11 +422,13 @@ def _check_connections(rig: Rig, account: Account) -> None:
                 "nothing came over any of the connections: all of it was lost",
                 "look at the path between the hosts, and for a firewall on it",
             )
-        if (carrying := result["connections_carrying"]) < connections and not scripted:
+        # Both ends see it, and it is one thing.
+        idle = (carrying := result["connections_carrying"]) < connections and not scripted
+        if idle and not any(doubt.code == WarningCode.CONNECTIONS_IDLE for doubt in account.doubts):
             account.doubt(
                 WarningCode.CONNECTIONS_IDLE,
-                f"only {carrying} of {connections} connections carried bytes in the measured window",
-                f"host {host}",
+                f"rate and cost are those of {carrying} connections of {connections}: the others carried nothing in the measured "
+                "window",
             )
         if foreign := facts["ready"]["foreign_refused"]:
             account.doubt(

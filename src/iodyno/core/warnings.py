@@ -46,7 +46,6 @@ class WarningCode(StrEnum):
     SPLIT_UNRELIABLE = "split_unreliable"
     TICK_ACCOUNTING = "tick_accounting"
     SPLIT_SAMPLED = "split_sampled"
-    STEAL = "steal"
     COST_VOID = "cost_void"
     BACKGROUND = "background"
     FEW_REPLICATES = "few_replicates"
@@ -144,8 +143,7 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
          "run as root with an agent built with clang"),
         (WarningCode.SPLIT_SAMPLED, "user and system code of the load were told apart by few samples",
          "measure for longer; their sum is exact"),
-        (WarningCode.STEAL, "the hypervisor took CPU time, which the cost includes", "a quieter machine"),
-        (WarningCode.COST_VOID, "it took so much that nothing is claimed of the cost", "a quieter machine"),
+        (WarningCode.COST_VOID, "the hypervisor took so much CPU time that nothing is claimed of the cost", "a quieter machine"),
         (WarningCode.BACKGROUND, "the idle machine's work was large, changed, unknown, or gave way to the load",
          "stop what runs beside"),
         (WarningCode.FEW_REPLICATES, "two trials only, or one where the model needs more", "more `replicates`"),
@@ -160,7 +158,7 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
          "use the server's cost"),
         (WarningCode.GENERATOR_LIMITED, "the load generator, or its ports, may be what limited the rate",
          "more CPUs or hosts that send, another driver"),
-        (WarningCode.OBSERVER_COST, "the instrument took more than it should, and it is in the cost",
+        (WarningCode.OBSERVER_COST, "more than a twentieth of a host's cost is the instrument's",
          "`profile: off`, longer intervals"),
         (WarningCode.READINGS_IN_TIMES, "operations waited while sensors were read",
          "longer intervals, or a CPU that is free"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -39,7 +40,6 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.SPLIT_UNRELIABLE: "Split of CPU time unreliable",
     WarningCode.TICK_ACCOUNTING: "Split of CPU time sampled at the tick",
     WarningCode.SPLIT_SAMPLED: "User and system told apart by few samples",
-    WarningCode.STEAL: "CPU taken by the hypervisor",
     WarningCode.COST_VOID: "Cost is not the host's own",
     WarningCode.BACKGROUND: "Background",
     WarningCode.FEW_REPLICATES: "Few replicates",
@@ -49,7 +49,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.RESPONSE_CENSORED: "Arrivals still waited at the end",
     WarningCode.SPIN_IN_COST: "Looking at the clock is in the cost",
     WarningCode.GENERATOR_LIMITED: "The generator may be the limit",
-    WarningCode.OBSERVER_COST: "The instrument cost too much",
+    WarningCode.OBSERVER_COST: "The instrument is much of the cost",
     WarningCode.READINGS_IN_TIMES: "Readings of the sensors are in the times",
     WarningCode.MISSING_TRIALS: "Trials missing",
     WarningCode.SKIPPED: "Points that this machine cannot have were skipped",
@@ -57,6 +57,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.DATAGRAMS_LOST: "Datagrams were lost",
     WarningCode.DATAGRAMS_DISORDERED: "Datagrams came twice or out of order",
     WarningCode.FRAGMENTS: "Datagrams were cut into fragments",
+    WarningCode.FACTORS_TOGETHER: "Settings that change together",
     WarningCode.MODEL_LACKS_FIT: "Model does not fit the points",
     WarningCode.MODEL_RESIDUALS: "Residuals of the model are not as assumed",
     WarningCode.MODEL_ALIASED: "Effects that cannot be told apart",
@@ -66,14 +67,17 @@ TITLES: dict[WarningCode, str] = {
 }
 """A heading for each code."""
 
+_TRIAL = re.compile(r"\d{5,}-\d+(?=,|$)")
+
 
 @dataclass(frozen=True)
 class DoubtGroup:
-    """All doubts of one code. `texts` are different; `counted` says at how many places each stands."""
+    """All doubts of one code. `texts` are different; `trials`: how many the campaign has."""
 
     code: str
     title: str
     doubts: tuple[Doubt, ...]
+    trials: int
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -84,6 +88,9 @@ class DoubtGroup:
     def places(self) -> str:
         """Where, in short."""
         places = list(dict.fromkeys(doubt.where for doubt in self.doubts if doubt.where))
+        named = sorted({found.group() for place in places if (found := _TRIAL.match(place))})
+        if len(named) > 1:
+            return f"{len(named)} of {self.trials} trials, first {named[0]}"
         if len(places) > 2:
             return f"{len(places)} places, first {places[0]}"
         return ", ".join(places) or "campaign"
@@ -94,4 +101,9 @@ def grouped(summary: CampaignSummary) -> list[DoubtGroup]:
     found: dict[WarningCode, list[Doubt]] = defaultdict(list)
     for doubt in summary.doubts:
         found[doubt.code].append(doubt)
-    return [DoubtGroup(str(code), TITLES[code], tuple(found[code])) for code in WarningCode if code in found]
+    trials = len(summary.trials)
+    return [
+        DoubtGroup(str(code), TITLES[code], tuple(found[code]), trials)
+        for code in WarningCode
+        if code in found
+    ]

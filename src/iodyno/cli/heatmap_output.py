@@ -17,6 +17,7 @@ import click
 
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
+from iodyno.store.files import write_file
 
 if TYPE_CHECKING:
     from iodyno.analysis.heat_map.findings import Findings
@@ -279,7 +280,7 @@ def _print_json(values: dict[str, Any]) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     try:
-        path.write_bytes(content)
+        write_file(path, content)
     except OSError as problem:
         raise StoreError(
             f"cannot be written: {problem.strerror or problem}",

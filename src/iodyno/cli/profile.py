@@ -14,6 +14,7 @@ from iodyno.cli.point_choice import choose_host, choose_point, complete_host, co
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.quantity import counted
 from iodyno.report.viewers import VIEWERS
+from iodyno.store.files import write_file
 
 if TYPE_CHECKING:
     from iodyno.analysis.functions import Part, PointProfile
@@ -153,7 +154,7 @@ def _write(content: bytes, output: Path | None) -> None:
         sys.stdout.buffer.write(content)
         return
     try:
-        output.write_bytes(content)
+        write_file(output, content)
     except OSError as error:
         raise StoreError(
             f"cannot be written: {error.strerror or error}", where=str(output), advice="name another place"

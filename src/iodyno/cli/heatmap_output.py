@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno.cli.encoding import Unescaped
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
 from iodyno.store.files import write_file
@@ -242,7 +243,7 @@ def _print(each: Map, found: Findings, output: Output) -> None:
         colours = tty and "NO_COLOR" not in os.environ
         title = " ".join(wrapped(each.title, width, 1))
         look = replace(output.look, title=title)
-        click.echo(rendered(each.grid, quantiles, look, width=width, colours=colours), color=colours)
+        Unescaped(sys.stdout).write(rendered(each.grid, quantiles, look, width=width, colours=colours) + "\n")
     elif each.title:
         unit = axis.unit_of(each.grid.unit, each.grid.edges[-1])
         click.echo(f"{' '.join(wrapped(each.title, 120, 1))}: {where_events_are(each.grid, unit)}")

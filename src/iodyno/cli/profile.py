@@ -150,6 +150,9 @@ def _refuse_terminal(viewer: Viewer, output: Path | None) -> None:
 
 
 def _write(content: bytes, output: Path | None) -> None:
+    if output is None and sys.stdout.isatty():
+        click.echo(content.decode(), nl=False)
+        return
     if output is None:
         sys.stdout.buffer.write(content)
         return

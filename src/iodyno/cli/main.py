@@ -150,5 +150,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: IodynoError, exit_code: int | None = None) -> int:
-    aside(f"iodyno: error: {error}")
+    # Who stopped it knows that it is no error.
+    aside(f"iodyno: {'' if isinstance(error, Interrupted) else 'error: '}{error}")
     return error.exit_code if exit_code is None else exit_code

@@ -21,6 +21,9 @@ from iodyno.store.files import sync_folder, write_file
 from iodyno.store.schema import MANIFEST, PARTIAL, PARTS, SCHEMA_VERSION, part_file
 from iodyno.store.spool import Spool
 
+RESUME = "`iodyno run --resume`"
+"""How a campaign goes on, in the words of who does not know by which command it was begun."""
+
 
 class TrialWriter:
     """Collects what the agents say of one trial in `parent/.partial-<name>` and seals it as `parent/<name>`.
@@ -141,5 +144,5 @@ def _cannot_write(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"cannot be written: {reason}",
         where=str(path),
-        advice="free space, then `iodyno run --resume`; finished trials are intact",
+        advice=f"free space, then {RESUME}; finished trials are intact",
     )

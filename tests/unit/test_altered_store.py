@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -108,3 +110,35 @@ def test_a_manifest_that_was_altered_costs_its_trial_only(
     assert trials["00001-1"]["status"] == "damaged"
     assert "hosts.client.cpus: found '0', allowed: a valid list" in trials["00001-1"]["reason"]
     assert trials["00000-1"]["status"] == "finished"
+
+
+@pytest.mark.parametrize("part", ["records", "histograms", "stacks"])
+@pytest.mark.parametrize("kind", ["empty", "text", "middle", "columns"])
+def test_rows_that_are_none_are_one_error_that_names_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, part: str
+) -> None:
+    """The manifest has the hash of what is there: whoever altered the file altered that, too."""
+    calls = {"client": sender(), "server": receiver()}
+    made = make_campaign(tmp_path / "c", [({"connections": 1}, Truth(calls=calls))])
+    trial = made / "trials" / "00001-1"
+    file = trial / f"{part}.parquet"
+    whole = file.read_bytes()
+    third = len(whole) // 3
+    if kind == "columns":
+        with duckdb.connect() as engine:
+            engine.execute(f"COPY (SELECT 'x' AS host, 1 AS other) TO '{file}' (FORMAT parquet)")
+    else:
+        altered = {
+            "empty": b"",
+            "text": b"no rows at all",
+            "middle": whole[:third] + bytes(third) + whole[2 * third :],
+        }
+        file.write_bytes(altered[kind])
+    manifest = json.loads((trial / "manifest.json").read_text())
+    manifest["parts"][file.name] |= {
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "bytes": file.stat().st_size,
+    }
+    (trial / "manifest.json").write_text(json.dumps(manifest))
+    assert run(["report", str(made)]) == 6
+    assert f"{file}: holds no rows that can be read" in capsys.readouterr().err

@@ -72,7 +72,7 @@ def test_a_campaign_that_may_not_be_written_to_has_its_tables(
     def refused(path: Path, *_: object, **__: object) -> int:
         raise OSError(reason, os.strerror(reason), str(path))
 
-    monkeypatch.setattr(Path, "write_text", refused)
+    monkeypatch.setattr("iodyno.report.html.write_file", refused)
     assert run(["report", str(campaign), *options]) == code
     out, err = capsys.readouterr()
     assert "Gbit/s" in out and "the report cannot be written" in err

@@ -40,6 +40,10 @@ def _connects(host: HostData, trial: Trial) -> Iterator[Doubt]:
     where = f"{trial.name} {host.name}"
     refused = host.growth("connects", "connect.refused") or 0
     failed = host.growth("connects", "connect.failed") or 0
+    if refused and host.role == "receive":
+        text = f"{refused} connections that did not show the trial's token were turned away while the load was on"
+        yield Doubt(WarningCode.FOREIGN_CONNECTION, text, where)
+        refused = 0
     if refused or failed:
         text = f"{refused} connections were refused and {failed} broke, beside {opened} that were opened"
         yield Doubt(WarningCode.CONNECTIONS_LOST, text, where)

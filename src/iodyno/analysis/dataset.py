@@ -383,7 +383,7 @@ def read_dataset(folder: Path | str) -> Dataset:
     campaign = read_campaign(folder)
     trials = [_trial(stored, campaign.header) for stored in campaign.trials]
     background = {name: _trial(stored, campaign.header) for name, stored in campaign.background.items()}
-    with campaign.connect() as connection:
+    with campaign.reading() as connection:
         for prefix, into in (("", trials), ("background_", background.values())):
             _fill(connection, prefix, {trial.name: trial for trial in into if trial.finished})
     for client in (client for trial in trials for client in trial.clients.values()):

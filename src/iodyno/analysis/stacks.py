@@ -171,7 +171,7 @@ def read_stacks(dataset: Dataset) -> StackTable:
     """The stacks of all finished trials of a campaign; none where no profile was taken."""
     if dataset.stored is None:
         return stack_table(())
-    with dataset.stored.connect() as connection:
+    with dataset.stored.reading() as connection:
         connection.execute("CREATE TEMP TABLE sampled AS SELECT * FROM stacks WHERE len(functions) > 0")
         sizes = connection.execute("SELECT len(functions) AS length, count FROM sampled").fetchnumpy()
         if not len(sizes["count"]):

@@ -14,6 +14,7 @@ from iodyno.core.design import Design
 from iodyno.core.errors import StoreError
 from iodyno.core.experiment import Experiment
 from iodyno.core.warnings import Doubt, WarningCode
+from iodyno.store.files import write_file
 from iodyno.store.manifest import read_header
 from iodyno.store.schema import CAMPAIGN, EXPERIMENT, SCHEMA_VERSION
 from iodyno.store.writer import write_json_atomically
@@ -79,7 +80,7 @@ class CampaignFile:
             },
         )
         try:
-            (folder / EXPERIMENT).write_bytes(experiment.text.encode())
+            write_file(folder / EXPERIMENT, experiment.text.encode())
         except OSError as error:
             raise StoreError(
                 f"cannot be written: {error.strerror}", where=str(folder), advice="free space, or use --into"

@@ -48,10 +48,7 @@ def job_of(
     end = _OTHER.get(role, role) if settings.get("direction") == "reverse" else role
     address, seed = None, zlib.crc32(name.encode())
     if role == "receive":
-        seen = rig.hosts.data_address(host, workload.sender)
-        # A given address may be one that the host itself does not know, behind a translation of addresses.
-        listen = ("::" if ":" in spec.address else "0.0.0.0") if spec.address else seen
-        address = with_port(listen, spec.data_port, host)
+        address = with_port(rig.hosts.data_address(host, workload.sender), spec.data_port, host)
     script = script_of(rig.experiment, role, settings, host)
     settings = load_settings(rig.experiment, settings) if script else settings
     greatest, message_sizes = drawn.sizes({"size": 1, **settings})

@@ -26,6 +26,7 @@ from iodyno.store.manifest import (
     trial_folders,
 )
 from iodyno.store.schema import DAMAGED
+from iodyno.store.writer import RESUME
 
 FILE = "campaign.sqlite"
 Status = Literal["planned", "running", "finished", "failed", "skipped"]
@@ -189,7 +190,7 @@ class Ledger:
             raise StoreError(
                 f"the ledger cannot be used: {error}",
                 where=str(self._path),
-                advice="free space, then `iodyno run --resume`; the ledger is made again from the finished trials",
+                advice=f"free space, then {RESUME}; the ledger is made again from the finished trials",
             ) from error
 
 

@@ -15,9 +15,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from iodyno.campaign.feed import FEED
 from iodyno.core.errors import StoreError
+from iodyno.store.files import refuse_links
+from iodyno.store.schema import BACKGROUND, BACKGROUNDS, DAMAGED, TRIALS
 
 FILE = ".lock"
+_WRITTEN = (FILE, TRIALS, BACKGROUND, *(f"{BACKGROUND}/{when}" for when in BACKGROUNDS), DAMAGED, FEED)
+"""What a lab writes to or into in a campaign that is there already; all else it replaces."""
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """What a file system says that has no locks."""
 
@@ -26,11 +31,12 @@ _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 def held(folder: Path) -> Iterator[None]:
     """Keeps every other lab out of the campaign in `folder`.
 
-    Raises StoreError, which names the process, where another lab is in there; nothing in the folder was touched then. On a file
-    system without locks it goes on without one.
+    Raises StoreError, which names the process, where another lab is in there, and where something that a lab writes into is a
+    link; nothing in the folder was touched then. On a file system without locks it goes on without one.
     """
+    refuse_links(folder, *_WRITTEN)
     try:
-        descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise StoreError(
             f"cannot be written: {error.strerror}",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from iodyno.campaign import checked_layout
 from iodyno.campaign.disk_job import writes
 from iodyno.campaign.rig import Rig, together
+from iodyno.core.design import Design
 from iodyno.core.disk_parameters import kind_of, paths_of
 from iodyno.core.errors import PreflightError
+from iodyno.core.experiment import Experiment
 from iodyno.core.workload import Level
 from iodyno.hosts.target import Checks, Progress, Ready, TargetKeeper, Wanted
 
@@ -19,6 +23,34 @@ SAID_EVERY_S = 1.0
 """Between two words about a layout (chosen: a line that moves, and no flood of lines in a log)."""
 
 Say = Callable[[str], None]
+
+
+def refuse_at_once(experiment: Experiment, design: Design) -> None:
+    """Raises PreflightError for a target on this machine that no load can have, before hosts are opened."""
+    for host in experiment.workload.hosts:
+        if experiment.hosts[host].access not in ("local", "netns"):
+            continue
+        for point in design.points:
+            target = str(
+                experiment.workload.settings_of(host, experiment.settings(point.levels)).get("target", "")
+            )
+            for path in paths_of(target, host) if target else ():
+                wrong = _no_target(Path(path), kind_of(path))
+                if wrong:
+                    raise PreflightError(wrong[0], where=path, advice=wrong[1])
+
+
+def _no_target(path: Path, kind: str) -> tuple[str, str] | None:
+    """What is wrong with what is there, and what to try; None: an agent is to look."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return None
+    if kind == "device" and not stat.S_ISBLK(mode):
+        return "is no block device", "name a file that is not in /dev, or a block device"
+    if kind == "file" and stat.S_ISDIR(mode):
+        return "is a folder", "name a file, which is made where it is not there, or a device in /dev"
+    return None
 
 
 async def make_ready(

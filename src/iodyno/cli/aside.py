@@ -9,11 +9,13 @@ from contextlib import contextmanager
 
 import click
 
+from iodyno.core.visible import visible
+
 
 def aside(text: str) -> None:
     """A line on stderr, if that takes it. A log that is full or a terminal that is gone stops no campaign of days."""
     with forgiven():
-        click.echo(text, err=True)
+        click.echo(visible(text), err=True)
 
 
 @contextmanager

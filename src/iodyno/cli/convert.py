@@ -10,6 +10,7 @@ import click
 
 from iodyno.cli import storage_files, uperf
 from iodyno.core.errors import ExperimentError, StoreError
+from iodyno.store.files import write_file
 
 
 @click.command(name="convert")
@@ -85,8 +86,11 @@ def _write(text: str, notes: tuple[str, ...], output: Path | None, force: bool) 
         click.echo(text, nl=False)
         return
     try:
-        with output.open("w" if force else "x", encoding="utf-8") as opened:
-            opened.write(text)
+        if force:
+            write_file(output, text.encode())
+        else:
+            with output.open("x", encoding="utf-8") as opened:
+                opened.write(text)
     except FileExistsError:
         raise StoreError(
             "is there already", where=str(output), advice="name another file, or --force"

@@ -1,7 +1,8 @@
 """Lets stdout and stderr take every character, whatever encoding the locale or the terminal has.
 
 A campaign of hours must not end in an error because its table has a `±` in it. What an encoding lacks is written in other
-characters that say the same, in names as an escape, and in JSON as JSON's own escape.
+characters that say the same, in names as an escape, and in JSON as JSON's own escape. What a terminal would obey is shown as
+text: it came out of a campaign, a file or from a host. The lab's own escape sequences go through `Unescaped`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import codecs
 import io
 import sys
 from collections.abc import Sequence
+from typing import Any, TextIO
+
+from iodyno.core.visible import visible
 
 _PLAIN = {
     "±": "+/-",
@@ -51,17 +55,45 @@ _WORDS, _JSON, _ASCII = "iodyno.words", "iodyno.json", "iodyno_ascii"
 
 
 def take_all_characters(arguments: Sequence[str]) -> None:
-    """Sets stdout and stderr so that no text fails to be written; JSON comes out as ASCII where they are not UTF-8."""
+    """Sets stdout and stderr so that no text fails to be written, and none steers a terminal; JSON comes out as ASCII where they
+    are not UTF-8.
+    """
     codecs.register_error(_WORDS, _words)
     codecs.register_error(_JSON, _json)
     codecs.register(_ascii)
     as_json = "--json" in arguments or list(arguments[:1]) == ["schema"]
-    for stream, errors in ((sys.stdout, _JSON if as_json else _WORDS), (sys.stderr, _WORDS)):
+    for place, errors in (("stdout", _JSON if as_json else _WORDS), ("stderr", _WORDS)):
+        stream = getattr(sys, place)
         if not isinstance(stream, io.TextIOWrapper):
             continue
         name = codecs.lookup(stream.encoding).name
         plain = name == "ascii" or (errors == _JSON and name != "utf-8")
-        stream.reconfigure(encoding=_ASCII if plain else None, errors=errors)
+        buffering = stream.line_buffering, stream.write_through
+        encoding = _ASCII if plain else stream.encoding
+        setattr(sys, place, _Visible(stream.detach(), encoding, errors, None, *buffering))
+
+
+class _Visible(io.TextIOWrapper):
+    def write(self, text: str) -> int:
+        return super().write(visible(text))
+
+    def write_unescaped(self, text: str) -> int:
+        return super().write(text)
+
+
+class Unescaped:
+    """The same stream for what the lab itself tells the terminal: colours, the place of the cursor."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes the text as it is."""
+        write = getattr(self._stream, "write_unescaped", self._stream.write)
+        return int(write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _words(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -15,6 +15,7 @@ import click
 
 from iodyno.campaign.ledger import Entry
 from iodyno.campaign.runner import CampaignOutcome, Watcher, run_campaign
+from iodyno.campaign.target_care import refuse_at_once
 from iodyno.cli import decide
 from iodyno.cli.aside import aside
 from iodyno.cli.prove import strategy
@@ -27,6 +28,7 @@ from iodyno.core.errors import (
     Interrupted,
     IodynoError,
     PreflightError,
+    StoreError,
     TrialError,
 )
 from iodyno.core.experiment import Experiment
@@ -34,6 +36,7 @@ from iodyno.core.quantity import counted
 from iodyno.designs.duration import estimate
 from iodyno.hosts.access import AgentProgram
 from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS
+from iodyno.store.writer import RESUME
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
@@ -87,17 +90,25 @@ def execute(
             )
 
     try:
+        if not resume:
+            refuse_at_once(experiment, design)
         return asyncio.run(until_stopped())
     except (asyncio.CancelledError, KeyboardInterrupt) as stop:
         if isinstance(stop, asyncio.CancelledError) and not signals:
             raise  # No signal came: this is a defect, and no user has stopped it.
+        if not resume and not _begun(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            raise Interrupted(f"{stopped_words(signals)}; nothing was measured") from None
         what = f"{stopped_words(signals)}; finished trials are kept"
         raise Interrupted(what, where=str(folder), advice=again) from None
+    except StoreError as error:
+        error.advice = error.advice.replace(RESUME, f"`{again}`")
+        raise
     except (AccessError, PreflightError, TrialError) as error:
         if _begun(folder):
             raise stopped(error, folder, again) from None
-        if isinstance(error, AccessError) and not resume:
-            # No host was reached: there is nothing in it.
+        if isinstance(error, (AccessError, PreflightError)) and not resume:
+            # Nothing was measured: there is nothing in it.
             shutil.rmtree(folder, ignore_errors=True)
         raise
 

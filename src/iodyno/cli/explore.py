@@ -211,9 +211,11 @@ def _run(
     """Runs a stage, or what is left of it; its trials as data, and its campaign."""
     from iodyno.cli.execute import ask, execute, stopped
     from iodyno.cli.progress import watcher as progress
+    from iodyno.store.files import refuse_links
     from iodyno.store.schema import CAMPAIGN
 
     campaign = folder / f"{number}-{stage.name}"
+    refuse_links(folder, campaign.name)
     there = (campaign / CAMPAIGN).is_file()
     if not there:
         ask(experiment, design, yes)

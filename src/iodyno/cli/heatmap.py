@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno.cli.encoding import Unescaped
 from iodyno.cli.number import NumberRange
 from iodyno.core.errors import ExperimentError
 
@@ -282,14 +283,14 @@ class _Progress:
         text = f"reading: {done / 1e6:,.0f} MB"
         if total and done:
             text = f"reading: {done / total:.0%}, {max(0.0, spent * (total / done - 1)):.0f} s left"
-        sys.stderr.write(f"\r{text:<40}")
+        Unescaped(sys.stderr).write(f"\r{text:<40}")
         sys.stderr.flush()
         self._shown = True
 
     def clear(self) -> None:
         """Takes the line away."""
         if self._shown:
-            sys.stderr.write("\r" + " " * 40 + "\r")
+            Unescaped(sys.stderr).write("\r" + " " * 40 + "\r")
             sys.stderr.flush()
 
 

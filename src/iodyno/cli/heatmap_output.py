@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iodyno.cli.encoding import Unescaped
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.grid import Grid
+from iodyno.store.files import write_file
 
 if TYPE_CHECKING:
     from iodyno.analysis.heat_map.findings import Findings
@@ -241,7 +243,7 @@ def _print(each: Map, found: Findings, output: Output) -> None:
         colours = tty and "NO_COLOR" not in os.environ
         title = " ".join(wrapped(each.title, width, 1))
         look = replace(output.look, title=title)
-        click.echo(rendered(each.grid, quantiles, look, width=width, colours=colours), color=colours)
+        Unescaped(sys.stdout).write(rendered(each.grid, quantiles, look, width=width, colours=colours) + "\n")
     elif each.title:
         unit = axis.unit_of(each.grid.unit, each.grid.edges[-1])
         click.echo(f"{' '.join(wrapped(each.title, 120, 1))}: {where_events_are(each.grid, unit)}")
@@ -279,7 +281,7 @@ def _print_json(values: dict[str, Any]) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     try:
-        path.write_bytes(content)
+        write_file(path, content)
     except OSError as problem:
         raise StoreError(
             f"cannot be written: {problem.strerror or problem}",

@@ -83,7 +83,8 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) 
     cls=LazyGroup,
     entries=COMMANDS,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    # What looks like a colour is shown as text: none of our lines is left to click to take one out of.
+    context_settings={"help_option_names": ["-h", "--help"], "color": True},
     epilog="Exit codes: 0 done, 2 wrong file or option, 3 host or agent not reached, 4 host cannot carry it, "
     "5 trials failed, 6 results not stored or read, 130 stopped with Ctrl-C.",
 )
@@ -149,5 +150,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: IodynoError, exit_code: int | None = None) -> int:
-    aside(f"iodyno: error: {error}")
+    # Who stopped it knows that it is no error.
+    aside(f"iodyno: {'' if isinstance(error, Interrupted) else 'error: '}{error}")
     return error.exit_code if exit_code is None else exit_code

@@ -14,6 +14,7 @@ from iodyno.cli.point_choice import choose_host, choose_point, complete_host, co
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.quantity import counted
 from iodyno.report.viewers import VIEWERS
+from iodyno.store.files import write_file
 
 if TYPE_CHECKING:
     from iodyno.analysis.functions import Part, PointProfile
@@ -149,11 +150,14 @@ def _refuse_terminal(viewer: Viewer, output: Path | None) -> None:
 
 
 def _write(content: bytes, output: Path | None) -> None:
+    if output is None and sys.stdout.isatty():
+        click.echo(content.decode(), nl=False)
+        return
     if output is None:
         sys.stdout.buffer.write(content)
         return
     try:
-        output.write_bytes(content)
+        write_file(output, content)
     except OSError as error:
         raise StoreError(
             f"cannot be written: {error.strerror or error}", where=str(output), advice="name another place"

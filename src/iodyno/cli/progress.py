@@ -12,6 +12,7 @@ from rich.text import Text
 
 from iodyno.campaign.runner import Watcher
 from iodyno.cli.aside import aside, forgiven
+from iodyno.cli.console import VisibleConsole
 from iodyno.core.decision import Standing
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.experiment import Experiment
@@ -24,7 +25,7 @@ from iodyno.core.workload import EXCHANGES, Level
 
 def watcher(experiment: Experiment, design: Design) -> LiveWatcher | PlainWatcher:
     """The watcher that fits stderr. Use it as a context manager."""
-    console = Console(stderr=True)
+    console = VisibleConsole(stderr=True)
     if console.is_terminal:
         return LiveWatcher(experiment, design, console)
     return PlainWatcher(experiment, design)

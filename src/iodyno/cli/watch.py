@@ -83,15 +83,18 @@ def command(
     if once and as_json:
         raise click.UsageError("found --once and --json, allowed: one of them")
     # Imported here: `--grafana` needs none of it.
+    from iodyno.cli.console import VisibleConsole
     from iodyno.watch.board import Board
-    from iodyno.watch.terminal import ending, print_frame
+    from iodyno.watch.terminal import WIDTH, ending, frame
 
     board = Board(campaign)
     # A kill ends it as Ctrl-C does, so that the terminal is left as it was.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if once:
-            print_frame(board)
+            console = VisibleConsole()
+            # On a pipe, where nobody knows a width, that of a frame.
+            (console if console.is_terminal else VisibleConsole(width=WIDTH)).print(frame(board))
         elif as_json:
             with _refreshed(board):
                 _stream(board)
@@ -142,12 +145,12 @@ def _page(board: Board, no_page: bool, port: int, opened: str) -> Iterator[None]
 
 def _look_on(board: Board, until_end: bool) -> None:
     """Shows frames until Ctrl-C, or the end of the campaign where that is asked."""
-    from rich.console import Console
     from rich.live import Live
 
+    from iodyno.cli.console import VisibleConsole
     from iodyno.watch.terminal import ending, frame
 
-    console, said = Console(), False
+    console, said = VisibleConsole(), False
     live = Live(console=console, auto_refresh=False, screen=False) if console.is_terminal else None
     if live:
         live.start()

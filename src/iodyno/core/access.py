@@ -82,7 +82,11 @@ ACCESSES: Mapping[str, AccessKind] = {
                 AccessOption("port", "count", "Port of the ssh server.", high=65_535),
                 AccessOption("identity_file", "text", "Private key to log in with."),
                 AccessOption("known_hosts_file", "text", "File of the host keys that are trusted."),
-                AccessOption("config_file", "text", "ssh_config to use instead of the user's."),
+                AccessOption(
+                    "config_file",
+                    "text",
+                    "ssh_config to use instead of the user's; one that has ssh run a program here is refused.",
+                ),
                 AccessOption(
                     "command_timeout",
                     "duration",

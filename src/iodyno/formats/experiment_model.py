@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -146,6 +147,22 @@ _HOST_NAME = _text(HOST_NAME, "a name of letters, digits, dashes and underscores
 _HOST_NAMES = _Reads(
     _host_names, {"anyOf": [_HOST_NAME.schema, {"type": "array", "minItems": 1, "items": _HOST_NAME.schema}]}
 )
+
+
+def _address(written: Any) -> str:
+    allowed = "a numeric address such as 10.0.0.2 or fd19::2, of one host, not of one link"
+    try:
+        address = ip_address(written if isinstance(written, str) else "")
+    except ValueError:
+        raise ValueError(f"found {found(written)}, allowed: {allowed}") from None
+    # An address of a link means one only with the name of a device, which is another one at each host.
+    zoned = address.version == 6 and (address.is_link_local or "%" in str(written))
+    if zoned or address.is_unspecified or address.is_multicast:
+        raise ValueError(f"found {found(written)}, allowed: {allowed}")
+    return str(written)
+
+
+_ADDRESS = _Reads(_address, {"type": "string"}, "a numeric address")
 _LINE = _text(r"[^\x00-\x1f]{1,200}", "a text of one line, 200 characters at most")
 _PROSE = _text(
     r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]{1,4000}",
@@ -248,8 +265,8 @@ def _host_section(access: AccessKind) -> type[Section]:
             Field([], description="CPUs to use there; left out: the lab chooses."),
         ),
         "address": (
-            Annotated[str, _LINE],
-            Field(None, description="Where the other hosts reach it with data."),
+            Annotated[str, _ADDRESS],
+            Field(None, description="Where the other hosts reach it with data; a numeric address."),
         ),
         "count": (
             Annotated[int, _quantity("count", low=1, high=1000)],

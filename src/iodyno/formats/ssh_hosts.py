@@ -9,6 +9,7 @@ from iodyno.core import ssh_target
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import HostSpec
 from iodyno.formats.mistakes import Path
+from iodyno.formats.ssh_config import what_runs
 
 Note = Callable[[Path, str], None]
 
@@ -30,7 +31,13 @@ def named_by(word: str, option: str = "--to", allowed: str = WORD) -> dict[str, 
 
 
 def with_ports(hosts: Sequence[HostSpec], path: Path, note: Note) -> list[HostSpec]:
-    """The hosts of one entry, numbered already, each with its port apart from `to`. The first that cannot be is noted."""
+    """The hosts of one entry, numbered already, each with its port apart from `to`. The first that cannot be is noted, and an
+    ssh_config that would have something run here.
+    """
+    config = hosts[0].options.get("config_file")
+    if config is not None and (running := what_runs(str(config))):
+        allowed = "a file that has ssh run no program here (yours may, in ~/.ssh/config)"
+        note((*path, "config_file"), f"found {running}, allowed: {allowed}")
     apart = []
     for host in hosts:
         try:

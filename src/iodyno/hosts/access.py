@@ -50,6 +50,16 @@ def kill(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
+    let_go(process)
+
+
+def let_go(process: asyncio.subprocess.Process) -> None:
+    """Closes the pipes of a child that nobody listens to any more. One that is full is not read to its end, and Python would
+    complain of it when the event loop is gone.
+    """
+    for descriptor in range(3):
+        if pipe := process._transport.get_pipe_transport(descriptor):  # type: ignore[attr-defined]
+            pipe.close()
 
 
 class AgentProcess(Protocol):
@@ -165,10 +175,11 @@ class SpawnedAgent:
         self._reading = asyncio.create_task(self._read_stderr())
 
     async def wait(self) -> int:
-        """Waits until it has ended; its exit status."""
+        """Waits until it has ended, and reads nothing of it any more; its exit status."""
         status = await self._process.wait()
         # A grandchild may hold stderr open for longer; its words are not worth waiting for.
         await asyncio.wait([self._reading], timeout=0.5)
+        let_go(self._process)
         return status
 
     def kill(self) -> None:

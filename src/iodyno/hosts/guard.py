@@ -112,8 +112,12 @@ class Guard:
         except BaseException:
             guard._streams.process.kill()
             raise
-        guard.namespace = f"{hello['boot']}/{hello['namespace']}"
-        guard.initial_namespace = bool(hello["initial_namespace"])
+        try:
+            guard.namespace = f"{hello['boot']}/{hello['namespace']}"
+            guard.initial_namespace = bool(hello["initial_namespace"])
+        except KeyError as lacking:
+            guard._streams.process.kill()
+            raise AccessError(f"its first word lacks {lacking}", where=f"host {access.name}") from None
         guard._beating = asyncio.create_task(guard._beat())
         return guard
 

@@ -24,6 +24,10 @@ Progress = Callable[[int, int], None]
 """Hears of bytes laid out, and of how many there are."""
 
 
+MOST_FOREIGN_BYTES = 64 << 10
+"""Most bytes that something else may write there (chosen: more than any message of the day)."""
+
+
 @dataclass(frozen=True)
 class Checks:
     """A part of a target of which each unit carries its check. `seed`: of the jobs that write it; `target`: its index there."""
@@ -72,6 +76,7 @@ class TargetKeeper:
         self._access = access
         self._streams = streams
         self._elsewhere = elsewhere
+        self._foreign_bytes = 0
 
     @classmethod
     async def start(cls, access: Access, program: AgentProgram) -> Self:
@@ -105,11 +110,11 @@ class TargetKeeper:
             "destroy": wanted.destroy,
             "checks": wanted.checks and asdict(wanted.checks),
         }
-        return Ready(**await self._ask({"do": "make_ready", "wanted": question}, progress))
+        return self._ready(await self._ask({"do": "make_ready", "wanted": question}, progress))
 
     async def see(self, path: str) -> Ready:
         """A target as it is. Raises PreflightError, AccessError."""
-        return Ready(**await self._ask({"do": "see", "path": path, "kind": kind_of(path)}))
+        return self._ready(await self._ask({"do": "see", "path": path, "kind": kind_of(path)}))
 
     async def mark(self, path: str, checks: Checks) -> None:
         """Notes that blocks of a file that was laid out carry checks now. Raises PreflightError, AccessError."""
@@ -125,7 +130,13 @@ class TargetKeeper:
         """Removes a file that was laid out; whether there was one. Raises PreflightError, also for a file of others, and
         AccessError.
         """
-        return bool((await self._ask({"do": "remove", "path": path}))["removed"])
+        return bool((await self._ask({"do": "remove", "path": path})).get("removed"))
+
+    def _ready(self, answer: dict[str, Any]) -> Ready:
+        try:
+            return Ready(**answer)
+        except TypeError as error:
+            raise self._unreadable(str(error)) from None
 
     async def _ask(self, question: dict[str, Any], progress: Progress | None = None) -> dict[str, Any]:
         with contextlib.suppress(ConnectionError):
@@ -135,16 +146,23 @@ class TargetKeeper:
         while line := await self._line():
             # A shell of the account may print something first.
             if not line.startswith(b'{"said"'):
+                self._foreign_bytes += len(line)
+                if self._foreign_bytes > MOST_FOREIGN_BYTES:
+                    raise self._unreadable(
+                        f"{self._foreign_bytes} bytes came, and none of them from an agent"
+                    )
                 continue
-            answer: dict[str, Any] = json.loads(line)
-            said = answer.pop("said")
-            if said == "progress":
+            try:
+                answer: dict[str, Any] = json.loads(line)
+                said = answer.pop("said")
+                if said == "refused":
+                    raise self._refused(answer)
+                if said != "progress":
+                    return answer
                 if progress is not None:
                     progress(answer["done_bytes"], answer["total_bytes"])
-            elif said == "refused":
-                raise self._refused(answer)
-            else:
-                return answer
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._unreadable(f"{error!r} in {line[:80]!r}") from None
         status = await ended(self._streams.process)
         raise self._access.trouble(status or 0, self._streams.process.last_words())
 
@@ -152,9 +170,13 @@ class TargetKeeper:
         try:
             return await self._streams.reader.readline()
         except (ConnectionError, ValueError) as error:
-            raise AccessError(
-                f"its answer cannot be read: {error}", where=f"host {self._access.name}"
-            ) from None
+            raise self._unreadable(str(error)) from None
+
+    def _unreadable(self, why: str) -> AccessError:
+        advice = "look for something else that writes into the stream, such as a start-up file of the shell"
+        return AccessError(
+            f"its answer cannot be read: {why}", where=f"host {self._access.name}", advice=advice
+        )
 
     def _refused(self, answer: dict[str, Any]) -> Interrupted | PreflightError:
         place = f"{self._access.name}: {answer['where']}" if self._elsewhere else answer["where"]

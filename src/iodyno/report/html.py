@@ -52,6 +52,7 @@ from iodyno.report.tables import RATES, Table, load_tables, outcome_table, rate_
 from iodyno.report.terminal import tier_note
 from iodyno.report.trial_panels.section import Panels, drawings_of
 from iodyno.report.void import claimed, void_costs
+from iodyno.store.files import write_file
 
 PAGE = "report.html"
 LINES_MOST = 8
@@ -102,7 +103,7 @@ def write_page(
 ) -> Path:
     """Writes the page of a campaign to `path`. Raises StoreError when that cannot be done."""
     try:
-        path.write_text(page(summary, functions, trials), encoding="utf-8")
+        write_file(path, page(summary, functions, trials).encode())
     except OSError as error:
         raise StoreError(
             f"the report cannot be written: {error.strerror or error}",

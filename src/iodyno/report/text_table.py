@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
+from iodyno.core.visible import visible_line
 from iodyno.report.table import Table
 
 _GAP = "  "
@@ -15,6 +17,7 @@ _TEXT_LEAST = 20
 
 def plain(table: Table) -> str:
     """The table as aligned columns of text, hosts above their columns."""
+    table = _visible(table)
     return "\n".join([table.title, *_lines(table, range(len(table.columns)))]) + "\n"
 
 
@@ -22,6 +25,7 @@ def fitted(table: Table, width: int) -> str:
     """The same for a terminal of that width. A table that is wider goes on below, in blocks that each repeat the columns that
     name a row; nothing is cut. Where these leave no room for another column, each row is a block.
     """
+    table = _visible(table)
     every = range(len(table.columns))
     if _width(_lines(table, every)) <= width:
         return plain(table)
@@ -32,6 +36,16 @@ def fitted(table: Table, width: int) -> str:
         return "\n".join([table.title, *_stacked(table, width)]) + "\n"
     texts = ["\n".join(_lines(table, [*keys, *block], room)) for block in blocks]
     return "\n".join([table.title, "\n\n".join(texts)]) + "\n"
+
+
+def _visible(table: Table) -> Table:
+    """The table with nothing in its texts that is not as wide as it is long."""
+    columns = tuple(
+        replace(each, title=visible_line(each.title), group=visible_line(each.group))
+        for each in table.columns
+    )
+    rows = tuple(tuple(replace(cell, text=visible_line(cell.text)) for cell in row) for row in table.rows)
+    return replace(table, title=visible_line(table.title), columns=columns, rows=rows)
 
 
 def _blocks(table: Table, width: int) -> Iterator[list[int]]:

@@ -5,7 +5,8 @@ Rows are queried with DuckDB in memory over the Parquet files; nothing is copied
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -68,9 +69,39 @@ class Campaign:
 
         Views `records`, `histograms`, `series`, `sensors`, `stacks` hold the rows of all finished and whole trials,
         with the trial's name in the column `trial`; `background_records` and so on those of the idle
-        measurements.
+        measurements. Raises StoreError.
         """
-        return self._database.cursor()
+        try:
+            return self._database.cursor()
+        except duckdb.Error as error:
+            raise self._unreadable(error) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Such a connection; raises StoreError, which names the file, for one that its queries cannot read."""
+        with self.connect() as connection:
+            try:
+                yield connection
+            except duckdb.Error as error:
+                raise self._unreadable(error) from error
+
+    def _unreadable(self, error: duckdb.Error) -> StoreError:
+        """The error of a query as one of the first file that cannot be read: all are what their manifests say."""
+        for trial in (*self.trials, *self.background.values()):
+            for part, columns in PARTS.items() if trial.counts else ():
+                file = trial.folder / part_file(part)
+                typed = ", ".join(
+                    f"{name(column)}::{kind} AS {name(column)}" for column, kind in columns.items()
+                )
+                try:
+                    if file.name in trial.manifest["parts"]:
+                        with connect() as connection:
+                            connection.execute(
+                                f"CREATE TABLE whole AS SELECT {typed} FROM read_parquet({quoted(str(file))})"
+                            )
+                except duckdb.Error as found:
+                    return _no_part(file, found)
+        return _no_part(self.folder, error)
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
@@ -107,6 +138,14 @@ def read_campaign(folder: Path | str) -> Campaign:
         trial.name: trial for trial in _trials(each for each in idle if (each / MANIFEST).is_file())
     }
     return Campaign(folder, header, text, tuple(trials), background)
+
+
+def _no_part(place: Path, error: duckdb.Error) -> StoreError:
+    return StoreError(
+        f"holds no rows that can be read, though it is what its manifest says: {str(error).splitlines()[0]}",
+        where=str(place),
+        advice="repeat the trial: remove its folder, then `iodyno run --resume`",
+    )
 
 
 def read_rows(

@@ -17,8 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core.errors import StoreError
+from iodyno.store.files import sync_folder, write_file
 from iodyno.store.schema import MANIFEST, PARTIAL, PARTS, SCHEMA_VERSION, part_file
 from iodyno.store.spool import Spool
+
+RESUME = "`iodyno run --resume`"
+"""How a campaign goes on, in the words of who does not know by which command it was begun."""
 
 
 class TrialWriter:
@@ -34,8 +38,7 @@ class TrialWriter:
         self._stacks = Spool(self._partial)
         with self._writing():
             parent.mkdir(parents=True, exist_ok=True)
-            if self._partial.exists():
-                shutil.rmtree(self._partial)
+            _remove(self._partial)
             self._partial.mkdir()
 
     def add_record(self, host: str, operation: str, payload: bytes) -> None:
@@ -82,7 +85,7 @@ class TrialWriter:
             # It also puts the folder on the disk, with the names of all files in it.
             write_json_atomically(self._partial / MANIFEST, complete)
             self._partial.rename(self._final)
-            _sync_folder(self._final.parent)
+            sync_folder(self._final.parent)
         return self._final
 
     def discard(self) -> None:
@@ -106,16 +109,9 @@ class TrialWriter:
 def write_json_atomically(path: Path, value: Any) -> None:
     """Replaces `path` by the JSON of `value`: after a crash it holds the old text or the new."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-    fresh = path.with_name(f"{PARTIAL}{path.name}")
     try:
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        _sync_folder(path.parent)
+        write_file(path, text.encode())
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise _cannot_write(path, error) from error
 
 
@@ -123,12 +119,16 @@ def remove_partials(parent: Path) -> list[str]:
     """Removes what a killed campaign left half-written in `parent`; returns the names of those trials."""
     removed = []
     for left in sorted(parent.glob(f"{PARTIAL}*")) if parent.is_dir() else []:
-        if left.is_dir():
-            shutil.rmtree(left)
-        else:
-            left.unlink()
+        _remove(left)
         removed.append(left.name.removeprefix(PARTIAL))
     return removed
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
 
 
 def _on_disk(path: Path) -> str:
@@ -144,13 +144,5 @@ def _cannot_write(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"cannot be written: {reason}",
         where=str(path),
-        advice="free space, then `iodyno run --resume`; finished trials are intact",
+        advice=f"free space, then {RESUME}; finished trials are intact",
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

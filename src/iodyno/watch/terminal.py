@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -66,14 +66,6 @@ def frame(board: Board) -> RenderableType:
             Text(f"doubt: {doubt}", no_wrap=True, overflow="ellipsis") for doubt in board.progress.doubts[-1:]
         ]
     return Group(*parts)
-
-
-def print_frame(board: Board) -> None:
-    """One frame on stdout; on a pipe 80 characters wide."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    console.print(frame(board))
 
 
 def ending(board: Board) -> str:
@@ -202,7 +194,7 @@ def _hosts(samples: Sequence[Sample]) -> Table:
         )
         rates = [_rate(each) for each in own[-_SPARK_CELLS:]]
         table.add_row(
-            host,
+            Text(host),
             amount(last.amount("payload") * 1e9 / span, "B/s"),
             amount(last.amount("operations") * 1e9 / span, "/s"),
             f"{busy:.2f}",
@@ -235,7 +227,7 @@ def _latency(samples: Sequence[Sample]) -> Iterable[RenderableType]:
     for kind, found in kinds.items():
         whole = merge(found)
         quantiles = [duration(whole.quantile(q) or 0) for q in (0.5, 0.99, 0.999)]
-        table.add_row(kind.replace("_", " "), f"{whole.count}", *quantiles, duration(whole.mean or 0))
+        table.add_row(Text(kind.replace("_", " ")), f"{whole.count}", *quantiles, duration(whole.mean or 0))
     yield table
     yield Text()
     yield from _strip(samples)

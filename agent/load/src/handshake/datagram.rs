@@ -58,7 +58,7 @@ impl Listener {
                 socket::set(socket.as_fd(), Setting::ReusePort, 1).map_err(refused)?;
             }
             // The first may have been told to take any port, which the others share.
-            socket::bind(socket.as_fd(), &listener.address).map_err(refused)?;
+            super::be_at(socket.as_fd(), &listener.address).map_err(refused)?;
             listener.address = socket::local_address(socket.as_fd()).map_err(refused)?;
             offload(socket.as_fd(), job, job.answer_bytes)?;
             listener.sockets.push(socket);

@@ -20,13 +20,13 @@ pub(crate) mod options;
 mod tests;
 
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use iodyno_core::job::{Driver, Job, Role, SocketOptionsObtained, Transport, Workload};
 use iodyno_core::message::ErrorCode;
 use iodyno_core::units::Nanos;
-use iodyno_sys::{clock, limits, socket};
+use iodyno_sys::{clock, errno, limits, socket};
 
 use crate::cancel::Cancel;
 use crate::error::LoadError;
@@ -124,6 +124,19 @@ pub(crate) fn come_from(socket: BorrowedFd<'_>, job: &Job, index: usize) -> std:
     };
     // Checked with the job.
     address.parse().map_or(Ok(()), |address| socket::bind_without_port(socket, address))
+}
+
+/// Gives a socket that is to be reached its own address, and no other; every one of this host, where it has not got that one: the
+/// others then reach it through a translation of addresses.
+pub(crate) fn be_at(socket: BorrowedFd<'_>, address: &SocketAddr) -> std::io::Result<()> {
+    match socket::bind(socket, address) {
+        Err(error) if error.raw_os_error() == Some(errno::EADDRNOTAVAIL) => {
+            let any =
+                if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+            socket::bind(socket, &SocketAddr::new(any, address.port()))
+        }
+        bound => bound,
+    }
 }
 
 /// Raises the limit of open files to what the job needs.

@@ -18,7 +18,7 @@ use iodyno_sys::errno;
 use sha2::{Digest, Sha256};
 
 use crate::error::LoadError;
-use crate::handshake::address_of;
+use crate::handshake::{address_of, be_at};
 
 /// chosen: ports of vsock that are tried where the job leaves the choice. The kernel would choose one of 32 bits, and
 /// that which is told to the lab has 16.
@@ -104,7 +104,10 @@ pub(crate) fn bind(socket: OwnedFd, asked: &Endpoint) -> std::io::Result<(Listen
         }
         return Err(last);
     }
-    endpoint::bind(socket.as_fd(), asked)?;
+    match asked {
+        Endpoint::Inet(address) => be_at(socket.as_fd(), address)?,
+        _ => endpoint::bind(socket.as_fd(), asked)?,
+    }
     let place = endpoint::bound(socket.as_fd(), asked)?;
     let file = if let Endpoint::File(path) = asked { Some(SocketFile(path.clone())) } else { None };
     Ok((Listening { socket, _file: file }, place))

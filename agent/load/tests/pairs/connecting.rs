@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::pair::{both_moved, job, over, prepare, run_until, DRIVERS, MS};
@@ -116,6 +117,74 @@ fn who_does_not_show_the_token_is_turned_away_and_holds_nobody_up() {
         let (sent, received) = (sending.join().totals, receiving.join().totals);
         assert_eq!(received.rare.refused, 1, "{driver:?}");
         assert!(sent.operations > 0 && sent.operations == received.operations, "{driver:?}");
+    }
+}
+
+/// What somebody may do who is none of the two ends.
+#[derive(Clone, Copy, Debug)]
+enum Stranger {
+    Silent,
+    Garbage,
+    PartOfAToken,
+    Gone,
+    Reset,
+}
+
+impl Stranger {
+    fn connect(self, port: u16) -> Option<TcpStream> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let said: &[u8] = match self {
+            Stranger::Garbage => &[7; 64],
+            Stranger::PartOfAToken | Stranger::Reset => b"iody",
+            Stranger::Silent | Stranger::Gone => b"",
+        };
+        stream.write_all(said).unwrap();
+        match self {
+            Stranger::Gone => return None,
+            Stranger::Reset => {
+                iodyno_sys::socket::reset_on_close(stream.as_fd()).unwrap();
+                return None;
+            }
+            _ => {}
+        }
+        Some(stream)
+    }
+}
+
+#[test]
+fn strangers_are_counted_and_hold_nobody_up_however_many_come() {
+    let strangers =
+        [Stranger::Silent, Stranger::Garbage, Stranger::PartOfAToken, Stranger::Gone, Stranger::Reset];
+    for (driver, transport) in DRIVERS
+        .iter()
+        .flat_map(|driver| [Transport::Tcp, Transport::Tls].map(|transport| (*driver, transport)))
+    {
+        for stranger in strangers {
+            let case = format!("{driver:?} {transport:?} {stranger:?}");
+            let of = |role| over(transport, exchange(role, driver, 2, 700));
+            let cancel = Cancel::default();
+            let listener = listen(&of(Role::Receive), &cancel).unwrap();
+            let port = listener.port();
+            let sender = Job { address: Some(format!("127.0.0.1:{port}")), ..of(Role::Send) };
+            let connecting = std::thread::spawn(move || iodyno_load::connect(&sender, &cancel));
+            let receiver = listener.accept_all().unwrap();
+            let sender = connecting.join().unwrap().unwrap();
+            // They stand before everybody, and more come while the load is on.
+            let mut open: Vec<_> = (0..40).map(|_| stranger.connect(port)).collect();
+            let start = clock::monotonic().plus(Nanos(30 * MS));
+            let (receiving, sending) = (receiver.arm(start), sender.arm(start));
+            for _ in 0..20 {
+                std::thread::sleep(Duration::from_millis(5));
+                open.push(stranger.connect(port));
+            }
+            let (sent, received) = (sending.join().totals, receiving.join().totals);
+            assert!(sent.operations > 100, "{case}: {:?}", sent.rare);
+            assert_eq!(sent.operations, received.operations, "{case}");
+            assert_eq!((sent.rare.failed, received.rare.failed), (0, 0), "{case}");
+            // One that is reset may be gone before it is accepted.
+            let fewest = if matches!(stranger, Stranger::Reset) { 0 } else { 60 };
+            assert!((fewest..=60).contains(&received.rare.refused), "{case}: {:?}", received.rare);
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Strangers at the door, and doors that do not open.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::pair::{job, TOKEN};
-use iodyno_core::job::{Driver, Job, Role};
+use iodyno_core::job::{Driver, Job, Role, Transport};
 use iodyno_core::message::ErrorCode;
 use iodyno_load::{connect, listen, Cancel, LoadError};
 
@@ -146,12 +146,33 @@ fn what_cannot_be_reached_or_listened_on_is_an_address_error() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     assert_eq!(refusal(&address, Role::Receive).code, ErrorCode::Address);
-    // TEST-NET-1 (RFC 5737): an address of no host.
-    assert_eq!(refusal("192.0.2.1:5000", Role::Receive).code, ErrorCode::Address);
     drop(taken);
     assert_eq!(refusal(&address, Role::Send).code, ErrorCode::Address);
     assert_eq!(refusal("no address", Role::Send).code, ErrorCode::Job);
     assert_eq!(refusal("no address", Role::Receive).code, ErrorCode::Job);
+}
+
+#[test]
+fn who_listens_is_reached_at_its_address_alone_and_behind_a_translation_at_every_one() {
+    let listening = |transport: Transport, address: &str| {
+        let job = Job {
+            transport,
+            address: Some(format!("{address}:0")),
+            ..job(Role::Receive, Driver::Epoll, 1, 64, 50)
+        };
+        listen(&job, &Cancel::default()).unwrap()
+    };
+    for (address, reached) in [("127.0.0.2", false), ("192.0.2.1", true)] {
+        let listener = listening(Transport::Tcp, address);
+        // TEST-NET-1 (RFC 5737) has addresses of no host: one that others use is one that is translated on the way.
+        assert_eq!(TcpStream::connect(("127.0.0.3", listener.port())).is_ok(), reached, "{address}");
+        let listener = listening(Transport::Udp, address);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(("127.0.0.3", listener.port())).unwrap();
+        socket.send(b"x").unwrap();
+        // Where nobody listens, the kernel says so with the next call.
+        assert_eq!(socket.send(b"x").is_ok(), reached, "{address}");
+    }
 }
 
 #[test]

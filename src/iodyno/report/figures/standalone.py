@@ -11,6 +11,7 @@ from pathlib import Path
 from iodyno.core.errors import StoreError
 from iodyno.report.figures import axes
 from iodyno.report.figures.panel import Figure
+from iodyno.store.files import write_file
 
 _BOX = re.compile(r'viewBox="0 0 (\d+) (\d+)"')
 _GAP = 16
@@ -37,7 +38,7 @@ def write_html(title: str, text: str, figure: Figure | None, path: Path) -> Path
 
 def _written(path: Path, text: str, option: str) -> Path:
     try:
-        path.write_text(text, encoding="utf-8")
+        write_file(path, text.encode())
     except OSError as problem:
         raise StoreError(
             f"it cannot be written: {problem.strerror or problem}",

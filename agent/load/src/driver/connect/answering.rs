@@ -1,11 +1,12 @@
 //! The end that accepts and answers.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use iodyno_core::units::Nanos;
 use iodyno_sys::epoll::{Epoll, Events, Interest};
-use iodyno_sys::{errno, socket};
+use iodyno_sys::{errno, socket, timed};
 
 use super::{offered, preamble_bytes, Turn, Watch, LENGTH_BYTES, LINGER, LOOK, MOST_EVENTS};
 use crate::handshake::{self, PREAMBLE_BYTES};
@@ -20,12 +21,16 @@ const TIME_TO_PROVE: Nanos = Nanos(2_000_000_000);
 const MOST_ACCEPTED: usize = 64;
 /// chosen: connections that may be open besides the job's: foreign ones, and ones whose end is on its way.
 const SPARE: usize = 1024;
+/// chosen: connections that may be silent at a thread at a time, as each is looked at before the next is accepted.
+const MOST_SILENT: usize = 16;
+/// chosen: how long the next one is waited for at a thread that has silent ones: some round trips within a site.
+const PATIENCE: Nanos = Nanos(1_000_000);
 /// Key of the listening socket.
 const LISTENER: u64 = u64::MAX;
 
 enum Phase {
-    /// Takes the token; so many bytes of it are there.
-    Proving(usize),
+    /// Takes the token.
+    Proving,
     /// Comes to terms about keys.
     Shaking(Box<Handshake>),
     /// So many bytes of the request are to come.
@@ -54,7 +59,7 @@ impl Answering {
             session: None,
             shown: [0; PREAMBLE_BYTES + LENGTH_BYTES],
             request: 0,
-            phase: Phase::Proving(0),
+            phase: Phase::Proving,
             flow: 0,
             begun: worker.now,
             watch: Watch::NONE,
@@ -73,8 +78,10 @@ impl Answering {
                     errno::EINTR => {}
                     errno::EAGAIN => return self.wait(shared, worker),
                     _ => {
-                        if !worker.is_due() {
-                            shared.counters.rare.failed();
+                        match self.phase {
+                            Phase::Proving => shared.counters.rare.refused(),
+                            _ if worker.is_due() => {}
+                            _ => shared.counters.rare.failed(),
                         }
                         return Turn::Done;
                     }
@@ -83,16 +90,29 @@ impl Answering {
         }
     }
 
+    /// Whether it may be anybody's.
+    fn is_unproven(&self) -> bool {
+        matches!(self.phase, Phase::Proving)
+    }
+
+    /// Whether there is something to read within `time`.
+    fn shows_within(&self, time: Nanos) -> bool {
+        timed::wait_for(self.socket.as_fd(), timed::Until::Readable, time).unwrap_or(true)
+    }
+
+    fn is_late(&self, worker: &Worker<'_>) -> bool {
+        worker.now.saturating_sub(self.begun) > TIME_TO_PROVE.0
+    }
+
     fn wait(&self, shared: &Shared, worker: &Worker<'_>) -> Turn {
-        let proving = matches!(self.phase, Phase::Proving(_) | Phase::Shaking(_));
-        if proving && worker.now.saturating_sub(self.begun) > TIME_TO_PROVE.0 {
+        if matches!(self.phase, Phase::Proving | Phase::Shaking(_)) && self.is_late(worker) {
             shared.counters.rare.refused();
             return Turn::Done;
         }
         let sends = match &self.phase {
             Phase::Answering(_) => true,
             Phase::Shaking(handshake) => handshake.wants_write(),
-            Phase::Proving(_) | Phase::Taking(_) => false,
+            Phase::Proving | Phase::Taking(_) => false,
         };
         Turn::Wait(if sends { Interest::Writable } else { Interest::Readable })
     }
@@ -105,13 +125,10 @@ impl Answering {
     ) -> io::Result<Option<Turn>> {
         let socket = self.socket.as_fd();
         match &mut self.phase {
-            Phase::Proving(shown) => {
+            Phase::Proving => {
+                // It is sent in one piece, and shorter than any segment: a part of it is nothing of ours.
                 let length = preamble_bytes(&shared.job);
-                let taken = socket::receive_into(socket, &mut self.shown[*shown..length])?;
-                *shown += taken;
-                if taken > 0 && *shown < length {
-                    return Ok(None);
-                }
+                let taken = socket::receive_into(socket, &mut self.shown[..length])?;
                 let greatest = shared.job.message_bytes.0;
                 let (preamble, drawn) = self.shown.split_at(PREAMBLE_BYTES);
                 self.request = match &shared.job.message_sizes {
@@ -120,7 +137,7 @@ impl Answering {
                 };
                 let flow = handshake::index_in(preamble.try_into().unwrap_or_default(), token);
                 let flow = flow.filter(|flow| *flow < shared.job.connections);
-                let fits = taken > 0 && (1..=greatest).contains(&self.request);
+                let fits = taken == length && (1..=greatest).contains(&self.request);
                 let Some(flow) = flow.filter(|_| fits) else {
                     shared.counters.rare.refused();
                     return Ok(Some(Turn::Done));
@@ -190,34 +207,79 @@ fn suit(socket: BorrowedFd<'_>, shared: &Shared, waits: bool) -> io::Result<()> 
     Ok(())
 }
 
+/// Connections that a thread has accepted and that have shown nothing: who is silent must not hold up those who wait behind.
+struct Silent<'a> {
+    shared: &'a Shared,
+    /// The one that has been silent for longest first.
+    sockets: VecDeque<Answering>,
+}
+
+impl Silent<'_> {
+    fn keep(&mut self, silent: Answering) {
+        self.sockets.push_back(silent);
+        if self.sockets.len() > MOST_SILENT {
+            self.turn_away();
+        }
+    }
+
+    fn turn_away(&mut self) {
+        self.sockets.pop_front();
+        self.shared.counters.rare.refused();
+    }
+
+    /// One that has shown something meanwhile.
+    fn next(&mut self, worker: &Worker<'_>) -> Option<Answering> {
+        while self.sockets.front().is_some_and(|oldest| oldest.is_late(worker)) {
+            self.turn_away();
+        }
+        let shows = self.sockets.iter().position(|each| each.shows_within(Nanos(0)))?;
+        self.sockets.remove(shows)
+    }
+}
+
 /// A thread that serves one connection after the other, in blocking calls.
 pub(super) fn alone(shared: &Shared, number: usize) {
     let token = shared.job.token_bytes().unwrap_or_default();
     let Some(mut worker) = Worker::await_start(shared, number) else { return };
     let Some(listener) = shared.listener.as_ref().map(AsFd::as_fd) else { return };
     let inherits = inherits(shared);
+    let mut silent = Silent { shared, sockets: VecDeque::new() };
     while worker.due() > 0 && !is_past(&worker) {
-        // Its calls give up after [`LOOK`], and so do those of what it accepts.
-        let accepted = socket::accept_blocking(listener);
-        worker.tick();
-        let Ok(socket) = accepted else {
-            if is_over(&worker) {
-                break;
+        let mut answering = if let Some(shown) = silent.next(&worker) {
+            shown
+        } else {
+            // Its calls give up after [`LOOK`], and so do those of what it accepts.
+            let accepted = socket::accept_blocking(listener);
+            worker.tick();
+            let Ok(socket) = accepted else {
+                if is_over(&worker) {
+                    break;
+                }
+                continue;
+            };
+            if !inherits && suit(socket.as_fd(), shared, true).is_err() {
+                continue;
             }
-            continue;
+            Answering::new(socket, &worker)
         };
-        if !inherits && suit(socket.as_fd(), shared, true).is_err() {
+        // While somebody is silent, the next one may be, too.
+        if !silent.sockets.is_empty() && !answering.shows_within(PATIENCE) {
+            silent.keep(answering);
             continue;
         }
-        let mut answering = Answering::new(socket, &worker);
         while worker.due() > 0 {
             match answering.step(shared, token, &mut worker) {
                 Turn::Wait(_) if is_over(&worker) => break,
+                Turn::Wait(_) if answering.is_unproven() => {
+                    silent.keep(answering);
+                    break;
+                }
                 Turn::Wait(_) | Turn::Next(_) => {}
                 Turn::Done => break,
             }
         }
     }
+    silent.sockets.iter().for_each(|_| shared.counters.rare.refused());
     worker.concluded(number);
 }
 
@@ -242,7 +304,7 @@ pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
     let Some(mut worker) = Worker::await_start(shared, number) else { return Ok(()) };
     let mut looked = worker.now;
     let mut quiet = false;
-    while worker.due() > 0 && !(quiet && is_over(&worker) && round.is_empty()) && !is_past(&worker) {
+    while worker.due() > 0 && !(quiet && is_over(&worker) && round.is_idle()) && !is_past(&worker) {
         // It fails for a broken instance only.
         if round.epoll.wait(&mut events, Some(LOOK)).is_err() {
             break;
@@ -263,6 +325,7 @@ pub(super) fn many(shared: &Shared, number: usize) -> io::Result<()> {
             round.turn_away_the_slow(&mut worker);
         }
     }
+    round.unproven().for_each(|_| shared.counters.rare.refused());
     (number..shared.job.connections as usize)
         .step_by(shared.workers().max(1))
         .for_each(|flow| worker.concluded(flow));
@@ -294,14 +357,35 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    fn is_empty(&self) -> bool {
-        self.free.len() == self.places.len()
+    /// Places of connections that may be anybody's.
+    fn unproven(&self) -> impl Iterator<Item = usize> + '_ {
+        let unproven = |at: &usize| self.places[*at].as_ref().is_some_and(Answering::is_unproven);
+        (0..self.places.len()).filter(unproven)
+    }
+
+    /// Whether nothing of the job is open.
+    fn is_idle(&self) -> bool {
+        self.free.len() + self.unproven().count() == self.places.len()
+    }
+
+    /// The place of the connection that has been unproven for longest, which is turned away: one of ours proves itself within a
+    /// round trip.
+    #[cold]
+    fn make_room(&mut self) -> Option<usize> {
+        let begun = |at: &usize| self.places[*at].as_ref().map(|place| place.begun);
+        let at = self.unproven().min_by_key(begun)?;
+        self.places[at] = None;
+        self.free.push(at);
+        self.shared.counters.rare.refused();
+        Some(at)
     }
 
     fn admit(&mut self, worker: &mut Worker<'_>) {
         for _ in 0..MOST_ACCEPTED {
             // The others wait in the backlog.
-            let Some(&at) = self.free.last() else { return self.listen(false) };
+            let Some(at) = self.free.last().copied().or_else(|| self.make_room()) else {
+                return self.listen(false);
+            };
             let socket = match socket::accept(self.listener) {
                 Ok(socket) => socket,
                 Err(error) if passes(&error) => return,
@@ -349,8 +433,7 @@ impl Round<'_> {
     fn turn_away_the_slow(&mut self, worker: &mut Worker<'_>) {
         for at in 0..self.places.len() {
             let slow = self.places[at].as_ref().is_some_and(|place| {
-                worker.now.saturating_sub(place.begun) > TIME_TO_PROVE.0
-                    && matches!(place.phase, Phase::Proving(_) | Phase::Shaking(_))
+                matches!(place.phase, Phase::Proving | Phase::Shaking(_)) && place.is_late(worker)
             });
             if slow {
                 self.visit(at, worker);

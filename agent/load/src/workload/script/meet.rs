@@ -118,11 +118,13 @@ pub(crate) fn connect(job: &Job, address: SocketAddr, cancel: &Cancel) -> Result
     let addresses: Vec<SocketAddr> = std::iter::once(address).chain(others).collect();
     let links = addresses.iter().map(|address| dial(&run, *address, until, cancel));
     let links = links.collect::<Result<Vec<_>, _>>()?;
-    let near = socket::local_address(links[0].as_fd())
+    let near = links.iter().map(|link| socket::local_address(link.as_fd()).map(|near| near.ip()));
+    let near = near
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| LoadError::refused(&error, "connect", &address.to_string()))?;
     // Several ends may see this one under several addresses.
-    let place = match near.ip() {
-        ip if links.len() == 1 => ip,
+    let place = match near[0] {
+        ip if near.iter().all(|other| *other == ip) => ip,
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };

@@ -19,6 +19,7 @@ import pytest
 from places import HUNG_S, MS, Meanwhile, experiment, gone_within, own_agent, processes_of, run, ssh_place
 
 from iodyno.campaign.ledger import manifests
+from iodyno.core import run_folder
 from iodyno.core.errors import AccessError, PreflightError
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.factor import Factor
@@ -409,7 +410,7 @@ def test_a_killed_lab_leaves_nothing_set(program: AgentProgram, tmp_path: Path) 
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    spaces = [f"iodyno-{lab.pid}-{veth.start_ticks(lab.pid)}-{role}" for role in ("client", "server")]
+    spaces = [f"iodyno-{lab.pid}-{run_folder.start_ticks(lab.pid)}-{role}" for role in ("client", "server")]
     try:
         assert wait_for(lambda: bool(list(tmp_path.glob("campaigns/*/trials/.*"))), HUNG_S), "no trial began"
         assert wait_for(lambda: [mtu_of(space) for space in spaces] == [9000, 9000], 60)

@@ -22,14 +22,17 @@ from places import HUNG_S, Notes, run
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.flowops import programs_of
 from iodyno.analysis.storage import cache
+from iodyno.core import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import FOR_MANY, OVER_NETWORK, SERVER, VOLUMES
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.paths.volumes import table
-from iodyno.paths.volumes.volume import NOTES, Place, remove_leftovers
+from iodyno.paths.volumes import volume as volumes
+from iodyno.paths.volumes.volume import Place, remove_leftovers
 
 pytestmark = [pytest.mark.root, pytest.mark.alone]
+NOTES = run_folder.RUN / volumes.NOTES
 SIZE = 16 << 20
 BLOCK = 4096
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from places import PROGRAM
 
 from iodyno.cli.host_argument import access_of
+from iodyno.core import run_folder
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec
@@ -276,8 +277,8 @@ def test_settings_are_raised_and_never_lowered() -> None:
 def test_only_namespaces_of_dead_labs_are_leftovers() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
-    own = veth.start_ticks(os.getpid())
-    assert own is not None and veth.start_ticks(ended.pid) is None
+    own = run_folder.start_ticks(os.getpid())
+    assert own is not None and run_folder.start_ticks(ended.pid) is None
     names = {
         f"iodyno-{ended.pid}-12345-client": True,
         f"iodyno-{os.getpid()}-{own + 1}-client": True,

@@ -103,8 +103,10 @@ def test_what_is_written_is_read_and_nothing_is_left(level: str, folder: Path) -
     assert not left(before)
 
 
-@pytest.mark.parametrize("level", ["loop", "nbd"])
-def test_a_lab_that_is_killed_leaves_what_the_next_one_removes(level: str, folder: Path) -> None:
+@pytest.mark.parametrize(("level", "with_files"), [("loop", False), ("nbd", False), ("nbd", True)])
+def test_a_lab_that_is_killed_leaves_what_the_next_one_removes(
+    level: str, with_files: bool, folder: Path
+) -> None:
     if why := table.unavailable(level):
         pytest.skip(why)
     before = machine()
@@ -114,7 +116,7 @@ def test_a_lab_that_is_killed_leaves_what_the_next_one_removes(level: str, folde
         from iodyno.paths.volumes import table
         from iodyno.paths.volumes.volume import Place
         async def main():
-            await table.make({level!r}, Place(pathlib.Path({str(folder)!r}), {SIZE}))
+            await table.make({level!r}, Place(pathlib.Path({str(folder)!r}), {SIZE}, with_files={with_files}))
             os.kill(os.getpid(), signal.SIGKILL)
         asyncio.run(main())
         """

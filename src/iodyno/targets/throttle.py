@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from iodyno.core import run_folder
+
 GROUPS = Path("/sys/fs/cgroup")
 _NAME = "iodyno-throttle-"
 _VERSION_1 = ("read", "write")
@@ -37,7 +39,7 @@ def throttled(device: str, operations_per_s: int, processes: Sequence[int]) -> I
     number = (Path("/sys/class/block") / device / "dev").read_text(encoding="ascii").strip()
     parent = GROUPS / "blkio" if version == 1 else GROUPS
     _remove_leftovers(parent)
-    group = parent / f"{_NAME}{os.getpid()}-{device}"
+    group = parent / f"{_NAME}{run_folder.maker()}-{device}"
     came_from = {process: _group_of(process, version) for process in processes}
     if version == 2:
         (parent / "cgroup.subtree_control").write_text("+io", encoding="ascii")
@@ -98,5 +100,6 @@ def _group_of(process: int, version: int) -> str:
 def _remove_leftovers(parent: Path) -> None:
     """Removes groups of labs that were killed; one that still holds a process stays."""
     for group in parent.glob(f"{_NAME}*"):
-        with contextlib.suppress(OSError):
-            group.rmdir()
+        if run_folder.is_gone(group.name.removeprefix(_NAME)):
+            with contextlib.suppress(OSError):
+                group.rmdir()

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -223,10 +224,13 @@ def undo(made: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 def _mounts(made: Mapping[str, Sequence[str]], kind: str) -> list[str]:
     """What is mounted of what was noted: in a folder of the volume that is still the one that was noted."""
     folders = [folder for folder in map(run_folder.same, made.get("folder", [])) if folder]
+    # As the kernel lists them (proc_pid_mountinfo(5)): one whose server is gone cannot be looked at.
+    listed = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines()]
+    points = {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point) for point in listed}
     return [
         path
         for path in made.get(kind, [])
-        if any(folder in Path(path).parents for folder in folders) and os.path.ismount(path)
+        if path in points and any(folder in Path(path).parents for folder in folders)
     ]
 
 

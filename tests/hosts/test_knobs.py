@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from places import HUNG_S, MS, Meanwhile, experiment, gone_within, own_agent, processes_of, run, ssh_place
 
+from iodyno import run_folder
 from iodyno.campaign.ledger import manifests
-from iodyno.core import run_folder
 from iodyno.core.errors import AccessError, PreflightError
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.factor import Factor

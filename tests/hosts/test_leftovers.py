@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from places import HUNG_S
 
-from iodyno.core import run_folder
+from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.hosts import sandbox
 from iodyno.paths.volumes import volume
@@ -164,7 +164,7 @@ def test_a_loop_device_whose_number_another_has_by_now_stays(run: Path, tmp_path
         killed(
             f"""
             import asyncio, pathlib
-            from iodyno.core import run_folder
+            from iodyno import run_folder
             from iodyno.paths.volumes import block
             from iodyno.paths.volumes.volume import Place
             run_folder.RUN = pathlib.Path({str(run)!r})
@@ -207,7 +207,7 @@ def test_the_bundle_of_a_sandbox_goes_with_its_note_and_no_other(
         killed(
             f"""
             import asyncio, pathlib
-            from iodyno.core import run_folder
+            from iodyno import run_folder
             from iodyno.hosts.access import AgentProgram
             from iodyno.hosts.sandbox import SandboxAccess
             run_folder.RUN = pathlib.Path({str(run)!r})

@@ -19,10 +19,10 @@ import command_server
 import pytest
 from places import HUNG_S, Notes, run
 
+from iodyno import run_folder
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.flowops import programs_of
 from iodyno.analysis.storage import cache
-from iodyno.core import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import FOR_MANY, OVER_NETWORK, SERVER, VOLUMES
 from iodyno.core.warnings import WarningCode

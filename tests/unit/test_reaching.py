@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from places import PROGRAM
 
+from iodyno import run_folder
 from iodyno.cli.host_argument import access_of
-from iodyno.core import run_folder
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import AccessError, ExperimentError
 from iodyno.core.experiment import HostSpec

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from iodyno import run_folder
 from iodyno.campaign import volume as of_campaign
-from iodyno.core import run_folder
 from iodyno.core.disk_parameters import checked_folder
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import CLIENT_DAEMON, SERVER

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iodyno.core import run_folder
+from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, spawn
 

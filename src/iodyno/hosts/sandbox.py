@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from iodyno.core import run_folder
+from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, spawn
 

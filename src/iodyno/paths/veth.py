@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from iodyno.core import run_folder
+from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.paths.command import answer_of
 

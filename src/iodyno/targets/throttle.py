@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from iodyno.core import run_folder
+from iodyno import run_folder
 
 GROUPS = Path("/sys/fs/cgroup")
 _NAME = "iodyno-throttle-"

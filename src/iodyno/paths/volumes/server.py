@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core.errors import AccessError
-from iodyno.core.run_folder import start_ticks
 from iodyno.core.volume import SERVER, VOLUMES
 from iodyno.paths.veth import ip, may_make_namespaces, remove_leftovers
 from iodyno.paths.volumes import daemon, file_system
 from iodyno.paths.volumes.volume import Note, Place, Volume, end, make_file
+from iodyno.run_folder import start_ticks
 
 _NETWORK = "198.18.{}"
 """Of the block kept for benchmarks (RFC 2544, RFC 6890), where nothing else is; one for each volume, which may be there at a

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from iodyno.core import run_folder
+from iodyno import run_folder
 from iodyno.core.errors import AccessError
-from iodyno.core.run_folder import start_ticks
 from iodyno.core.volume import SERVER
 from iodyno.paths.command import DEADLINE_S, answer_of, heard, quietly
+from iodyno.run_folder import start_ticks
 
 NOTES = "volumes"
 READY_S = 15.0

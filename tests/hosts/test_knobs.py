@@ -509,6 +509,38 @@ def test_a_cut_link_leaves_nothing_set(program: AgentProgram, tmp_path: Path) ->
         asyncio.run(scenario())
 
 
+def test_a_journal_of_an_earlier_boot_hides_nothing_that_this_one_left(
+    program: AgentProgram, tmp_path: Path
+) -> None:
+    """A folder for journals may outlive the kernel, as in a container that is started again."""
+    folder = tmp_path / "knobs"
+    folder.mkdir(mode=0o700)
+
+    async def scenario() -> None:
+        async with veth_end() as end:
+            first = await Guard.start(_Elsewhere(end, folder), program)
+            _, _, name = first.namespace.partition("/")
+            # The first namespace has the same number in each boot.
+            inode = (Path("/run/netns") / end.namespace).stat().st_ino
+            owner = {"owner": "an earlier lab", "boot": "an earlier boot", "namespace_inode": inode}
+            undo = [{"write": {"file": str(tmp_path / "never"), "text": "1"}}]
+            entry = {"knob": "earlier", "device": None, "index": None, "undo": undo}
+            lines = ({"owner": owner}, {"entry": entry})
+            (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+            assert await first.claim("a test") == {"done": [], "failed": []}
+            await HostKnobs(first, peer=veth.ADDRESSES[0]).set({"mtu": 9000})
+            for pid in processes_of(program.path):
+                os.kill(pid, signal.SIGKILL)
+            await first.close()
+            assert mtu_of(end.namespace) == 9000
+            second = await Guard.start(_Elsewhere(end, folder), program)
+            assert await second.claim("another test") == {"done": ["mtu of veth0"], "failed": []}
+            assert mtu_of(end.namespace) == 1500
+            await second.close()
+
+    asyncio.run(scenario())
+
+
 def test_any_agent_that_starts_there_restores_what_a_crash_left(program: AgentProgram) -> None:
     async def scenario() -> None:
         async with veth_end() as end:

@@ -7,6 +7,8 @@ use iodyno_core::random::Random;
 const STREAMS: u64 = 1 << 34;
 /// Pieces of which a share is zeros: what compressing file systems and devices take at a time, at least.
 const PIECE_BYTES: usize = 4096;
+/// The last random bytes of each piece: what a load has written to a device is known for nobody's data.
+pub(crate) const MARK: &[u8; 16] = b"iodyno wrote it.";
 
 /// Fills a block; `number`: of the block among all of the job.
 pub(crate) fn fill(bytes: &mut [u8], disk: &Disk, number: u64) {
@@ -22,6 +24,9 @@ pub(crate) fn fill(bytes: &mut [u8], disk: &Disk, number: u64) {
         for word in noisy.chunks_mut(8) {
             let bits = random.bits().to_le_bytes();
             word.copy_from_slice(&bits[..word.len()]);
+        }
+        if let Some(last) = noisy.last_chunk_mut() {
+            *last = *MARK;
         }
         quiet.fill(0);
     }
@@ -44,6 +49,7 @@ mod tests {
         let mut other = vec![1; 3 * 4096];
         fill(&mut other, &disk, 2);
         assert_ne!(bytes, other);
+        assert!(bytes.chunks(4096).all(|page| page[..3072].ends_with(MARK)));
         fill(&mut bytes, &Disk { content: Content::Zero, ..disk }, 1);
         assert!(bytes.iter().all(|byte| *byte == 0));
     }

@@ -40,7 +40,7 @@ def throttled(device: str, operations_per_s: int, processes: Sequence[int]) -> I
     parent = GROUPS / "blkio" if version == 1 else GROUPS
     _remove_leftovers(parent)
     group = parent / f"{_NAME}{run_folder.maker()}-{device}"
-    came_from = {process: _group_of(process, version) for process in processes}
+    came_from = {process: (run_folder.maker(process), _group_of(process, version)) for process in processes}
     if version == 2:
         (parent / "cgroup.subtree_control").write_text("+io", encoding="ascii")
     group.mkdir()
@@ -59,8 +59,10 @@ def throttled(device: str, operations_per_s: int, processes: Sequence[int]) -> I
         obtained = min(int(found) for file in files for found in _limits(file, number))
         yield {"device": device, "asked_operations_per_s": operations_per_s, "obtained": obtained}
     finally:
-        for process, origin in came_from.items():
-            # It may have ended.
+        for process, (identity, origin) in came_from.items():
+            # It may have ended, and its number may be another's.
+            if run_folder.maker(process) != identity:
+                continue
             with contextlib.suppress(OSError):
                 (parent / origin / "cgroup.procs").write_text(str(process), encoding="ascii")
         with contextlib.suppress(OSError):

@@ -117,6 +117,7 @@ def test_notes_where_others_may_write_are_not_followed(made: str, said: str, tmp
     shown = restore(tmp_path, made.format(folder=folder))
     assert kept.exists() and note.exists()
     assert shown.returncode == 3 and said in shown.stderr and "Traceback" not in shown.stderr, shown.stderr
+    assert "restored on local" in shown.stdout, "settings are restored all the same"
 
 
 def test_a_note_of_a_lab_that_is_gone_is_carried_out(run: Path, tmp_path: Path) -> None:

@@ -428,9 +428,16 @@ def test_a_device_with_data_of_no_known_kind_needs_the_word(
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("content", ["random", "compressible(50%)"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"content": "random", "pattern": "sequential"},
+        {"content": "compressible(50%)", "pattern": "sequential"},
+        {"verify": "write", "align": 512},
+    ],
+)
 def test_a_device_that_only_loads_have_written_to_may_be_used_again(
-    loop: tuple[str, Path], program: AgentProgram, content: str, tmp_path: Path
+    loop: tuple[str, Path], program: AgentProgram, asked: dict[str, Any], tmp_path: Path
 ) -> None:
     device, _ = loop
     text = experiment_text(
@@ -438,14 +445,8 @@ def test_a_device_that_only_loads_have_written_to_may_be_used_again(
             "name": "again",
             "hosts": {"client": {"access": "local"}},
             "workload": {
-                **{
-                    "kind": "disk",
-                    "on": "client",
-                    "target": device,
-                    "working_set": "8MiB",
-                    "content": content,
-                },
-                **{"read": "0%", "block": "12KiB", "pattern": "sequential"},
+                **{"kind": "disk", "on": "client", "target": device, "working_set": "8MiB"},
+                **{"read": "0%", "block": "12KiB", **asked},
             },
             "design": {"replicates": 1},
             "windows": {"warm_up": "0s", "measured": "300ms", "interval": "100ms"},

@@ -6,12 +6,13 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use iodyno_core::block_check;
 use iodyno_core::random::Random;
 use iodyno_sys::block_target;
 
 use super::below::{mounts, name_of, unescaped, Mount};
 use super::{said, signatures, Refusal, Wanted};
-use crate::block::content::MARK;
+use crate::block::content::is_marked;
 
 /// How data of no known kind is looked for: at either end of the device this much,
 const END_BYTES: u64 = 1 << 20;
@@ -75,7 +76,8 @@ fn data_at(device: &File, length: u64, end: u64) -> Option<u64> {
         let mut bytes = vec![0; PIECE_BYTES.min(until - at) as usize];
         device.read_exact_at(&mut bytes, at).ok()?;
         let first = bytes.iter().position(|byte| *byte != 0)?;
-        (!bytes.windows(MARK.len()).any(|window| window == MARK)).then_some(at + first as u64)
+        let ours = is_marked(&bytes) || block_check::is_at(&bytes[first..], at + first as u64);
+        (!ours).then_some(at + first as u64)
     };
     let all =
         |from: u64, until: u64| (from..until).step_by(PIECE_BYTES as usize).find_map(|at| piece(at, until));

@@ -63,7 +63,7 @@ lint: $(VENV)/.test                         ## formats, types, import rules, war
 define test-build
 mkdir -p $(dir $(TEST_AGENT)) && $(RUST) sh -c '$(CARGO_TEST) --tests --no-run && \
 	  cp target/$(TARGET)/debug/iodyno-agent $(TEST_AGENT).new && mv $(TEST_AGENT).new $(TEST_AGENT)' && \
-	  $(TEST_AGENT) --version | sed 's/.* //' >$(dir $(TEST_AGENT))BUILD
+	  echo "$$($(TEST_AGENT) --version | sed 's/.* //') $$(sha256sum <$(TEST_AGENT) | cut -d ' ' -f 1)" >$(dir $(TEST_AGENT))BUILD
 endef
 
 $(TEST_AGENT): $(VENV)/.test $(AGENT_SOURCES)

@@ -206,8 +206,9 @@ def own_agent(folder: Path) -> AgentProgram:
     shown = subprocess.run([copy, "--version"], capture_output=True, text=True, check=True).stdout
     build = shown.split()[-1]
     # For a lab that is told of this agent alone, as where no other was built.
-    (folder / "BUILD").write_text(f"{build}\n")
-    return AgentProgram(copy, hashlib.sha256(copy.read_bytes()).hexdigest(), build)
+    digest = hashlib.sha256(copy.read_bytes()).hexdigest()
+    (folder / "BUILD").write_text(f"{build} {digest}\n")
+    return AgentProgram(copy, digest, build)
 
 
 def processes_of(*programs: Path | str) -> list[int]:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from places import HUNG_S, MS, Meanwhile, experiment, gone_within, own_agent, processes_of, run, ssh_place
 
+from iodyno import run_folder
 from iodyno.campaign.ledger import manifests
 from iodyno.core.errors import AccessError, PreflightError
 from iodyno.core.experiment import Experiment, Windows
@@ -361,15 +362,17 @@ def test_what_a_host_cannot_do_is_said_before_the_first_trial(program: AgentProg
         assert reason in refused.value.what
 
 
+def kill_guards(program: AgentProgram) -> None:
+    for pid in processes_of(program.path):
+        if b"guard" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            os.kill(pid, signal.SIGKILL)
+
+
 def test_a_killed_guard_costs_one_attempt(program: AgentProgram, tmp_path: Path) -> None:
     asked = _asked(Factor("all.mtu", (9000,)), retries=1)
 
-    def kill() -> None:
-        for pid in processes_of(program.path):
-            if b"guard" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                os.kill(pid, signal.SIGKILL)
-
-    running = run(asked, tmp_path / "campaigns", notes=Meanwhile(kill), program=program)
+    notes = Meanwhile(lambda: kill_guards(program))
+    running = run(asked, tmp_path / "campaigns", notes=notes, program=program)
     folder = asyncio.run(running).folder
     first, second = sorted(manifests(folder), key=lambda m: m["attempt"])
     assert first["status"] == "failed" and first["reason"]["code"] == "knobs_lost"
@@ -409,7 +412,7 @@ def test_a_killed_lab_leaves_nothing_set(program: AgentProgram, tmp_path: Path) 
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    spaces = [f"iodyno-{lab.pid}-{veth.start_ticks(lab.pid)}-{role}" for role in ("client", "server")]
+    spaces = [f"iodyno-{lab.pid}-{run_folder.start_ticks(lab.pid)}-{role}" for role in ("client", "server")]
     try:
         assert wait_for(lambda: bool(list(tmp_path.glob("campaigns/*/trials/.*"))), HUNG_S), "no trial began"
         assert wait_for(lambda: [mtu_of(space) for space in spaces] == [9000, 9000], 60)
@@ -423,6 +426,53 @@ def test_a_killed_lab_leaves_nothing_set(program: AgentProgram, tmp_path: Path) 
         lab.kill()
         lab.wait()
         veth.remove_leftovers()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_guard_that_is_killed_alone_leaves_nothing_set_when_its_run_ends(
+    stopped: bool, program: AgentProgram, tmp_path: Path
+) -> None:
+    """The lab's own namespace, which outlives it."""
+    file = tmp_path / "experiment.yaml"
+    file.write_text(
+        "name: lost\nhosts: {client: {access: local}, server: {access: local}}\n"
+        "workload: {kind: stream, sender: client, receiver: server}\nknobs: {all: {tcp_sack: off}}\n"
+        "windows: {warm_up: 0s, measured: 2s, interval: 100ms}\nprofile: off\nlimits: {retries: 0}\n"
+    )
+    namespace = f"iodyno-test-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", namespace], check=True)
+    inside = ("ip", "netns", "exec", namespace)
+
+    def sack() -> str:
+        command = [*inside, "cat", "/proc/sys/net/ipv4/tcp_sack"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    main = "from iodyno.cli.main import main; main()"
+    lab = None
+    try:
+        subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
+        assert sack() == "1"
+        lab = subprocess.Popen(
+            [*inside, sys.executable, "-c", main, "run", file, "--into", tmp_path / "campaigns"],
+            env=os.environ | {"IODYNO_AGENT": str(program.path)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert wait_for(lambda: bool(list(tmp_path.glob("campaigns/*/trials/.*"))), HUNG_S), "no trial began"
+        assert wait_for(lambda: sack() == "0", 60)
+        kill_guards(program)
+        if stopped:
+            lab.send_signal(signal.SIGINT)
+        _, said = lab.communicate(timeout=HUNG_S)
+        assert sack() == "1", said.decode()
+        assert lab.returncode == (130 if stopped else 5), said.decode()
+        assert stopped or b"the guard of its settings was lost" in said
+    finally:
+        if lab:
+            lab.kill()
+            lab.wait()
+        subprocess.run(["ip", "netns", "delete", namespace], check=True)
 
 
 class _Impatient(SshAccess):
@@ -457,6 +507,38 @@ def test_a_cut_link_leaves_nothing_set(program: AgentProgram, tmp_path: Path) ->
             await guard.close()
 
         asyncio.run(scenario())
+
+
+def test_a_journal_of_an_earlier_boot_hides_nothing_that_this_one_left(
+    program: AgentProgram, tmp_path: Path
+) -> None:
+    """A folder for journals may outlive the kernel, as in a container that is started again."""
+    folder = tmp_path / "knobs"
+    folder.mkdir(mode=0o700)
+
+    async def scenario() -> None:
+        async with veth_end() as end:
+            first = await Guard.start(_Elsewhere(end, folder), program)
+            _, _, name = first.namespace.partition("/")
+            # The first namespace has the same number in each boot.
+            inode = (Path("/run/netns") / end.namespace).stat().st_ino
+            owner = {"owner": "an earlier lab", "boot": "an earlier boot", "namespace_inode": inode}
+            undo = [{"write": {"file": str(tmp_path / "never"), "text": "1"}}]
+            entry = {"knob": "earlier", "device": None, "index": None, "undo": undo}
+            lines = ({"owner": owner}, {"entry": entry})
+            (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+            assert await first.claim("a test") == {"done": [], "failed": []}
+            await HostKnobs(first, peer=veth.ADDRESSES[0]).set({"mtu": 9000})
+            for pid in processes_of(program.path):
+                os.kill(pid, signal.SIGKILL)
+            await first.close()
+            assert mtu_of(end.namespace) == 9000
+            second = await Guard.start(_Elsewhere(end, folder), program)
+            assert await second.claim("another test") == {"done": ["mtu of veth0"], "failed": []}
+            assert mtu_of(end.namespace) == 1500
+            await second.close()
+
+    asyncio.run(scenario())
 
 
 def test_any_agent_that_starts_there_restores_what_a_crash_left(program: AgentProgram) -> None:

@@ -391,3 +391,70 @@ def test_what_the_tools_of_this_machine_write_is_seen(
     with pytest.raises(PreflightError, match=f"holds {named}"):
         ready(program, device, 8 * MIB, writes=True)
     assert ready(program, device, 8 * MIB, writes=True, destroy=True).action == "none"
+
+
+@pytest.mark.root
+def test_a_device_with_data_of_no_known_kind_needs_the_word(
+    loop: tuple[str, Path], program: AgentProgram
+) -> None:
+    device, _ = loop
+    letter = b"a letter"
+
+    def wrote(at: int) -> None:
+        with Path(device).open("r+b") as file:
+            file.seek(at)
+            file.write(letter)
+
+    found = ready(program, device, 8 * MIB, writes=True)
+    assert found.why == "nobody's data in the first and the last MiB of the device and the working set"
+    for size, at in ((8 * MIB, 5 * MIB + 7), (8 * MIB, 64 * MIB - 8), (64 * MIB, 0)):
+        wrote(at)
+        with pytest.raises(PreflightError, match=rf"holds data of no known kind \(byte {at}\)") as refused:
+            ready(program, device, size, writes=True)
+        assert f"--destroy {device}" in refused.value.advice
+        assert ready(program, device, size).action == "none", "it may be read"
+        assert ready(program, device, size, writes=True, destroy=True).action == "none"
+        with Path(device).open("r+b") as file:
+            file.seek(at)
+            assert file.read(len(letter)) == letter, "looking changes nothing"
+            file.seek(at)
+            file.write(bytes(len(letter)))
+    # Of a long working set, places all over it are looked at.
+    with Path(device).open("r+b") as file:
+        file.seek(20 * MIB)
+        file.write(b"x" * 2 * MIB)
+    with pytest.raises(PreflightError, match="holds data of no known kind"):
+        ready(program, device, 64 * MIB, writes=True)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"content": "random", "pattern": "sequential"},
+        {"content": "compressible(50%)", "pattern": "sequential"},
+        {"verify": "write", "align": 512},
+    ],
+)
+def test_a_device_that_only_loads_have_written_to_may_be_used_again(
+    loop: tuple[str, Path], program: AgentProgram, asked: dict[str, Any], tmp_path: Path
+) -> None:
+    device, _ = loop
+    text = experiment_text(
+        {
+            "name": "again",
+            "hosts": {"client": {"access": "local"}},
+            "workload": {
+                **{"kind": "disk", "on": "client", "target": device, "working_set": "8MiB"},
+                **{"read": "0%", "block": "12KiB", **asked},
+            },
+            "design": {"replicates": 1},
+            "windows": {"warm_up": "0s", "measured": "300ms", "interval": "100ms"},
+            "limits": {"retries": 0, "background_window": "100ms", "background": 1.0},
+            "profile": "off",
+        }
+    )
+    for _ in range(2):
+        outcome = asyncio.run(run(parse_experiment(text, environment={}), tmp_path, program=program))
+        assert outcome.finished == 1
+    assert any(Path(device).read_bytes()[: 8 * MIB])

@@ -19,6 +19,7 @@ import command_server
 import pytest
 from places import HUNG_S, Notes, run
 
+from iodyno import run_folder
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.flowops import programs_of
 from iodyno.analysis.storage import cache
@@ -27,9 +28,11 @@ from iodyno.core.volume import FOR_MANY, OVER_NETWORK, SERVER, VOLUMES
 from iodyno.core.warnings import WarningCode
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.paths.volumes import table
-from iodyno.paths.volumes.volume import NOTES, Place, remove_leftovers
+from iodyno.paths.volumes import volume as volumes
+from iodyno.paths.volumes.volume import Place, remove_leftovers
 
 pytestmark = [pytest.mark.root, pytest.mark.alone]
+NOTES = run_folder.RUN / volumes.NOTES
 SIZE = 16 << 20
 BLOCK = 4096
 
@@ -100,8 +103,10 @@ def test_what_is_written_is_read_and_nothing_is_left(level: str, folder: Path) -
     assert not left(before)
 
 
-@pytest.mark.parametrize("level", ["loop", "nbd"])
-def test_a_lab_that_is_killed_leaves_what_the_next_one_removes(level: str, folder: Path) -> None:
+@pytest.mark.parametrize(("level", "with_files"), [("loop", False), ("nbd", False), ("nbd", True)])
+def test_a_lab_that_is_killed_leaves_what_the_next_one_removes(
+    level: str, with_files: bool, folder: Path
+) -> None:
     if why := table.unavailable(level):
         pytest.skip(why)
     before = machine()
@@ -111,7 +116,7 @@ def test_a_lab_that_is_killed_leaves_what_the_next_one_removes(level: str, folde
         from iodyno.paths.volumes import table
         from iodyno.paths.volumes.volume import Place
         async def main():
-            await table.make({level!r}, Place(pathlib.Path({str(folder)!r}), {SIZE}))
+            await table.make({level!r}, Place(pathlib.Path({str(folder)!r}), {SIZE}, with_files={with_files}))
             os.kill(os.getpid(), signal.SIGKILL)
         asyncio.run(main())
         """

@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -136,6 +137,24 @@ def test_a_campaign_that_is_being_run_is_left_alone(tmp_path: Path) -> None:
     assert f"is being run by process {os.getpid()}" in str(error) and str(outcome.folder) in error.where
     # Whoever ended, also by a crash, locks nobody out.
     assert asyncio.run(run(ASKED, tmp_path, resume=outcome.folder, program=PROGRAM)).finished == 8
+
+
+def test_a_step_of_the_wall_clock_is_said_once_of_the_trial_that_it_fell_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time_ns
+    # The machine's own clock is also that of whoever else uses it.
+    notes = Meanwhile(lambda: monkeypatch.setattr(time, "time_ns", lambda: now() - 3_600_000_000_000))
+    folder = asyncio.run(run(ASKED, tmp_path, notes=notes, program=PROGRAM)).folder
+    told = [
+        (manifest["order"], doubt["text"])
+        for manifest in manifests(folder)
+        for doubt in manifest["doubts"]
+        if doubt["code"] == WarningCode.CLOCK_STEPPED
+    ]
+    ((order, text),) = told
+    assert order == min(manifest["order"] for manifest in manifests(folder))
+    assert "the lab's wall clock was set back by 3600.0 s" in text
 
 
 def test_agents_hear_of_the_lab_while_a_trial_is_put_on_the_disk(

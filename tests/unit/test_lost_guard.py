@@ -20,7 +20,7 @@ class Knobs:
     """Those of a host whose guard is lost at one of its tasks."""
 
     def __init__(self, lost_at: str) -> None:
-        self.guard = SimpleNamespace(alive=True)
+        self.guard = SimpleNamespace(alive=True, close=lambda: asyncio.sleep(0))
         self._lost_at = lost_at
 
     def _do(self, task: str, knob: str = "") -> None:
@@ -42,7 +42,10 @@ class Knobs:
 
 
 def rig_knobs(lost_at: str) -> RigKnobs:
-    host: Any = SimpleNamespace(reached=SimpleNamespace(path={}))
+    async def cut(*_: Any) -> None:
+        raise AccessError("the host cannot be reached")
+
+    host: Any = SimpleNamespace(reached=SimpleNamespace(path={}), name="server", start=cut)
     knobs, of_host = RigKnobs({"server": host}, Any, {}, {}, "a test"), Knobs(lost_at)  # type: ignore[arg-type]
     knobs._shared = [_Shared(["server"], of_host)]  # type: ignore[arg-type]
     return knobs

@@ -7,14 +7,16 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import PROGRAM
+from places import PROGRAM, own_agent
 
+from iodyno import run_folder
 from iodyno.cli.host_argument import access_of
 from iodyno.core.access import ACCESSES
 from iodyno.core.errors import AccessError, ExperimentError
@@ -77,6 +79,26 @@ def test_the_named_agent_is_taken_and_a_wrong_name_is_not_passed_over(
     with pytest.raises(AccessError, match="absent") as missing:
         locate.find_agent()
     assert "make build" in missing.value.advice
+
+
+def test_an_agent_that_is_not_as_it_was_built_is_not_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = own_agent(tmp_path)
+    monkeypatch.setenv("IODYNO_AGENT", str(program.path))
+    assert locate.find_agent() == program
+    text = bytearray(program.path.read_bytes())
+    # Of the notes for a debugger: it runs on as if nothing had happened.
+    text[-40] ^= 1
+    program.path.write_bytes(text)
+    for look in (locate.find_agent, locate.program_path):
+        with pytest.raises(AccessError, match="is not as it was built") as refused:
+            look()
+        assert refused.value.where == str(program.path) and "make build" in refused.value.advice
+    main = "from iodyno.cli.main import main; main()"
+    shown = subprocess.run([sys.executable, "-c", main, "knobs"], capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stdout) == (3, "") and "is not as it was built" in shown.stderr
+    assert "Traceback" not in shown.stderr
 
 
 def test_a_console_script_of_the_same_name_is_not_the_agent(
@@ -276,8 +298,8 @@ def test_settings_are_raised_and_never_lowered() -> None:
 def test_only_namespaces_of_dead_labs_are_leftovers() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
-    own = veth.start_ticks(os.getpid())
-    assert own is not None and veth.start_ticks(ended.pid) is None
+    own = run_folder.start_ticks(os.getpid())
+    assert own is not None and run_folder.start_ticks(ended.pid) is None
     names = {
         f"iodyno-{ended.pid}-12345-client": True,
         f"iodyno-{os.getpid()}-{own + 1}-client": True,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from iodyno import run_folder
 from iodyno.campaign import volume as of_campaign
 from iodyno.core.disk_parameters import checked_folder
 from iodyno.core.errors import AccessError
@@ -23,8 +24,8 @@ from iodyno.paths.volumes.volume import Note, Place, Volume
 
 @pytest.fixture(autouse=True)
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(volume, "NOTES", tmp_path / "notes")
-    return tmp_path / "notes"
+    monkeypatch.setattr(run_folder, "RUN", tmp_path / "run")
+    return tmp_path / "run" / volume.NOTES
 
 
 def test_a_server_that_does_not_start_again_is_missed(
@@ -59,21 +60,17 @@ def test_a_server_that_does_not_start_again_is_missed(
 def test_what_does_not_go_stays_noted_for_the_next_lab(
     tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(volume, "_there", lambda kind, name: kind == "loop")  # busy
+    monkeypatch.setattr(volume, "_backing", lambda device: "7:1 /image")  # busy
     monkeypatch.setattr(volume, "quietly", lambda *command: None)
-    folder = tmp_path / "made"
-    folder.mkdir()
     note = Note("loop", "t")
-    note.add("folder", folder)
-    note.add("loop", "/dev/loop99")
+    folder = note.make_folder(tmp_path)
+    note.add_loop("/dev/loop99")
     note.undo()
     (left,) = notes.iterdir()
-    assert json.loads(left.read_text()) == {"loop": ["/dev/loop99"]} and not folder.exists()
+    assert json.loads(left.read_text()) == {"loop": ["/dev/loop99 7:1 /image"]} and not folder.exists()
     # As the note of a lab that is gone; the device is not busy any more.
     left.rename(notes / "999999999-1-loop.json")
-    monkeypatch.undo()
-    monkeypatch.setattr(volume, "NOTES", notes)
-    monkeypatch.setattr(volume, "_there", lambda kind, name: False)
+    monkeypatch.setattr(volume, "_backing", lambda device: "")
     assert volume.remove_leftovers() == ["999999999-1-loop"]
     assert not list(notes.iterdir())
 
@@ -81,9 +78,7 @@ def test_what_does_not_go_stays_noted_for_the_next_lab(
 def test_a_second_stop_leaves_nothing(tmp_path: Path, notes: Path) -> None:
     async def scenario() -> None:
         note = Note("file", "t")
-        folder = tmp_path / note.name
-        note.add("folder", folder)
-        folder.mkdir()
+        folder = note.make_folder(tmp_path)
         log = tmp_path / "log"
         busy = await volume.start(
             note, ["sh", "-c", 'trap "" TERM; echo up; while :; do sleep 1; done'], log=log

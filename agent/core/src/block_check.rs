@@ -84,6 +84,12 @@ pub fn stamp(unit: &mut [u8], check: UnitCheck) {
     unit[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
+/// Whether bytes begin with a check for this offset, whatever became of the rest of the unit.
+#[must_use]
+pub fn is_at(bytes: &[u8], offset: u64) -> bool {
+    bytes.len() >= HEADER && bytes[..4] == MAGIC && word(bytes, 8) == offset
+}
+
 /// Whether a unit is what it should be. An expected generation of 0 means any.
 ///
 /// # Errors
@@ -143,6 +149,7 @@ mod tests {
         }
         assert!(matches!(examine(&unit[..2048], CHECK), Err(Wrong::Damaged { .. })));
         assert_eq!(examine(&[0; 512], CHECK), Err(Wrong::Foreign(0)));
+        assert!(is_at(&unit[..64], 8192) && !is_at(&unit, 4096) && !is_at(&unit[..39], 8192));
         let told = Wrong::Other(CHECK).to_string();
         assert_eq!(told, "offset 8192, target 1, seed 77, generation 3");
     }

@@ -119,11 +119,13 @@ class RigKnobs:
                     host = shared.hosts[0]
                     try:
                         settings = await shared.knobs.set(_merged(shared, asked))
-                        wrong |= dict.fromkeys(_refusals(host, settings))
-                    finally:
-                        # One that is lost restores by itself, or the next one does; what it was lost at is to be told.
-                        alive = shared.knobs.guard.alive
-                        left = (await shared.knobs.restore())[1] if alive else []
+                    except BaseException:
+                        # What it was lost at is to be told, not that it is.
+                        with contextlib.suppress(GuardLostError):
+                            await self._restored(shared)
+                        raise
+                    wrong |= dict.fromkeys(_refusals(host, settings))
+                    left = (await self._restored(shared))[1]
                     wrong |= dict.fromkeys(f"host {host}: {text}" for text in left)
             except GuardLostError as error:
                 raise AccessError(**_lost(error)) from error
@@ -176,9 +178,9 @@ class RigKnobs:
 
     async def _restore(self, shared: _Shared, notes: Notes) -> None:
         try:
-            settings, wrong = await shared.knobs.restore()
+            settings, wrong = await self._restored(shared)
         except GuardLostError as error:
-            # The guard has restored, or the next one does it before anything else; but nobody has seen it.
+            # The guard may have restored, or the next one does it before anything else; but nobody has seen it.
             left = sorted(
                 {knob for name in shared.hosts for knob in notes.hosts.get(name, {}).get("knobs") or {}}
             )
@@ -193,6 +195,23 @@ class RigKnobs:
                 kept[knob]["restored"] = settings[knob].restored
         for text in wrong:
             notes.doubt(WarningCode.KNOB_NOT_RESTORED, text, f"host {shared.hosts[0]}")
+
+    async def _restored(self, shared: _Shared) -> tuple[dict[str, Setting], list[str]]:
+        """What `HostKnobs.restore` gives; where the guard is lost, after another one that has read its journal. Raises
+        GuardLostError when there is none, as over a link that is cut.
+        """
+        with contextlib.suppress(GuardLostError):
+            return await shared.knobs.restore()
+        await shared.knobs.guard.close()
+        try:
+            guard = await Guard.start(self._accesses[shared.hosts[0]], self._program)
+            shared.knobs.guard = guard
+            # Restores first of all.
+            found = await guard.claim(self._owner)
+        except AccessError as error:
+            raise GuardLostError(error.what, shared.hosts[0]) from error
+        settings, wrong = await shared.knobs.restore()
+        return settings, [*wrong, *(f"cannot be restored: {text}" for text in found["failed"])]
 
     def _note_leftovers(self, name: str, found: Mapping[str, list[str]]) -> None:
         if found["done"]:

@@ -39,6 +39,8 @@ from iodyno.store.writer import TrialWriter, remove_partials
 
 OVERHEAD_NS = 500_000_000
 """Time of a trial outside its windows, to tell the time left before there is a measurement of it."""
+_WALL_STEP_NS = 500_000_000
+"""Least step that is told (chosen: half a leap second, and longer than the lab waits for a CPU between two looks at clocks)."""
 
 
 class Watcher(Protocol):
@@ -178,6 +180,7 @@ class _Campaign:
         self._file = file
         self._ledger = ledger
         self._overheads_ns: list[int] = []
+        self._wall_ahead_ns = _wall_ahead_ns()
         self._to_do: list[PlannedTrial] = []
         self.last_block: int | None = None
         self.cut: AccessError | None = None
@@ -467,6 +470,7 @@ class _Campaign:
                 await carry_out(rig, name, settings, windows, account, keep, writer.add_profile)
             except TrialError as error:
                 failure = alone.told(error)
+            self._look_at_wall_clock(account)
             manifest = {
                 "trial": name,
                 "order": planned.order,
@@ -513,6 +517,19 @@ class _Campaign:
         watcher.on_trial_end(planned, manifest)
         return failure
 
+    def _look_at_wall_clock(self, account: Account) -> None:
+        """Doubts the times of day in manifests where the clock was set since the last look. Nobody sets the other clocks."""
+        ahead_ns = _wall_ahead_ns()
+        moved_ns, self._wall_ahead_ns = ahead_ns - self._wall_ahead_ns, ahead_ns
+        if abs(moved_ns) > _WALL_STEP_NS:
+            how = f"{'forward' if moved_ns > 0 else 'back'} by {abs(moved_ns) / 1e9:.1f} s"
+            account.doubt(
+                WarningCode.CLOCK_STEPPED,
+                f"the lab's wall clock was set {how} in this trial or since the one before: the times at which"
+                " trials started do not compare across it",
+                "lab",
+            )
+
     def finish(self) -> CampaignOutcome:
         """Closes the books."""
         trials: Sequence[PlannedTrial] = self._design.trials
@@ -531,6 +548,11 @@ class _Campaign:
         complete = finished + len(skipped) == len(of_design)
         self.note(finished=complete)
         return CampaignOutcome(self._folder, finished, failed, skipped, self._standing, complete, self.cut)
+
+
+def _wall_ahead_ns() -> int:
+    """How far the wall clock is ahead of the time since boot: changed by nothing but setting it."""
+    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _reason(failure: TrialError | None) -> dict[str, str] | None:

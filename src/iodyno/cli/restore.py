@@ -33,8 +33,17 @@ def command(host: str, as_json: bool) -> None:
 
     from iodyno.hosts.guard import JOURNALS_OF_ROOT
 
+    removed: list[str] = []
+    left: list[str] = []
+    wrong: list[str] = []
+    advice = _FAILED
     # First, as it needs no agent: where none starts, this is done at least.
-    removed, left = _remove() if host == "local" else ([], [])
+    try:
+        if host == "local":
+            removed, left = _remove()
+    except AccessError as error:
+        # Settings are noted elsewhere.
+        wrong, advice = [f"{error.where} {error.what}"], error.advice
     found, hidden = asyncio.run(_restore(host))
     if as_json:
         told = {"host": host, **found, "only_root_can_tell": hidden, "removed": removed, "not_removed": left}
@@ -44,7 +53,6 @@ def command(host: str, as_json: bool) -> None:
         click.echo(f"restored on {host}: {', '.join(found['done']) or nothing}")
         if removed:
             click.echo(f"removed: {', '.join(removed)}")
-    wrong, advice = [], _FAILED
     if found["failed"]:
         wrong.append(f"cannot be restored: {'; '.join(found['failed'])}")
     if left:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, spawn
 
@@ -29,7 +30,7 @@ ADVICE = "run `make guest`, which installs QEMU and unpacks a kernel into ~/.cac
 _MEMORY_MIB = 512
 _BOOT_TIMEOUT_S = 90.0
 """Chosen: a guest is up in 5 s on an idle machine, and in ten times that on a busy one."""
-_FOLDERS = "iodyno-guest-"
+_KIND = "guests"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,10 @@ class GuestAccess:
         if command != "serve":
             raise AccessError(f"an agent in a guest does not {command}", where=f"host {self.name}")
         self._remove()
-        folder = self._folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDERS}{os.getpid()}-"))
         try:
+            folder = self._folder = Path(
+                tempfile.mkdtemp(prefix=f"{run_folder.maker()}-", dir=run_folder.folder(_KIND))
+            )
             (folder / "initrd").write_bytes(archive(program.path, script(self._link)))
             return await spawn(self._command(folder), self._link.cpus)
         except OSError as error:
@@ -112,11 +115,9 @@ def machine(folder: Path, cpus: Sequence[int], memory_mib: int = _MEMORY_MIB) ->
 
 
 def remove_leftovers() -> None:
-    """Removes the archives of labs that are gone."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDERS}*"):
-        maker = folder.name.removeprefix(_FOLDERS).partition("-")[0]
-        if maker.isdecimal() and not Path(f"/proc/{maker}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+    """Removes the archives of labs that are gone. Raises AccessError."""
+    for folder in run_folder.left(_KIND):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def unavailable() -> str | None:

@@ -17,12 +17,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram, AgentStreams, Reached, spawn
 
 ADVICE = "run `make sandbox`, which builds runsc into ~/.cache/iodyno, or put runsc into the PATH"
 _FLAGS = ("--ignore-cgroups", "--overlay2=none", "--network=sandbox", "--platform=systrap")
-_FOLDERS = "iodyno-sandbox-"
+_KIND = "sandboxes"
 
 
 def find_runsc() -> Path | None:
@@ -72,11 +73,22 @@ class SandboxAccess:
         self._started += 1
         await self._give_addresses()
         try:
-            bundle = self._bundle(program.path)
+            self._folder = Path(
+                tempfile.mkdtemp(prefix=f"{run_folder.maker()}-", dir=run_folder.folder(_KIND))
+            )
+            bundle = _bundle(self._folder, program.path, self._namespace)
             # Ends with the lab, however that ends; the sandbox ends with this process, as runsc arranges it.
             return await spawn(
                 [
-                    *("setpriv", "--pdeathsig", "KILL", self._runsc, "--root", bundle / "state", *_FLAGS),
+                    *(
+                        "setpriv",
+                        "--pdeathsig",
+                        "KILL",
+                        self._runsc,
+                        "--root",
+                        self._folder / "state",
+                        *_FLAGS,
+                    ),
                     *("run", "--bundle", bundle, f"iodyno-{os.getpid()}-{self.name}-{self._started}"),
                 ],
                 self._cpus,
@@ -101,32 +113,35 @@ class SandboxAccess:
         """Removes the bundle."""
         self._remove()
 
-    def _bundle(self, program: Path) -> Path:
-        folder = self._folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDERS}{os.getpid()}-"))
-        root = folder / "rootfs"
-        for name in ("proc", "sys", "tmp", "dev"):
-            (root / name).mkdir(parents=True)
-        shutil.copy2(program, root / "iodyno-agent")
-        (folder / "config.json").write_text(json.dumps(_configuration(self._namespace)), encoding="utf-8")
-        return folder
-
     def _remove(self) -> None:
         if self._folder is not None:
-            _remove_bundle(self._folder)
+            _remove(self._folder)
             self._folder = None
 
 
 def remove_leftovers() -> None:
-    """Removes the bundles of labs that are gone."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDERS}*"):
-        maker = folder.name.removeprefix(_FOLDERS).partition("-")[0]
-        if maker.isdecimal() and not Path(f"/proc/{maker}").exists():
-            _remove_bundle(folder)
+    """Removes the bundles of labs that are gone. Raises AccessError."""
+    for folder in run_folder.left(_KIND):
+        _remove(folder)
 
 
-def _remove_bundle(folder: Path) -> None:
+def _bundle(folder: Path, program: Path, namespace: str) -> Path:
+    """The bundle, which `folder` notes. It is not in there: programs below /run may not be executed."""
+    bundle = Path(tempfile.mkdtemp(prefix="iodyno-sandbox-"))
+    (folder / "bundle").write_text(run_folder.identity(bundle), encoding="utf-8")
+    for name in ("proc", "sys", "tmp", "dev"):
+        (bundle / "rootfs" / name).mkdir(parents=True)
+    shutil.copy2(program, bundle / "rootfs" / "iodyno-agent")
+    (bundle / "config.json").write_text(json.dumps(_configuration(namespace)), encoding="utf-8")
+    return bundle
+
+
+def _remove(folder: Path) -> None:
     # runsc keeps an empty network namespace mounted there for the sandboxes to come.
     subprocess.run(["umount", "-l", folder / "state" / "null-netns"], capture_output=True, check=False)
+    with contextlib.suppress(OSError, IndexError):
+        if bundle := run_folder.same((folder / "bundle").read_text(encoding="utf-8")):
+            shutil.rmtree(bundle, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 

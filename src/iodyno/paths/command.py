@@ -45,21 +45,25 @@ async def answer_of(
 
 def quietly(*words: str, deadline_s: float = DEADLINE_S) -> bool:
     """Runs a command, whatever it says; whether it ended in time. Synchronous: it also runs while the lab is being stopped."""
+    return heard(*words, deadline_s=deadline_s) is not None
+
+
+def heard(*words: str, deadline_s: float = DEADLINE_S) -> str | None:
+    """What a command says on stdout, nothing when it cannot be started; None: it did not end in time. As `quietly`."""
     try:
         process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
     except OSError:
-        return True
+        return ""
     try:
-        process.wait(deadline_s)
+        return process.communicate(timeout=deadline_s)[0].decode(errors="replace")
     except subprocess.TimeoutExpired:
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_KILLED_S)
-        return False
-    return True
+            process.communicate(timeout=_KILLED_S)
+        return None

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.paths.command import answer_of
 
@@ -29,7 +30,7 @@ ADDRESSES = ("198.18.0.1", "198.18.0.2")
 _MORE_ADDRESSES = ("198.18", "198.19")
 """Further addresses of the two ends, from x.16.1 on: of the same block, a half each."""
 
-_NAMES = re.compile(r"iodyno-(\d+)-(\d+)-[A-Za-z0-9_.-]+")
+_NAMES = re.compile(r"iodyno-(\d+-\d+-[A-Za-z0-9_.-]+)")
 _FOLDER = Path("/run/netns")
 _NS_GET_USERNS = 0xB701
 DEVICE = "veth0"
@@ -161,7 +162,7 @@ def ends_of(
 
 def namespace_prefix() -> str:
     """What the names of this lab's namespaces begin with."""
-    return f"iodyno-{os.getpid()}-{start_ticks(os.getpid())}"
+    return f"iodyno-{run_folder.maker()}"
 
 
 async def bring_up(end: VethEnd, mtu: int | None = None) -> None:
@@ -214,7 +215,7 @@ def leftovers() -> list[str]:
     """Names of the namespaces of labs that are gone."""
     named = [entry.name for entry in sorted(_FOLDER.iterdir())] if _FOLDER.is_dir() else []
     matches = filter(None, map(_NAMES.fullmatch, named))
-    return [match[0] for match in matches if start_ticks(int(match[1])) != int(match[2])]
+    return [match[0] for match in matches if run_folder.is_gone(match[1])]
 
 
 def remove_leftovers() -> list[str]:
@@ -223,19 +224,6 @@ def remove_leftovers() -> list[str]:
     for name in found:
         _remove(name)
     return [name for name in found if not (_FOLDER / name).exists()]
-
-
-def start_ticks(pid: int) -> int | None:
-    """Start of the process in clock ticks since boot (field 22 of proc_pid_stat(5)); None: none such."""
-    try:
-        # The second field is the program's name in brackets and may hold anything, brackets too.
-        fields = (
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        )
-    except OSError:
-        return None
-    # A zombie holds its number, but makes nothing any more.
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def steering(device: str = DEVICE) -> str:

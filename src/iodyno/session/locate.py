@@ -24,24 +24,34 @@ def find_agent() -> AgentProgram:
 
     Raises AccessError, which names every place that was looked at.
     """
-    # Imported here: the reducer of traces needs the path alone, and must not wait for asyncio and a hash.
-    import hashlib
-
+    # Imported here: the reducer of traces needs the path alone, and must not wait for asyncio.
     from iodyno.hosts.access import AgentProgram
 
-    path = program_path()
-    return AgentProgram(path, hashlib.sha256(path.read_bytes()).hexdigest(), expected_build())
+    path, digest = _program()
+    return AgentProgram(path, digest, expected_build())
 
 
 def program_path() -> Path:
-    """Where it is, without a look into it: for what runs on this machine alone.
+    """Where it is: for what runs on this machine alone. Raises AccessError as `find_agent`."""
+    return _program()[0]
 
-    Raises AccessError, which names every place that was looked at.
-    """
+
+def _program() -> tuple[Path, str]:
+    """Where it is, and the hash of the file, which is that of the one that was built, where that is noted beside it."""
+    import hashlib
+
     looked = []
     for path in _places():
         if _is_program(path):
-            return path
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            built = _noted(path.parent / "BUILD")[1]
+            if built not in ("", digest):
+                raise AccessError(
+                    f"the agent's program is not as it was built: its SHA-256 is {digest[:16]}..., not {built[:16]}...",
+                    where=str(path),
+                    advice="run `make build`, or `pip install .` in the project, and look why the disk does not keep it",
+                )
+            return path, digest
         looked.append(str(path))
         if "IODYNO_AGENT" in os.environ:
             break  # who names an agent does not want another one
@@ -61,14 +71,22 @@ def expected_build() -> str:
     if named := os.environ.get("IODYNO_AGENT"):
         beside = Path(named).parent / "BUILD"
         path = beside if beside.is_file() else path
+    if build := _noted(path)[0]:
+        return build
+    raise AccessError(
+        "the lab does not know which build of the agent is its own",
+        where=str(path),
+        advice="run `make build`, or `pip install .` in the project",
+    )
+
+
+def _noted(file: Path) -> tuple[str, str]:
+    """The build of an agent and the hash of its program, as its build has noted them; empty: it has not."""
     try:
-        return path.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise AccessError(
-            "the lab does not know which build of the agent is its own",
-            where=str(path),
-            advice="run `make build`, or `pip install .` in the project",
-        ) from error
+        build, digest, *_ = [*file.read_text(encoding="ascii").split(), "", ""]
+    except (OSError, ValueError):
+        return "", ""
+    return build, digest
 
 
 def run_agent() -> None:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from iodyno import run_folder
+
 GROUPS = Path("/sys/fs/cgroup")
 _NAME = "iodyno-throttle-"
 _VERSION_1 = ("read", "write")
@@ -37,8 +39,8 @@ def throttled(device: str, operations_per_s: int, processes: Sequence[int]) -> I
     number = (Path("/sys/class/block") / device / "dev").read_text(encoding="ascii").strip()
     parent = GROUPS / "blkio" if version == 1 else GROUPS
     _remove_leftovers(parent)
-    group = parent / f"{_NAME}{os.getpid()}-{device}"
-    came_from = {process: _group_of(process, version) for process in processes}
+    group = parent / f"{_NAME}{run_folder.maker()}-{device}"
+    came_from = {process: (run_folder.maker(process), _group_of(process, version)) for process in processes}
     if version == 2:
         (parent / "cgroup.subtree_control").write_text("+io", encoding="ascii")
     group.mkdir()
@@ -57,8 +59,10 @@ def throttled(device: str, operations_per_s: int, processes: Sequence[int]) -> I
         obtained = min(int(found) for file in files for found in _limits(file, number))
         yield {"device": device, "asked_operations_per_s": operations_per_s, "obtained": obtained}
     finally:
-        for process, origin in came_from.items():
-            # It may have ended.
+        for process, (identity, origin) in came_from.items():
+            # It may have ended, and its number may be another's.
+            if run_folder.maker(process) != identity:
+                continue
             with contextlib.suppress(OSError):
                 (parent / origin / "cgroup.procs").write_text(str(process), encoding="ascii")
         with contextlib.suppress(OSError):
@@ -98,5 +102,6 @@ def _group_of(process: int, version: int) -> str:
 def _remove_leftovers(parent: Path) -> None:
     """Removes groups of labs that were killed; one that still holds a process stays."""
     for group in parent.glob(f"{_NAME}*"):
-        with contextlib.suppress(OSError):
-            group.rmdir()
+        if run_folder.is_gone(group.name.removeprefix(_NAME)):
+            with contextlib.suppress(OSError):
+                group.rmdir()

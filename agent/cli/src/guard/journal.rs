@@ -234,13 +234,16 @@ fn namespace_inode() -> u64 {
 /// Removes the journals of namespaces that are gone, as far as that can be seen: no process is in them, and they
 /// have no name. What was set there went with them.
 pub fn sweep(folder: &Path) {
+    if !is_private(folder).unwrap_or(false) {
+        return;
+    }
     let Ok(files) = fs::read_dir(folder) else { return };
     let left: Vec<_> = files
         .flatten()
         .filter_map(|entry| {
             let file = OpenOptions::new().read(true).write(true).open(entry.path()).ok()?;
             let free = file_lock::try_exclusive(&file).ok()?;
-            let inode = lines(&file).ok()?.iter().find_map(|line| match line {
+            let inode = lines(&file).ok()?.iter().rev().find_map(|line| match line {
                 Line::Owner { namespace_inode, .. } => Some(*namespace_inode),
                 _ => None,
             })?;
@@ -275,21 +278,28 @@ fn device_index(device: &str) -> Option<u32> {
     fs::read_to_string(format!("/sys/class/net/{device}/ifindex")).ok()?.trim().parse().ok()
 }
 
-/// Entries that are not taken back. Those of another boot went with it.
+/// Entries that are not taken back. Those of other boots, which may stand before ours, went with them.
 fn left(lines: Vec<Line>) -> Vec<Entry> {
     let mut entries = Vec::new();
-    let now = boot();
+    let mut owned_in = boot();
     for line in lines {
         match line {
-            Line::Owner { boot, .. } if boot != now => return Vec::new(),
-            Line::Owner { .. } => {}
+            Line::Owner { boot, .. } if boot == owned_in => {}
+            Line::Owner { boot, .. } => {
+                entries.clear();
+                owned_in = boot;
+            }
             Line::Entry(entry) => entries.push(entry),
             Line::Undone {} => {
                 entries.pop();
             }
         }
     }
-    entries
+    if owned_in == boot() {
+        entries
+    } else {
+        Vec::new()
+    }
 }
 
 fn lines(mut file: &File) -> io::Result<Vec<Line>> {
@@ -307,13 +317,17 @@ fn make_private(folder: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
     }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let facts = fs::symlink_metadata(folder)?;
-    let ours = facts.is_dir() && facts.uid() == process::effective_user() && facts.mode() & 0o022 == 0;
-    if ours {
+    if is_private(folder)? {
         return Ok(());
     }
     let text = format!("{} belongs to another user, or others may write there", folder.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+/// Whether nobody else can write to the folder; a link is none.
+fn is_private(folder: &Path) -> io::Result<bool> {
+    let facts = fs::symlink_metadata(folder)?;
+    Ok(facts.is_dir() && facts.uid() == process::effective_user() && facts.mode() & 0o022 == 0)
 }
 
 #[cfg(test)]
@@ -448,6 +462,42 @@ mod tests {
         })
         .unwrap();
         fs::write(&path, format!("{owner}\n{whole}\n")).unwrap();
+        assert!(left(lines(&File::open(&path).unwrap()).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn a_crash_after_a_restart_is_restored_although_the_journal_of_the_boot_before_is_there() {
+        let place = Place::new("boots");
+        let (old, new) = (place.0.join("old"), place.0.join("new"));
+        for file in [&old, &new] {
+            fs::write(file, "9").unwrap();
+        }
+        // `/run` outlives the kernel in a container that is started again, for one.
+        let before = Line::Owner { owner: "x".into(), boot: "other".into(), namespace_inode: 1 };
+        let folder = place.0.join("knobs");
+        make_private(&folder).unwrap();
+        let path = folder.join(namespace().unwrap());
+        let text: String = [&before, &Line::Entry(entry(&old, "1"))]
+            .map(|line| serde_json::to_string(line).unwrap() + "\n")
+            .concat();
+        fs::write(&path, text).unwrap();
+        let mut journal = claim(&place);
+        assert_eq!(fs::read_to_string(&old).unwrap(), "9", "it went with its boot");
+        journal.write(entry(&new, "2")).unwrap();
+        let crashed = fs::read(&path).unwrap();
+        journal.entries.clear();
+        drop(journal);
+        make_private(&folder).unwrap();
+        fs::write(&path, &crashed).unwrap();
+        sweep(&folder);
+
+        let mut next = Journal::claim(&folder).unwrap().unwrap_or_else(|o| panic!("{o}"));
+        assert_eq!(next.restore().done, ["to 2"]);
+        assert_eq!(fs::read_to_string(&new).unwrap(), "2");
+        // And the other way round: what this boot left is nothing to the next one.
+        let later = Line::Owner { owner: "x".into(), boot: "later".into(), namespace_inode: 1 };
+        let both = [crashed, serde_json::to_vec(&later).unwrap()].concat();
+        fs::write(&path, both).unwrap();
         assert!(left(lines(&File::open(&path).unwrap()).unwrap()).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Blocks of files and devices, read and written at offsets.
 
-mod content;
+pub(crate) mod content;
 mod counters;
 mod engine;
 mod many_at_a_time;

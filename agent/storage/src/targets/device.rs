@@ -6,13 +6,27 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use iodyno_core::block_check;
+use iodyno_core::random::Random;
 use iodyno_sys::block_target;
 
 use super::below::{mounts, name_of, unescaped, Mount};
 use super::{said, signatures, Refusal, Wanted};
+use crate::block::content::is_marked;
 
-/// A raw device. One in use is refused, whatever is said; one with content, unless it is named to be destroyed.
-pub(super) fn look(path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
+/// How data of no known kind is looked for: at either end of the device this much,
+const END_BYTES: u64 = 1 << 20;
+/// in a working set up to this length all of it,
+const WHOLE_BYTES: u64 = 16 << 20;
+/// in a longer one in as many places, one in each of its equal parts. chosen: a disk that turns goes through them in 2 s, and data
+/// in a hundredth of it is found in 92 of 100 cases.
+const PLACES: u64 = 256;
+/// chosen: what file systems allocate at a time, so that there are zeros beside data.
+const PIECE_BYTES: u64 = 4096;
+
+/// A raw device. One in use is refused, whatever is said; one with content, unless it is named to be destroyed. Says how data was
+/// looked for where none was found.
+pub(super) fn look(path: &Path, wanted: &Wanted) -> Result<String, Refusal> {
     let told = |error: io::Error| {
         let what = format!("cannot be opened: {}", said(&error));
         Refusal::new(what, path, "name a device that is there, as root")
@@ -29,7 +43,16 @@ pub(super) fn look(path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
     }
     let device = File::open(path).map_err(told)?;
     let length = block_target::device_bytes(device.as_fd()).map_err(told)?;
-    let held = content(&device, length, name.as_deref()).map_err(told)?;
+    let mut held = content(&device, length, name.as_deref()).map_err(told)?;
+    let overwritten = (wanted.writes || wanted.appends || wanted.checks.is_some()) && !wanted.destroy;
+    let mut why = String::new();
+    if held.is_empty() && overwritten {
+        let end = wanted.size_bytes.map_or(length, |size| size.min(length));
+        match data_at(&device, length, end) {
+            Some(at) => held.push(format!("holds data of no known kind (byte {at})")),
+            None => why = format!("nobody's data in {}", looked_at(end)),
+        }
+    }
     if !held.is_empty() && !wanted.destroy {
         let advice = format!(
             "name a device whose content nobody needs, or give this one up with --destroy {}",
@@ -44,7 +67,39 @@ pub(super) fn look(path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
         let what = format!("has {length} bytes, fewer than the {size} of the working set");
         return Err(Refusal::new(what, path, "take a smaller working set"));
     }
-    Ok(())
+    Ok(why)
+}
+
+/// Where there is data: neither zeros nor what a load wrote. `end`: of the working set. What cannot be read is for the load to tell.
+fn data_at(device: &File, length: u64, end: u64) -> Option<u64> {
+    let piece = |at: u64, until: u64| {
+        let mut bytes = vec![0; PIECE_BYTES.min(until - at) as usize];
+        device.read_exact_at(&mut bytes, at).ok()?;
+        let first = bytes.iter().position(|byte| *byte != 0)?;
+        let ours = is_marked(&bytes) || block_check::is_at(&bytes[first..], at + first as u64);
+        (!ours).then_some(at + first as u64)
+    };
+    let all =
+        |from: u64, until: u64| (from..until).step_by(PIECE_BYTES as usize).find_map(|at| piece(at, until));
+    let begin_of_last = length.saturating_sub(END_BYTES) & !(PIECE_BYTES - 1);
+    all(0, length.min(END_BYTES)).or_else(|| all(begin_of_last, length)).or_else(|| {
+        if end <= WHOLE_BYTES {
+            return all(0, end);
+        }
+        let (part, mut random) = (end / PLACES, Random::new(0, 0));
+        let place = |number: u64| (number * part + random.below(part)) & !(PIECE_BYTES - 1);
+        (0..PLACES).map(place).find_map(|at| piece(at, end))
+    })
+}
+
+/// What `data_at` looks at.
+fn looked_at(end: u64) -> String {
+    let inside = if end > WHOLE_BYTES {
+        format!("{PLACES} blocks of {PIECE_BYTES} bytes spread over the working set")
+    } else {
+        "the working set".to_owned()
+    };
+    format!("the first and the last MiB of the device and {inside}")
 }
 
 /// Who has the device in use now: mounts, swap, other devices made of it.

@@ -158,11 +158,11 @@ pub fn make_ready(
 ) -> Result<Ready, Refusal> {
     let path = Path::new(&wanted.path);
     if wanted.kind == Kind::Device {
-        device::look(path, wanted)?;
+        let why = device::look(path, wanted)?;
         let kept = wanted.checks.as_ref().filter(|_| !wanted.destroy);
         let checked = kept.map(|checks| checked::found_on(path, checks)).transpose();
         let checked = checked.map_err(|error| Refusal::of(&error, path))?.unwrap_or(false);
-        return Ok(Ready { checked, ..see(path, Kind::Device)? });
+        return Ok(Ready { checked, why, ..see(path, Kind::Device)? });
     }
     let (action, why) = if wanted.appends {
         layout::lay_empty(path, wanted.destroy)?

@@ -37,7 +37,7 @@ async def _loop(level: str, place: Place, *, direct: bool) -> Volume:
         device = await said_by(
             "losetup", "-f", "--show", f"--direct-io={'on' if direct else 'off'}", str(image)
         )
-        note.add("loop", device)
+        note.add_loop(device)
         obtained = Path(f"/sys/block/{Path(device).name}/loop/dio").read_text(encoding="ascii").strip()
         if direct and obtained != "1":
             raise AccessError("the file system takes no direct reads and writes", where=str(image))
@@ -50,10 +50,8 @@ async def _loop(level: str, place: Place, *, direct: bool) -> Volume:
 
 def _image(level: str, place: Place) -> tuple[Note, Path]:
     note = Note(level, place.tag)
-    folder = place.folder / note.name
-    note.add("folder", folder)
+    folder = note.make_folder(place.folder)
     try:
-        folder.mkdir(parents=True)
         image = folder / "image"
         make_file(image, place.size_bytes)
     except BaseException:

@@ -26,10 +26,8 @@ def unavailable() -> str | None:
 async def make(place: Place) -> Volume:
     """A local file served by the daemon."""
     note = Note("daemon", place.tag)
-    folder = place.folder / note.name
-    note.add("folder", folder)
+    folder = note.make_folder(place.folder)
     try:
-        folder.mkdir(parents=True)
         image = folder / "image"
         make_file(image, place.size_bytes)
         volume = Volume("daemon", folder / "target", device=False, note=note, made={"file": str(image)})

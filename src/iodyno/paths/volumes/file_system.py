@@ -23,7 +23,7 @@ async def on(volume: Volume, part: Path) -> Path:
     server.
     """
     device = await said_by("losetup", "-f", "--show", "--direct-io=on", str(part))
-    volume.note.add("loop", device)
+    volume.note.add_loop(device)
     # All of it now: what is left for later would be written beside the load.
     await said_by(
         f"mkfs.{KIND}",

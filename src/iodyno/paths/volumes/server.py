@@ -12,9 +12,10 @@ from typing import Any
 
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import SERVER, VOLUMES
-from iodyno.paths.veth import ip, may_make_namespaces, remove_leftovers, start_ticks
+from iodyno.paths.veth import ip, may_make_namespaces, remove_leftovers
 from iodyno.paths.volumes import daemon, file_system
 from iodyno.paths.volumes.volume import Note, Place, Volume, end, make_file
+from iodyno.run_folder import start_ticks
 
 _NETWORK = "198.18.{}"
 """Of the block kept for benchmarks (RFC 2544, RFC 6890), where nothing else is; one for each volume, which may be there at a
@@ -51,8 +52,7 @@ async def make(level: str, place: Place, serve: Serve) -> Volume:
     """A server with an image of its own; for each client a link to it and a daemon on a part of it. Raises AccessError."""
     remove_leftovers()
     note = Note(level, place.tag)
-    folder = place.folder / note.name
-    note.add("folder", folder)
+    folder = note.make_folder(place.folder)
     serial = next(_made)
     network = _NETWORK.format(
         _FIRST_NETWORK + (list(VOLUMES).index(level) + len(VOLUMES) * serial) % _NETWORKS
@@ -63,7 +63,7 @@ async def make(level: str, place: Place, serve: Serve) -> Volume:
         export = Export(
             folder / "server", folder / "server" / "image", note.name, f"{network}.2", folder / "server.log"
         )
-        export.folder.mkdir(parents=True)
+        export.folder.mkdir()
         volume.image = export.image
         make_file(export.image, place.size_bytes * len(targets))
         note.add("namespace", note.name)
@@ -103,12 +103,12 @@ async def _link(note: Note, client: str | None, network: str, serial: int, numbe
     server, here, there = f"{network}.2", f"{network}.{4 * number + 1}", f"{network}.{4 * number + 2}"
     # A device's name has 15 characters at most (IFNAMSIZ).
     device, end = f"iov{os.getpid() % 2**22:x}{serial % 256:x}.{number}", f"veth{number}"
-    note.add("link", f":{device}")
+    # By the end in the volume's own namespace: the other one's name may be a later lab's.
+    note.add("link", f"{note.name}:{end}")
     await ip("link", "add", device, "type", "veth", "peer", "name", end, "netns", note.name)
     inside = ("-n", client) if client else ()
     if client:
         await ip("link", "set", device, "netns", client)
-        note.add("link", f"{client}:{device}")
     await ip(*inside, "address", "add", f"{here}/30", "dev", device)
     await ip(*inside, "link", "set", device, "up")
     await ip("-n", note.name, "address", "add", f"{there}/30", "dev", end)

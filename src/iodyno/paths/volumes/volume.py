@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -18,17 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from iodyno import run_folder
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import SERVER
-from iodyno.paths.command import DEADLINE_S, answer_of, quietly
-from iodyno.paths.veth import start_ticks
+from iodyno.paths.command import DEADLINE_S, answer_of, heard, quietly
+from iodyno.run_folder import start_ticks
 
-NOTES = (
-    Path("/run/iodyno/volumes")
-    if os.geteuid() == 0
-    else Path(os.environ.get("XDG_RUNTIME_DIR") or Path.home() / ".cache") / "iodyno" / "volumes"
-)
-"""Where nobody but this user writes: what is noted there is removed."""
+NOTES = "volumes"
 READY_S = 15.0
 """How long a server may take until it serves (chosen: ten times what they take on a slow machine)."""
 _LOOK_S = 0.02
@@ -125,8 +122,7 @@ class Note:
     """What one volume has made, on disk, from before it is made to after it is gone."""
 
     def __init__(self, level: str, tag: str) -> None:
-        mine = f"{os.getpid()}-{start_ticks(os.getpid())}-{tag or level}"
-        self._file = NOTES / f"{mine}.json"
+        self._file = run_folder.RUN / NOTES / f"{run_folder.maker()}-{tag or level}.json"
         self._made: dict[str, list[str]] = {}
 
     @property
@@ -139,11 +135,29 @@ class Note:
         self._made.setdefault(kind, []).append(str(name))
         _write_note(self._file, self._made)
 
+    def make_folder(self, below: Path) -> Path:
+        """Makes and notes the folder of the volume, for this account alone. It must not be there: another made it then."""
+        below.mkdir(parents=True, exist_ok=True)
+        # The mounts in it are noted by the kernel under this name.
+        folder = below.resolve() / self.name
+        folder.mkdir(0o700)
+        try:
+            self.add("folder", run_folder.identity(folder))
+        except BaseException:
+            folder.rmdir()
+            raise
+        return folder
+
+    def add_loop(self, device: str) -> None:
+        """Notes a loop device, which is told from a later one of that number by what it is over."""
+        self.add("loop", f"{device} {_backing(device)}")
+
     def leave_file_systems(self) -> None:
         """Unmounts the file systems on the volume, and lets go of the devices under them."""
-        for kind, command in (("file_system", ("umount",)), ("loop", ("losetup", "-d"))):
-            for name in self._made.get(kind, []) if self._made.get("file_system") else []:
-                quietly(*command, name)
+        if self._made.get("file_system"):
+            for folder in self._made["file_system"]:
+                quietly("umount", folder)
+            _detach(self._made.get("loop", []))
 
     def undo(self) -> None:
         """Takes away what is noted, and the note; what does not go stays noted, for the next lab."""
@@ -152,7 +166,7 @@ class Note:
 
 
 def _write_note(file: Path, made: Mapping[str, Sequence[str]]) -> None:
-    NOTES.mkdir(parents=True, exist_ok=True)
+    run_folder.folder(NOTES)
     partial = file.with_suffix(".partial")
     partial.write_text(json.dumps(made), encoding="utf-8")
     partial.replace(file)
@@ -170,51 +184,86 @@ def _settle(file: Path, left: Mapping[str, Sequence[str]]) -> None:
 def undo(made: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Takes away what was made, whatever of it is still there; gives what did not go, as a device that is in use.
 
-    Synchronous: it also runs while the lab is being stopped.
+    Names and numbers may be another's by now: only what is what it was when it was noted is touched. Synchronous: it also runs
+    while the lab is being stopped.
     """
     for process in made.get("process", []):
         pid, _, started = process.partition(":")
-        if started and start_ticks(int(pid)) == int(started):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-    for mount in (*made.get("file_system", []), *made.get("mount", [])):
-        quietly("umount", "-l", mount)
-    for device in made.get("loop", []):
-        quietly("losetup", "-d", device)
+        with contextlib.suppress(OSError):
+            held = os.pidfd_open(int(pid))
+            try:
+                if start_ticks(int(pid)) == int(started):
+                    signal.pidfd_send_signal(held, signal.SIGKILL)
+            finally:
+                os.close(held)
+    # Mounts are in a folder that this account alone can enter. Devices go before the mount that their file is on, which else
+    # loses its name.
+    for folder in _mounts(made, "file_system"):
+        quietly("umount", "-l", folder)
+    _detach(made.get("loop", []))
+    for target in _mounts(made, "mount"):
+        quietly("umount", "-l", target)
     for link in made.get("link", []):
-        namespace, _, device = link.rpartition(":")
-        quietly("ip", *(("-n", namespace) if namespace else ()), "link", "delete", device)
+        namespace, _, device = link.partition(":")
+        quietly("ip", "-n", namespace, "link", "delete", device)
     for namespace in made.get("namespace", []):
         quietly("ip", "netns", "delete", namespace)
-    for folder in made.get("folder", []):
-        shutil.rmtree(folder, ignore_errors=True)
-    found = {kind: [name for name in names if _there(kind, name)] for kind, names in made.items()}
-    return {kind: names for kind, names in found.items() if names}
+    for made_folder in made.get("folder", []):
+        if own := run_folder.same(made_folder):
+            shutil.rmtree(own, ignore_errors=True)
+    left = {
+        "file_system": _mounts(made, "file_system"),
+        "mount": _mounts(made, "mount"),
+        "loop": [noted for noted in made.get("loop", []) if _is_attached(noted)],
+        "namespace": [name for name in made.get("namespace", []) if Path(f"/run/netns/{name}").exists()],
+        "folder": [noted for noted in made.get("folder", []) if run_folder.same(noted)],
+    }
+    return {kind: names for kind, names in left.items() if names}
 
 
-def _there(kind: str, name: str) -> bool:
-    """Whether something that was made is there still. A device between namespaces goes with either of them."""
-    match kind:
-        case "folder":
-            return Path(name).exists()
-        case "file_system" | "mount":
-            return os.path.ismount(name)
-        case "loop":
-            return Path(f"/sys/block/{Path(name).name}/loop/backing_file").exists()
-        case "namespace":
-            return Path(f"/run/netns/{name}").exists()
-    return False
+def _mounts(made: Mapping[str, Sequence[str]], kind: str) -> list[str]:
+    """What is mounted of what was noted: in a folder of the volume that is still the one that was noted."""
+    folders = [folder for folder in map(run_folder.same, made.get("folder", [])) if folder]
+    # As the kernel lists them (proc_pid_mountinfo(5)): one whose server is gone cannot be looked at.
+    listed = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines()]
+    points = {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point) for point in listed}
+    return [
+        path
+        for path in made.get(kind, [])
+        if path in points and any(folder in Path(path).parents for folder in folders)
+    ]
+
+
+def _detach(loops: Sequence[str]) -> None:
+    for noted in loops:
+        if _is_attached(noted):
+            quietly("losetup", "-d", noted.partition(" ")[0])
+
+
+def _is_attached(noted: str) -> bool:
+    """Whether a loop device is still over the file that it was noted with."""
+    device, _, backing = noted.partition(" ")
+    now = _backing(device)
+    # A file whose server is gone has no numbers, but still its path, which is that of no other lab.
+    return bool(now) and now in (backing, f"? {backing.partition(' ')[2]}")
+
+
+def _backing(device: str) -> str:
+    """What a loop device is over: numbers of the file and of what it lies on, and its path; empty: nothing."""
+    with contextlib.suppress(OSError):
+        path = (
+            Path(f"/sys/block/{Path(device).name}/loop/backing_file").read_text(encoding="utf-8").strip("\n")
+        )
+        columns = ("--noheadings", "--raw", "--output", "BACK-MAJ:MIN,BACK-INO")
+        # By a program, which may be given up: the kernel asks the file for its numbers, and its server may not answer.
+        numbers = (heard("losetup", "--list", *columns, device) or "").replace("\\x20", "").strip()
+        return f"{numbers.replace(' ', ':') or '?'} {path.removesuffix(' (deleted)')}"
+    return ""
 
 
 def leftovers() -> list[Path]:
-    """The notes of labs that are gone, of this account."""
-    found = []
-    for note in sorted(NOTES.glob("*.json")) if NOTES.is_dir() else []:
-        pid, _, rest = note.stem.partition("-")
-        started = rest.partition("-")[0]
-        if pid.isdigit() and started.isdigit() and start_ticks(int(pid)) != int(started):
-            found.append(note)
-    return found
+    """The notes of labs that are gone, of this account. Raises AccessError when others may write where they are."""
+    return [note for note in run_folder.left(NOTES) if note.suffix == ".json"]
 
 
 def remove_leftovers() -> list[str]:

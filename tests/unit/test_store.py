@@ -288,7 +288,10 @@ def test_every_file_and_folder_is_on_the_disk_before_the_next_step(
     monkeypatch.setattr(Path, "replace", replaced)
     folder = writer.seal({})
     partial = tmp_path / "trials" / ".partial-00000-1"
-    parts, manifest = {partial / f"{part}.parquet" for part in PARTS}, partial / f".partial-manifest.json.{os.getpid()}"
+    parts, manifest = (
+        {partial / f"{part}.parquet" for part in PARTS},
+        partial / f".partial-manifest.json.{os.getpid()}",
+    )
     assert {path for what, path in done[: len(parts)] if what == "on the disk"} == parts
     assert done[len(parts) :] == [
         ("on the disk", manifest),

@@ -63,6 +63,10 @@ def in_octaves(parts: int, place: float) -> Told:
     return told
 
 
+def in_us(told: Told) -> Told:
+    return lambda values: 1e3 * told(np.floor(values / 1e3))
+
+
 def in_decades(parts: int) -> Told:
     """Buckets of equal ratios, told by their upper edges."""
     return lambda values: np.asarray(np.round(10 ** (np.ceil(np.log10(values) * parts) / parts)))
@@ -89,6 +93,8 @@ TOLD: dict[str, Told] = {
     "a clock of 24 MHz": lambda values: np.floor(in_steps(1e9 / 24e6)(values)),
     "a clock of 3.58 MHz": lambda values: np.floor(in_steps(1e9 / 3579545)(values)),
     "powers of two": in_octaves(1, 0.0),
+    "powers of two of us": in_us(in_octaves(1, 0.5)),
+    "eight an octave of us": in_us(in_octaves(8, 1.0)),
     "powers of two, upper ends": in_octaves(1, 1.0),
     "two an octave": in_octaves(2, 0.5),
     "four an octave": in_octaves(4, 0.5),

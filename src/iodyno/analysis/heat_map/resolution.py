@@ -16,12 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 STEPS = sorted([10.0**power for power in range(10)] + [2.0**power for power in range(1, 31)], reverse=True)
 """What values may be multiples of: times have decimal steps, sizes and offsets binary ones."""
 PARTS = (1, 2, 4, 8, 16, 32, 64)
 """Equal buckets from a power of two to the next, as histograms of programs have them."""
+OCTAVE_UNITS = (1.0, 1e3, 1e6)
+"""What powers of two are of: nanoseconds or bytes, microseconds, milliseconds."""
 DIGITS = (1, 2, 3)
 """Decimal digits that a number may be rounded to."""
 RATIOS = range(1, 401)
@@ -52,13 +54,15 @@ class Resolution:
     value: Callable[[float], float]
     place: float
     around: bool
+    unit: float = 1.0
+    """What its buckets hold whole numbers of."""
     known_step: bool = False
     """Its values are multiples of one of `STEPS`, and so are known exactly."""
 
     def border(self, edge: float) -> float:
         """The border of buckets below which the same values lie as below `edge`."""
         if self.place == 1:
-            return self.value(math.ceil(self.number(edge + 1) - 1 - 1e-9))
+            return self.value(math.ceil(self.number(edge + self.unit) - 1 - 1e-9))
         return self._above(math.ceil(self.number(edge) - self.place - 1e-9))
 
     def bottom(self, edge: float) -> float:
@@ -99,15 +103,15 @@ def _by_steps(rows: Sequence[Row]) -> Iterator[Resolution]:
 
 def _by_octaves(rows: Sequence[Row]) -> Iterator[Resolution]:
     """Equal buckets an octave, told by an end or the middle. Whole numbers may be finer than a bucket's place is exact."""
-    for parts in PARTS:
-        whole = [row for row in rows if row[0] >= 2 * parts]
+    for parts, unit in product(PARTS, OCTAVE_UNITS):
+        whole = [row for row in rows if row[0] >= 2 * parts * unit]
         if len(whole) > 1:
-            scale = _octaves(parts)
+            scale = _octaves(parts, unit)
             yield from _fitting(_spans(whole, scale), scale, CHANCE, (0.0, 0.5), around=False)
             # The last whole number of a bucket is one below the next.
-            above = [(low + 1, high + 1) for low, high in whole]
+            above = [(low + unit, high + unit) for low, high in whole]
             for found in _fitting(_spans(above, scale), scale, CHANCE, (0.0,), around=False):
-                yield replace(found, place=1.0)
+                yield replace(found, place=1.0, unit=unit)
 
 
 def _by_digits(rows: Sequence[Row]) -> Iterator[Resolution]:
@@ -169,14 +173,21 @@ def _ratios(parts: int) -> Scale:
     return lambda value: math.log10(value) * parts, lambda number: math.pow(10.0, number / parts)
 
 
-def _octaves(parts: int) -> Scale:
+def _octaves(parts: int, unit: float) -> Scale:
+    """Buckets of one unit at least."""
+    least = parts * parts.bit_length()
+
     def number(value: float) -> float:
-        mantissa, exponent = math.frexp(value)
+        if value < parts * unit:
+            return least - parts + value / unit
+        mantissa, exponent = math.frexp(value / unit)
         return parts * (exponent + 2 * mantissa - 1)
 
     def value(number: float) -> float:
+        if number < least:
+            return (number - least + parts) * unit
         exponent = math.floor(number / parts)
-        return math.ldexp(number / parts - exponent + 1, exponent - 1)
+        return math.ldexp(number / parts - exponent + 1, exponent - 1) * unit
 
     return number, value
 

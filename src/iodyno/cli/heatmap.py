@@ -32,6 +32,8 @@ FORMS = (
         "strace",
         "perf-script",
         "fio",
+        "biolatency",
+        "fio-histograms",
     ),
     *("json-lines", "csv", "two-column"),
 )

@@ -36,3 +36,22 @@ def test_who_was_due_at_the_very_end_waits_for_nobody(due: int, waiting: int, ol
 def test_arrivals_that_others_passed_are_told_with_their_number() -> None:
     assert left(1000, 200, 300_000_000)[0].startswith("200 arrivals still waited when the measured window")
     assert left(5, 1, 300_000_000)[0].startswith("1 arrival still waited when the measured window ended, the")
+
+
+@pytest.mark.parametrize(("missed", "expected"), [(0, 0.0), (250, 0.2), (1166, 1.0)])
+def test_no_more_arrivals_of_the_window_are_missed_than_were_due_in_it(missed: int, expected: float) -> None:
+    """Whoever falls so far behind that arrivals of the warm-up are missed too missed all of the window."""
+    host = HostData("client", "send", (0,), {})
+    host.records = [
+        Record(index, window, index * WINDOW_NS, (index + 1) * WINDOW_NS, 0, 0, 1, 0)
+        for index, window in enumerate(("warm_up", "measured", "drain"))
+    ]
+    due, last = {("arrivals.due", ""): 1000}, {("arrivals.due", ""): 50, ("arrivals.missed", ""): missed}
+    host.readings = {
+        arrivals.SENSOR: {
+            index: Reading(WINDOW_NS, 0, None, each) for index, each in enumerate((due, due, last))
+        }
+    }
+    trial: Any = type("Trial", (), {"name": "00000-1", "end": lambda self, role: host})()
+    found = arrivals.missed_ratio(trial)
+    assert found.value == expected

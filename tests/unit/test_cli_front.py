@@ -394,7 +394,7 @@ def test_rr_and_search_refuse_a_wrong_option_by_its_name(words: list[str], said:
         (("trace", "block", "--seconds", "0"), "--seconds: found 0.0, allowed: a number above 0"),
         (("completion", "zs"), "found 'zs', allowed: bash, zsh, fish; did you mean zsh?"),
         (("tcp", "--connections", "four"), "--connections: found 'four', allowed: a whole number"),
-        (("tcp", "--size", "64KB"), "G, g, GiB, GB, T, t, TiB, TB; did you mean kB?"),
+        (("tcp", "--size", "64KB"), "G, g, GiB, GB, T, t, TiB, TB; did you mean 64KiB, or 64kB?"),
         (
             ("rr", "--rate", "1000/s", "--arrivals", "poison"),
             "poisson, bursty, trace(file); did you mean poisson?",
@@ -433,7 +433,7 @@ def test_what_is_near_to_nothing_is_not_proposed() -> None:
     assert goal.returncode == 2 and "p99 <= 1ms" in goal.stderr and "did you mean" not in goal.stderr
     unit = iodyno("tcp", "--size", "64XB")
     assert unit.returncode == 2 and "unknown unit 'XB'" in unit.stderr and "did you mean" not in unit.stderr
-    assert "did you mean KiB?" in iodyno("tcp", "--size", "64kib").stderr
+    assert "did you mean 64KiB?" in iodyno("tcp", "--size", "64kib").stderr
 
 
 def test_a_share_above_all_of_it_needs_its_sign(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from iodyno.analysis.heat_map.bursts import find_bursts
 from iodyno.analysis.heat_map.changes import find_changes
 from iodyno.analysis.heat_map.columns import column_quantiles
 from iodyno.analysis.heat_map.findings import examine
-from iodyno.analysis.heat_map.modes import find_modes, find_movements, modes_of, step_of_values
+from iodyno.analysis.heat_map.modes import find_modes, find_movements, modes_of
+from iodyno.analysis.heat_map.resolution import resolutions_of
 from iodyno.analysis.heat_map.stripes import find_stripes
 from iodyno.analysis.heat_map.taut_string import dip, peaks, taut_string
 from iodyno.core.grid import Grid
@@ -246,7 +247,7 @@ def test_whole_microseconds_are_no_modes() -> None:
     chance = random.Random(3)
     values = [(chance.uniform(0, 10), 1000.0 * max(1, round(chance.gauss(12, 3)))) for _ in range(5000)]
     grid = counted(values, logarithmic(1000, 40_000, 120), 10)
-    assert step_of_values(*_counts(grid)) == 1000
+    assert resolutions_of(*_counts(grid))[0].border(5200) == 5500
     assert len(find_modes(*_counts(grid)).found) == 1
     two = [(at, value if chance.random() < 0.5 else value + 20_000) for at, value in values]
     assert len(find_modes(*_counts(counted(two, logarithmic(1000, 80_000, 120), 10))).found) == 2

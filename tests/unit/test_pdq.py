@@ -365,3 +365,22 @@ def test_whatever_stands_in_a_perl_script_ends(text: str) -> None:
 @given(st.sampled_from([PERL, BASE]), st.integers(0, 700), st.text(max_size=3), st.integers(0, 3))
 def test_a_damaged_perl_script_ends(script: str, at: int, put: str, gone: int) -> None:
     read(script[:at] + put + script[at + gone :])
+
+
+@pytest.mark.parametrize(
+    ("jobs", "servers", "nodes", "classes"),
+    [(1_000_000, 1, 30, 1), (100_000, 2, 30, 1), (10_000, 10_000, 1, 1), (1000, 64, 1, 2), (300, 1, 3, 3)],
+)
+def test_what_takes_minutes_exactly_is_refused_at_once_with_what_to_try(
+    jobs: int, servers: int, nodes: int, classes: int
+) -> None:
+    pdq.Init("large")
+    for work in range(classes):
+        pdq.CreateClosed(f"work{work}", pdq.TERM, jobs, 1.0)
+    for node in range(nodes):
+        pdq.CreateMultiNode(servers, f"node{node}", pdq.MSC, pdq.FCFS)
+        for work in range(classes):
+            pdq.SetDemand(f"node{node}", f"work{work}", 0.01 * (work + 1))
+    with pytest.raises(ExperimentError, match="allowed") as refused:
+        pdq.Solve(pdq.EXACT)
+    assert "APPROX" in str(refused.value.advice)

@@ -83,3 +83,40 @@ def test_every_unit_that_is_named_is_read() -> None:
     for kind in KINDS:
         for unit in units(kind):
             assert parse(kind, f"2{unit}") >= 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "meant"),
+    [
+        ("bit_rate", "1GB/s", "8Gbit/s"), ("bit_rate", "1.5MiB/s", "12582912bit/s"), ("bit_rate", "10Gbps", "10Gbit/s"),
+        ("bit_rate", "3Gb/s", "3Gbit/s"), ("bit_rate", "1gbit", "1Gbit/s"), ("size", "1Gbit", "125MB"),
+        ("size", "64Kb", "64KiB, or 64kB"), ("size", "64KB", "64KiB, or 64kB"), ("size", "64kib", "64KiB"),
+        ("duration", "5m", "5min"), ("duration", "2d", "48h"), ("duration", "3sec", "3s"), ("duration", "10usec", "10us"),
+        ("duration", "1.5S", "1.5s"), ("rate", "20K/s", "20000/s"), ("rate", "1G/s", "1000000000/s"),
+        ("rate", "10kiops", "10000/s"),
+    ],
+)  # fmt: skip
+def test_a_unit_that_is_not_known_is_told_as_the_same_quantity(kind: Kind, written: str, meant: str) -> None:
+    """Words that look alike may be eight, a thousand or sixty thousand times apart."""
+    with pytest.raises(ValueError, match="unknown unit") as refused:
+        parse(kind, written)
+    assert str(refused.value).endswith(f"; did you mean {meant}?")
+    if "," not in meant:
+        parse(kind, meant)
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        ("rate", "5MiB/s"),
+        ("rate", "1Gbit/s"),
+        ("size", "1MB/s"),
+        ("bit_rate", "5MB"),
+        ("count", "10k"),
+        ("share", "5x"),
+    ],
+)
+def test_where_another_quantity_is_written_no_unit_is_suggested(kind: Kind, written: str) -> None:
+    with pytest.raises(ValueError, match="found") as refused:
+        parse(kind, written)
+    assert "did you mean" not in str(refused.value)

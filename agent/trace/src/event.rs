@@ -1,5 +1,7 @@
 //! What formats say, what of it is wanted, and the batch that carries it to whoever counts.
 
+use std::collections::BTreeSet;
+
 use crate::number::Reason;
 use crate::pass::{place, Place};
 
@@ -168,6 +170,8 @@ pub struct Batch {
     pub unreadable: u64,
     /// The first of them.
     pub unreadable_first: Vec<Unreadable>,
+    /// What was taken for granted, or is to be known of the values.
+    pub notes: BTreeSet<String>,
 }
 
 impl Batch {
@@ -185,6 +189,12 @@ impl Batch {
         self.lines = 0;
         (self.skipped, self.filtered, self.placeless, self.unreadable) = (0, 0, 0, 0);
         self.unreadable_first.clear();
+        self.notes.clear();
+    }
+
+    /// Says something of the trace, once.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.notes.insert(text.into());
     }
 
     /// Counts a line that could not be understood: `what` of it, and `reason`.

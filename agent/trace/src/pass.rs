@@ -1,6 +1,7 @@
 //! Reads a trace once, chunk by chunk, and hands what its lines say to a sink: one thread on what can only be read in
 //! order, several on a plain file whose lines stand alone.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -52,6 +53,8 @@ pub struct Tally {
     pub filtered: u64,
     /// Operations without a place, where places were wanted.
     pub placeless: u64,
+    /// What parsers had to say.
+    pub notes: BTreeSet<String>,
     /// Lines that could not be understood.
     pub unreadable: u64,
     unreadable_first: Vec<(Place, String)>,
@@ -90,6 +93,7 @@ impl Tally {
         self.skipped += batch.skipped;
         self.filtered += batch.filtered;
         self.placeless += batch.placeless;
+        self.notes.extend(batch.notes.iter().cloned());
         self.unreadable += batch.unreadable;
         let first = batch.unreadable_first.iter().map(|line| (line.place, line.reason.clone()));
         self.unreadable_first.extend(first);
@@ -105,6 +109,7 @@ impl Tally {
         self.skipped += other.skipped;
         self.filtered += other.filtered;
         self.placeless += other.placeless;
+        self.notes.extend(other.notes);
         self.unreadable += other.unreadable;
         self.unreadable_first.extend(other.unreadable_first);
         self.unreadable_first.sort_by_key(|(place, _)| *place);

@@ -130,6 +130,10 @@ pub fn open(source: Source, request: &Request) -> Result<Opened, Mistake> {
             )
             .at(&source.name));
         }
+        None if formats::known_to_be_none(&head).is_some() => {
+            let (what, advice) = formats::known_to_be_none(&head).unwrap_or_default();
+            return Err(Mistake::new(what, advice).at(&source.name));
+        }
         None => formats::recognised(&head).ok_or_else(|| {
             let seen = head.lines.first().map_or(&b""[..], |line| line);
             let shown: String = String::from_utf8_lossy(&seen[..seen.len().min(60)])
@@ -365,6 +369,7 @@ fn reduced(
         notes.push(format!("{} {events} left out: not asked for, or without a length", tally.filtered));
     }
     notes.extend(without_place(tally));
+    notes.extend(tally.notes.iter().cloned());
     let broken: Vec<String> =
         tally.broken.iter().map(|(at, why)| format!("{} breaks off: {why}", names[*at])).collect();
     notes.extend(broken.iter().cloned());

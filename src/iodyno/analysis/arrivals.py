@@ -77,8 +77,8 @@ def messages_per_call(trial: Trial) -> Measured:
 def missed_ratio(trial: Trial) -> Measured:
     """Of the arrivals that were due in the measured window, the share that was never begun.
 
-    Arrivals begin in order, so that those that never did are the last ones; what was due in the drain window comes after
-    the measured one.
+    Arrivals begin in order, so that those that never did are the last ones: first what was due in the drain window, then in the
+    measured one, and what is left was due in the warm-up.
     """
     sender = trial.end("send")
     if sender is None or not is_open(trial):
@@ -88,7 +88,9 @@ def missed_ratio(trial: Trial) -> Measured:
     readings = sender.readings[SENSOR]
     missed = sum(reading.values.get(("arrivals.missed", ""), 0) for reading in readings.values())
     after = sum(readings[i].values.get(("arrivals.due", ""), 0) for i in later if i in readings)
-    return total_ratio([(max(0, missed - after), due)], nothing="no arrival was due in the measured window")
+    return total_ratio(
+        [(min(max(0, missed - after), due), due)], nothing="no arrival was due in the measured window"
+    )
 
 
 def response_time_mean(trial: Trial) -> Measured:

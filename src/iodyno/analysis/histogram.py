@@ -16,25 +16,38 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_SUB_BITS = 7
+SUB_BITS = 7
+"""Logarithm of the buckets an octave."""
 _TOP_BITS = 42
-BUCKETS = ((_TOP_BITS - _SUB_BITS - 1) << _SUB_BITS) + (2 << _SUB_BITS)
+BUCKETS = ((_TOP_BITS - SUB_BITS - 1) << SUB_BITS) + (2 << SUB_BITS)
 
 
 def bucket_of(value: int) -> int:
     """Index of the bucket that `value` (ns, not negative) falls into."""
     value = min(value, (1 << _TOP_BITS) - 1)
-    shift = (value | 1 << _SUB_BITS).bit_length() - 1 - _SUB_BITS
-    return (shift << _SUB_BITS) + (value >> shift)
+    shift = (value | 1 << SUB_BITS).bit_length() - 1 - SUB_BITS
+    return (shift << SUB_BITS) + (value >> shift)
 
 
-def bounds_of(index: int) -> tuple[int, int]:
-    """The half-open range [low, high) of values, in ns, that bucket `index` holds."""
-    if index < 2 << _SUB_BITS:
-        return index, index + 1
-    shift = (index >> _SUB_BITS) - 1
-    mantissa = index - (shift << _SUB_BITS)
-    return mantissa << shift, (mantissa + 1) << shift
+def bounds_of(index: int, sub_bits: int = SUB_BITS) -> tuple[int, int]:
+    """The half-open range [low, high) of values, in ns, that bucket `index` holds.
+
+    `sub_bits`: where the values were counted in 2^`sub_bits` buckets an octave first, the range of the one that it lies in.
+
+    >>> bounds_of(bucket_of(1000), 5)
+    (992, 1008)
+    """
+    if index < 2 << SUB_BITS:
+        low, high = index, index + 1
+    else:
+        shift = (index >> SUB_BITS) - 1
+        mantissa = index - (shift << SUB_BITS)
+        low, high = mantissa << shift, (mantissa + 1) << shift
+    if sub_bits < SUB_BITS:
+        width = max(1 << max(0, low.bit_length() - 1 - sub_bits), high - low)
+        low = low // width * width
+        high = low + width
+    return low, high
 
 
 @dataclass(frozen=True)

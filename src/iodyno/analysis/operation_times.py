@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from iodyno.analysis.dataset import HostData, Trial
-from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of, bucket_of, merge
+from iodyno.analysis.histogram import BUCKETS, SUB_BITS, Histogram, bounds_of, bucket_of, merge
 from iodyno.analysis.storage import block_times
 
 Clock = Literal["service", "response"]
@@ -48,13 +48,15 @@ class Column:
 
 @dataclass(frozen=True)
 class OperationTimes:
-    """Times of one operation by one clock, over the hosts that do it. `beside`: it is the bystander's."""
+    """Times of one operation by one clock, over the hosts that do it. `beside`: it is the bystander's. `sub_bits`: how fine the
+    times are, as `bounds_of` has it."""
 
     operation: str
     clock: Clock
     hosts: tuple[str, ...]
     columns: tuple[Column, ...]
     beside: bool = False
+    sub_bits: int = SUB_BITS
 
     @property
     def key(self) -> tuple[bool, str, Clock]:
@@ -115,7 +117,8 @@ def _of_devices(trial: Trial) -> Iterable[OperationTimes]:
         ]
         told = [(host, found) for host, found in parts if found and host.records]
         if told:
-            yield _merged_hosts(f"{kind} at the device", "service", told, beside=False)
+            found = _merged_hosts(f"{kind} at the device", "service", told, beside=False)
+            yield replace(found, sub_bits=block_times.SUB_BITS)
 
 
 def _merged_hosts(
@@ -174,7 +177,8 @@ def joined(times: OperationTimes, columns_most: int) -> OperationTimes:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a heat map over time in ns: row r holds edges[r] <= time < edges[r + 1]. All edges are borders of buckets.
+    """Rows of a heat map over time in ns: row r holds edges[r] <= time < edges[r + 1]. All edges are borders of buckets, of
+    those with 2^`sub_bits` an octave.
 
     `an_octave`: rows from a time to twice it. Edges lie next to 2^(step / an_octave) ns, for whole steps from `first` to `last`.
     """
@@ -183,6 +187,7 @@ class Rows:
     an_octave: int
     first: int
     last: int
+    sub_bits: int = SUB_BITS
 
     @property
     def count(self) -> int:
@@ -195,7 +200,9 @@ class Rows:
         for an_octave in _ROWS_AN_OCTAVE:
             times, rest = divmod(an_octave, self.an_octave)
             if rest == 0 and times > 1:
-                found = _rows(an_octave, self.first * times, self.last * times, self.edges[0] == 0)
+                found = _rows(
+                    an_octave, self.first * times, self.last * times, self.edges[0] == 0, self.sub_bits
+                )
                 if found.count <= rows_most:
                     best = found
         return best
@@ -224,6 +231,8 @@ class Rows:
 def rows_for(each: Iterable[OperationTimes], rows_most: int = ROWS_MOST) -> Rows | None:
     """Logarithmic rows that hold every time of all of them, as many an octave as keep their number to `rows_most`; None when
     there is no time at all."""
+    each = list(each)
+    sub_bits = min((times.sub_bits for times in each), default=SUB_BITS)
     buckets = [
         (column.times.buckets[0], column.times.buckets[-1])
         for times in each
@@ -232,31 +241,30 @@ def rows_for(each: Iterable[OperationTimes], rows_most: int = ROWS_MOST) -> Rows
     ]
     if not buckets:
         return None
-    low, _ = bounds_of(min(first for first, _ in buckets))
-    _, high = bounds_of(max(last for _, last in buckets))
+    low, _ = bounds_of(min(first for first, _ in buckets), sub_bits)
+    _, high = bounds_of(max(last for _, last in buckets), sub_bits)
     best = None
     for an_octave in _ROWS_AN_OCTAVE:
         first = math.floor(math.log2(max(low, 1)) * an_octave)
         last = math.ceil(math.log2(max(high, 2)) * an_octave)
         # A border next to the exact place may have passed the value itself.
-        while first > 0 and _border(first, an_octave) > low:
+        while first > 0 and border(2.0 ** (first / an_octave), sub_bits) > low:
             first -= 1
-        while _border(last, an_octave) < high:
+        while border(2.0 ** (last / an_octave), sub_bits) < high:
             last += 1
-        rows = _rows(an_octave, first, last, low == 0)
+        rows = _rows(an_octave, first, last, low == 0, sub_bits)
         if best is None or rows.count <= rows_most:
             best = rows
     return best
 
 
-def _rows(an_octave: int, first: int, last: int, from_zero: bool) -> Rows:
-    edges = [_border(step, an_octave) for step in range(first, last + 1)]
+def _rows(an_octave: int, first: int, last: int, from_zero: bool, sub_bits: int) -> Rows:
+    edges = [border(2.0 ** (step / an_octave), sub_bits) for step in range(first, last + 1)]
     # Below some hundred ns neighbours of a fine scale share a border.
-    return Rows(tuple(dict.fromkeys([0, *edges] if from_zero else edges)), an_octave, first, last)
+    return Rows(tuple(dict.fromkeys([0, *edges] if from_zero else edges)), an_octave, first, last, sub_bits)
 
 
-def _border(step: int, an_octave: int) -> int:
-    """The border of a bucket next to 2^(step / an_octave) ns."""
-    value = round(2.0 ** (step / an_octave))
-    low, high = bounds_of(bucket_of(value))
+def border(value: float, sub_bits: int) -> int:
+    """The border of a bucket, of those with 2^`sub_bits` an octave, that is nearest to a value in ns."""
+    low, high = bounds_of(bucket_of(max(0, round(value))), sub_bits)
     return low if value - low <= high - value else high

@@ -38,7 +38,7 @@ def _found(error: click.BadParameter) -> str:
         if said:
             whole = "a whole number" if isinstance(kind, click.IntRange) else "a number"
             return f"found {said[1]}, allowed: {whole}{_between(kind)}"
-    listed = re.search(r"(?:found|unknown unit) '([^']+)', allowed(?: units)?: (.*)$", error.message)
+    listed = re.search(r"found '([^']+)', allowed: (.*)$", error.message)
     # Of a list that goes on in words only the words count, and no letter is near to anything.
     words = [word for word in listed[2].split(", ") if " " not in word and len(word) > 1] if listed else []
     return error.message + (nearest(listed[1], words) if listed else "")

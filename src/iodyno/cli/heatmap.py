@@ -33,6 +33,8 @@ FORMS = (
         "strace",
         "perf-script",
         "fio",
+        "biolatency",
+        "fio-histograms",
     ),
     *("json-lines", "csv", "two-column"),
 )

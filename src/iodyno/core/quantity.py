@@ -67,6 +67,19 @@ _UNITS: dict[Kind, dict[str, int]] = {
     "bit_rate": _BIT_RATE_UNITS,
     "share": _SHARE_UNITS,
 }
+_BYTES_OR_BITS = re.compile(r"([kmgt]?)(i?)(bits?|bytes?|b)(/s|ps)?", re.IGNORECASE)
+_OPERATIONS = re.compile(r"([kmg]?)(?:iops|ops)?(?:/s)?", re.IGNORECASE)
+_LETTERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_TIMES = {
+    "ns": ("nsec", "nsecs", "nanoseconds"),
+    "us": ("u", "usec", "usecs", "microseconds"),
+    "ms": ("msec", "msecs", "millis", "milliseconds"),
+    "s": ("sec", "secs", "second", "seconds"),
+    "min": ("m", "mins", "minute", "minutes"),
+    "h": ("hr", "hrs", "hour", "hours"),
+    "": ("d", "day", "days"),
+}
+"""Other words for units of time; of days there is none."""
 _SHOWN: dict[Kind, tuple[str, ...]] = {
     "size": ("TiB", "GiB", "MiB", "KiB", "B"),
     "duration": ("s", "ms", "us", "ns"),
@@ -108,13 +121,56 @@ def parse_exact(kind: Kind, written: str | int | float) -> Fraction:
     if factor is None:
         named = f"unknown unit {unit!r}" if unit else "a unit is missing"
         allowed = ", ".join(name for name in _UNITS[kind] if name) or "none"
-        raise ValueError(f"found {written!r}: {named}, allowed units: {allowed}")
+        raise ValueError(f"found {written!r}: {named}, allowed units: {allowed}{_meant(kind, number, unit)}")
     value = Fraction(number) * factor
     if value < 0:
         raise ValueError(f"found {written!r}, allowed: 0 or more")
     if value > _MOST:
         raise ValueError(f"found {written!r}, allowed: a number{_base_unit(kind)} up to 1e100")
     return value
+
+
+def _meant(kind: Kind, number: str, unit: str) -> str:
+    """`; did you mean ...?` with the same quantity in a unit that is allowed: a word that merely looks like the unit may be
+    another quantity, as `Gbit/s` is an eighth of `GB/s`. Empty: nobody knows.
+
+    >>> _meant("bit_rate", "1", "GB/s"), _meant("size", "1", "Gbit"), _meant("duration", "5", "m"), _meant("rate", "5", "MiB/s")
+    ('; did you mean 8Gbit/s?', '; did you mean 125MB?', '; did you mean 5min?', ': operations are meant, and no bytes')
+    """
+    if not unit or kind in ("count", "share"):
+        return ""
+    bytes_or_bits = _BYTES_OR_BITS.fullmatch(unit)
+    if kind == "duration":
+        found = next((known for known, words in _TIMES.items() if unit.lower() in (known, *words)), None)
+        days = f"{float(number) * 24:g}h" if found == "" else ""
+        return "" if found is None else f"; did you mean {days or number + found}?"
+    if kind == "rate":
+        operations = _OPERATIONS.fullmatch(unit)
+        if operations is None:
+            return ": operations are meant, and no bytes" if bytes_or_bits else ""
+        return _whole(kind, Fraction(number) * 1000 ** _LETTERS[operations[1].lower()])
+    if bytes_or_bits is None:
+        return ""
+    letter, binary, word, a_second = bytes_or_bits.groups()
+    bits = word == "b" or word.lower().startswith("bit")
+    if kind == "size" and a_second:
+        return ": a size is meant, and no rate"
+    if kind == "bit_rate" and not (a_second or bits):
+        return ": a rate is meant, and no size"
+    value = Fraction(number) * (1024 if binary else 1000) ** _LETTERS[letter.lower()]
+    if kind == "bit_rate":
+        return _whole(kind, value * (1 if bits else 8))
+    if len(word) == 1 and letter:
+        # Whoever writes 64kb of a size means bytes, in powers of 1024 or of 1000.
+        other = "" if binary else f", or {number}{'k' if letter in 'kK' else letter.upper()}B"
+        return f"; did you mean {number}{letter.upper()}iB{other}?"
+    value /= 8 if bits else 1
+    exact = (unit for unit in ("TB", "GB", "MB", "kB", "B") if (value / _SIZE_UNITS[unit]).denominator == 1)
+    return next((f"; did you mean {value / _SIZE_UNITS[unit]}{unit}?" for unit in exact), "")
+
+
+def _whole(kind: Kind, value: Fraction) -> str:
+    return f"; did you mean {show(kind, int(value))}?" if value.denominator == 1 else ""
 
 
 def units(kind: Kind) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from iodyno.core.decision import parse_rule
 from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import DISK, FILES, SCRIPT, WORKLOADS, Parameter, Workload
-from iodyno.formats.mistakes import found, nearest, unknown
+from iodyno.formats.mistakes import found, unknown
 
 MAX_LEVELS = 1000
 HOUR_NS = 3600 * 10**9
@@ -89,12 +89,7 @@ def _bounded(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
             raise ValueError(f"found a text of {len(written)} characters, allowed: 200")
         if written is None or isinstance(written, (list, dict)):
             raise ValueError(f"found {found(written)}, allowed: one value")
-        try:
-            return read(written)
-        except ValueError as problem:
-            unit = re.search(r"unknown unit '([^']+)'.*?, allowed units: (.*)", str(problem))
-            near = nearest(unit.group(1), unit.group(2).split(", ")) if unit else ""
-            raise ValueError(f"{problem}{near}") from None
+        return read(written)
 
     return bounded
 

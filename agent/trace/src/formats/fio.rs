@@ -67,6 +67,11 @@ impl Parser for Fio {
             Ok(value) => value,
             Err(reason) => return out.refuse("the latency", reason, text),
         };
+        if size == b"0" {
+            out.note(
+                "its operations have no size: these are averages (log_avg_msec) and not times of operations",
+            );
+        }
         let offset_bytes = fields.next().and_then(|field| Unit::BYTES.value_of(field).ok());
         let found = Operation {
             end_ns: Some(end_ns),

@@ -2,8 +2,10 @@
 //!
 //! Source: the HdrHistogram project's V2 encoding: a cookie, the length and zlib data; inside a header of 40 bytes and counts
 //! as ZigZag LEB128 of at most nine bytes, where a negative count is a run of empty buckets. An event is a value of a bucket,
-//! at the middle of what the bucket holds, at the end of its interval.
+//! at the middle of what the bucket holds, at the end of its interval. Times of lines are a begin and a length, or where the line of
+//! names says so (HdrHistogram_c) a begin and an end. What unit values have only some writers say, in words.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
@@ -37,21 +39,39 @@ pub const FORM: Form = Form {
     },
     open: |setting| {
         Ok(Box::new(HdrLog {
-            unit: setting.value_unit.unwrap_or(Unit::NS),
+            unit: setting.value_unit,
             wanted: setting.wanted.clone(),
             start_ns: 0,
             base_ns: None,
+            ends: false,
+            tags: BTreeSet::new(),
         }))
     },
 };
 
+/// Words of headers for units of values.
+const UNITS_SAID: [(&str, Unit); 3] =
+    [("nanoseconds", Unit::NS), ("microseconds", Unit::US), ("milliseconds", Unit::MS)];
+/// Tags that are named. Chosen: what a person reads.
+const TAGS_NAMED: usize = 8;
+
+/// The unit that a comment says values have: `#UNITS: ..., values in the histogram = nanoseconds`.
+fn unit_said(comment: &[u8]) -> Option<Unit> {
+    let text = String::from_utf8_lossy(comment).to_ascii_lowercase();
+    let said = text.split([',', ';']).find(|part| part.contains("value") && part.contains('='))?;
+    UNITS_SAID.iter().find(|(word, _)| said.contains(word)).map(|(_, unit)| *unit)
+}
+
 struct HdrLog {
-    unit: Unit,
+    unit: Option<Unit>,
     wanted: Wanted,
     /// `#[StartTime: seconds since 1970`
     start_ns: i64,
     /// `#[BaseTime: seconds since 1970`: times of lines are after it.
     base_ns: Option<i64>,
+    /// The second time of a line is that of the end.
+    ends: bool,
+    tags: BTreeSet<Vec<u8>>,
 }
 
 impl Parser for HdrLog {
@@ -68,6 +88,12 @@ impl Parser for HdrLog {
                     }
                 }
             }
+        }
+        if text.first() == Some(&b'"') {
+            self.ends = memchr::memmem::find(text, b"\"EndTimestamp\"").is_some();
+        }
+        if text.first() == Some(&b'#') && self.unit.is_none() {
+            self.unit = unit_said(text);
         }
         if text.is_empty() || matches!(text[0], b'#' | b'"') {
             out.skipped += 1;
@@ -86,6 +112,10 @@ impl Parser for HdrLog {
             (Ok(begin), Ok(length)) => (begin, length),
             (Err(reason), _) | (_, Err(reason)) => return out.refuse("the time", reason, text),
         };
+        let length = if self.ends { length.saturating_sub(begin) } else { length };
+        if length < 0 {
+            return out.refuse("the time", "the end lies before the begin", text);
+        }
         // Without a base time, times less than a year are after the start (as HdrHistogram's own reader takes them).
         let after =
             self.base_ns.unwrap_or(if begin < 366 * 86_400 * 1_000_000_000 { self.start_ns } else { 0 });
@@ -96,8 +126,15 @@ impl Parser for HdrLog {
             Ok(counts) => counts,
             Err(reason) => return out.refuse("the histogram", reason, text),
         };
+        let unit = self.unit.unwrap_or_else(|| {
+            out.note("nothing in the log says the unit of its values: nanoseconds are assumed, --value-unit us says that they are not");
+            Unit::NS
+        });
+        if self.tags.len() < TAGS_NAMED && !self.tags.contains(tag) {
+            self.tags.insert(tag.to_vec());
+        }
         for (value, count) in counts {
-            let number = value * self.unit.factor * 10_f64.powi(self.unit.power);
+            let number = value * unit.factor * 10_f64.powi(unit.power);
             let found = Operation {
                 end_ns: Some(end_ns),
                 latency_ns: Some(number),
@@ -126,6 +163,21 @@ impl Parser for HdrLog {
                 out.events.push(crate::event::Event { weight, ..more });
                 left -= u64::from(weight);
             }
+        }
+    }
+
+    fn end(&mut self, out: &mut Batch) {
+        if self.tags.len() > 1 && self.wanted.operation.is_none() {
+            let name = |tag: &Vec<u8>| match &tag[..] {
+                b"" => "none".to_owned(),
+                tag => String::from_utf8_lossy(tag).into_owned(),
+            };
+            let named: Vec<String> = self.tags.iter().map(name).collect();
+            let more = if self.tags.len() == TAGS_NAMED { " and maybe more" } else { "" };
+            out.note(format!(
+                "intervals of several tags are added up: {}{more}; --operation shows one",
+                named.join(", ")
+            ));
         }
     }
 }

@@ -6,6 +6,7 @@
 use crate::event::{Batch, Quantity, Wanted};
 use crate::unit::Unit;
 
+mod binned;
 mod blkparse;
 mod csv;
 mod fio;
@@ -107,6 +108,8 @@ pub const FORMS: &[Form] = &[
     strace::FORM,
     perf_script::FORM,
     fio::FORM,
+    binned::BIOLATENCY,
+    binned::FIO_HISTOGRAMS,
     csv::JSON_LINES,
     csv::CSV,
     two_column::FORM,
@@ -156,6 +159,26 @@ impl<'a> Head<'a> {
             self.bytes.iter().filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()).count();
         self.bytes.contains(&0) || odd * 10 > self.bytes.len()
     }
+}
+
+/// Why a trace that is of no form cannot be one, and what can: forms that people bring and that have no events over time.
+#[must_use]
+pub fn known_to_be_none(head: &Head) -> Option<(&'static str, &'static str)> {
+    let names =
+        |line: &[u8]| line.starts_with(b"Value") && memchr::memmem::find(line, b"Percentile").is_some();
+    if head.any(names) {
+        return Some((
+            "percentiles of a whole run (.hgrm), which say nothing of when",
+            "the interval log of the same program (.hlog, .hdr)",
+        ));
+    }
+    let chrome = memchr::memmem::find(head.bytes, b"\"traceEvents\"").is_some()
+        || (head.bytes.trim_ascii_start().starts_with(b"[")
+            && memchr::memmem::find(head.bytes, b"\"ph\"").is_some());
+    chrome.then_some((
+        "a trace of Chrome or Perfetto as one JSON document",
+        "jq -c '.traceEvents[]? | select(.ph == \"X\") | {ts, dur}' makes lines of it: --time-column ts --value-column dur --time-unit us --value-unit us",
+    ))
 }
 
 /// The form of that name.

@@ -1,4 +1,4 @@
-//! Text of `perf script`: `comm pid [cpu] seconds: event: fields`. Pairs of block_rq_issue and block_rq_complete and of
+//! Text of `perf script`: `comm pid [cpu] seconds: event: fields`, and of `trace-cmd report`: `comm-pid [cpu] seconds: ...`. Pairs of block_rq_issue and block_rq_complete and of
 //! sys_enter_X and sys_exit_X are operations, named or raw; any other sample is one event of its CPU.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ const UNDER_WAY: usize = 1 << 18;
 /// The form.
 pub const FORM: Form = Form {
     name: "perf-script",
-    what: "text of perf script: block requests, system calls, samples of CPUs",
+    what: "text of perf script or trace-cmd report: block requests, system calls, samples of CPUs",
     lines_stand_alone: false,
     binary: false,
     value_unit: Unit::S,
@@ -32,7 +32,15 @@ pub const FORM: Form = Form {
             Quantity::Value
         }
     },
-    is: |head| Sample::read(head.lines.iter().find(|line| line[0] != b'#').unwrap_or(&&b""[..])).is_some(),
+    is: |head| {
+        Sample::read(
+            head.lines
+                .iter()
+                .find(|line| line[0] != b'#' && !line.starts_with(b"cpus="))
+                .unwrap_or(&&b""[..]),
+        )
+        .is_some()
+    },
     open: |setting| Ok(Box::new(PerfScript { wanted: setting.wanted.clone(), under_way: HashMap::new() })),
 };
 
@@ -70,11 +78,19 @@ impl<'a> Sample<'a> {
                 |back: usize| before.get(before.len().checked_sub(back)?).map(|(from, to)| &text[*from..*to]);
             let cpu = word_at(1).and_then(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
             let pid_back = if cpu.is_some() { 2 } else { 1 };
-            let pid = word_at(pid_back)?;
+            let mut pid = word_at(pid_back)?;
+            let pid_place = before.len().checked_sub(pid_back)?;
+            let mut ends = pid_place.checked_sub(1).map(|place| before[place].1);
             if !pid.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'/' | b'-')) {
-                return None;
+                // trace-cmd joins both by a dash, which a name may have too.
+                let dash = memchr::memrchr(b'-', pid)?;
+                ends = Some(before[pid_place].0 + dash);
+                pid = &pid[dash + 1..];
+                if pid.is_empty() || !pid.iter().all(u8::is_ascii_digit) {
+                    return None;
+                }
             }
-            let ends = before.get(before.len().checked_sub(pid_back + 1)?)?.1;
+            let ends = ends?;
             // A count of samples may stand before the event: `250000 cpu-clock:`.
             let rest = text[at..].trim_ascii_start();
             let mut after = words(rest);
@@ -154,7 +170,7 @@ impl Parser for PerfScript {
                 && words(text)
                     .next()
                     .is_some_and(|word| word.len() >= 6 && word.iter().all(u8::is_ascii_hexdigit)));
-        if text.is_empty() || stack || text[0] == b'#' {
+        if text.is_empty() || stack || text[0] == b'#' || text.starts_with(b"cpus=") {
             out.skipped += 1;
             return;
         }

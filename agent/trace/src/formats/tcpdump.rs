@@ -2,7 +2,7 @@
 
 use crate::clock_text::{calendar, time_of_day, Midnights};
 use crate::event::{Batch, Wanted};
-use crate::formats::{latency, Form, Parser};
+use crate::formats::{latency, Form, Head, Parser};
 use crate::pairing::{Flows, Packet};
 use crate::unit::Unit;
 
@@ -22,9 +22,21 @@ pub const FORM: Form = Form {
             wanted: setting.wanted.clone(),
             flows: Flows::default(),
             midnights: Midnights::default(),
+            since_last: since_last(&Head::new(&setting.head)).then_some(0),
         }))
     },
 };
+
+/// Whether times are those since the packet before (`-ttt`): they begin with nothing, and one of them is less than the one before,
+/// which no clock is that goes on.
+fn since_last(head: &Head) -> bool {
+    let times: Vec<i64> = head
+        .lines
+        .iter()
+        .filter_map(|line| time_of_day(line.split(u8::is_ascii_whitespace).next()?))
+        .collect();
+    times.first() == Some(&0) && times.windows(2).any(|pair| pair[1] < pair[0])
+}
 
 struct Line<'a> {
     time: &'a [u8],
@@ -73,6 +85,8 @@ struct Tcpdump {
     wanted: Wanted,
     flows: Flows,
     midnights: Midnights,
+    /// The time of the packet before, where times are those since it.
+    since_last: Option<i64>,
 }
 
 impl Parser for Tcpdump {
@@ -82,9 +96,18 @@ impl Parser for Tcpdump {
             || text.starts_with(b"tcpdump:")
             || text.starts_with(b"reading from");
         // Lines of -v and -x belong to the packet before them, and begin with a blank.
-        if text.is_empty() || said || line[0].is_ascii_whitespace() || text.ends_with(b"dropped by kernel") {
+        // Times of -ttt stand behind a blank too.
+        let indented = line.first().is_some_and(u8::is_ascii_whitespace);
+        let first = || text.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        let more = indented && (line.starts_with(b"  ") || time_of_day(first()).is_none());
+        if text.is_empty() || said || more || text.ends_with(b"dropped by kernel") {
             out.skipped += 1;
             return;
+        }
+        let mut passed = None;
+        if let (Some(before), Some(since)) = (self.since_last, time_of_day(first())) {
+            passed = before.checked_add(since);
+            self.since_last = passed.or(self.since_last);
         }
         let Some(found) = Line::read(text) else {
             // Of other protocols there is the time; what has not even that is no line of tcpdump.
@@ -95,7 +118,7 @@ impl Parser for Tcpdump {
             }
             return;
         };
-        let time = match calendar(found.time) {
+        let time = match passed.or_else(|| calendar(found.time)) {
             Some(time) => Ok(time),
             None if found.time.contains(&b':') => time_of_day(found.time)
                 .map(|time| self.midnights.since_first(time))

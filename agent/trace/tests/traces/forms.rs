@@ -159,6 +159,31 @@ fn written(form: &str, truths: &[Truth]) -> (Vec<u8>, Vec<(i64, f64)>) {
                 events.push(((end(t) / 1000) as i64 * 1_000_000, t.latency_us as f64 * 1000.0));
             }
         }
+        "biolatency" => {
+            events.clear();
+            let mut sorted = truths.to_vec();
+            sorted.sort_by_key(end);
+            for t in &sorted {
+                let (at, low) = (end(t) / 1_000_000, 1_u64 << t.latency_us.ilog2());
+                let (low, high) = if low == 1 { (0, 1) } else { (low, 2 * low - 1) };
+                text += &format!("00:{:02}:{:02}\n  usecs : count distribution\n", at / 60, at % 60);
+                text += &format!("  {low} -> {high} : 1 |***|\n");
+                events.push((at as i64 * 1_000_000_000, (low + high + 1) as f64 / 2.0 * 1000.0));
+            }
+        }
+        "fio-histograms" => {
+            events.clear();
+            for t in truths {
+                let value = t.latency_us * 1000;
+                let shift = value.ilog2() - 6;
+                let bucket = ((shift + 1) << 6) as usize + (value >> shift & 63) as usize;
+                let counts: Vec<&str> =
+                    (0..1856).map(|place| if place == bucket { "1" } else { "0" }).collect();
+                text += &format!("{}, {}, 4096, {}\n", end(t) / 1000, u8::from(t.write), counts.join(", "));
+                let middle = ((value >> shift) as f64 + 0.5) * 2_f64.powi(shift as i32);
+                events.push(((end(t) / 1000) as i64 * 1_000_000, middle));
+            }
+        }
         "blkparse" | "perf-script" => {
             // A sector for each, so that pairs are known; lines in the order of time.
             let mut lines: Vec<(u64, String)> = Vec::new();
@@ -265,6 +290,8 @@ const TEXT_FORMS: &[&str] = &[
     "perf-trace",
     "strace",
     "tcpdump",
+    "biolatency",
+    "fio-histograms",
     "csv",
     "json-lines",
 ];
@@ -307,7 +334,7 @@ proptest! {
 
     #[test]
     fn a_filter_leaves_the_other_operations_out(truths in truths()) {
-        for form in ["iosnoop", "biosnoop", "fio", "blkparse", "perf-script"] {
+        for form in ["iosnoop", "biosnoop", "fio", "fio-histograms", "blkparse", "perf-script"] {
             let (text, _) = written(form, &truths);
             let wanted = Wanted { operation: Some("write".to_owned()), ..Wanted::default() };
             let writes = truths.iter().filter(|t| t.write).count() as u64;

@@ -49,13 +49,10 @@ class Bursts:
 
 def find_bursts(grid: Grid) -> Bursts:
     """The bursts of a grid; columns beside each other are one burst."""
-    border = high_row(grid, OUTLIER_SHARE)
+    border, high = high_row(grid, OUTLIER_SHARE), outliers_of_columns(grid)
     above = None
-    high = list(grid.over)
     if border is not None:
         above = grid.edges[border]
-        for column, cells in enumerate(columns_of(grid)):
-            high[column] += sum(count for row, count in cells if row >= border)
     elif sum(high):
         above = grid.edges[-1]
     totals = grid.column_totals()
@@ -96,6 +93,16 @@ def find_bursts(grid: Grid) -> Bursts:
                 )
             )
     return Bursts(tuple(found), above, outliers)
+
+
+def outliers_of_columns(grid: Grid) -> list[int]:
+    """How many outliers each column has."""
+    high = list(grid.over)
+    border = high_row(grid, OUTLIER_SHARE)
+    if border is not None:
+        for column, cells in enumerate(columns_of(grid)):
+            high[column] += sum(count for row, count in cells if row >= border)
+    return high
 
 
 def _stand_out(high: Sequence[int], totals: Sequence[int]) -> dict[tuple[int, int], float]:

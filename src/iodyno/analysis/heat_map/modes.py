@@ -12,16 +12,19 @@ the radius does not go: with millions of events everything is significant, and n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 from iodyno.analysis.chance import kendall_p
 from iodyno.analysis.heat_map.columns import columns_of, median
+from iodyno.analysis.heat_map.resolution import Resolution, resolutions_of
 from iodyno.analysis.heat_map.taut_string import Piece, dip, peaks, taut_string
 from iodyno.core.grid import Grid
 from iodyno.core.quantity import counted
 
+Told = Callable[[], Sequence[Resolution]]
 ALPHA = 0.01
 """Level of every finder (chosen: five of them look at a grid, so that one in twenty of plain grids has a false finding)."""
 CRITICAL = ((0.5, 0.42), (0.2, 0.54), (0.1, 0.61), (0.05, 0.67), (0.01, 0.81), (0.001, 0.97))
@@ -34,12 +37,14 @@ LEAST_EVENTS = 100
 WINDOWS, LEAST_WINDOWS, WINDOW_EVENTS = 12, 7, 200
 """Parts of the time in which modes are looked for anew; what a trend needs; events in one (chosen: with 7 the exact test
 reaches 1 in 2500)."""
-STEPS = sorted([10.0**power for power in range(10)] + [2.0**power for power in range(1, 31)], reverse=True)
-"""What values may be multiples of: times have decimal steps, sizes and offsets binary ones."""
-STEP_CHANCE = 2.0**-10
-"""That values look like multiples of a step by chance (chosen: ten rows of half a step)."""
+FINEST = 128
+"""Rows by value an octave, as the reducer and the agents have them."""
 DIP_WITHIN = 0.002
 """How well a dip is known, as a part of it (chosen: its chance is printed with two digits)."""
+TICK = 0.3
+"""Part of a row's events that may belong to the next one (chosen: half a tick, where a row has some two of them)."""
+FINE_ROW = 1 / 50
+"""Height of such rows, as a part of their values (chosen: above the 1.6 % of rows by value that are joined in pairs)."""
 MOST_ROWS = 512
 """Rows by value that modes are looked for in (chosen: a string through them is pulled in a few milliseconds)."""
 LEAST_MOVE_RATIO = 1.1
@@ -84,9 +89,11 @@ class Movement:
     p: float
 
 
-def find_modes(counts: Sequence[int], edges: Sequence[float], *, log: bool = True) -> Modes:
+def find_modes(
+    counts: Sequence[int], edges: Sequence[float], *, log: bool = True, told: Told | None = None
+) -> Modes:
     """The modes of counts a row, with the rows' edges; on a plain axis where `log` is off. Values below zero are not
-    taken on a logarithmic axis, but as they are."""
+    taken on a logarithmic axis, but as they are. `told`: resolutions that the values may have, where rows do not show them."""
     total = sum(counts)
     rows = [row for row, count in enumerate(counts) if count]
     if len(rows) == 0:
@@ -104,13 +111,31 @@ def find_modes(counts: Sequence[int], edges: Sequence[float], *, log: bool = Tru
             LEAST_EVENTS,
             f"{total} events are too few, at least {LEAST_EVENTS} are needed",
         )
-    knots, share = _knots(counts, edges, rows)
-    x = _axis(knots, share) if log else list(knots)
     radius = max(_critical(ALPHA) / math.sqrt(total), LEAST_SHARE)
-    string = taut_string(x, share, radius)
+
+    def pulled(
+        resolution: Resolution | None,
+    ) -> tuple[list[float], list[float], list[float], list[Piece], list[float]]:
+        knots, share = _knots(counts, edges, rows, resolution)
+        x = _axis(knots, share) if log else list(knots)
+        least = [] if resolution is not None else _unseen(knots, share)
+        return knots, share, x, taut_string(x, share, radius, least), least
+
+    knots, share, x, string, least = pulled(None)
+    if len(peaks(string)) > 1:
+        # There are no more modes than are left when what a resolution explains is taken away.
+        # Of as many, those of values that are known exactly are taken.
+        each = [
+            (pulled(resolution), not resolution.known_step)
+            for resolution in (told() if told else resolutions_of(counts, edges))
+        ]
+        plain = (knots, share, x, string, least), True
+        knots, share, x, string, least = min([plain, *each], key=lambda one: (len(peaks(one[0][3])), one[1]))[
+            0
+        ]
     tops = peaks(string)
     # Below the first of the table the chance is the same.
-    found = dip(x, share, within=DIP_WITHIN, enough=CRITICAL[0][1] / math.sqrt(total))
+    found = dip(x, share, least, within=DIP_WITHIN, enough=CRITICAL[0][1] / math.sqrt(total))
     borders = [0]
     for left, right in pairwise(tops):
         valley = min(string[left + 1 : right], key=lambda piece: piece.slope)
@@ -134,21 +159,22 @@ def find_modes(counts: Sequence[int], edges: Sequence[float], *, log: bool = Tru
 def modes_of(grid: Grid) -> Modes:
     """The modes of a grid: of its events by value where that is known, whatever the rows are, else of its rows.
 
-    Rows by value are 128 an octave, and fewer where they are too many, or where most of them lie alone: values that were
-    rounded to fewer digits are no modes.
+    Rows by value are 128 an octave, and fewer where they are too many, or where most of them lie alone and no resolution says
+    why: values that were rounded to fewer digits are no modes.
     """
     if grid.sub_second or not grid.by_value:
         return find_modes(grid.row_totals(), grid.edges, log=not grid.sub_second)
-    an_octave = 128
-    while True:
-        counts, edges = _rows_by_value(grid.by_value, an_octave)
+    an_octave = FINEST
+    counts, edges = _rows_by_value(grid.by_value, an_octave)
+    told = _resolutions(grid)
+    while an_octave > 8:
         occupied = sum(1 for count in counts if count)
         alone = 3 * occupied < 2 * len(counts) and sum(counts) >= 5 * occupied
-        too_many = len(counts) > MOST_ROWS
-        if an_octave == 8 or not (too_many or (alone and step_of_values(counts, edges) is None)):
+        if len(counts) <= MOST_ROWS and (not alone or (told and told())):
             break
         an_octave //= 2
-    modes = find_modes(counts, edges)
+        counts, edges = _rows_by_value(grid.by_value, an_octave)
+    modes = find_modes(counts, edges, told=told)
     zeros = counts[0] if edges[0] == 0 else 0
     if modes.found and 2 * zeros > modes.found[0].share * modes.events:
         # Its row is as high as the axis asks for, and holds zeros alone.
@@ -156,25 +182,29 @@ def modes_of(grid: Grid) -> Modes:
     return modes
 
 
+def _resolutions(grid: Grid) -> Told | None:
+    """The resolutions that the values of a grid may have, by their finest rows; found when asked for first."""
+    return cache(lambda: resolutions_of(*_rows_by_value(grid.by_value, FINEST))) if grid.by_value else None
+
+
 def _rows_by_value(
     parts: Sequence[tuple[float, float, int]], an_octave: int
 ) -> tuple[list[int], list[float]]:
     """Counts and edges of rows that hold the parts, so many equal ones from a power of two to the next, with an empty row where
-    two do not touch. The first begins at the least value and the last ends at the greatest.
+    two do not touch. A part that is wider has a row of its own. From the least value to the greatest.
 
     >>> _rows_by_value(((0.0, 0.0, 5), (8.5, 8.53, 2), (9.0, 9.03, 3), (16.0, 16.0, 1)), 8)
     ([5, 0, 2, 3, 0, 1], [0.0, 4.0, 8.0, 9.0, 10.0, 15.96875, 16.03125])
     """
-    cells: dict[tuple[int, int], int] = {}
-    for low, _, count in parts:
+    cells: dict[tuple[float, float], int] = {}
+    for low, high, count in parts:
         mantissa, exponent = math.frexp(low)
-        cell = exponent, math.floor(mantissa * 2 * an_octave)
+        place = math.floor(mantissa * 2 * an_octave)
+        begin, end = (math.ldexp(edge / (2 * an_octave), exponent) for edge in (place, place + 1))
+        cell = (low, high) if high > end else (begin, end)
         cells[cell] = cells.get(cell, 0) + count
     least, greatest = parts[0][0], parts[-1][1]
-    rows: list[tuple[float, float, int]] = []
-    for (exponent, place), count in cells.items():
-        low, high = (math.ldexp(edge / (2 * an_octave), exponent) for edge in (place, place + 1))
-        rows.append((max(low, least), min(high, greatest), count))
+    rows = [(max(low, least), min(high, greatest), count) for (low, high), count in cells.items()]
     if least == 0 and len(rows) > 1:
         rows[0] = (0.0, rows[1][0] / 2, rows[0][2])
     low, high, count = rows[-1]
@@ -202,7 +232,8 @@ def find_movements(grid: Grid) -> tuple[Movement, ...]:
     Mann, Econometrica 13 (1945) 245; the slope is the median of all pairs (Sen, JASA 63 (1968) 1379). Modes are those that most
     parts have in the same number, in ascending order.
     """
-    parts = [(middle, find_modes(counts, grid.edges).found) for middle, counts in _parts(grid)]
+    told = _resolutions(grid)
+    parts = [(middle, find_modes(counts, grid.edges, told=told).found) for middle, counts in _parts(grid)]
     if len(parts) < LEAST_WINDOWS:
         return ()
     usual = sorted(len(modes) for _, modes in parts)[len(parts) // 2]
@@ -282,23 +313,23 @@ def _critical(chance: float) -> float:
 
 
 def _knots(
-    counts: Sequence[int], edges: Sequence[float], rows: Sequence[int]
+    counts: Sequence[int], edges: Sequence[float], rows: Sequence[int], told: Resolution | None
 ) -> tuple[list[float], list[float]]:
     """Edges of the occupied rows with the share of events below each.
 
-    Where values come in steps (whole microseconds, and rows of half of one), the empty rows between are no valleys, and of two
-    rows as wide as a step and a half one holds one of them and one two: the edges are then put halfway between the steps that
-    they lie between, where as many events are below.
+    Where values have a resolution, the edges are put on the borders of its buckets, with as many events below: the empty rows
+    between two values are no valleys, and of two rows as wide as a bucket and a half one holds one of them and one two.
     """
     first, last = rows[0], rows[-1] + 1
     knots = list(edges[first : last + 1])
-    step = step_of_values(counts, edges)
-    if step is not None:
-        # What equals an edge is above it, but for the last one.
+    if told is not None:
+        # A row of zeros keeps its lower edge. What equals an edge is above it, but for the last one of all.
         closed = last == len(edges) - 1
-        top = math.floor(knots[-1] / step) + 0.5 if closed else math.ceil(knots[-1] / step) - 0.5
-        middles = [*(math.ceil(edge / step) - 0.5 for edge in knots[:-1]), top]
-        knots = [max(middle * step, min(0.0, knots[0])) for middle in middles]
+        knots = [
+            knots[0] if knots[0] <= 0 else told.bottom(knots[0]),
+            *(told.border(edge) for edge in knots[1:-1]),
+            told.top(knots[-1]) if closed else told.border(knots[-1]),
+        ]
     total, seen = sum(counts), 0
     below = [0.0]
     for count in counts[first:last]:
@@ -309,27 +340,14 @@ def _knots(
     return list(share), list(share.values())
 
 
-def step_of_values(counts: Sequence[int], edges: Sequence[float]) -> float | None:
-    """The greatest of `STEPS` that all values are multiples of, as far as the rows show it; None where rows are no finer.
-
-    Every occupied row must hold a multiple, and that must be no chance: of rows that are narrower than the step each holds one
-    with the chance of its part of the step.
-    """
-    occupied = [row for row, count in enumerate(counts) if count]
-    for step in STEPS:
-        chance = 1.0
-        for row in occupied:
-            # A row holds its lower edge; the last one its upper edge too.
-            top = math.ceil(edges[row + 1] / step) - 1
-            if (math.floor(edges[-1] / step) if row == len(counts) - 1 else top) < math.ceil(
-                edges[row] / step
-            ):
-                break
-            chance *= min(1.0, (edges[row + 1] - edges[row]) / step)
-        else:
-            if chance <= STEP_CHANCE:
-                return step
-    return None
+def _unseen(knots: Sequence[float], share: Sequence[float]) -> list[float]:
+    """How well shares are known at the edges of fine rows: a clock whose ticks are nearer than the rows are high, so that they
+    are not seen, puts one more or less of them into a row. Wider rows are known by their ends."""
+    parts = [
+        TICK * (high - low) if b - a <= FINE_ROW * b else 0.0
+        for (a, b), (low, high) in zip(pairwise(knots), pairwise(share), strict=True)
+    ]
+    return [max(below, above) for below, above in pairwise([0.0, *parts, 0.0])]
 
 
 def _axis(knots: Sequence[float], share: Sequence[float]) -> list[float]:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from iodyno.analysis.histogram import bounds_of, bucket_of
-from iodyno.analysis.operation_times import OperationTimes, rows_for
+from iodyno.analysis.histogram import bounds_of
+from iodyno.analysis.operation_times import OperationTimes, border, rows_for
 from iodyno.core.grid import Grid
 
 ROWS = 50
@@ -47,7 +47,7 @@ def edges_for(each: Sequence[OperationTimes], shown: Range) -> tuple[int, ...]:
         wanted = [low * (high / low) ** (step / shown.rows) for step in range(shown.rows + 1)]
     else:
         wanted = [low + (high - low) * step / shown.rows for step in range(shown.rows + 1)]
-    return tuple(dict.fromkeys(_border(value) for value in wanted))
+    return tuple(dict.fromkeys(border(value, exact.sub_bits) for value in wanted))
 
 
 def within(times: OperationTimes, begin_s: float | None = None, end_s: float | None = None) -> OperationTimes:
@@ -77,11 +77,12 @@ def grid_of(
     spans = sorted(column.span_s for column in shown)
     width_ns = max(1, round(spans[len(spans) // 2] * 1e9)) if spans else 1
     cells: dict[tuple[int, int], int] = {}
-    buckets: dict[int, int] = {}
+    buckets: dict[tuple[int, int], int] = {}
     under, over = [0] * len(shown), [0] * len(shown)
     for number, column in enumerate(shown):
         for bucket, count in zip(column.times.buckets, column.times.counts, strict=True):
-            buckets[bucket] = buckets.get(bucket, 0) + count
+            bounds = bounds_of(bucket, times.sub_bits)
+            buckets[bounds] = buckets.get(bounds, 0) + count
             value = bounds_of(bucket)[0]
             if value < edges[0]:
                 under[number] += count
@@ -119,12 +120,6 @@ def grid_of(
         0,
         (),
         form="store",
-        by_value=tuple((*bounds_of(bucket), count) for bucket, count in sorted(buckets.items())),
+        by_value=tuple((*bounds, count) for bounds, count in sorted(buckets.items())),
         notes=tuple(notes),
     )
-
-
-def _border(value: float) -> int:
-    """The border of a bucket that is nearest to a value in ns."""
-    low, high = bounds_of(bucket_of(max(0, round(value))))
-    return low if value - low <= high - value else high

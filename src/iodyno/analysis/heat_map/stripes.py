@@ -52,22 +52,28 @@ HIGH_SHARE = 0.10
 
 @dataclass(frozen=True)
 class Stripes:
-    """High values that come back every `period_s`: what they begin from, when in the trace first, how much of them is in phase.
+    """High values that come back every `period_s` for `length_s`: what they begin from, when in the trace first, how much of them
+    is in phase.
 
     `contrast`: share of high values in the stripe over that outside it; None where outside there is none.
     """
 
     period_s: float
+    length_s: float
     first_s: float
     above: float
     contrast: float | None
     p: float
 
+    def hold(self, at_s: float) -> bool:
+        """Whether a time lies in one of them."""
+        return (at_s - self.first_s) % self.period_s < self.length_s
 
-def find_stripes(grid: Grid, without: Collection[int] = ()) -> Stripes | None:
+
+def find_stripes(grid: Grid, without: Collection[int] = (), share: float = HIGH_SHARE) -> Stripes | None:
     """The most significant period of the grid, when there is one. Columns in `without` are taken as usual ones: those of
-    bursts."""
-    counts = _counts(grid, without)
+    bursts. `share`: how many of the values are high."""
+    counts = _counts(grid, without, share)
     if isinstance(counts, str):
         return None
     border, highs, alls = counts
@@ -85,6 +91,7 @@ def find_stripes(grid: Grid, without: Collection[int] = ()) -> Stripes | None:
     column_s = group * grid.column_ns / 1e9
     return Stripes(
         column_s / box.frequency,
+        column_s * box.width / box.frequency,
         grid.begin_ns / 1e9 + column_s * box.begin / box.frequency,
         grid.edges[border],
         inside / outside if outside else None,
@@ -94,17 +101,17 @@ def find_stripes(grid: Grid, without: Collection[int] = ()) -> Stripes | None:
 
 def why_no_stripes(grid: Grid) -> str:
     """Why no stripes are looked for in a grid; empty where they are."""
-    counts = _counts(grid, ())
+    counts = _counts(grid, (), HIGH_SHARE)
     return counts if isinstance(counts, str) else ""
 
 
-def _counts(grid: Grid, without: Collection[int]) -> tuple[int, list[int], list[int]] | str:
+def _counts(grid: Grid, without: Collection[int], share: float) -> tuple[int, list[int], list[int]] | str:
     """The row that high values begin at, how many of them (a group of) columns have, and how many events; or why not."""
     if grid.columns < LEAST_COLUMNS:
         return f"{counted(grid.columns, 'column')}, {LEAST_COLUMNS} are needed"
-    border = high_row(grid, HIGH_SHARE)
+    border = high_row(grid, share)
     if border is None:
-        return f"more than {HIGH_SHARE:.0%} of the events lie in the highest row"
+        return f"more than {share:.0%} of the events lie in the highest row"
     high = list(grid.over)
     for column, cells in enumerate(columns_of(grid)):
         high[column] += sum(count for row, count in cells if row >= border)
@@ -118,6 +125,11 @@ def _counts(grid: Grid, without: Collection[int]) -> tuple[int, list[int], list[
     if sum(1 for n in alls if n) < LEAST_FILLED * len(alls):
         return f"more than {1 - LEAST_FILLED:.0%} of the columns are empty"
     return border, highs, alls
+
+
+def periods_tried(grid: Grid) -> int:
+    """How many periods a search tries."""
+    return len(_frequencies(-(-grid.columns // -(-grid.columns // MOST_COLUMNS))))
 
 
 def high_row(grid: Grid, share: float) -> int | None:
@@ -172,21 +184,28 @@ def _best_box(series: Sequence[float]) -> tuple[_Box, float, int] | None:
     flat = _without_trend(roots)
     mean = sum(flat) / n
     flat = [value - mean for value in flat]
-    step, least = 1 / (4 * n), LEAST_CYCLES / n
-    tried = [least + step * number for number in range(math.floor((0.5 - least) / step + 1e-9) + 1)]
-    coarse = [_box(flat, frequency, COARSE).explained for frequency in tried]
+    frequencies = _frequencies(n)
+    coarse = [_box(flat, frequency, COARSE).explained for frequency in frequencies]
     tops = [
         at
         for at, value in enumerate(coarse)
         if value >= max(coarse[max(0, at - 1)], coarse[min(at + 1, len(coarse) - 1)])
     ]
     tops.sort(key=lambda at: -coarse[at])
-    best = max((_refined(flat, tried[at], step) for at in tops[:TOPS]), key=lambda box: box.explained)
+    best = max(
+        (_refined(flat, frequencies[at], 1 / (4 * n)) for at in tops[:TOPS]), key=lambda box: box.explained
+    )
     unexplained = max(1 - best.explained, 1e-9)
-    trials = len(tried) * BOXES
+    trials = len(frequencies) * BOXES
     p = min(1.0, f.sf(best.explained / unexplained * (n - 2), 1, n - 2) * trials)
     told = best.frequency <= MOST_FREQUENCY and best.width <= MOST_WIDTH
     return (best, p, trials) if told and p <= ALPHA and _most_cycles(roots, best) else None
+
+
+def _frequencies(columns: int) -> list[float]:
+    """Those that are tried, in 1 / column: a quarter of what so many columns tell apart, from each to the next."""
+    step, least = 1 / (4 * columns), LEAST_CYCLES / columns
+    return [least + step * number for number in range(math.floor((0.5 - least) / step + 1e-9) + 1)]
 
 
 def _refined(values: Sequence[float], frequency: float, step: float) -> _Box:

@@ -30,15 +30,19 @@ class Piece:
     slope: float
 
 
-def taut_string(x: Sequence[float], share: Sequence[float], radius: float) -> list[Piece]:
-    """The pieces of the string through the knots (x, share), ascending both; it begins and ends at the outer knots.
+def taut_string(
+    x: Sequence[float], share: Sequence[float], radius: float, least: Sequence[float] = ()
+) -> list[Piece]:
+    """The pieces of the string through the knots (x, share), ascending both; it begins and ends at the outer knots. `least`: what
+    the radius is at least, a knot each, where shares are not known as well.
 
     A funnel: from the last bend, the lines that still miss no gate so far; when they cross, the string bends at the gate
     that closed it. Linear in practice, quadratic at worst.
     """
     last = len(x) - 1
-    low = [share[0], *(value - radius for value in share[1:-1]), share[-1]]
-    high = [share[0], *(value + radius for value in share[1:-1]), share[-1]]
+    around = [max(radius, each) for each in least] if least else [radius] * len(x)
+    low = [share[0], *(share[at] - around[at] for at in range(1, last)), share[-1]]
+    high = [share[0], *(share[at] + around[at] for at in range(1, last)), share[-1]]
     pieces: list[Piece] = []
     at, height = 0, share[0]
     while at < last:
@@ -77,15 +81,22 @@ def peaks(string: Sequence[Piece]) -> list[int]:
     return [at - 1 for at in range(1, len(steep) - 1) if steep[at - 1] < steep[at] > steep[at + 1]]
 
 
-def dip(x: Sequence[float], share: Sequence[float], *, within: float = 1e-9, enough: float = 0.0) -> float:
+def dip(
+    x: Sequence[float],
+    share: Sequence[float],
+    least: Sequence[float] = (),
+    *,
+    within: float = 1e-9,
+    enough: float = 0.0,
+) -> float:
     """The smallest radius, as a share of the events, at which the string has one mode, by halving; `within` this part of it.
-    What is `enough` or less is not told apart: then it is `enough`."""
+    What is `enough` or less is not told apart: then it is `enough`. `least` as `taut_string` has it."""
     low, high = enough, 1.0
-    if len(peaks(taut_string(x, share, low))) <= 1:
+    if len(peaks(taut_string(x, share, low, least))) <= 1:
         return low
     while high - low > max(within * high, _ROUNDING):
         middle = (low + high) / 2
-        if len(peaks(taut_string(x, share, middle))) <= 1:
+        if len(peaks(taut_string(x, share, middle, least))) <= 1:
             high = middle
         else:
             low = middle

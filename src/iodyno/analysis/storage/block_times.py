@@ -17,6 +17,8 @@ from iodyno.analysis.storage import devices
 from iodyno.core.warnings import Doubt, WarningCode
 
 SENSOR = "block_times"
+SUB_BITS = 5
+"""Logarithm of the buckets an octave of the kernel's programs; a bucket is told by its middle."""
 SERVICE, QUEUE = "block.service_time_ns", "block.queue_time_ns"
 _ANOTHER = "another host on the same machine reads its devices"
 _LEAST_BEYOND = 10

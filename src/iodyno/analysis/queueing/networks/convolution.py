@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     """Logarithms, one axis a closed class, from 0 jobs to its population."""
 
 METHOD = Method("convolution", True, "Buzen 1973, logarithms, geometric tails")
-MAX_STEPS = 400_000_000
-"""Additions of logarithms (chosen: some ten seconds)."""
+MAX_STEPS = 100_000_000
+"""Additions of logarithms (chosen: a few seconds)."""
 MAX_CELLS = 50_000_000
 """Numbers that are kept at a time (chosen: 400 MB)."""
 
@@ -68,9 +68,9 @@ def steps(network: Network, populations: Sequence[int]) -> int:
     return len(populations) * (cells * polynomials + (cells + rows) * tails)
 
 
-def affordable(network: Network, populations: Sequence[int], most_steps: int = MAX_STEPS) -> bool:
-    """Whether the exact solution stays within so many steps, and within memory."""
-    return steps(network, populations) <= most_steps and _cells(network, populations) <= MAX_CELLS
+def affordable(network: Network, populations: Sequence[int]) -> bool:
+    """Whether the exact solution takes seconds, and has room in memory."""
+    return steps(network, populations) <= MAX_STEPS and _cells(network, populations) <= MAX_CELLS
 
 
 def _cells(network: Network, populations: Sequence[int]) -> int:

@@ -27,6 +27,9 @@ MIXED = Method(
     True,
     "Reiser and Lavenberg 1980; Lazowska et al. 1984, 7.4",
 )
+MAX_VISITS = 10_000_000
+"""Jobs times stations, with `VISITS_BESIDE` for each job, of one class (chosen: a few seconds)."""
+VISITS_BESIDE = 8
 MAX_CELLS = 20_000_000
 """Populations times stations that are kept (chosen: 160 MB, and some seconds)."""
 
@@ -145,6 +148,11 @@ def solve_mva(network: Network) -> Solution:
     return composed(network, MIXED if network.open_classes else METHOD, throughput, residence)
 
 
+def affordable_mva(network: Network, population: int) -> bool:
+    """Whether one class is solved in seconds."""
+    return population * (len(network.stations) + VISITS_BESIDE) <= MAX_VISITS
+
+
 def solve_one_class(network: Network, populations: Sequence[int]) -> list[Solution]:
     """A network of one closed class at several populations, from one pass. Raises ExperimentError for others."""
     checked(network)
@@ -152,6 +160,13 @@ def solve_one_class(network: Network, populations: Sequence[int]) -> list[Soluti
     entry = network.closed_classes[0]
     if len(network.classes) > 1:
         raise ExperimentError("one pass takes one closed class", where="classes")
+    if not affordable_mva(network, max(populations)):
+        most = MAX_VISITS // (len(network.stations) + VISITS_BESIDE)
+        raise ExperimentError(
+            f"exact MVA of {max(populations)} jobs at {len(network.stations)} stations takes minutes, allowed: {most} jobs",
+            where="--method",
+            advice="--method approximate, or a smaller population",
+        )
     demands = [network.demand_s(entry.name, s.name) for s in network.stations]
     queued = [k for k, s in enumerate(network.stations) if s.kind == "queue"]
     delay = math.fsum(d for d, s in zip(demands, network.stations, strict=True) if s.kind == "delay")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from iodyno.analysis.queueing.networks.mva import MAX_CELLS, solve_mva, solve_one_class
+from iodyno.analysis.queueing.networks.mva import MAX_CELLS, affordable_mva, solve_mva, solve_one_class
 from iodyno.analysis.queueing.networks.open_network import solve_open
 from iodyno.analysis.queueing.networks.solution import Solution
 from iodyno.core.errors import ExperimentError
@@ -13,9 +14,6 @@ from iodyno.core.network import Network, checked
 
 How = Literal["auto", "exact", "approximate", "schweitzer", "linearizer"]
 METHODS: tuple[How, ...] = ("auto", "exact", "approximate", "schweitzer", "linearizer")
-
-AUTO_STEPS = 100_000_000
-"""Additions of logarithms up to which `auto` solves exactly (chosen: a few seconds)."""
 
 
 def solve(network: Network, how: How = "auto") -> Solution:
@@ -65,7 +63,7 @@ def solve_sweep(networks: Sequence[Network], how: How = "auto") -> list[Solution
 
         populations = [tuple(c.population for c in n.closed_classes) for n in networks]
         largest = [max(at) for at in zip(*populations, strict=True)]
-        if how == "exact" or affordable(first, largest, AUTO_STEPS):
+        if how == "exact" or affordable(first, largest):
             return solve_populations(first, populations)
     return [solve(network, how) for network in networks]
 
@@ -79,8 +77,7 @@ def _affordable(network: Network) -> bool:
     if _multi_server(network):
         from iodyno.analysis.queueing.networks.convolution import affordable
 
-        return affordable(network, populations, AUTO_STEPS)
-    cells = len(network.stations)
-    for n in populations:
-        cells *= n + 1
-    return len(populations) == 1 or cells <= MAX_CELLS
+        return affordable(network, populations)
+    if len(populations) == 1:
+        return affordable_mva(network, populations[0])
+    return math.prod(n + 1 for n in populations) * len(network.stations) <= MAX_CELLS

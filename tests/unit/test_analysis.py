@@ -98,9 +98,13 @@ def test_an_interval_holds_nothing_that_cannot_be(values: list[float]) -> None:
     other = estimate(measured, "ns/KiB", possible=OUTCOMES["cpu_other_ns_per_kib"].possible)
     assert (free.low, free.high) == (other.low, other.high), "other tasks may give way to the load"
     assert None not in (free.low, free.high, free.reach)
-    assert (rate.low, rate.high) == (max(free.low or 0.0, 0.0), free.high)
-    assert (share.low, share.high) == (rate.low, min(free.high or 0.0, 1.0))
-    assert ("cut off at 0" in rate.method) == (rate.low != free.low)
+    assert (share.low, share.high) == (max(free.low or 0.0, 0.0), min(free.high or 0.0, 1.0))
+    assert ("cut off at 0" in share.method) == (share.low != free.low)
+    assert rate.high == free.high and rate.low is not None and free.low is not None
+    # Of a rate that every trial has it is not said that there may be none.
+    positive = free.low <= 0 < min(values)
+    assert 0 < rate.low <= (rate.estimate or 0) if positive else rate.low == share.low
+    assert ("log scale" in rate.method) == positive
     assert ("cut off at 1" in share.method) == (share.high != free.high)
     # A difference knows of the spread what was cut off.
     assert rate.reach == pytest.approx(free.reach)

@@ -175,10 +175,19 @@ def _within(
     values: Sequence[float],
     possible: tuple[float | None, float | None],
 ) -> tuple[float | None, float | None, str]:
-    """The interval without what is impossible, and how that is said; as it is where what was measured is so itself."""
+    """The interval without what is impossible, and how that is said; as it is where what was measured is so itself.
+
+    Of an amount of which every trial has some, the lower end is taken on a log scale where it would be 0 or less: mean x
+    exp(-half / mean), the half-width of the logarithm of the mean by the delta method. It holds the mean as often as 0 does
+    (simulated: `tests/truth/test_positive.py`).
+    """
     least, most = possible
     ends = []
-    if least is not None and low is not None and low < least <= min(values):
+    if possible == NOT_NEGATIVE and low is not None and low <= 0 < min(values):
+        middle = fmean(values)
+        low = middle * math.exp((low - middle) / middle)
+        ends.append("lower end on a log scale, as every trial has some")
+    elif least is not None and low is not None and low < least <= min(values):
         low = least
         ends.append(f"cut off at {least:g}, below which there is nothing")
     if most is not None and high is not None and high > most >= max(values):

@@ -125,6 +125,10 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("number_ios=100\ntime_based", {"operations": None}),
         ("number_ios=100\nbssplit=4k/50:8k/50", {"operations": 100}),
         # Shares of the file, down to whole blocks; where it begins, up to one.
+        ("filesize=2m\nsize=512k\noffset=1m", {"working_set": "1MiB", "offset": "1MiB"}),
+        ("filesize=4m\nsize=512k", {"working_set": "4MiB"}),
+        ("filesize=4m\nsize=512k\nnumber_ios=9999", {"working_set": "4MiB", "operations": 128}),
+        ("rw=read:12k\nbs=20k", {"stride": "32KiB", "block": "20KiB", "align": "4KiB"}),
         ("filesize=1m\nsize=25%\noffset=50%", {"working_set": "256KiB", "offset": "512KiB"}),
         ("filesize=300k\nsize=33%\noffset=34%", {"working_set": "96KiB", "offset": "104KiB"}),
         ("filesize=1m\nsize=75%\noffset=50%", {"working_set": "512KiB", "offset": "512KiB"}),
@@ -139,7 +143,8 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("bs=4k,8k", {"block": "4KiB"}),
         ("bs=4k,8k\nrw=randwrite", {"block": "8KiB"}),
         ("bssplit=4k/10:64k/50:32k/", {"block": "mix(4KiB: 1000, 64KiB: 5000, 32KiB: 4000)"}),
-        ("bsrange=4k-16k", {"block": "uniform(4KiB, 16KiB)"}),
+        ("bsrange=4k-16k", {"block": "uniform(1B, 16KiB)", "align": "4KiB"}),
+        ("bsrange=4k-10k", {"block": "uniform(4KiB, 10KiB)", "align": None}),
         ("bs=(2k*4)", {"block": "8KiB"}),
         # A direction whose value is left empty has the default, as in fio.
         ("bs=,8k", {"block": "4KiB"}),
@@ -196,7 +201,7 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("filename=/srv/a\nfilename=/srv/b:/srv/c", {"target": "/srv/a, /srv/b, /srv/c"}),
         ("bs=16k\nbs=,8k", {"block": "16KiB"}),
         ("rw=randwrite\nbs=16k\nbs=,8k", {"block": "8KiB"}),
-        ("kb_base=1000\nbsrange=4k-64k", {"block": "uniform(4000B, 64000B)", "align": "4000B"}),
+        ("kb_base=1000\nbsrange=4k-64k", {"block": "uniform(1B, 64000B)", "align": "4000B"}),
         ("kb_base=1000\nbssplit=4k/50:8k/50", {"block": "mix(4000B: 5000, 8000B: 5000)", "align": "4000B"}),
         ("kb_base=1000\nrw=read:4k\nbs=8k", {"stride": "12000B"}),
         # The last one of two that set the same thing.

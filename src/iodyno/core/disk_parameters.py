@@ -494,6 +494,14 @@ def _of_pattern(point: Mapping[str, Level]) -> Mistakes:
                 f"found {quantity.show('size', stride)}, allowed: {quantity.show('size', block)} or more, as long as a block is",
             )
         )
+    if pattern == "strided" and isinstance(block, int) and isinstance(stride, int):
+        unit = int(point.get("align", block))
+        if stride % unit:
+            text = (
+                f"found {quantity.show('size', stride)}, which is no multiple of {quantity.show('size', unit)}; allowed: such a"
+                " multiple, or an `align` that block and stride are multiples of"
+            )
+            found.append((("stride", "align", "block"), text))
     size = point.get("working_set")
     if pattern == "strided" and isinstance(block, int) and isinstance(stride, int) and isinstance(size, int):
         part = size // int(point["workers"]) if point["sequence"] == "split" else size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -335,6 +336,8 @@ class _Reading(SectionReading):
                 raise WrongError
             stride = hole + self.block_bytes(reads)
             pattern = {"pattern": "strided", "stride": quantity.show("size", stride)}
+            if (unit := math.gcd(stride, self.block_bytes(reads))) < self.block_bytes(reads):
+                pattern["align"] = quantity.show("size", unit)
         return {**pattern, "read": f"{reads:g}%"}
 
     def random(self, settings: dict[str, Any], reads: float) -> None:
@@ -462,6 +465,8 @@ class _Reading(SectionReading):
                 self.note(self.keys["io_size"], "bytes of drawn sizes are not counted: use number_ios")
             return {"operations": count * numjobs} if count else {}
         size = quantity.parse("size", settings["working_set"]) if "working_set" in settings else 0
+        if "filesize" in self.keys and "%" not in self.word("size", "%"):
+            size = self.size("size") or size
         # Where nothing says how much is moved, a job of fio ends when it has moved its size.
         bytes_moved = moved or (size // (numjobs if settings.get("sequence") == "split" else 1))
         ends = [end for end in (count, -(-bytes_moved // each)) if end]
@@ -494,7 +499,8 @@ class _Reading(SectionReading):
                 "bsrange: sizes are drawn alike from the range, and rounded up to multiples of "
                 + align.get("align", "512 bytes")
             )
-            law = f"uniform({quantity.show('size', low)}, {quantity.show('size', high)})"
+            # fio draws from all bytes up to the greatest size, and rounds up to multiples of the least.
+            law = f"uniform({quantity.show('size', 1 if align else low)}, {quantity.show('size', high)})"
             return {"block": law, **align}
         size = self.block_bytes(reads)
         if not 512 <= size <= 1 << 30:
@@ -515,8 +521,12 @@ class _Reading(SectionReading):
         block = self.block_bytes(self.reads())
         if "size" in shares:
             size = self.share("size", whole) // block * block
+        elif "size" in self.keys and size is None:
+            size = self.size("size")
         elif "size" in self.keys:
-            size = self.size("size") if size is None else min(size, self.size("size") or size)
+            self.say(
+                "filesize says how much of the file is used, and size only when the job is over, as in fio"
+            )
         if size is not None and len(paths) > 1 and not {"filesize", *shares} & {*self.keys}:
             # The size is that of all files of a job together.
             size //= len(paths)
@@ -528,8 +538,12 @@ class _Reading(SectionReading):
         settings: dict[str, Any] = {"target": ", ".join(paths)}
         begin = self.share("offset", whole) if "offset" in shares else self.size("offset", 0) or 0
         offset = -(-begin // block) * block if "offset" in shares else begin
-        if shares and whole:
-            size = min(whole - offset if size is None else size, max(0, whole - offset))
+        if whole:
+            if offset >= whole:
+                self.note(
+                    self.keys["offset"], f"found {offset} bytes, allowed: less than the {whole} of the file"
+                )
+            size = min(size or whole, whole - offset)
         increment = self.size("offset_increment", 0) or 0
         if numjobs > 1:
             settings["sequence"] = "each"
@@ -553,7 +567,7 @@ class _Reading(SectionReading):
 
     def whole(self, paths: list[str], size: int | None, shares: list[str]) -> int:
         """Bytes of each file or device, which some options are shares of; 0: none are, or a mistake is noted."""
-        if not shares or size:
+        if size or not shares:
             return size or 0
         try:
             return min(map(_bytes_of, paths))

@@ -268,6 +268,14 @@ def test_a_ladder_keeps_its_order(direction: str, ramp: list[int]) -> None:
         assert len({t.point.levels["size"] for t in own}) == 1
 
 
+def test_a_ladder_of_words_has_the_order_of_the_file() -> None:
+    words = ("reno", "cubic", "bbr")
+    made = experiment(
+        [Factor("congestion_control", words)], kind="ladder", along="congestion_control", replicates=2
+    )
+    assert [t.point.levels["congestion_control"] for t in designs.plan(made).trials] == [*words, *words]
+
+
 def test_one_factor_goes_around_its_base() -> None:
     factors = [Factor("size", (1, 2, 3)), *WORDS]
     design = designs.plan(experiment(factors, kind="one_factor", base={"size": 2, "nagle": False}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iodyno.cli import check
+from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
 from iodyno.core.workload import DISK
+from iodyno.designs import plan
 from iodyno.formats.experiment_file import experiment_text, parse_experiment
 from iodyno.formats.fio import Job, is_job_file, jobs_of, parse_sections
 from iodyno.formats.fio.experiment import chosen, experiment_keys, steps
@@ -66,7 +69,7 @@ def mistake(text: str | bytes, **more: Any) -> str:
 def test_global_keys_are_those_of_the_jobs_after_them() -> None:
     first, second = jobs(JOB)
     assert first.settings == {
-        "interface": "aio", "target": "/srv/first.0.0", "working_set": "64MiB", "pattern": "random", "read": "70%",
+        "interface": "aio", "target": "/srv/first.0.0", "working_set": "64MiB", "pattern": "shuffled", "read": "70%",
         "block": "8KiB", "depth": 16, "direct": "on",
     }  # fmt: skip
     assert second.settings["sync"] == "fdatasync"
@@ -93,8 +96,42 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("rw=read:4k", {"pattern": "strided", "stride": "8KiB"}),
         ("percentage_random=30", {"pattern": "sequential", "random": "30%"}),
         ("percentage_random=30,100", {"pattern": "sequential", "random": "30%"}),
-        ("rw=randwrite\npercentage_random=30,100", {"pattern": "random", "random": None}),
+        ("rw=randwrite\npercentage_random=30,100", {"pattern": "shuffled", "random": None}),
         ("rw=randrw\npercentage_random=40,40", {"pattern": "sequential", "random": "40%"}),
+        # Every block comes once before any comes again, unless fio has no map of them.
+        ("", {"pattern": "shuffled"}),
+        ("norandommap", {"pattern": "random"}),
+        ("norandommap=0", {"pattern": "shuffled"}),
+        ("bssplit=4k/50:8k/50", {"pattern": "random"}),
+        ("rw=randread:8", {"pattern": "random", "in_order": 8}),
+        ("rw=randread:1", {"pattern": "shuffled", "in_order": None}),
+        ("rw=randrw:4\nrandom_distribution=zipf:1.1", {"pattern": "zipf", "in_order": 4}),
+        ("random_distribution=normal:50", {"pattern": "normal(50%)"}),
+        ("random_distribution=normal:12.5", {"pattern": "normal(12.5%)"}),
+        # The page cache is dropped, and the kernel told of the pattern, unless the job says otherwise.
+        ("", {"cached": "each_pass", "advised": "on"}),
+        ("invalidate=0\nfadvise_hint=0", {"cached": None, "advised": None}),
+        ("pre_read", {"cached": "yes", "advised": "on"}),
+        ("direct=1", {"cached": None, "advised": None}),
+        ("ioengine=mmap", {"cached": "each_pass", "advised": None}),
+        ("ioengine=null", {"cached": None, "advised": None}),
+        # After so many operations, or when size is moved, it is over; with time_based neither counts.
+        ("number_ios=100", {"operations": 100}),
+        ("number_ios=500", {"operations": 256}),
+        ("number_ios=500\nloops=3", {"operations": 768}),
+        ("number_ios=100\nnumjobs=3", {"operations": 300}),
+        ("io_size=64k", {"operations": 16}),
+        ("io_size=4m", {"operations": 1024}),
+        ("number_ios=100\ntime_based", {"operations": None}),
+        ("number_ios=100\nbssplit=4k/50:8k/50", {"operations": 100}),
+        # Shares of the file, down to whole blocks; where it begins, up to one.
+        ("filesize=2m\nsize=512k\noffset=1m", {"working_set": "1MiB", "offset": "1MiB"}),
+        ("filesize=4m\nsize=512k", {"working_set": "4MiB"}),
+        ("filesize=4m\nsize=512k\nnumber_ios=9999", {"working_set": "4MiB", "operations": 128}),
+        ("rw=read:12k\nbs=20k", {"stride": "32KiB", "block": "20KiB", "align": "4KiB"}),
+        ("filesize=1m\nsize=25%\noffset=50%", {"working_set": "256KiB", "offset": "512KiB"}),
+        ("filesize=300k\nsize=33%\noffset=34%", {"working_set": "96KiB", "offset": "104KiB"}),
+        ("filesize=1m\nsize=75%\noffset=50%", {"working_set": "512KiB", "offset": "512KiB"}),
         ("random_distribution=zipf:1.2", {"pattern": "zipf", "theta": "1.2"}),
         ("random_distribution=zoned:80/20:20/80", {"pattern": "zones(20%: 80%, 80%: 20%)"}),
         # A workload of enterprise drives (JESD219), and zones whose last one is the rest.
@@ -106,7 +143,8 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("bs=4k,8k", {"block": "4KiB"}),
         ("bs=4k,8k\nrw=randwrite", {"block": "8KiB"}),
         ("bssplit=4k/10:64k/50:32k/", {"block": "mix(4KiB: 1000, 64KiB: 5000, 32KiB: 4000)"}),
-        ("bsrange=4k-16k", {"block": "uniform(4KiB, 16KiB)"}),
+        ("bsrange=4k-16k", {"block": "uniform(1B, 16KiB)", "align": "4KiB"}),
+        ("bsrange=4k-10k", {"block": "uniform(4KiB, 10KiB)", "align": None}),
         ("bs=(2k*4)", {"block": "8KiB"}),
         # A direction whose value is left empty has the default, as in fio.
         ("bs=,8k", {"block": "4KiB"}),
@@ -163,7 +201,7 @@ def test_jobs_after_each_other_are_levels_of_one_factor() -> None:
         ("filename=/srv/a\nfilename=/srv/b:/srv/c", {"target": "/srv/a, /srv/b, /srv/c"}),
         ("bs=16k\nbs=,8k", {"block": "16KiB"}),
         ("rw=randwrite\nbs=16k\nbs=,8k", {"block": "8KiB"}),
-        ("kb_base=1000\nbsrange=4k-64k", {"block": "uniform(4000B, 64000B)", "align": "4000B"}),
+        ("kb_base=1000\nbsrange=4k-64k", {"block": "uniform(1B, 64000B)", "align": "4000B"}),
         ("kb_base=1000\nbssplit=4k/50:8k/50", {"block": "mix(4000B: 5000, 8000B: 5000)", "align": "4000B"}),
         ("kb_base=1000\nrw=read:4k\nbs=8k", {"stride": "12000B"}),
         # The last one of two that set the same thing.
@@ -226,7 +264,6 @@ def test_what_global_said_was_read_with_the_kb_base_of_that_time() -> None:
         ("rw=read\npercentage_random=50", "percentage_random is without effect: rw=read goes in order"),
         ("rw=read\nrandom_distribution=zipf:1.1", "random_distribution is without effect: rw=read goes in order"),
         ("rwmixread=70", "rwmixread is without effect: rw=randread is no mix"),
-        ("file_service_type=random", "the files of a job are all open and used in turn"),
         ("max_latency=10ms", "a late operation is in the histograms, and ends nothing"),
         ("cpus_allowed_policy=split", "the workers of a job share its CPUs"),
         ("random_distribution=zipf:1.1:0.5", "random_distribution=zipf:1.1:0.5: the centre (0.5) is without effect"),
@@ -234,7 +271,9 @@ def test_what_global_said_was_read_with_the_kb_base_of_that_time() -> None:
         ("verify=null", "verify=null is without effect: it checks nothing"),
         ("runtime=0\ntime_based", "runtime=0 is none: the load goes on for --seconds"),
         ("exitall", "all jobs of a trial end at one instant, none of them when another is done"),
-        ("rw_sequencer=identical", "it changes offsets only of several blocks at each random place"),
+        ("number_ios=5\ntime_based", "number_ios ends nothing: time_based goes on for its time, as in fio"),
+        ("number_ios=5", "the load ends when its operations are done"),
+        ("bssplit=4k/50:8k/50", "blocks are drawn with repeats"),
         ("rw=write\nverify=crc32c", "NOT read back at the end, as fio would do"),
         ("rw=randrw\nverify=md5", "NOT read back at the end, as fio would do"),
     ],
@@ -301,7 +340,7 @@ def test_jobs_at_the_same_time_are_clients_with_settings_of_their_own() -> None:
     assert any("run at the same time" in each for each in said)
     shared = read.settings({})
     reads, writes = (read.workload.settings_of(host, shared) for host in read.workload.hosts)
-    assert (reads["pattern"], reads["read"], reads["block"], reads["workers"]) == ("random", 10**6, 4096, 2)
+    assert (reads["pattern"], reads["read"], reads["block"], reads["workers"]) == ("shuffled", 10**6, 4096, 2)
     assert (writes["pattern"], writes["read"], writes["block"], writes["rate"]) == (
         "sequential",
         0,
@@ -375,7 +414,54 @@ def test_patterns_may_be_levels_of_one_factor() -> None:
     )
     keys, _ = experiment_keys(parse_sections(text, file="j.fio"), file="j.fio")
     (factor,) = parse_experiment(experiment_text(keys)).factors
-    assert list(factor.together["pattern"]) == ["random", "zipf"]
+    assert list(factor.together["pattern"]) == ["shuffled", "zipf"]
+
+
+def test_jobs_after_each_other_run_in_their_order() -> None:
+    text = "[global]\nsize=1m\nfilename=/srv/x\n" + "".join(
+        f"[{name}]\nstonewall\nrw={rw}\n"
+        for name, rw in (("lay", "write"), ("b", "randread"), ("a", "read"), ("c", "randwrite"))
+    )
+    keys, _ = experiment_keys(parse_sections(text, file="j.fio"), file="j.fio", repeat=3)
+    trials = plan(parse_experiment(experiment_text(keys))).trials
+    assert [trial.point.levels["variant"] for trial in trials] == ["lay", "b", "a", "c"] * 3
+
+
+def test_a_job_that_only_creates_files_is_left_out() -> None:
+    text = "[global]\nsize=1m\nfilename=/srv/x\nrw=randread\n[a]\n[lay]\nstonewall\ncreate_only=1\n[b]\nwait_for=lay\n[c]\n"
+    first, second, third = jobs(text)
+    assert (first.name, second.name, third.name) == ("a", "b", "c")
+    assert (second.alone_after, third.alone_after, second.waits_for) == (True, False, None)
+    assert any("comes without [lay]" in note for note in first.notes)
+
+
+def test_shares_are_of_a_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(bytes(300 << 10))
+    (job,) = jobs(f"[j]\nfilename={tmp_path}/x\nrw=read\nsize=33%\noffset=34%\n")
+    assert (job.settings["working_set"], job.settings["offset"]) == ("96KiB", "104KiB")
+    (job,) = jobs(f"[j]\nfilename={tmp_path}/x\nrw=read\noffset=50%\n")
+    assert (job.settings["working_set"], job.settings["offset"]) == ("148KiB", "152KiB")
+
+
+def test_a_mask_names_cpus() -> None:
+    assert jobs("[j]\nfilename=/x\nsize=1m\ncpumask=0x5\n")[0].cpus == (0, 2)
+    assert jobs("[j]\nfilename=/x\nsize=1m\ncpumask=3\ncpus_allowed=2\n")[0].cpus == (2,)
+
+
+def test_jobs_use_parts_of_one_file() -> None:
+    text = "[global]\nfilename=/srv/p\nbs=4k\n[lo]\nrw=randread\nsize=8m\n[hi]\nrw=randwrite\noffset=8m\nsize=24m\n"
+    keys, _ = experiment_keys(parse_sections(text, file="j.fio"), file="j.fio")
+    read = parse_experiment(experiment_text(keys))
+    assert [
+        (own["working_set"], own.get("offset", 0))
+        for own in (read.workload.settings_of(host, read.settings({})) for host in read.workload.hosts)
+    ] == [(8 << 20, 0), (24 << 20, 8 << 20)]
+
+
+def test_words_are_computed_with() -> None:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    assert one("size=1000*$mb_memory")["working_set"] == quantity.show("size", 1000 * memory)
+    assert one("filename=/srv/$jobname-1")["target"] == "/srv/j-1"
 
 
 def test_the_environment_and_words_are_put_in(tmp_path: Path) -> None:
@@ -438,7 +524,17 @@ def test_engines_of_whole_files_become_file_programs(engine: str) -> None:
         ("[j]\nfilename=/x\nsize=1m\nverify=crc32c\nverify_only\n", "it reads what an earlier run has written"),
         ("[j]\nfilename=/x\nsize=1m\nkb_base=10q\n", "j.fio:4: [j] kb_base: found '10q', allowed: 1000, 1024"),
         ("[j]\nfilename=/x\nsize=1m\ncpus_allowed=2-1\n", "the lower one first"),
-        ("[j]\nfilename=/x\nsize=1m\ncpumask=3\n", "j.fio:4: [j] cpumask: is not carried out: name the CPUs: cpus_allowed"),
+        ("[j]\nfilename=/x\nsize=1m\ncpumask=0\n", "j.fio:4: [j] cpumask: found '0', allowed: a mask"),
+        ("[j]\nfilename=/x:/y\nsize=1m\nfile_service_type=random\n", "an order of 2 files that is not carried"),
+        ("[j]\nnrfiles=4\nsize=1m\nopenfiles=2\n", "j.fio:4: [j] openfiles: found less than all 4 files"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=randread:8\nrw_sequencer=identical\n", "repeats each of the random places"),
+        ("[j]\nfilename=/x\nsize=1m\nrw=randread:8\npercentage_random=50\n", "found '50' with rw=randread:8"),
+        ("[j]\nfilename=/x\nsize=1m\nioengine=libaio\niodepth=8\niodepth_low=2\n", "found less than iodepth=8"),
+        ("[j]\nfilename=/x\nsize=1m\nfadvise_hint=sequential\nrw=randread\n", "found 'sequential' with rw=randread"),
+        ("[j]\nfilename=/x\nsize=1m\nfile_append=1\n", "j.fio:4: [j] file_append: is not carried out"),
+        ("[j]\nfilename=/none\noffset=50%\nsize=1m\n", "j.fio:3: [j] offset: found '50%', a share of a file that is not there"),
+        ("[global]\nsize=1m\n[a]\n[b]\nstartdelay=5\n", "j.fio:5: [b] begins 5 later than others (startdelay)"),
+        ("[lay]\nsize=1m\ncreate_only\n", "j.fio:3: [lay] only creates files (create_only), and no job reads or writes"),
         # Values that mean nothing.
         ("[j]\nfilename=/x\nsize=1m\nverify=crc33\n", "j.fio:4: [j] verify: found 'crc33', allowed: crc32"),
         ("[j]\nfilename=/x\nsize=1m\nrw=randread\nrandom_distribution=zipf:1.2/50\n", "found 'zipf:1.2/50', allowed: zipf:THETA"),

@@ -196,7 +196,39 @@ def test_the_run_says_for_how_long_and_how_it_ends() -> None:
     assert read(personality(after="set $s=7\nrun $s")).seconds == 7
     firstdone = read("set mode quit firstdone\n" + personality(after="run"))
     assert (firstdone.mode, firstdone.seconds) == ("firstdone", None)
+    assert (
+        read(
+            personality(
+                after="create files\ncreate processes\nstats clear\nsleep 2\nstats snap\nsleep 1\nquit"
+            )
+        ).seconds
+        == 3
+    )
+    assert (
+        read(personality(after="sleep 9\ncreate processes\nsleep 2\nshutdown processes\nsleep 9")).seconds
+        == 2
+    )
+    assert read(personality(after="create processes\nsleep 2\nrun 7")).seconds == 7
     assert "one run is carried out" in "\n".join(read(personality(after="run 5\nrun 9")).notes)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "factors"),
+    [
+        ("set $t=2\n", "run $t", set()),
+        ("set $t=2\nset $u=$t\n", "psrun -1 $u", set()),
+        ("set $t=2\n", "create processes\nsleep $t", set()),
+        ("set $t=2\nset $n=3\ndefine fileset name=more,path=/srv,entries=$n\n", "run $t", {"n"}),
+        ("set $t=2\ndefine fileset name=more,path=/srv,entries=$t\n", "run $t", {"t"}),
+    ],
+)
+def test_a_variable_that_only_says_how_long_it_runs_is_no_factor(
+    before: str, after: str, factors: set[str]
+) -> None:
+    text = personality(before=before + FILES, after=after)
+    assert set(kinds_of(parse_personality(text, file="p.f"))) == factors
+    if not factors:
+        assert read(text, t=7).seconds == 7  # `--set t=7`
 
 
 def test_a_table_is_scaled_to_a_mean_and_a_min_is_where_a_gamma_begins() -> None:

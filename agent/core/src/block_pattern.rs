@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use crate::disk::{Disk, Pattern, Sequence, Zone, WHOLE_PPM};
-use crate::random::Random;
+use crate::random::{Random, SplitMix};
 use crate::ranks::Ranks;
 use crate::sizes::SizeStream;
 
@@ -38,7 +38,7 @@ pub struct Extent {
     pub length: u64,
 }
 
-/// What workers that take blocks from one cursor have in common: a cursor a target, and whose turn it is.
+/// What workers that take blocks from one cursor have in common: a cursor a target and direction, and whose turn it is.
 #[derive(Clone, Debug)]
 pub struct Cursors(Arc<[AtomicU64]>);
 
@@ -46,11 +46,11 @@ impl Cursors {
     /// For so many targets.
     #[must_use]
     pub fn new(targets: usize) -> Self {
-        Cursors((0..=targets).map(|_| AtomicU64::new(0)).collect())
+        Cursors((0..=2 * targets).map(|_| AtomicU64::new(0)).collect())
     }
 
-    fn take(&self, target: usize, units: u64) -> u64 {
-        self.0[target].fetch_add(units, Relaxed)
+    fn of(&self, target: usize, write: bool) -> &AtomicU64 {
+        &self.0[2 * target + usize::from(write)]
     }
 
     fn turn(&self) -> u64 {
@@ -65,6 +65,11 @@ pub struct BlockStream {
     sequence: Sequence,
     read_ratio_ppm: u32,
     random_ratio_ppm: u32,
+    in_order: u32,
+    /// Operations in order that are left from the last place that was drawn.
+    run: u32,
+    seed: u64,
+    worker: u64,
     unit: u64,
     /// Of a block, in units: the length where all are alike, else the greatest.
     block: u64,
@@ -86,9 +91,10 @@ struct Lane {
     /// The worker's part, in units.
     begin: u64,
     end: u64,
-    next: u64,
-    shift: u64,
-    fresh: bool,
+    /// Where the next read and the next write in order is.
+    next: [u64; 2],
+    /// Blocks of the shuffled pattern that were drawn.
+    drawn: u64,
     ranks: Ranks,
 }
 
@@ -101,6 +107,7 @@ impl BlockStream {
         let unit = disk.alignment();
         let block = disk.block_bytes.0.div_ceil(unit);
         let ordered = matches!(disk.pattern, Pattern::Sequential | Pattern::Strided);
+        let divided = ordered || disk.pattern == Pattern::Shuffled;
         let lanes = extents.iter().map(|extent| {
             let units = extent.length / unit;
             if units < block {
@@ -112,7 +119,7 @@ impl BlockStream {
             let part = |number: u64| {
                 (u128::from(units) * u128::from(number) / u128::from(disk.workers.max(1))) as u64
             };
-            let split = ordered && disk.sequence == Sequence::Split;
+            let split = divided && disk.sequence == Sequence::Split;
             let (begin, end) =
                 if split { (part(worker.into()), part(u64::from(worker) + 1)) } else { (0, units) };
             if end - begin < block {
@@ -122,13 +129,17 @@ impl BlockStream {
                 ));
             }
             let ranks = Ranks::new(disk, units / block);
-            Ok(Lane { offset: extent.offset, units, begin, end, next: begin, shift: 0, fresh: true, ranks })
+            Ok(Lane { offset: extent.offset, units, begin, end, next: [begin; 2], drawn: 0, ranks })
         });
         Ok(BlockStream {
             pattern: disk.pattern,
             sequence: disk.sequence,
             read_ratio_ppm: disk.read_ratio_ppm,
             random_ratio_ppm: if ordered { disk.random_ratio_ppm } else { 0 },
+            in_order: disk.in_order,
+            run: 0,
+            seed: disk.seed,
+            worker: worker.into(),
             unit,
             block,
             stride: disk.stride_bytes.map_or(block, |stride| stride.0.div_ceil(unit)),
@@ -140,6 +151,13 @@ impl BlockStream {
             zones: disk.zones.clone().into(),
             random: Random::new(disk.seed, STREAMS + u64::from(worker)),
         })
+    }
+
+    /// The worker's part of a target: where it begins, and how long it is, in bytes.
+    #[must_use]
+    pub fn part(&self, target: u32) -> (u64, u64) {
+        let lane = &self.lanes[target as usize];
+        (lane.offset + lane.begin * self.unit, (lane.end - lane.begin) * self.unit)
     }
 
     /// The next operation.
@@ -155,67 +173,113 @@ impl BlockStream {
             None => self.block,
             Some(lengths) => lengths.draw().div_ceil(self.unit).min(self.block),
         };
-        let scattered = match self.random_ratio_ppm {
-            0 => self.pattern.is_scattered(),
-            share => self.random.below(u64::from(WHOLE_PPM)) < u64::from(share),
-        };
+        let jumps = self.random_ratio_ppm > 0
+            && self.random.below(u64::from(WHOLE_PPM)) < u64::from(self.random_ratio_ppm);
+        let drawn = self.pattern.is_scattered() && self.run == 0;
+        self.run = if drawn { self.in_order } else { self.run }.saturating_sub(1);
         let target = match self.lanes.len() {
             1 => 0,
-            targets if scattered => self.random.below(targets as u64) as usize,
             targets if self.sequence == Sequence::Shared => (self.cursors.turn() % targets as u64) as usize,
             targets => {
-                self.turn = (self.turn + 1) % targets;
-                self.turn
+                let turn = self.turn;
+                self.turn = (turn + 1) % targets;
+                turn
             }
         };
+        let shared = self.sequence == Sequence::Shared;
         let lane = &mut self.lanes[target];
+        let next = &mut lane.next[usize::from(write)];
         let mut wrapped = false;
         let at = match self.pattern {
-            _ if scattered && self.random_ratio_ppm > 0 => self.random.below(lane.units - units + 1),
-            Pattern::Random => self.random.below(lane.units - units + 1),
+            Pattern::Random if drawn => self.random.below(lane.units - units + 1),
+            Pattern::Shuffled if drawn => {
+                let blocks = (lane.end - lane.begin) / self.block;
+                let number = if shared {
+                    self.cursors.of(target, false).fetch_add(1, Relaxed)
+                } else {
+                    lane.drawn += 1;
+                    lane.drawn - 1
+                };
+                wrapped = number > 0 && number % blocks == 0;
+                let whose = if shared { 0 } else { self.worker };
+                let order = Shuffle::new(blocks, self.seed, [whose, target as u64, number / blocks]);
+                lane.begin + order.place(number % blocks) * self.block
+            }
             // Every block has its place, so that a place is as frequent as its rank says.
-            Pattern::Zipf | Pattern::SelfSimilar => lane.ranks.place(&mut self.random) * self.block,
-            Pattern::Zones => within(&self.zones, lane.units - units + 1, &mut self.random),
-            Pattern::Sequential | Pattern::Append if self.sequence == Sequence::Shared => {
+            Pattern::Zipf | Pattern::Normal | Pattern::SelfSimilar if drawn => {
+                lane.ranks.place(&mut self.random) * self.block
+            }
+            Pattern::Zones if drawn => within(&self.zones, lane.units - units + 1, &mut self.random),
+            _ if jumps => {
+                let at = lane.begin + self.random.below(lane.end - lane.begin - units + 1);
+                if shared {
+                    self.cursors.of(target, write).store(at / self.block + 1, Relaxed);
+                }
+                at
+            }
+            Pattern::Sequential | Pattern::Append if shared => {
                 // Every block in the cursor's order takes the greatest length, so that none runs into the next.
                 let blocks = lane.units.div_ceil(self.block);
-                let number = self.cursors.take(target, 1);
+                let number = self.cursors.of(target, write).fetch_add(1, Relaxed);
                 let at = number % blocks * self.block;
                 wrapped = at == 0 && number > 0;
                 units = units.min(lane.units - at);
                 at
             }
-            Pattern::Sequential | Pattern::Append => {
-                if lane.next >= lane.end {
-                    lane.next = lane.begin;
-                    wrapped = true;
-                }
-                let at = lane.next;
-                units = units.min(lane.end - at);
-                lane.next += units;
-                at
-            }
             Pattern::Strided => {
-                if lane.next + units > lane.end {
-                    lane.shift += self.block;
-                    if lane.shift >= self.stride || lane.begin + lane.shift + units > lane.end {
-                        lane.shift = 0;
-                    }
-                    lane.next = lane.begin + lane.shift;
-                    wrapped = !lane.fresh;
+                wrapped = *next + units > lane.end;
+                if wrapped {
+                    lane.begin
+                } else {
+                    *next
                 }
-                let at = lane.next;
-                lane.next += self.stride;
+            }
+            _ => {
+                wrapped = *next >= lane.end;
+                let at = if wrapped { lane.begin } else { *next };
+                units = units.min(lane.end - at);
                 at
             }
         };
-        lane.fresh = false;
+        *next = at + if self.pattern == Pattern::Strided { self.stride } else { units };
         Place {
             target: target as u32,
             offset: lane.offset + at * self.unit,
             length: (units * self.unit) as u32,
             write,
             wrapped,
+        }
+    }
+}
+
+/// An order of the numbers below `places` that a key says: four rounds of a Feistel network over the least even number of
+/// bits that holds them all, again and again until a number is below `places` (Black and Rogaway, "Ciphers with arbitrary
+/// finite domains", CT-RSA 2002).
+struct Shuffle {
+    places: u64,
+    half: u32,
+    keys: [u64; 4],
+}
+
+impl Shuffle {
+    fn new(places: u64, seed: u64, [worker, target, pass]: [u64; 3]) -> Self {
+        let bits = u64::BITS - places.saturating_sub(1).leading_zeros();
+        let mut keys = SplitMix(seed ^ SplitMix(worker << 32 ^ target).bits() ^ SplitMix(!pass).bits());
+        Shuffle { places, half: bits.div_ceil(2).max(1), keys: std::array::from_fn(|_| keys.bits()) }
+    }
+
+    fn place(&self, number: u64) -> u64 {
+        let mask = (1 << self.half) - 1;
+        let mut place = number;
+        loop {
+            let (mut left, mut right) = (place >> self.half, place & mask);
+            for key in self.keys {
+                (left, right) = (right, left ^ (SplitMix(key ^ right).bits() & mask));
+            }
+            place = left << self.half | right;
+            if place < self.places {
+                return place;
+            }
         }
     }
 }
@@ -244,6 +308,7 @@ mod tests {
     use crate::arrivals::Sizes;
     use crate::units::Bytes;
     use proptest::prelude::*;
+    use std::collections::HashSet;
 
     fn stream(disk: &Disk, length: u64, worker: u32, cursors: &Cursors) -> BlockStream {
         disk.check().unwrap();
@@ -289,13 +354,88 @@ mod tests {
         assert_eq!(found, [(0, 8192), (8192, 1024), (0, 8192)]);
     }
 
+    fn blocks(disk: &Disk, count: usize) -> Vec<(bool, u64)> {
+        let mut stream = stream(disk, 16 * 4096, 0, &Cursors::new(1));
+        (0..count).map(|_| stream.next()).map(|place| (place.write, place.offset / 4096)).collect()
+    }
+
     #[test]
-    fn a_stride_comes_to_every_block() {
-        let disk = Disk { stride_bytes: Some(Bytes(4 * 4096)), ..of(Pattern::Strided) };
-        let mut found: Vec<u64> = offsets(&disk, 10 * 4096, 10).iter().map(|at| at / 4096).collect();
-        assert_eq!(found[..3], [0, 4, 8]);
-        found.sort_unstable();
-        assert_eq!(found, (0..10).collect::<Vec<_>>());
+    fn a_stride_begins_anew_at_the_end() {
+        let disk = Disk { stride_bytes: Some(Bytes(3 * 4096)), ..of(Pattern::Strided) };
+        let found: Vec<u64> = blocks(&disk, 8).into_iter().map(|(_, at)| at).collect();
+        assert_eq!(found, [0, 3, 6, 9, 12, 15, 0, 3]);
+    }
+
+    #[test]
+    fn reads_and_writes_are_each_in_order() {
+        for sequence in [Sequence::Split, Sequence::Shared] {
+            let disk = Disk { read_ratio_ppm: 500_000, sequence, ..of(Pattern::Sequential) };
+            let found = blocks(&disk, 200);
+            for write in [false, true] {
+                let own: Vec<u64> = found.iter().filter(|one| one.0 == write).map(|one| one.1).collect();
+                assert_eq!(own, (0..own.len() as u64).map(|at| at % 16).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_shuffled_load_comes_to_every_block_once_a_pass() {
+        let mut orders = HashSet::new();
+        let disk = Disk { read_ratio_ppm: 500_000, ..of(Pattern::Shuffled) };
+        let mut stream = stream(&disk, 11 * 4096, 0, &Cursors::new(1));
+        for pass in 0..50 {
+            let places: Vec<Place> = (0..11).map(|_| stream.next()).collect();
+            let order: Vec<u64> = places.iter().map(|place| place.offset / 4096).collect();
+            assert_eq!(order.iter().copied().collect::<HashSet<_>>().len(), 11, "{order:?}");
+            assert!(order.iter().all(|at| *at < 11));
+            let wrapped: Vec<bool> = places.iter().map(|place| place.wrapped).collect();
+            assert_eq!(wrapped, (0..11).map(|at| at == 0 && pass > 0).collect::<Vec<_>>());
+            orders.insert(order);
+        }
+        assert!(orders.len() > 45, "{}", orders.len());
+    }
+
+    #[test]
+    fn every_place_of_a_shuffled_load_is_as_likely_to_be_the_first() {
+        let mut counts = [0_i64; 16];
+        let all = offsets(&of(Pattern::Shuffled), 16 * 4096, 16 * 8000);
+        for pass in all.chunks(16) {
+            counts[(pass[0] / 4096) as usize] += 1;
+        }
+        // 500 each with a standard deviation of 22; five of those.
+        assert!(counts.iter().all(|count| (count - 500).abs() < 110), "{counts:?}");
+    }
+
+    #[test]
+    fn runs_go_on_in_order_from_each_drawn_place() {
+        let disk = Disk { in_order: 4, zipf_theta_ppm: Some(900_000), ..of(Pattern::Zipf) };
+        for run in blocks(&disk, 400).chunks(4) {
+            let places: Vec<u64> = run.iter().map(|one| one.1).collect();
+            let begin = places[0];
+            assert_eq!(places, (0..4).map(|at| (begin + at) % 16).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_order_goes_on_from_a_random_place() {
+        let disk = Disk { random_ratio_ppm: 300_000, ..of(Pattern::Sequential) };
+        let found = blocks(&disk, 10_000);
+        let on = found.windows(2).filter(|pair| pair[1].1 == (pair[0].1 + 1) % 16).count() as i64;
+        // The 70 % that go on, and of the others one in 16: 7187.5 with a standard deviation of 45; five of those.
+        assert!((on - 7187).abs() < 225, "{on}");
+    }
+
+    #[test]
+    fn a_bell_curve_has_its_middle_more_often_than_its_ends() {
+        let disk = Disk { normal_deviation_ppm: Some(500_000), ..of(Pattern::Normal) };
+        let mut counts = vec![0_u64; 100];
+        for at in offsets(&disk, 100 * 4096, 100_000) {
+            counts[(at / 4096) as usize] += 1;
+        }
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        // An even number 50 places wide and one of a deviation of 8.3: 1.9 % at the middle place, as good as none at the ends.
+        assert!((1700..2200).contains(&counts[5]), "{counts:?}");
+        assert!(counts[90] < 20, "{counts:?}");
     }
 
     #[test]
@@ -392,13 +532,12 @@ mod tests {
         let writes = places.iter().filter(|place| place.write).count() as i64;
         // Standard deviations 145 and 137; five of those.
         assert!((writes - 30_000).abs() < 725, "{writes}");
-        let mut expected = 0;
+        let mut expected = [0, 0];
         let scattered = places
             .iter()
             .filter(|place| {
-                let ordered = place.offset == expected;
-                expected += if ordered { 4096 } else { 0 };
-                !ordered
+                let goes_on = place.offset + 4096;
+                std::mem::replace(&mut expected[usize::from(place.write)], goes_on) != place.offset
             })
             .count() as i64;
         assert!((scattered - 25_000).abs() < 685, "{scattered}");
@@ -408,11 +547,12 @@ mod tests {
         #[test]
         fn nothing_leaves_the_region(
             pattern in prop::sample::select(vec![
-                Pattern::Sequential, Pattern::Random, Pattern::Strided, Pattern::Zipf, Pattern::Zones, Pattern::SelfSimilar]),
+                Pattern::Sequential, Pattern::Random, Pattern::Shuffled, Pattern::Strided, Pattern::Zipf, Pattern::Normal, Pattern::Zones,
+                Pattern::SelfSimilar]),
             sequence in prop::sample::select(vec![Sequence::Split, Sequence::Shared, Sequence::Each]),
             offset in 0_u64..1 << 40, blocks in 8_u64..200, rest in 0_u64..512, align in 1_u64..8,
             workers in 1_u32..5, worker in 0_u32..5, mixed in any::<bool>(), random_ratio_ppm in 0_u32..=WHOLE_PPM,
-            stride in 1_u64..40, seed in any::<u64>(),
+            stride in 1_u64..40, seed in any::<u64>(), in_order in 1_u32..9,
         ) {
             let unit = align * 512;
             let block = unit * 2;
@@ -422,6 +562,8 @@ mod tests {
                 block_sizes: mixed.then_some(Sizes::Uniform { least_bytes: Bytes(1), greatest_bytes: Bytes(block) }),
                 stride_bytes: Some(Bytes(block * stride)),
                 zipf_theta_ppm: Some(1_100_000),
+                normal_deviation_ppm: Some(300_000),
+                in_order,
                 zones: zones(if pattern == Pattern::Zones { &[(10, 90), (90, 10)] } else { &[(10, 90)] }),
                 read_ratio_ppm: 500_000,
                 sequence, workers, random_ratio_ppm, seed,

@@ -63,15 +63,20 @@ pub struct Target {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Each block after the one before it; from the begin again at the end.
+    /// Each block after the one before it, reads and writes each by themselves; from the begin again at the end.
     #[default]
     Sequential,
     /// Any place is as likely as any other, independent of those before.
     Random,
-    /// Each block `stride_bytes` after the one before it; shifted by a block at the end, so that all are touched.
+    /// Every block once, in a random order; then in another one.
+    Shuffled,
+    /// Each block `stride_bytes` after the one before it; from the begin again at the end.
     Strided,
     /// Places by Zipf's law with exponent `zipf_theta_ppm`; which are the frequent ones is scattered over the region.
     Zipf,
+    /// Places by a bell curve, the mean of twelve even numbers and an even one `normal_deviation_ppm` of the region wide;
+    /// which are the frequent ones is scattered over the region.
+    Normal,
     /// A share of the operations goes to a share of the space, in the same way within that share, and so on: the one of
     /// `zones`. Which places are the frequent ones is scattered over the region.
     SelfSimilar,
@@ -85,7 +90,15 @@ impl Pattern {
     /// Whether each place is drawn, whatever came before.
     #[must_use]
     pub fn is_scattered(self) -> bool {
-        matches!(self, Pattern::Random | Pattern::Zipf | Pattern::SelfSimilar | Pattern::Zones)
+        matches!(
+            self,
+            Pattern::Random
+                | Pattern::Shuffled
+                | Pattern::Zipf
+                | Pattern::Normal
+                | Pattern::SelfSimilar
+                | Pattern::Zones
+        )
     }
 }
 
@@ -233,6 +246,8 @@ pub enum Cache {
     Leave,
     /// The region is written back and dropped from it.
     Drop,
+    /// As `drop`, and again whenever a worker is at the begin of its pattern again.
+    EachPass,
     /// The region is read once.
     Warm,
 }
@@ -281,7 +296,7 @@ pub struct Replay {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
-    /// What is read and written; each operation goes to one of them, as likely to any (in turn, where offsets are in order).
+    /// What is read and written, in turn.
     pub targets: Vec<Target>,
     /// Which offsets come one after the other.
     #[serde(default)]
@@ -292,6 +307,9 @@ pub struct Disk {
     /// Exponent of [`Pattern::Zipf`], in millionths.
     #[serde(default)]
     pub zipf_theta_ppm: Option<u32>,
+    /// Width of [`Pattern::Normal`], in millionths of the region.
+    #[serde(default)]
+    pub normal_deviation_ppm: Option<u32>,
     /// Those of [`Pattern::Zones`], in order, which come to the whole; the one of [`Pattern::SelfSimilar`].
     #[serde(default)]
     pub zones: Vec<Zone>,
@@ -301,9 +319,13 @@ pub struct Disk {
     /// How many of the operations are reads.
     #[serde(default = "whole")]
     pub read_ratio_ppm: u32,
-    /// How many of the operations are at random places, of [`Pattern::Sequential`] and [`Pattern::Strided`].
+    /// How many of the operations are at random places, from which the others go on, of [`Pattern::Sequential`] and
+    /// [`Pattern::Strided`].
     #[serde(default)]
     pub random_ratio_ppm: u32,
+    /// Operations in order from each place on that is drawn, its own among them.
+    #[serde(default = "one")]
+    pub in_order: u32,
     /// Length of a block; the greatest, where there are several.
     pub block_bytes: Bytes,
     /// Lengths of blocks, where they are not all alike; rounded up to `align_bytes`.
@@ -357,6 +379,9 @@ pub struct Disk {
     /// What is done with the page cache before the start.
     #[serde(default)]
     pub cache: Cache,
+    /// Whether the kernel is told if places are in order or not (`posix_fadvise`).
+    #[serde(default)]
+    pub advised: bool,
     /// The load ends after so many operations of all workers together, or with the windows; absent: with the windows.
     #[serde(default)]
     pub operations: Option<u64>,
@@ -394,10 +419,12 @@ impl Default for Disk {
             pattern: Pattern::Sequential,
             stride_bytes: None,
             zipf_theta_ppm: None,
+            normal_deviation_ppm: None,
             zones: Vec::new(),
             sequence: Sequence::Split,
             read_ratio_ppm: WHOLE_PPM,
             random_ratio_ppm: 0,
+            in_order: 1,
             block_bytes: Bytes(4096),
             block_sizes: None,
             align_bytes: None,
@@ -416,6 +443,7 @@ impl Default for Disk {
             content: Content::Random,
             compressible_ppm: 0,
             cache: Cache::Leave,
+            advised: false,
             operations: None,
             errors_allowed: 0,
             replay: None,

@@ -89,6 +89,9 @@ impl Disk {
         if self.sync_every == 0 {
             return refuse("disk.sync_every", &0, "1 or more");
         }
+        if self.in_order == 0 {
+            return refuse("disk.in_order", &0, "1 or more");
+        }
         if self.operations == Some(0) {
             return refuse("disk.operations", &0, "1 or more, or nothing");
         }
@@ -126,6 +129,9 @@ impl Disk {
             // Above 10 all operations go to one place, to a part in a thousand.
             Pattern::Zipf if !(1..=10_000_000).contains(&self.zipf_theta_ppm.unwrap_or(0)) => {
                 refuse("disk.zipf_theta_ppm", &self.zipf_theta_ppm.unwrap_or(0), "1 to 10 000 000")
+            }
+            Pattern::Normal if self.normal_deviation_ppm.is_none_or(|deviation| deviation > WHOLE_PPM) => {
+                refuse("disk.normal_deviation_ppm", &"nothing, or more than the whole", "0 to 1 000 000")
             }
             Pattern::Zones if !self.zones_are_whole() => refuse(
                 "disk.zones",

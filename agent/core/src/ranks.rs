@@ -10,6 +10,7 @@ pub(crate) struct Ranks(Option<(Law, Scatter)>);
 #[derive(Clone, Debug)]
 enum Law {
     Zipf(Zipf),
+    Normal(Normal),
     SelfSimilar(SelfSimilar),
 }
 
@@ -18,6 +19,13 @@ impl Ranks {
     pub(crate) fn new(disk: &Disk, places: u64) -> Self {
         let law = match disk.pattern {
             Pattern::Zipf => Law::Zipf(Zipf::new(places, f64::from(disk.zipf_theta_ppm.unwrap_or(1)) / 1e6)),
+            Pattern::Normal => {
+                let deviation = u128::from(disk.normal_deviation_ppm.unwrap_or(0));
+                Law::Normal(Normal {
+                    places,
+                    width: (u128::from(places) * deviation).div_ceil(u128::from(WHOLE_PPM)) as u64,
+                })
+            }
             Pattern::SelfSimilar => {
                 let zone = disk.zones.first().copied().unwrap_or(Zone::EVEN);
                 Law::SelfSimilar(SelfSimilar::new(places, zone))
@@ -32,6 +40,7 @@ impl Ranks {
         let Some((law, scatter)) = &self.0 else { return 0 };
         let rank = match law {
             Law::Zipf(zipf) => zipf.rank(random) - 1,
+            Law::Normal(normal) => normal.rank(random),
             Law::SelfSimilar(similar) => similar.rank(random),
         };
         scatter.place(rank)
@@ -81,6 +90,28 @@ impl SelfSimilar {
     /// A rank from 0 on.
     fn rank(&self, random: &mut Random) -> u64 {
         ((self.places as f64 * random.share().powf(self.power)) as u64).min(self.places - 1)
+    }
+}
+
+/// Ranks by a bell curve: the mean of twelve even numbers, moved by an even one.
+///
+/// The law that fio calls normal (its `lib/gauss.c`), whose own deviation is a twelfth of the places.
+#[derive(Clone, Debug)]
+struct Normal {
+    places: u64,
+    /// Of the even number, in places.
+    width: u64,
+}
+
+impl Normal {
+    const NUMBERS: u64 = 12;
+
+    /// A rank from 0 on.
+    fn rank(&self, random: &mut Random) -> u64 {
+        let sum: u64 = (0..Self::NUMBERS).map(|_| random.below(self.places + 1)).sum();
+        let width = self.width.min(self.places / 2);
+        let moved = sum.div_ceil(Self::NUMBERS) + random.below(width.max(1));
+        moved.saturating_sub(width / 2).min(self.places - 1)
     }
 }
 

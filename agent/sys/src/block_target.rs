@@ -154,6 +154,15 @@ pub fn drop_cached(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result
     Ok(fadvise(file, offset, NonZeroU64::new(length), Advice::DontNeed)?)
 }
 
+/// Tells the kernel whether places of a range are in order, or random.
+///
+/// # Errors
+/// `ESPIPE` where it is no file.
+pub fn advise(file: BorrowedFd<'_>, offset: u64, length: u64, in_order: bool) -> io::Result<()> {
+    let advice = if in_order { Advice::Sequential } else { Advice::Random };
+    Ok(fadvise(file, offset, NonZeroU64::new(length), advice)?)
+}
+
 /// Bytes that are free for this process on the file system of a file.
 ///
 /// # Errors

@@ -26,7 +26,18 @@ _SECTOR_BYTES = 512
 _WINDOWS = Windows(warm_up_ns=0, measured_ns=3600 * 10**9, drain_ns=0, interval_ns=10**9)
 """An hour at most (chosen: a terabyte at the rate of a slow disk takes longer, and is not checked block by block); the
 job ends with its last block."""
-_CALM = ("rate", "arrivals", "random", "stride", "theta", "sync_every", "clients", "read", "cached")
+_CALM = (
+    "rate",
+    "arrivals",
+    "random",
+    "in_order",
+    "stride",
+    "theta",
+    "sync_every",
+    "clients",
+    "read",
+    "cached",
+)
 
 Settings = list[dict[str, Level]]
 

@@ -19,7 +19,7 @@ PPM = 10**6
 CHECK_SEED = 1
 """Chosen: any number, the same in every job whose blocks carry checks."""
 _FLAGS = ("hipri", "nowait")
-_CACHE = {"any": "leave", "no": "drop", "yes": "warm"}
+_CACHE = {"any": "leave", "no": "drop", "yes": "warm", "each_pass": "each_pass"}
 
 
 def load_settings(settings: Mapping[str, Level]) -> dict[str, Level]:
@@ -74,6 +74,7 @@ def disk_of(host: str, settings: Mapping[str, Level], seed: int) -> dict[str, An
             "seed": CHECK_SEED if verify != "off" else zlib.crc32(host.encode(), seed),
             **_content(settings),
             "operations": settings.get("operations"),
+            "advised": settings.get("advised", False),
             "cache": _CACHE[str(settings.get("cached", "any"))],
             "think_ns": settings.get("think", 0),
             "think_every": settings.get("think_every", 1),
@@ -122,10 +123,16 @@ def _pattern(settings: Mapping[str, Level]) -> dict[str, Any]:
         zones = ((space, operations), *rest)
     elif pattern.startswith("zones("):
         zones = parse_zones(pattern)
-    share = settings.get("random")
+    normal = pattern.startswith("normal(")
     return {
-        "pattern": "zones" if pattern == "hot_spot" or pattern.startswith("zones(") else pattern,
-        "random_ratio_ppm": share or 0,
+        "pattern": "zones"
+        if pattern == "hot_spot" or pattern.startswith("zones(")
+        else "normal"
+        if normal
+        else pattern,
+        "random_ratio_ppm": settings.get("random") or 0,
+        "in_order": settings.get("in_order", 1),
+        "normal_deviation_ppm": quantity.parse("share", pattern[7:-1]) if normal else None,
         "stride_bytes": settings.get("stride") if pattern == "strided" else None,
         "zipf_theta_ppm": round(float(theta) * PPM) if theta is not None and pattern == "zipf" else None,
         "zones": [

@@ -145,7 +145,7 @@ DESIGN_KINDS: Mapping[str, str] = {
     "latin_hypercube": "Points spread over the ranges: as many levels of every factor as there are points.",
     "sobol": "Points of a Sobol sequence: spread evenly over the ranges, for a power of two of them.",
     "d_optimal": "The points of all combinations that tell a stated model best; may add to a campaign that is there.",
-    "ladder": "The levels of one factor in order, low to high or back: a ramp.",
+    "ladder": "The levels of one factor in order, low to high or back, or words as the file has them: a ramp.",
     "one_factor": "One factor at a time is varied around a base point.",
     "csv": "The trials of a file, in its order.",
 }

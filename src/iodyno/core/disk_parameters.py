@@ -87,9 +87,14 @@ def checked_theta(written: str) -> str:
 
 
 def checked_pattern(written: str) -> str:
-    """`zones(...)` in its usual form. Raises ValueError with what is allowed."""
+    """`zones(...)` or `normal(...)` in its usual form. Raises ValueError with what is allowed."""
+    if normal := re.fullmatch(r"normal\(\s*(\S+)\s*\)", written.strip()):
+        share = Parameter("", "share", "", low=0, high=10**6)
+        return f"normal({share.show(share.parse(normal[1]))})"
     if not written.strip().startswith("zones"):
-        raise ValueError(f"found {written!r}, allowed: the words of a pattern, or zones(20%: 80%, 80%: 20%)")
+        raise ValueError(
+            f"found {written!r}, allowed: the words of a pattern, normal(50%), or zones(20%: 80%, 80%: 20%)"
+        )
     return distribution.checked_zones(written)
 
 
@@ -125,9 +130,16 @@ PARAMETERS = (
     Parameter(
         "cached",
         "word",
-        "Whether the working set is in the page cache when the load begins: made so, and proved; any: as it is.",
-        words=("any", "yes", "no"),
+        "Whether the working set is in the page cache when the load begins: made so, and proved; any: as it is; each_pass: it"
+        " is dropped then, and again whenever the pattern begins anew, and what is read twice in between comes from memory.",
+        words=("any", "yes", "no", "each_pass"),
         default="any",
+    ),
+    Parameter(
+        "advised",
+        "switch",
+        "The kernel is told whether places are in order or random (posix_fadvise), which sets how far it reads ahead.",
+        default=False,
     ),
     Parameter(
         "server_cached",
@@ -149,9 +161,10 @@ PARAMETERS = (
     Parameter(
         "pattern",
         "word",
-        "Which block comes next; zones(5%: 50%, 95%: 50%): so much of the space, from its begin on, takes so many of the"
-        " operations.",
-        words=("sequential", "random", "strided", "zipf", "hot_spot", "self_similar", "append"),
+        "Which block comes next; shuffled: every block once, in a random order, then in another; normal(50%): a bell curve, and"
+        " how wide an even share is added; zones(5%: 50%, 95%: 50%): so much of the space, from its begin on, takes so many of"
+        " the operations.",
+        words=("sequential", "random", "shuffled", "strided", "zipf", "hot_spot", "self_similar", "append"),
         default="random",
         form=checked_pattern,
         like="zones(5%: 50%, 95%: 50%)",
@@ -159,10 +172,11 @@ PARAMETERS = (
     Parameter(
         "random",
         "share",
-        "Share of the operations at a random place, the others go on in order; of a pattern sequential or strided.",
+        "Share of the operations at a random place, from which the others go on in order; of a pattern sequential or strided.",
         low=0,
         high=10**6,
     ),
+    Parameter("in_order", "count", "Operations in order from each drawn place on.", high=10**9, default=1),
     Parameter(
         "sequence",
         "word",
@@ -233,6 +247,7 @@ PARAMETERS = (
     Parameter("on_time", "duration", "Time with arrivals of bursty ones.", high=10**12, default=10_000_000),
     Parameter("off_time", "duration", "Time without arrivals of bursty ones.", high=10**12, default=90_000_000),
     Parameter("burst", "count", "Operations that begin together at an arrival.", high=10**6, default=1),
+    Parameter("operations", "count", "Operations of each host after which its load ends, before the windows do.", high=2**50),
     Parameter("think", "duration", "Pause of a worker of a closed loop, when none of its operations is under way.",
               low=0, high=10**12, default=0),
     Parameter("think_every", "count", "Operations of a worker from one pause to the next.", high=10**9, default=1),
@@ -313,9 +328,9 @@ def mistakes_of(settings: Mapping[str, object], varied: Container[str] = ()) -> 
 
 
 CONCERNED = (
-    "target", "working_set", "offset", "cached", "read", "pattern", "random", "sequence", "stride", "theta", "hot_space",
-    "hot_operations", "block", "align", "workers", "depth", "interface", "direct", "hipri", "nowait", "iopoll", "batch",
-    "sync", "sync_every", "verify", "rate", "arrivals", "think", "replay",
+    "target", "working_set", "offset", "cached", "read", "pattern", "random", "in_order", "sequence", "stride", "theta",
+    "hot_space", "hot_operations", "block", "align", "workers", "depth", "interface", "direct", "hipri", "nowait", "iopoll",
+    "batch", "sync", "sync_every", "verify", "rate", "arrivals", "think", "replay",
 )  # fmt: skip
 """The parameters that `mistakes_of` and `mistakes_of_point` look at."""
 
@@ -442,7 +457,7 @@ def _without_room(point: Mapping[str, Level], size: int, unit: int, greatest: in
         text = f"found a block of {shown} in a working set of {quantity.show('size', size)}, which has no room for it"
         return [(("block", "working_set"), f"{text}; allowed: a shorter block, or a longer working set")]
     if (
-        point["pattern"] in ("sequential", "strided")
+        point["pattern"] in ("sequential", "strided", "shuffled")
         and point["sequence"] == "split"
         and units // workers < needed
     ):
@@ -479,6 +494,14 @@ def _of_pattern(point: Mapping[str, Level]) -> Mistakes:
                 f"found {quantity.show('size', stride)}, allowed: {quantity.show('size', block)} or more, as long as a block is",
             )
         )
+    if pattern == "strided" and isinstance(block, int) and isinstance(stride, int):
+        unit = int(point.get("align", block))
+        if stride % unit:
+            text = (
+                f"found {quantity.show('size', stride)}, which is no multiple of {quantity.show('size', unit)}; allowed: such a"
+                " multiple, or an `align` that block and stride are multiples of"
+            )
+            found.append((("stride", "align", "block"), text))
     size = point.get("working_set")
     if pattern == "strided" and isinstance(block, int) and isinstance(stride, int) and isinstance(size, int):
         part = size // int(point["workers"]) if point["sequence"] == "split" else size
@@ -491,6 +514,14 @@ def _of_pattern(point: Mapping[str, Level]) -> Mistakes:
                     f"{text}; allowed: {quantity.show('size', part - block)} at most, or a longer working set",
                 )
             )
+    drawn = pattern not in ("sequential", "strided", "append")
+    if int(point["in_order"]) > 1 and not drawn:
+        found.append(
+            (
+                ("in_order", "pattern"),
+                f"found {point['in_order']} with pattern {pattern}, allowed: 1, or a drawn one",
+            )
+        )
     if pattern == "hot_spot" and point["hot_space"] == WHOLE_PPM:
         found.append((("hot_space",), "found 100%, a hot spot that is all of the working set; allowed: less"))
     for name in ("hot_space", "hot_operations"):

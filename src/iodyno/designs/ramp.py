@@ -1,4 +1,5 @@
-"""A ramp: the levels of one factor in order, up, down, or up and down again, for each combination of the others.
+"""A ramp: the levels of one factor in order, up, down, or up and down again, for each combination of the others. The order of
+numbers is theirs, that of words the file's.
 
 For loads that remember what was before (caches, backlogs, power states), and to see a wall approached. Up and down
 again tells that memory (hysteresis). A drift in time falls on the ramp's effect: more than one ramp, or both
@@ -21,7 +22,7 @@ def points(experiment: Experiment) -> Runs:
     """A group for each ramp, in the order of its levels. Raises ExperimentError."""
     spec = experiment.design
     along = _along(experiment)
-    rising = sorted(along.levels, key=int)
+    rising = sorted(along.levels, key=int) if all(map(ranges.is_number, along.levels)) else along.levels
     others = [factor for factor in experiment.factors if factor is not along]
     rows: list[dict[str, Level]] = []
     groups: list[Group] = []
@@ -45,11 +46,11 @@ def _along(experiment: Experiment) -> Factor:
     numbers = [f for f in ranges.varied(experiment) if all(map(ranges.is_number, f.levels))]
     if named is not None:
         factor = next(f for f in experiment.factors if f.name == named)
-        if factor not in numbers:
+        if factor not in ranges.varied(experiment):
             raise ExperimentError(
-                f"found {named} with {ranges.shown(experiment, factor)}, needed: a factor with two or more numbers",
+                f"found {named} with {ranges.shown(experiment, factor)}, needed: a factor with two or more levels",
                 where="design.along",
-                advice="name a factor whose levels are numbers",
+                advice="name a factor that varies",
             )
         return factor
     if len(numbers) != 1:

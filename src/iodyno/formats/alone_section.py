@@ -96,7 +96,8 @@ def check(reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor
     _check_points(reading, workload, factors)
     targets = [workload.settings.get("target"), *_levels(factors, "target")]
     files = [t for t in targets if isinstance(t, str) and disk_parameters.kind_of(t) == "file"]
-    if files and "working_set" not in given and not reading.mistakes:
+    shared = any(host not in workload.own for host in workload.hosts)
+    if files and shared and "working_set" not in given and not reading.mistakes:
         reading.note_missing(
             ("workload",), "working_set", f"the bytes of {files[0]} that are used, such as 1GiB"
         )

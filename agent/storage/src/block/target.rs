@@ -86,6 +86,11 @@ pub(crate) fn open(disk: &Disk, target: &Target, cancel: &Cancel) -> Result<Open
             file.set_len(extent.offset).map_err(|error| refused(&error, &place))?;
         }
         prepare_cache(disk.cache, &file, path, extent, cancel)?;
+        if disk.advised {
+            let in_order = !disk.pattern.is_scattered() && disk.random_ratio_ppm == 0;
+            block_target::advise(file.as_fd(), extent.offset, extent.length, in_order)
+                .map_err(|error| refused(&error, &place))?;
+        }
         note_resident(&file, extent, &mut account, true);
     }
     Ok(Opened { file, extent, account })
@@ -220,7 +225,7 @@ fn prepare_cache(
     let place = path.display().to_string();
     match cache {
         Cache::Leave => Ok(()),
-        Cache::Drop => file
+        Cache::Drop | Cache::EachPass => file
             .sync_data()
             .and_then(|()| block_target::drop_cached(file.as_fd(), extent.offset, extent.length))
             .map_err(|error| refused(&error, &place)),

@@ -1,14 +1,15 @@
 //! A thread that makes storage load: what it does next, when, and what became of it.
 
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use iodyno_core::block_pattern::{BlockStream, Place};
-use iodyno_core::disk::{Pattern, Replay, ReplayedKind};
+use iodyno_core::disk::{Cache, Pattern, Replay, ReplayedKind};
 use iodyno_core::units::Nanos;
 use iodyno_load::{Alarm, OpenLoop, OpenTimes};
 use iodyno_sys::clock::TimersAhead;
 use iodyno_sys::operation_clock::OperationClock;
-use iodyno_sys::{clock, process, realtime};
+use iodyno_sys::{block_target, clock, process, realtime};
 
 use super::counters::{Class, Lane};
 use super::shared::{Failure, Shared};
@@ -70,6 +71,8 @@ pub(crate) struct Worker<'a> {
     following: (u64, u64),
     alarm: Alarm,
     append: bool,
+    /// Whether the page cache is dropped when the pattern is at its begin again.
+    drops: bool,
     sync_every: u32,
     since_sync: u32,
     think_ns: u64,
@@ -108,6 +111,7 @@ impl<'a> Worker<'a> {
             following: (0, 0),
             alarm: if shared.may_spin() { Alarm::beside_others() } else { Alarm::none() },
             append: disk.pattern == Pattern::Append && disk.replay.is_none(),
+            drops: disk.cache == Cache::EachPass,
             sync_every: if calls_sync(disk) { disk.sync_every } else { u32::MAX },
             since_sync: 0,
             think_ns: disk.think_ns.0,
@@ -209,6 +213,9 @@ impl<'a> Worker<'a> {
         }
         let Some(replay) = self.replay else {
             let place = self.stream.next();
+            if self.drops && place.wrapped {
+                self.drop_cached(place.target);
+            }
             let class = if place.write { Class::Write } else { Class::Read };
             return Turn::Now(Operation { class, place, intended });
         };
@@ -394,6 +401,14 @@ impl<'a> Worker<'a> {
             intended: 0,
         };
         self.ended(&operation, begun, outcome.map(|()| 0).map_err(|error| error.raw_os_error().unwrap_or(0)));
+    }
+
+    /// Drops the worker's part of a target from the page cache.
+    #[cold]
+    fn drop_cached(&self, target: u32) {
+        let (offset, length) = self.stream.part(target);
+        // It worked before the start, and what stays is in the account of what came from memory.
+        let _ = block_target::drop_cached(self.shared.files[target as usize].as_fd(), offset, length);
     }
 
     /// Makes what was written durable.

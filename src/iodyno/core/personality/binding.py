@@ -478,6 +478,8 @@ class _Binding:
         """Events per second, how the run ends, and seconds, None where nothing is said."""
         events_per_s, mode = 0.0, "timeout"
         runs: list[tuple[Place, int | None]] = []
+        # `create processes` starts them, and they run while the personality sleeps.
+        running, slept = False, 0
         for command in commands:
             if command.name == "eventgen" and "rate" in command.attributes:
                 rate = self.amount(command.attributes["rate"], "rate", most=10**9)
@@ -486,6 +488,10 @@ class _Binding:
                 events_per_s = rate
             elif command.name in ("run", "psrun"):
                 runs.append((command.place, self.run_seconds(command)))
+            elif command.name == "sleep" and running:
+                slept += self.whole(command.values[0], "sleep", most=7 * 24 * 3600)
+            elif command.name in ("create", "shutdown") and command.words[0].startswith("process"):
+                running = command.name == "create"
             elif command.name == "set":
                 mode = command.words[2] if command.words[1] == "quit" else mode
             else:
@@ -494,7 +500,7 @@ class _Binding:
             self.say(
                 f"one run is carried out, that of line {runs[-1][0].line}: make what differs a factor", place
             )
-        seconds = runs[-1][1] if runs else None
+        seconds = runs[-1][1] if runs else slept or None
         if runs and seconds is None and mode == "timeout":
             seconds = 60
         return events_per_s, mode, seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from iodyno.core.parameter import Level, Parameter
@@ -79,7 +79,35 @@ def kinds_of(personality: Personality) -> dict[str, Kind]:
     for name in _used(personality):
         if name not in local:
             kinds.setdefault(name, "size" if name in sized else "count" if name in counted else "text")
-    return {n: k for n, k in kinds.items() if n not in computed and n not in RESERVED}
+    left_out = {*computed, *RESERVED, *_timing(personality)}
+    return {n: k for n, k in kinds.items() if n not in left_out}
+
+
+_TIMES = ("run", "psrun", "sleep")
+"""Commands whose values say how long something takes."""
+
+
+def _timing(personality: Personality) -> set[str]:
+    """Variables that say how long it runs, and nothing else: the windows do that, which no level of a factor changes."""
+    made_of = [
+        (statement.name, set(_names(statement.value)))
+        for statement in personality.statements
+        if isinstance(statement, SetVariable)
+        and not isinstance(statement.value, Drawn)
+        and not statement.attribute
+    ]
+
+    def reached(names: set[str]) -> set[str]:
+        for _ in made_of:  # a chain is no longer than there are statements
+            names = names.union(*(parts for name, parts in made_of if name in names))
+        return names
+
+    of_times = [s for s in personality.statements if isinstance(s, Command) and s.name in _TIMES]
+    others = [s for s in personality.statements if s not in of_times and not isinstance(s, SetVariable)]
+    drawn = [s for s in personality.statements if isinstance(s, SetVariable) and isinstance(s.value, Drawn)]
+    elsewhere = reached(set(_used(replace(personality, statements=(*others, *drawn)))))
+    times = reached({name for s in of_times for value in s.values for name in _names(value)})
+    return times - elsewhere
 
 
 def _kind(value: Written, sized: bool) -> Kind:

@@ -1,4 +1,4 @@
-"""Jobs of fio as an experiment: one job is one load; jobs that wait for each other are levels of one factor."""
+"""Jobs of fio as an experiment: one job is one load; jobs that wait for each other are levels of one factor, in their order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VARIED = ("block", "depth", "read", "random", "workers", "rate", "working_set")
 """Settings that become factors of a converted job, so that other levels can be added."""
 
 
-_WITHOUT_MEANING = {"theta": "0.9", "stride": "4KiB"}
+_WITHOUT_MEANING = {"theta": "0.9", "stride": "4KiB", "random": "0%"}
 """Levels of a job whose pattern has no such thing: any will do."""
 
 
@@ -98,7 +98,11 @@ def experiment_keys(
         "hosts": hosts,
         "workload": workload,
         **({"factors": varied} if varied else {}),
-        "design": {"replicates": repeat, **({"seed": seed} if seed else {})},
+        "design": {
+            **({"kind": "ladder", "along": "variant"} if "variant" in varied else {}),
+            "replicates": repeat,
+            **({"seed": seed} if seed else {}),
+        },
         "windows": _windows(jobs, seconds, notes),
     }
     return keys, tuple(dict.fromkeys(notes))
@@ -146,6 +150,14 @@ def _together(jobs: Sequence[Job], file: str) -> bool:
         return False
     if not any(after):
         names = [job.name for job in jobs]
+        late = next((job for job in jobs if job.delay), None)
+        if late is not None and len(jobs) > 1:
+            raise ExperimentError(
+                f"[{late.name}] begins {late.delay} later than others (startdelay), and all jobs of a trial begin at one"
+                " instant; allowed: none",
+                where=f"{late.file}:{late.lines.get('startdelay', late.line)}",
+                advice="leave startdelay out, or let one job wait for the other (stonewall)",
+            )
         for number, job in enumerate(jobs):
             if job.waits_for in names[:number]:
                 others = ", ".join(f"[{name}]" for name in names[:number] if name != job.waits_for)

@@ -34,6 +34,18 @@ def size_range(written: str, kb_base: int = 1024) -> tuple[int, int]:
     return bounds[0], bounds[1]
 
 
+def cpu_mask(written: str) -> tuple[int, ...]:
+    """`cpumask`: a bit for each CPU. Raises ValueError.
+
+    >>> cpu_mask("5"), cpu_mask("0xc")
+    ((0, 2), (2, 3))
+    """
+    mask = numbers.count(written)
+    if not mask:
+        raise ValueError(f"found {found(written)}, allowed: a mask with a bit for each CPU, such as 3")
+    return tuple(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
+
+
 def cpus(written: str) -> tuple[int, ...]:
     """`0,2-3`. Raises ValueError."""
     if re.fullmatch(r"0x[0-9a-fA-F]+", written):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iodyno.core.errors import ExperimentError
+from iodyno.formats.fio.numbers import computed
 from iodyno.formats.given_file import head_of, read_given
 from iodyno.formats.mistakes import Mistake, error, found, listed, nearest
 
@@ -231,7 +232,14 @@ class _Reading:
             return str(here[match[1]]()) if match[1] in here else match[0]
 
         value = re.sub(r"\$\{(\w+)\}", outside, value)
-        return re.sub(rf"\$({'|'.join(_KEYWORDS)})\b", word, value)
+        put_in = re.sub(rf"\$({'|'.join(_KEYWORDS)})\b", word, value)
+        if put_in == value or not re.fullmatch(r"[\d+*/()-]*[+*/-][\d+*/()-]*", put_in):
+            return put_in
+        # fio has `bc` compute what such a word stands in.
+        try:
+            return str(int(computed(put_in, int)))
+        except ValueError:
+            return put_in
 
     def include(self, name: str, file: str, line: int, depth: int) -> None:
         """`include FILE`, beside the file that includes it."""

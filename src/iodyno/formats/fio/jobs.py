@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from iodyno.core import quantity
+from iodyno.core.errors import ExperimentError
 from iodyno.formats.fio import numbers
-from iodyno.formats.fio.fields import cpus, direction, size_range
+from iodyno.formats.fio.fields import cpu_mask, cpus, direction, size_range
 from iodyno.formats.fio.file_engines import FILE_ENGINES, WholeFiles
 from iodyno.formats.fio.ini import Section
 from iodyno.formats.fio.options import CARRIED, CHECKS, NAMES, REFUSED, SWITCHES, WITHOUT_EFFECT, known
 from iodyno.formats.fio.rates import rates
-from iodyno.formats.fio.reading import SectionReading, Wrong, WrongError, mistakes_of
+from iodyno.formats.fio.reading import SectionReading, Wrong, WrongError, mistakes_of, of_jobs
 from iodyno.formats.fio.targets import MOST_FILES, Targets, names_of
 from iodyno.formats.fio.together import check
 from iodyno.formats.mistakes import error, found, nearest, unknown
@@ -74,6 +77,10 @@ class Job:
     waits_for: str | None
     file: str
     line: int
+    delay: str = ""
+    """How much later than the others it is to begin."""
+    only_creates: bool = False
+    """Whether it makes its files and moves nothing."""
     files: WholeFiles | None = None
     """What an engine does that makes, asks for or removes files."""
     notes: tuple[str, ...] = field(default=())
@@ -95,13 +102,43 @@ def jobs_of(
         wrong += reading.wrong
     if wrong:
         raise error(sections[0].file, mistakes_of(wrong), "docs/fio.md lists the options")
-    return jobs
+    return _that_run(jobs)
+
+
+def _that_run(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs without those that only create files, which is done before any. Raises ExperimentError where none is left."""
+    left: list[Job] = []
+    names = [job.name for job in jobs if job.only_creates]
+    waits = False
+    for job in jobs:
+        waits |= job.alone_after
+        if not job.only_creates:
+            past = job.waits_for in names
+            left.append(replace(job, alone_after=waits or past, waits_for=None if past else job.waits_for))
+            waits = False
+    if not left:
+        lines = {"create_only": jobs[0].line} | dict(jobs[0].lines)
+        raise ExperimentError(
+            f"{of_jobs(names)} only creates files (create_only), and no job reads or writes",
+            where=f"{jobs[0].file}:{lines['create_only']}",
+            advice="leave create_only out; files are laid out before the first trial",
+        )
+    if names:
+        said = f"comes without {of_jobs(names).rstrip(':')}, where create_only moves nothing: files are laid out before"
+        left[0] = replace(left[0], notes=(*left[0].notes, said))
+    return left
 
 
 def _engines(interfaces: tuple[str, ...]) -> str:
     return ", ".join(
         name for name, interface in ENGINES.items() if interface in interfaces and name not in _SAID
     )
+
+
+def _bytes_of(path: str) -> int:
+    """The length of a file or device. Raises OSError."""
+    with Path(path).open("rb") as file:
+        return file.seek(0, os.SEEK_END)
 
 
 def _align(sizes: list[int]) -> dict[str, str]:
@@ -135,14 +172,15 @@ class _Reading(SectionReading):
         if self.wrong:
             raise WrongError
         seed = self.seed()
-        none: tuple[int, ...] = ()
         return Job(
             name=self.section.label,
             settings=settings,
             warm_up_ns=self.get("ramp_time", numbers.duration_ns, 0),
             measured_ns=self.get("runtime", numbers.duration_ns, 0) or None,
             seed=seed,
-            cpus=tuple(sorted(self.get("cpus_allowed", cpus, none))),
+            cpus=self.cpus(),
+            delay=self.word("startdelay") if self.get("startdelay", numbers.duration_ns, 0) else "",
+            only_creates=self.switch("create_only"),
             lines={name: key.line for name, key in self.keys.items() if key.file == self.section.file},
             alone_after=stonewall,
             waits_for=self.word("wait_for") or None,
@@ -172,20 +210,22 @@ class _Reading(SectionReading):
         """What is said about the times of the job."""
         for name in ("ramp_time", "runtime", "startdelay"):
             self.get(name, numbers.duration_ns, 0)
-        if self.get("startdelay", lambda w: numbers.duration_ns(w.partition("-")[0]), 0):
+        if self.get("startdelay", numbers.duration_ns, 0):
             self.say("startdelay is without effect: a trial begins at one instant")
-        if self.count("loops", 1) > 1:
+        counted = bool({"number_ios", "io_size"} & {*self.keys}) and not self.switch("time_based", False)
+        if counted:
+            self.say(
+                "the load ends when its operations are done, at the latest after its time (runtime, --seconds)"
+            )
+        elif self.count("loops", 1) > 1:
             self.say("loops is without effect: the load goes on for its time")
-        if not self.get("runtime", numbers.duration_ns, 0):
+        if not counted and not self.get("runtime", numbers.duration_ns, 0):
             none = "runtime=0 is none" if "runtime" in self.keys else "there is no runtime"
             self.say(f"{none}: the load goes on for --seconds, whatever size there is to move")
-        elif not self.switch("time_based", False):
+        elif not counted and not self.switch("time_based", False):
             self.say(
                 "time_based is taken to be 1: the load goes on to the end of runtime, also when size has been moved once"
             )
-        if "io_size" in self.keys:
-            self.size("io_size")
-            self.say("io_size is without effect: the load goes on for its time")
         for name in ("opendir", "filename_format"):
             if name in self.keys:
                 self.note(self.keys[name], "is not carried out: name the file (filename=)")
@@ -199,6 +239,15 @@ class _Reading(SectionReading):
         if "randrepeat" in self.keys and not self.switch("randrepeat", True):
             self.say("randrepeat=0: every trial has a seed of its own in any case")
         return self.count("randseed", 0) or None
+
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs that it may run on; none: all."""
+        key = self.last("cpus_allowed", "cpumask")
+        none: tuple[int, ...] = ()
+        if key is None:
+            return none
+        name, read = ("cpumask", cpu_mask) if key is self.keys.get("cpumask") else ("cpus_allowed", cpus)
+        return tuple(sorted(self.get(name, read, none)))
 
     # -- the workload `disk`
 
@@ -224,8 +273,8 @@ class _Reading(SectionReading):
         if numjobs > 1:
             settings["workers"] = numjobs
         self.random(settings, reads)
-        if "norandommap" not in self.keys and settings["pattern"] == "random":
-            self.say("blocks are drawn with repeats, as with norandommap=1")
+        self.random_map(settings)
+        settings |= self.page_cache(settings) | self.end(settings, numjobs)
         check(self, settings)
         return settings
 
@@ -236,7 +285,8 @@ class _Reading(SectionReading):
         if kind in _TRIMS:
             self.note(
                 key,
-                f"found {found(kind)}, which discards blocks and is not carried; allowed: {', '.join(_PATTERNS)}",
+                f"found {found(kind)}, which discards blocks of a device (of a file, fio fails) and is not carried; allowed:"
+                f" {', '.join(_PATTERNS)}",
             )
             raise WrongError
         if kind not in _PATTERNS:
@@ -270,12 +320,14 @@ class _Reading(SectionReading):
             except ValueError as problem:
                 self.note(key, str(problem))
                 raise WrongError from None
-            if is_random:
+            if is_random and (sequencer := self.word("rw_sequencer", "sequential")) != "sequential":
                 self.note(
-                    key,
-                    f"found {found(written)}, which is several blocks in order at each random place; allowed: {kind}",
+                    self.keys["rw_sequencer"],
+                    f"found {found(sequencer)}, which repeats each of the random places and is not carried; allowed: sequential",
                 )
                 raise WrongError
+            if is_random:
+                return {**pattern, "read": f"{reads:g}%", **({"in_order": hole} if hole > 1 else {})}
             if self.of_direction("bssplit", reads) or self.of_direction("bsrange", reads):
                 self.note(
                     key,
@@ -284,6 +336,8 @@ class _Reading(SectionReading):
                 raise WrongError
             stride = hole + self.block_bytes(reads)
             pattern = {"pattern": "strided", "stride": quantity.show("size", stride)}
+            if (unit := math.gcd(stride, self.block_bytes(reads))) < self.block_bytes(reads):
+                pattern["align"] = quantity.show("size", unit)
         return {**pattern, "read": f"{reads:g}%"}
 
     def random(self, settings: dict[str, Any], reads: float) -> None:
@@ -304,6 +358,12 @@ class _Reading(SectionReading):
             return None
         if share is not None and share < 100:
             settings["pattern"], settings["random"] = "sequential", f"{share:g}%"
+            if "in_order" in settings:
+                self.note(
+                    self.keys["percentage_random"],
+                    f"found {found(self.word('percentage_random'))} with rw={self.word('rw')}, which is not carried; allowed: one"
+                    " of the two",
+                )
             if law != "random":
                 self.note(
                     self.keys["percentage_random"],
@@ -331,6 +391,10 @@ class _Reading(SectionReading):
             space = min(float(skew), 1 - float(skew)) * 100
             settings["pattern"] = "self_similar"
             settings["hot_operations"], settings["hot_space"] = f"{100 - space:g}%", f"{space:g}%"
+        elif kind == "normal" and more:
+            deviation, _, centre = more.partition(":")
+            share = self.get("random_distribution", lambda _: numbers.percent(deviation), 0.0)
+            settings["pattern"] = f"normal({share:g}%)"
         elif kind == "zoned" and more:
             none: list[tuple[float, float]] = []
             zones = self.get("random_distribution", lambda _: numbers.zones(direction(more, reads)), none)
@@ -340,7 +404,8 @@ class _Reading(SectionReading):
         else:
             self.note(
                 key,
-                f"found {found(key.value)}, allowed: random, zipf:THETA, pareto:SKEW, zoned:ACCESSES/SPACE:...",
+                f"found {found(key.value)}, allowed: random, zipf:THETA, pareto:SKEW, normal:DEVIATION,"
+                " zoned:ACCESSES/SPACE:...",
             )
         if centre:
             self.say(
@@ -348,6 +413,64 @@ class _Reading(SectionReading):
                 " carried, not where they are"
             )
         return None
+
+    def random_map(self, settings: dict[str, Any]) -> None:
+        """Makes random places come once each before any comes again, where fio has a map of them and so does the engine."""
+        is_random = self.word("rw", "read").lower().startswith("rand")
+        if not is_random or self.switch("norandommap") or settings["pattern"] not in ("random", "sequential"):
+            return
+        block = settings.get("block", "")
+        if (
+            settings["pattern"] == "random"
+            and "in_order" not in settings
+            and "(" not in block
+            and settings.get("align", block) == block
+        ):
+            settings["pattern"] = "shuffled"
+        else:
+            self.say("blocks are drawn with repeats, as with norandommap=1")
+
+    def page_cache(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What becomes of the page cache, and what the kernel is told of the pattern."""
+        if settings["target"] == "null" or settings["direct"] == "on":
+            return {}
+        told: dict[str, Any] = {}
+        if self.switch("pre_read"):
+            told["cached"] = "yes"
+        elif self.switch("invalidate", True):
+            told["cached"] = "each_pass"
+        hint = self.word("fadvise_hint", "1").lower()
+        of_pattern = "random" if self.word("rw", "read").lower().startswith("rand") else "sequential"
+        if hint not in ("0", "1", "none", of_pattern):
+            self.note(
+                self.keys["fadvise_hint"],
+                f"found {found(hint)} with rw={self.word('rw', 'read')}, which is not carried; allowed: 0, 1, {of_pattern}",
+            )
+        elif hint not in ("0", "none") and settings["interface"] != "mmap":
+            told["advised"] = "on"
+        return told
+
+    def end(self, settings: Mapping[str, Any], numjobs: int) -> dict[str, Any]:
+        """After how many operations the load ends, where the job says it."""
+        count, moved = self.count("number_ios"), self.size("io_size") or 0
+        if not count and not moved:
+            return {}
+        if self.switch("time_based"):
+            said = " and ".join(name for name in ("number_ios", "io_size") if name in self.keys)
+            self.say(f"{said} ends nothing: time_based goes on for its time, as in fio")
+            return {}
+        block = str(settings.get("block", ""))
+        if "(" in block or not (each := quantity.parse("size", block)):
+            if moved:
+                self.note(self.keys["io_size"], "bytes of drawn sizes are not counted: use number_ios")
+            return {"operations": count * numjobs} if count else {}
+        size = quantity.parse("size", settings["working_set"]) if "working_set" in settings else 0
+        if "filesize" in self.keys and "%" not in self.word("size", "%"):
+            size = self.size("size") or size
+        # Where nothing says how much is moved, a job of fio ends when it has moved its size.
+        bytes_moved = moved or (size // (numjobs if settings.get("sequence") == "split" else 1))
+        ends = [end for end in (count, -(-bytes_moved // each)) if end]
+        return {"operations": min(ends) * max(1, self.count("loops", 1)) * numjobs}
 
     def of_direction(self, name: str, reads: float) -> bool:
         """Whether an option says something of the direction of the load: `bssplit=,4k/100` says nothing of reads."""
@@ -376,7 +499,8 @@ class _Reading(SectionReading):
                 "bsrange: sizes are drawn alike from the range, and rounded up to multiples of "
                 + align.get("align", "512 bytes")
             )
-            law = f"uniform({quantity.show('size', low)}, {quantity.show('size', high)})"
+            # fio draws from all bytes up to the greatest size, and rounds up to multiples of the least.
+            law = f"uniform({quantity.show('size', 1 if align else low)}, {quantity.show('size', high)})"
             return {"block": law, **align}
         size = self.block_bytes(reads)
         if not 512 <= size <= 1 << 30:
@@ -392,20 +516,18 @@ class _Reading(SectionReading):
         size = self.size("filesize") if "filesize" in self.keys and "-" not in self.word("filesize") else None
         if "filesize" in self.keys and size is None and not self.wrong:
             self.note(self.keys["filesize"], "a range of sizes is not carried: name one size")
-        if "size" in self.keys and "%" in self.word("size"):
-            if not path.startswith("/dev/"):
-                self.note(
-                    self.keys["size"],
-                    f"found {found(self.word('size'))}, a share of a file that is not there yet; allowed: a size",
-                )
-            elif self.word("size").strip() != "100%":
-                self.note(
-                    self.keys["size"],
-                    "a share of a device is not carried: name the size, or leave it out for all of it",
-                )
+        shares = [name for name in ("size", "offset") if "%" in self.word(name)]
+        whole = self.whole(paths, size, shares)
+        block = self.block_bytes(self.reads())
+        if "size" in shares:
+            size = self.share("size", whole) // block * block
+        elif "size" in self.keys and size is None:
+            size = self.size("size")
         elif "size" in self.keys:
-            size = self.size("size") if size is None else min(size, self.size("size") or size)
-        if size is not None and len(paths) > 1 and "filesize" not in self.keys:
+            self.say(
+                "filesize says how much of the file is used, and size only when the job is over, as in fio"
+            )
+        if size is not None and len(paths) > 1 and not {"filesize", *shares} & {*self.keys}:
             # The size is that of all files of a job together.
             size //= len(paths)
             self.say(
@@ -414,7 +536,14 @@ class _Reading(SectionReading):
         if size is None and not {"size", "filesize"} & {*self.keys} and not path.startswith("/dev/"):
             size = self.there(paths)
         settings: dict[str, Any] = {"target": ", ".join(paths)}
-        offset = self.size("offset", 0) or 0
+        begin = self.share("offset", whole) if "offset" in shares else self.size("offset", 0) or 0
+        offset = -(-begin // block) * block if "offset" in shares else begin
+        if whole:
+            if offset >= whole:
+                self.note(
+                    self.keys["offset"], f"found {offset} bytes, allowed: less than the {whole} of the file"
+                )
+            size = min(size or whole, whole - offset)
         increment = self.size("offset_increment", 0) or 0
         if numjobs > 1:
             settings["sequence"] = "each"
@@ -435,6 +564,26 @@ class _Reading(SectionReading):
         if offset:
             settings["offset"] = quantity.show("size", offset)
         return settings
+
+    def whole(self, paths: list[str], size: int | None, shares: list[str]) -> int:
+        """Bytes of each file or device, which some options are shares of; 0: none are, or a mistake is noted."""
+        if size or not shares:
+            return size or 0
+        try:
+            return min(map(_bytes_of, paths))
+        except OSError:
+            key = self.keys[shares[0]]
+            text = f"found {found(key.value)}, a share of a file that is not there yet; allowed: a size, or a filesize beside it"
+            self.note(key, text)
+            return 0
+
+    def share(self, name: str, whole: int) -> int:
+        """Bytes of an option that is a share."""
+        return self.get(
+            name,
+            lambda written: int(whole * numbers.whole_percent(written.strip().removesuffix("%")) // 100),
+            0,
+        )
 
     def there(self, paths: list[str]) -> int | None:
         """The least size of files that are there already. Notes a mistake where one is not."""
@@ -479,10 +628,26 @@ class _Reading(SectionReading):
             text = f"found {found(written)}, one file twice to fio, each time with a part of size; allowed: each file once"
             self.note(self.keys["filename"], text)
             raise WrongError
+        if len(placed) > 1:
+            self.all_in_turn(len(placed))
         said = [note for _, note in placed if note]
         if said:
             self.say(said[0] + (f" (and {len(said) - 1} more files)" if len(said) > 1 else ""))
         return own, [path for path, _ in placed]
+
+    def all_in_turn(self, files: int) -> None:
+        """Notes what uses several files otherwise than one block of each in turn."""
+        if (service := self.word("file_service_type", "roundrobin").lower()) not in (
+            "roundrobin",
+            "roundrobin:1",
+        ):
+            text = (
+                f"found {found(service)}, an order of {files} files that is not carried; allowed: roundrobin"
+            )
+            self.note(self.keys["file_service_type"], text)
+        if self.count("openfiles", files) < files:
+            text = f"found less than all {files} files, which are open at a time here; allowed: {files}"
+            self.note(self.keys["openfiles"], text)
 
     def calls(self, interface: str) -> dict[str, Any]:
         """How calls are made: depth, direct, the ring."""
@@ -497,9 +662,9 @@ class _Reading(SectionReading):
         past = self.last("direct", "buffered")
         direct = self.switch("direct") if past is self.keys.get("direct") else not self.switch("buffered")
         told["direct"] = "on" if direct else "off"
-        if (not direct and interface != "pread") or (not direct and self.switch("invalidate", True)):
-            self.say(
-                "the page cache is as the layout leaves it; `cached: no` of an experiment file empties it, and proves it"
+        if self.count("iodepth_low", depth) < depth:
+            self.note(
+                self.keys["iodepth_low"], f"found less than iodepth={depth}, which is kept; allowed: {depth}"
             )
         if interface == "io_uring":
             registered = [self.switch(name) for name in ("fixedbufs", "registerfiles")]

@@ -43,11 +43,14 @@ CARRIED = _named("""
     rwmixwrite percentage_random random_distribution offset offset_increment norandommap randrepeat allrandrepeat
     randseed verify startdelay loops cpus_allowed name description stonewall wait_for kb_base hipri nowait fixedbufs
     thinktime_blocks registerfiles sqthread_poll zero_buffers buffer_compress_percentage blockalign io_size opendir
-    filename_format invalidate nice unlink do_verify
+    filename_format invalidate nice unlink do_verify number_ios cpumask create_only pre_read fadvise_hint rw_sequencer
+    file_service_type openfiles iodepth_low
 """)
 """Options that mean something here."""
 
-NAMES = _named("name description filename directory wait_for filename_format opendir")
+NAMES = _named(
+    "rw_sequencer file_service_type fadvise_hint name description filename directory wait_for filename_format opendir"
+)
 """Those whose values are no numbers, whatever they look like."""
 
 CHECKS = _named("""
@@ -58,7 +61,7 @@ CHECKS = _named("""
 
 SWITCHES = _named("""
     direct buffered sync time_based norandommap randrepeat allrandrepeat stonewall hipri nowait fixedbufs registerfiles
-    sqthread_poll zero_buffers invalidate unlink do_verify
+    sqthread_poll zero_buffers invalidate unlink do_verify create_only pre_read
 """)
 """Those that are on without a value."""
 
@@ -71,8 +74,8 @@ _LOGS = _named("""
     unified_rw_reporting stats
 """)
 _LAYOUT = _named("""
-    fallocate create_on_open create_serialize create_fsync create_only overwrite pre_read allow_file_create
-    file_append allow_mounted_write unlink_each_loop unique_filename
+    fallocate create_on_open create_serialize create_fsync overwrite allow_file_create
+    allow_mounted_write unlink_each_loop unique_filename
 """)
 _CHECKS = _named("""
     verify_fatal verify_dump verify_async verify_async_cpus verify_backlog verify_backlog_batch verifysort
@@ -80,7 +83,7 @@ _CHECKS = _named("""
     verify_write_sequence
 """)
 _JOINING = _named("""
-    nonvectored userspace_reap iodepth_batch iodepth_batch_complete_max iodepth_low serialize_overlap io_submit_mode
+    nonvectored userspace_reap iodepth_batch iodepth_batch_complete_max serialize_overlap io_submit_mode
 """)
 _ENDS = _named("exitall exit_what")
 _ERRORS = _named("exitall_on_error continue_on_error ignore_error error_dump")
@@ -88,7 +91,7 @@ _BUFFERS = _named(
     "iomem mem iomem_align mem_align lockmem hugepage_size hugepage-size thp refill_buffers scramble_buffers"
 )
 _LAB = _named("""
-    ioprio prio prioclass uid gid unit_base kb_units fadvise_hint nodiscard write_hint
+    ioprio prio prioclass uid gid unit_base kb_units nodiscard write_hint
     random_generator softrandommap fsync_on_close end_fsync job_start_clock_id
 """)
 
@@ -104,10 +107,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     **dict.fromkeys(_ENDS, "all jobs of a trial end at one instant, none of them when another is done"),
     "max_latency": "a late operation is in the histograms, and ends nothing",
     "cpus_allowed_policy": "the workers of a job share its CPUs",
-    **dict.fromkeys(
-        _named("file_service_type openfiles"), "the files of a job are all open and used in turn"
-    ),
-    "rw_sequencer": "it changes offsets only of several blocks at each random place (rw=randread:8), which is not carried",
     **dict.fromkeys(_BUFFERS, "buffers are aligned, filled as `content` says, and made before the start"),
     **dict.fromkeys(_LAB, "the lab chooses it, or it changes nothing of what is measured here"),
     **dict.fromkeys(
@@ -144,7 +143,7 @@ _CONTENTS = _named("""
 _ENGINE = _named("""
     force_async cmdprio_percentage cmdprio_class cmdprio cmdprio_hint cmdprio_bssplit sqthread_poll_cpu uncached
     dontcache atomic write_mode cmd_type md_per_io_size hipri_percentage sync_file_range write_barrier offset_align
-    profile ioengine_so_path filetype number_ios fill_device
+    profile ioengine_so_path filetype fill_device
 """)
 
 REFUSED: Mapping[str, str] = {
@@ -159,7 +158,7 @@ REFUSED: Mapping[str, str] = {
         _named("bs_unaligned blocksize_unaligned"),
         "block sizes are drawn as they are written: bssplit, or bsrange",
     ),
-    "cpumask": "name the CPUs: cpus_allowed=0,2-3",
+    "file_append": "writes begin where the working set does",
     "verify_only": "it reads what an earlier run has written: take rw=read or rw=randread with verify",
     **dict.fromkeys(_ENGINE, "this part of fio is not carried"),
     **dict.fromkeys(

@@ -166,6 +166,14 @@ def later_ratio(trial: Trial, most_ns: float) -> Measured:
     return Measured(late / (times.count + waiting))
 
 
+def longest_response_ns(trial: Trial) -> float:
+    """Longest response of an open loop in the measured window, or the wait so far of what had none; 0: nothing was due."""
+    sender = trial.end("send")
+    if sender is None:
+        return 0.0
+    return max(merge(_times(sender, "response_time")).quantile(1.0) or 0.0, _left(sender)[1])
+
+
 def check(trial: Trial) -> Iterator[Doubt]:
     """Doubts about an open loop that does not void its trial."""
     sender = trial.end("send")

@@ -15,6 +15,7 @@ from iodyno.analysis import (
     flows,
     goodput,
     observer,
+    stalls,
 )
 from iodyno.analysis.cost import CostBasis, Unit
 from iodyno.analysis.cpu_classes import BUSY_CLASSES
@@ -106,6 +107,7 @@ OF_TRIAL: Mapping[str, Callable[[Trial], Measured]] = {
     "server_polls_per_s": datagrams.server_polls_per_s,
     "server_wakeups_per_s": datagrams.server_wakeups_per_s,
     "server_batch_mean": datagrams.server_batch_mean,
+    "longest_gap_ns": stalls.longest_gap,
     "start_skew_ns": _start_skew,
     "observer_cost_ratio": observer.dearest_cost_ratio,
 }

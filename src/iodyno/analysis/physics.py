@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, observer, script
+from iodyno.analysis import arrivals, blocks, calls, cpu_classes, datagrams, observer, script, stalls
 from iodyno.analysis.cost import CostBasis
 from iodyno.analysis.cpu_classes import (
     CPU_EXACT,
@@ -69,6 +69,7 @@ def check_trial(trial: Trial, hello: Mapping[str, Mapping[str, Any]], accounting
         *blocks.check(trial),
         *calls.check(trial),
         *datagrams.check(trial),
+        *stalls.check(trial),
     ]
     for host in trial.hosts.values():
         found += [

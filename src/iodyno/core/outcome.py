@@ -228,6 +228,13 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
         ),
         OutcomeKind("polls_per_s", "1/s", "server_polls_per_s, by the host's name.", per_host=True),
         OutcomeKind(
+            "longest_gap_ns",
+            "ns",
+            "Longest time in the measured window without a byte or operation completed, to within a part of it (a fiftieth,"
+            " at least 20 ms): 0 where every part has some. Of several clients, of the one that had the longest.",
+            better="lower",
+        ),
+        OutcomeKind(
             "start_skew_ns",
             "ns",
             "First operation of the last host minus that of the first; of disks in an open loop when they began to wait for"

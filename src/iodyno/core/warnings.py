@@ -43,6 +43,7 @@ class WarningCode(StrEnum):
     REPLAY_IN_PART = "replay_in_part"
     # about numbers
     NOT_STEADY = "not_steady"
+    STALLED = "stalled"
     SPLIT_UNRELIABLE = "split_unreliable"
     TICK_ACCOUNTING = "tick_accounting"
     SPLIT_SAMPLED = "split_sampled"
@@ -138,6 +139,8 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
          "read the rates without them"),
         (WarningCode.NOT_STEADY, "a trial's rate changes from its first half to its second, or its intervals scatter",
          "a longer warm-up or measured window"),
+        (WarningCode.STALLED, "the load stood still for a part of the window, without being told to pause",
+         "leave the trial out, or take more; look at the kernel's log, and at what runs beside"),
         (WarningCode.SPLIT_UNRELIABLE, "classes of a CPU do not sum to all of its time", "use cost in all, not by class"),
         (WarningCode.TICK_ACCOUNTING, "classes are samples of the timer tick; time in interrupts is booked elsewhere",
          "run as root with an agent built with clang"),

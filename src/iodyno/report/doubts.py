@@ -37,6 +37,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.SENSOR_MISSING: "Sensor missing",
     WarningCode.RETRIED: "Trial retried",
     WarningCode.NOT_STEADY: "Not steady",
+    WarningCode.STALLED: "Load stood still",
     WarningCode.SPLIT_UNRELIABLE: "Split of CPU time unreliable",
     WarningCode.TICK_ACCOUNTING: "Split of CPU time sampled at the tick",
     WarningCode.SPLIT_SAMPLED: "User and system told apart by few samples",

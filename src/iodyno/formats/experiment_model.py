@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal
@@ -145,16 +146,13 @@ _HOST_NAMES = _Reads(
 
 
 def _address(written: Any) -> str:
-    allowed = "a numeric address such as 10.0.0.2 or fd19::2, of one host, not of one link"
-    try:
+    with suppress(ValueError):
         address = ip_address(written if isinstance(written, str) else "")
-    except ValueError:
-        raise ValueError(f"found {found(written)}, allowed: {allowed}") from None
-    # An address of a link means one only with the name of a device, which is another one at each host.
-    zoned = address.version == 6 and (address.is_link_local or "%" in str(written))
-    if zoned or address.is_unspecified or address.is_multicast:
-        raise ValueError(f"found {found(written)}, allowed: {allowed}")
-    return str(written)
+        # An address of a link means one only with the name of a device, which is another one at each host.
+        zoned = address.version == 6 and (address.is_link_local or "%" in str(written))
+        if not (zoned or address.is_unspecified or address.is_multicast):
+            return str(written)
+    raise ValueError(f"found {found(written)}, allowed: a numeric address such as fd19::2, of one host, not of one link")
 
 
 _ADDRESS = _Reads(_address, {"type": "string"}, "a numeric address")

@@ -26,7 +26,7 @@ from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.steady_state import steady_state
 from iodyno.analysis.storage import block_times, cache
 from iodyno.analysis.wall import Wall, walls_of
-from iodyno.core.decision import Standing
+from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
 from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES, Estimate
 from iodyno.core.search import Found, Goal, SearchSpec
@@ -121,7 +121,7 @@ class CampaignSummary:
 
     `found`: where the search of each point of the design ended, of an experiment that searches. `walls`: of every line
     of a closed loop of requests at several numbers of clients. `trades`: what the factors do to workload and bystander.
-    `decision`: where the rule for stopping ended. `finite_buffer`: of a port with few buffers. `fits`: the models of
+    `until` and `decision`: the rule for stopping, and where it ended. `finite_buffer`: of a port with few buffers. `fits`: the models of
     every line along a load.
     `costs`: the linear model of the sender's cost, where two factors vary and the trials carry one. `plots`: the whole
     plot of each trial by its order, of a design with slow factors.
@@ -161,6 +161,7 @@ class CampaignSummary:
     walls: tuple[Wall, ...] = ()
     trades: tuple[Trade, ...] = ()
     decision: Standing | None = None
+    until: UntilSpec | None = None
     finite_buffer: FiniteBuffer | None = None
     fits: tuple[LineFit, ...] = ()
     costs: CostStudy | None = None
@@ -241,6 +242,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         walls=walls_of(dataset, finished, measured, factors),
         trades=_trades(dataset, points, factors),
         decision=decision_of(dataset),
+        until=_until(dataset),
         finite_buffer=finite_buffer_of(dataset, finished, measured, {p.id: p.outcomes for p in points}),
         fits=fits_of(dataset, measured, factors),
         **_search(dataset),
@@ -262,6 +264,16 @@ def decision_of(dataset: Dataset) -> Standing | None:
     """Where the rule for stopping stands, of a campaign that has one and that was looked at."""
     stored = dataset.header.get("until")
     return Standing.from_json(stored) if stored else None
+
+
+def _until(dataset: Dataset) -> UntilSpec | None:
+    stored = dataset.experiment.get("until")
+    if not stored:
+        return None
+    try:
+        return UntilSpec(**{**stored, "rule": Rule(**stored["rule"])})
+    except (TypeError, KeyError):
+        return None  # Of another version: the decision stands by itself.
 
 
 def _planned(dataset: Dataset) -> list[Mapping[str, Any]]:

@@ -117,12 +117,13 @@ class PointSummary:
 
 @dataclass(frozen=True)
 class CampaignSummary:
-    """Everything that a report shows. `asked`: the outcomes that the experiment names, in order.
+    """Everything that a report shows.
 
+    `named`: the outcomes that the experiment names, in order; `asked`: these, or the usual ones where it names none.
     `found`: where the search of each point of the design ended, of an experiment that searches. `walls`: of every line
     of a closed loop of requests at several numbers of clients. `trades`: what the factors do to workload and bystander.
-    `until` and `decision`: the rule for stopping, and where it ended. `finite_buffer`: of a port with few buffers. `fits`: the models of
-    every line along a load.
+    `until` and `decision`: the rule for stopping, and where it ended. `finite_buffer`: of a port with few buffers.
+    `fits`: the models of every line along a load.
     `costs`: the linear model of the sender's cost, where two factors vary and the trials carry one. `plots`: the whole
     plot of each trial by its order, of a design with slow factors.
     """
@@ -166,6 +167,7 @@ class CampaignSummary:
     fits: tuple[LineFit, ...] = ()
     costs: CostStudy | None = None
     plots: Mapping[int, int] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
 
     @property
     def on_disks(self) -> bool:
@@ -227,6 +229,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         hosts=tuple(_host(dataset, name, basis, finished) for name in dataset.hosts),
         tier=basis.tier,
         asked=asked_outcomes(dataset),
+        named=_named_outcomes(dataset),
         points=points,
         trials=tuple(_trial(dataset, t, measured.get(t.name), doubts[t.name]) for t in dataset.trials),
         planned=len(_planned(dataset) or dataset.trials),
@@ -540,15 +543,19 @@ def _known_outcomes(dataset: Dataset) -> list[str]:
 
 def asked_outcomes(dataset: Dataset) -> tuple[str, ...]:
     """The outcomes that the experiment names; without any, goodput and the cost of every host."""
-    hosts = list(dataset.hosts)
+    found = _named_outcomes(dataset)
+    if on_disks(dataset):
+        return found or ("iops", "service_time_p50_ns", "service_time_p99_ns")
+    return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kbyte" for host in dataset.hosts))
+
+
+def _named_outcomes(dataset: Dataset) -> tuple[str, ...]:
+    """The outcomes that the experiment names; one of every host that is named without a host is that of each."""
     known = _known_outcomes(dataset)
     named: list[str] = []
     for outcome in dataset.experiment.get("outcomes") or ():
-        named += [outcome] if outcome in known else [f"{host}.{outcome}" for host in hosts]
-    found = tuple(name for name in dict.fromkeys(named) if name in known)
-    if on_disks(dataset):
-        return found or ("iops", "service_time_p50_ns", "service_time_p99_ns")
-    return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kbyte" for host in hosts))
+        named += [outcome] if outcome in known else [f"{host}.{outcome}" for host in dataset.hosts]
+    return tuple(name for name in dict.fromkeys(named) if name in known)
 
 
 def on_disks(dataset: Dataset) -> bool:

@@ -360,7 +360,7 @@ def test_what_the_rule_has_answered_no_sentence_leaves_open(tmp_path: Path) -> N
 
     def vague(found: Estimate) -> Estimate:
         value = found.estimate
-        return found if value is None else replace(found, low=value / 5, high=value * 5)
+        return found if value is None else replace(found, low=value / 5, high=value * 5, spread=None)
 
     # Trials that differ mostly by their blocks: intervals overlap, and the rule knows more, as it compares within blocks.
     points = tuple(

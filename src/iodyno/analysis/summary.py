@@ -21,6 +21,7 @@ from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL, measure
+from iodyno.analysis.pooled_spread import pooled_spread
 from iodyno.analysis.script import FoundScript, scripts_of
 from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.steady_state import steady_state
@@ -371,7 +372,27 @@ def _points(
                 point, at, labels, outcomes, tuple(about), planned[point], len(mine), limiter, why_skipped
             )
         )
-    return found
+    return _with_spreads(found, finished, measured)
+
+
+def _with_spreads(
+    points: Sequence[PointSummary], finished: Sequence[Trial], measured: Mapping[str, Mapping[str, Measured]]
+) -> list[PointSummary]:
+    """The points, each outcome with the spread of its trials over all of them."""
+    trials: dict[str, list[str]] = defaultdict(list)
+    for trial in finished:
+        trials[trial.point].append(trial.name)
+
+    def values(point: str, outcome: str) -> list[float]:
+        each = (measured[name].get(outcome) for name in trials[point])
+        return [one.value for one in each if one and one.value is not None]
+
+    names = dict.fromkeys(name for point in points for name in point.outcomes)
+    spreads = {name: pooled_spread([values(point.id, name) for point in points]) for name in names}
+    return [
+        replace(p, outcomes={name: replace(e, spread=spreads[name]) for name, e in p.outcomes.items()})
+        for p in points
+    ]
 
 
 def _limiter(dataset: Dataset, point: str, mine: Sequence[Trial]) -> Finding:

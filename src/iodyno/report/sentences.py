@@ -156,7 +156,8 @@ def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str)
     if step.verdict != "rises":
         yield Sentence(
             f"{opening} from {_value(low)} ({places[0]}) to {_value(high)} ({places[1]}); "
-            f"{_why_undecided(step, 'the intervals of these two overlap')}, so that they cannot be told apart."
+            f"{_why_undecided(step, 'the intervals of these two overlap')}"
+            f"{'' if step.pooled else ', so that they cannot be told'} apart."
         )
         return
     yield Sentence(
@@ -340,6 +341,8 @@ def _places(summary: CampaignSummary, factors: Sequence[FactorLevels]) -> int:
 
 def _why_undecided(step: Change, overlap: str) -> str:
     """Why it is not said whether the second is more than the first: `overlap`, or that an interval is not there."""
+    if step.pooled:
+        return "trials spread by too much to tell"
     ends = (step.first, step.second)
     lacking = sum(end.low is None or end.high is None for end in ends)
     return {0: overlap, 1: "one of the two has no interval", 2: "neither has an interval"}[lacking]

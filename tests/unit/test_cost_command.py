@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from iodyno.analysis.cost_model.checks import Check
 from iodyno.analysis.cost_model.coding import FactorScale
-from iodyno.analysis.cost_model.data import read_csv
+from iodyno.analysis.cost_model.data import Rate, read_csv
 from iodyno.analysis.cost_model.fit import fit, prepare
 from iodyno.analysis.cost_model.study import study
 from iodyno.analysis.cost_model.terms import name_of, parse_formula
@@ -376,3 +377,71 @@ def test_a_prepared_model_drops_blocks_that_are_a_term(tmp_path: Path) -> None:
     data = read_csv(written(tmp_path, lines))
     assert set(data.blocks) == {"tcp", "udp"}
     assert prepare(data).blocks == 0, "the protocol is the block: its effect cannot be had apart"
+
+
+def test_one_unit_in_both_equations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["iops [1/s],size,cpu [cores]"]
+    source = np.random.default_rng(1)
+    for rate, size in [*product((1000, 4000), (4, 64))] * 4:
+        lines.append(f"{rate},{size}KiB,{rate * 1e-6 * (20 + size) + source.normal(0, 1e-5):.7f}")
+    code, out, _ = shown(capsys, "--csv", str(written(tmp_path, lines)), "--per", "iops", "--json")
+    assert code == 0
+    found = json.loads(out)
+    first, slope = found["factored"]
+    # 20 us for an operation, and 1 us more for each KiB of it.
+    assert first["estimate"] == pytest.approx(20e-6, rel=0.01)
+    assert slope["product"] == "size_KiB" and slope["estimate"] == pytest.approx(1e-6, rel=0.01)
+    assert slope["over_first"]["estimate"] == pytest.approx(1 / 20, rel=0.01)
+    assert found["factored_variables"]["size_KiB"] == found["equation"]["variables"]["size_KiB"]
+
+
+def test_a_load_beyond_all_that_was_carried_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["iops [1/s],cpu [cores]"]
+    lines += [f"{rate},{rate * 2e-5 + n * 1e-4:.6f}" for n, rate in enumerate([1000, 4000] * 4)]
+    asked = ("--per", "iops", "--cores", "--target-utilisation", "70%", "--load")
+    path = str(written(tmp_path, lines))
+    code, out, _ = shown(capsys, "--csv", path, *asked, "70000/s")
+    assert code == 0
+    assert "warning: a load of 70000/s is 17.5 times the most that was carried, 4000/s" in out
+    code, out, _ = shown(capsys, "--csv", path, *asked, "4000/s")
+    assert code == 0 and "the most that was carried" not in out
+
+
+def test_a_size_called_block_is_a_factor_and_a_number_is_one_by_formula(tmp_path: Path) -> None:
+    lines = ["block,read [%],cost [ns/operation]"]
+    lines += [
+        f"{block},{read},{1000 + n}" for n, (block, read) in enumerate(product(("4KiB", "64KiB"), (0, 1)))
+    ]
+    found = read_csv(written(tmp_path, lines))
+    assert [factor.name for factor in found.factors] == ["block", "read"] and not found.blocks
+    numbers = [line.replace("KiB", "") for line in lines]
+    assert read_csv(written(tmp_path, numbers)).blocks == ("4", "4", "64", "64")
+    named = read_csv(written(tmp_path, numbers), formula="cost ~ block + read")
+    assert [factor.name for factor in named.factors] == ["block", "read"] and not named.blocks
+
+
+def test_an_equation_that_misses_its_points_is_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["load,size,cost"]
+    for load, size in product((1, 2, 3), (1, 8)):
+        # Bent by as much as gives a chance of about .02.
+        middle = 100 + 10 * load + size + (3.2 if load == 2 else 0)
+        lines += [f"{load},{size},{middle + noise}" for noise in (-2, 0, 2)]
+    code, out, _ = shown(capsys, "--csv", str(written(tmp_path, lines)))
+    assert code == 0
+    assert 0.01 < float(out.partition("p = ")[2].partition(")")[0]) < 0.05
+    assert out.startswith("! not to be used: the model misses the means of the points")
+    assert "! lack of fit" in out
+
+
+def test_trials_that_missed_their_rate_are_a_doubt(tmp_path: Path) -> None:
+    data = read_csv(written(tmp_path, table()))
+    kept = tuple(Rate(4000.0, 3990.0) for _ in data.values)
+    checks = [check for check in study(fit(replace(data, rates=kept))).checks if check.name == "rates"]
+    assert [check.doubt for check in checks] == [None]
+    missed = study(fit(replace(data, rates=(*kept[1:], Rate(4000.0, 2100.0)))))
+    assert any("1 of 24 trials carried less than the rate" in doubt.text for doubt in missed.doubts)
+    assert any("(2100 of 4000/s)" in doubt.text for doubt in missed.doubts)

@@ -32,6 +32,7 @@ FACTORS = """factors:
   think: [0s, 5ms]
 """
 FIVE = HEAD + FACTORS
+STUDIES = Path(__file__).parents[2] / "studies"
 
 
 @pytest.fixture
@@ -130,6 +131,66 @@ def test_a_design_with_letters_run_numbers_and_blocks(made: Path) -> None:
         (0, 0, "p01"),
         (0, 0, "p02"),
         (1, 1, "p02"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "skipped"),
+    [
+        # As Minitab and JMP export a design of two factors, and write.csv of R with a response.
+        (
+            "StdOrder,RunOrder,CenterPt,Blocks,connections,size\n"
+            "3,1,1,1,1,65536\n1,2,1,1,1,1024\n2,3,1,1,4,1024\n4,4,1,1,4,65536\n",
+            (),
+        ),
+        (
+            "Pattern,connections,size,Y\n-+,1,65536,.\n--,1,1024,.\n+-,4,1024,.\n++,4,65536,.\n",
+            ("Pattern", "Y"),
+        ),
+        (
+            '"","connections","size","y1"\n"1",1,65536,NA\n"2",1,1024,NA\n"3",4,1024,NA\n"4",4,65536,NA\n',
+            ("y1",),
+        ),
+    ],
+)
+def test_columns_of_other_programs_are_skipped_with_a_note(
+    tmp_path: Path, text: str, skipped: tuple[str, ...]
+) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(HEAD + "factors: {connections: [1, 4], size: [1KiB, 64KiB]}\n")
+    (tmp_path / "design.csv").write_text(text)
+    asked, design = planned(str(file), design={"kind": "csv", "file": "design.csv"})
+    levels = [(t.point.levels["connections"], t.point.levels["size"]) for t in design.trials]
+    assert levels == [(1, 65536), (1, 1024), (4, 1024), (4, 65536)]
+    notes = [note for note in asked.notes if "skipped" in note]
+    assert [note.rpartition(": ")[2] for note in notes] == ([", ".join(skipped)] if skipped else [])
+    printed = said("plan", str(file), "--design-file", str(tmp_path / "design.csv"))
+    assert "4 trials" in printed
+
+
+def test_a_column_that_is_nearly_the_name_of_a_missing_factor_is_a_mistake(made: Path) -> None:
+    (made.parent / "design.csv").write_text(
+        "sise,nagle,connections,congestion_control,think\n1KiB,on,1,reno,0s\n"
+    )
+    with pytest.raises(ExperimentError, match="did you mean size"):
+        planned(str(made), design={"kind": "csv", "file": "design.csv"})
+
+
+@pytest.mark.parametrize("study", sorted(path.name for path in STUDIES.glob("*.yaml")))
+def test_the_plan_of_every_study_is_read_back(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for host in ("IODYNO_CLIENT", "IODYNO_SERVER"):
+        monkeypatch.setenv(host, "root@localhost")
+    file = str(STUDIES / study)
+    experiment, one = planned(file)
+    if experiment.search is not None:
+        return  # Its points are found as it goes: it has no design.
+    written = tmp_path / "design.csv"
+    written.write_text(_as_csv(one))
+    _, other = planned(file, design={"kind": "csv", "file": str(written)})
+    assert [(t.block, dict(t.point.levels)) for t in other.trials] == [
+        (t.block, dict(t.point.levels)) for t in one.trials
     ]
 
 

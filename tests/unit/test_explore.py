@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import command_server
+import numpy as np
 import pytest
 
+from iodyno.analysis.cost_model.coding import FactorScale
+from iodyno.analysis.cost_model.data import CostData
+from iodyno.analysis.cost_model.screening import judged
+from iodyno.cli.explore import Done, _told
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import Experiment
 from iodyno.designs import adaptive
@@ -61,11 +66,11 @@ def test_five_factors_are_screened_and_four_are_not() -> None:
 
 
 def test_only_what_is_shown_to_be_small_is_left_out() -> None:
-    judged = told(
+    screened = told(
         ("size", 0.3, 0.4), ("nagle", -0.01, 0.02), ("window", -0.04, 0.08), ("connections", -0.2, -0.1)
     )
-    assert adaptive.survivors(judged, 0.05) == {"size", "window", "connections"}
-    assert adaptive.survivors(judged, 0.1) == {"size", "connections"}
+    assert adaptive.survivors(screened, 0.05) == {"size", "window", "connections"}
+    assert adaptive.survivors(screened, 0.1) == {"size", "connections"}
     # An interaction keeps both its factors, and those of every interaction that it cannot be told from.
     chain = Effect(("size", "nagle"), 0.2, 0.1, 0.3, (("window", "connections"),))
     assert adaptive.survivors(Judged((chain,), None), 0.05) == {"size", "nagle", "window", "connections"}
@@ -113,6 +118,26 @@ quick:
         assert dict(stage.knobs) == {"server.tso": False, "server.gro": True}
         assert stage.windows.measured_ns == measured * 10**6
         assert stage.name == "many-s" and stage.design.replicates == 2
+
+
+def test_an_effect_is_a_ratio_and_no_share_below_nothing() -> None:
+    scales = (FactorScale("size", "number", (1.0, 8.0)), FactorScale("nagle", "word", ("on", "off")))
+    rows = [{"size": size, "nagle": word} for size in (1.0, 8.0) for word in ("on", "off")] * 3
+    noise = np.random.default_rng(3).normal(0, 0.02, len(rows))
+    # From 12000 to 500: less 257 % of some mean is nothing that anybody could have measured.
+    values = np.array([12_000.0 if row["size"] == 1.0 else 500.0 for row in rows]) * np.exp(noise)
+    data = CostData(
+        "client.cpu_ns_per_kib", "ns/KiB", scales, tuple(rows), values, order=tuple(range(len(rows)))
+    )
+    found = judged(data)
+    size = next(one for one in found.effects if one.factors == ("size",))
+    assert size.low_ratio is not None and size.high_ratio is not None
+    assert -1 < size.low_ratio < 500 / 12_000 - 1 < size.high_ratio < 0
+    assert found.noise_ratio is not None and found.noise_ratio < 0.05
+    nagle = next(one for one in found.effects if one.factors == ("nagle",))
+    assert size.matters(0.1) and not nagle.matters(0.1)
+    line = next(line for line in _told(Done(None, Path(), 12, data, found), 0.05) if "size:" in line)  # type: ignore[arg-type]
+    assert line.strip().startswith("size: x 0.04")
 
 
 def run(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:

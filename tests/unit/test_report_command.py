@@ -39,6 +39,25 @@ def test_tables_on_stdout_and_the_page_named_on_stderr(
     assert (campaign / "report.html").is_file()
 
 
+def test_what_the_experiment_asks_for_is_in_the_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = [({"connections": number, "size": 65536}, Truth()) for number in (1, 4)]
+    asked = ("connection_fairness", "write_service_time_p99_ns", "cpu_ns_per_kib", "goodput_bits_per_s")
+    folder = make_campaign(tmp_path / "c", points, factors=FACTORS, layout=Layout(outcomes=asked))
+    assert run(["report", str(folder)]) == 0
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    shown = capsys.readouterr().out
+    table = shown[shown.index("Asked for too") :].split("\n\n")[0].splitlines()
+    # What stands in another table already is not told again.
+    columns = ["connection fairness", "write service time p99", "CPU per KiB", "CPU per KiB"]
+    assert re.split("  +", table[2].strip()) == ["#conn", *columns]
+    assert [len(re.split("  +", line.strip())) for line in table[3:5]] == [5, 5]
+    assert all(" us" in line and "ns/KiB" in line for line in table[3:5])
+    part = page[page.index("Asked for too") :]
+    assert all(f">{name}" in part.partition("</table>")[0] for name in columns)
+
+
 @pytest.mark.parametrize(
     ("replicates", "said"),
     [(1, "over batches within the one trial of a point."), (2, "over trials.")],

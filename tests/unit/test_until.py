@@ -27,6 +27,7 @@ from iodyno.core.design import Design
 from iodyno.core.errors import ExperimentError, StoreError
 from iodyno.core.experiment import DesignSpec, Experiment, HostSpec
 from iodyno.core.factor import Factor
+from iodyno.core.outcome import Estimate
 from iodyno.formats.experiment_file import parse_experiment
 from iodyno.hosts.access import AgentProgram
 from iodyno.report.decision import decision_sentence, look_line
@@ -352,6 +353,33 @@ def test_a_campaign_stops_when_it_is_decided(tmp_path: Path) -> None:
     again = Notes()
     execute(asked(), tmp_path, again, resume=folder)
     assert not again.manifests, "nothing is left to do"
+
+
+def test_what_the_rule_has_answered_no_sentence_leaves_open(tmp_path: Path) -> None:
+    summary = analyse(read_dataset(execute(asked(), tmp_path)))
+
+    def vague(found: Estimate) -> Estimate:
+        value = found.estimate
+        return found if value is None else replace(found, low=value / 5, high=value * 5, spread=None)
+
+    # Trials that differ mostly by their blocks: intervals overlap, and the rule knows more, as it compares within blocks.
+    points = tuple(
+        replace(p, outcomes={name: vague(found) for name, found in p.outcomes.items()})
+        for p in summary.points
+    )
+    vaguely = replace(summary, points=points)
+    told = [s.text for s in sentences(vaguely)]
+    costs = {
+        host: next(t for t in told if t.startswith(f"On {host}, a KiB costs"))
+        for host in ("client", "server")
+    }
+    assert "cannot be told apart" not in costs["client"]
+    assert not [text for text in told if text.startswith("From message size")]
+    # What the rule was not about stays open, and all of it without a decision.
+    assert "cannot be told apart" in costs["server"]
+    assert any(text.startswith("From 1 to 8 connections") and "may rise or fall" in text for text in told)
+    without = [s.text for s in sentences(replace(vaguely, decision=None))]
+    assert any(text.startswith("From message size") and "may rise or fall" in text for text in without)
 
 
 class Stopped(Notes):

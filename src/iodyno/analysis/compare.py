@@ -1,28 +1,36 @@
 """How an outcome changes when one factor goes from one level to another, all others held.
 
-The verdict is cautious: a change is claimed only where the two 95 % intervals do not overlap. Bounds of the
-ratio are those of the two intervals set against each other, so that they hold at least 90 % (Bonferroni),
-mostly more.
+The verdict is cautious. Where points have few trials and all points of the campaign spread alike, it is that of a t test of the
+logarithms with the pooled spread, and the bounds of the ratio hold with 99 % for all pairs of points at once (Bonferroni; so that
+the least and the greatest of many may be compared). Else a change is claimed only where the two 95 % intervals do not overlap;
+bounds of the ratio are those of the two intervals set against each other, so that they hold at least 90 %, mostly more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import hypot
+from math import exp, hypot, sqrt
 from typing import Literal
 
+from iodyno.analysis import chance
 from iodyno.analysis.shares import ratio_of
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 
 Verdict = Literal["rises", "falls", "undecided"]
+FEW = 4
+"""Trials of a point up to which the pooled spread tells more than its own (chosen: from five on, the intervals of two points are
+narrower than what holds for all pairs of many)."""
+_ALPHA = 0.01
+"""Chance that any pair of points is told to differ where none does (chosen: where spreads differ tenfold and two trials do not
+show it, a comparison is then wrong in 4 of 100, not in 13)."""
 
 
 @dataclass(frozen=True)
 class Change:
     """One outcome from one estimate to another. `ratio` is second over first; bounds None where there are
-    none.
+    none. `pooled`: they are by the spread of all trials of the campaign.
     """
 
     first: Estimate
@@ -31,6 +39,7 @@ class Change:
     low: float | None
     high: float | None
     verdict: Verdict
+    pooled: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,9 @@ def change(first: Estimate, second: Estimate) -> Change:
     ratio = b / a if a and b is not None else None
     low = high = None
     verdict: Verdict = "undecided"
+    if ratio and (bounds := _by_pooled_spread(first, second, ratio)):
+        low, high = bounds
+        return Change(first, second, ratio, low, high, _leaves_out(low, high), pooled=True)
     if (
         first.low is not None
         and first.high is not None
@@ -63,6 +75,25 @@ def change(first: Estimate, second: Estimate) -> Change:
         if first.low > 0 and second.low > 0:
             low, high = second.low / first.high, second.high / first.low
     return Change(first, second, ratio, low, high, verdict)
+
+
+def _leaves_out(low: float, high: float) -> Verdict:
+    return "rises" if low > 1 else "falls" if high < 1 else "undecided"
+
+
+def _by_pooled_spread(first: Estimate, second: Estimate, ratio: float) -> tuple[float, float] | None:
+    """Bounds of the ratio; None where the points stand on their own trials."""
+    spread, a, b = first.spread, first.estimate, second.estimate
+    if spread is None or spread != second.spread or not (a and b and ratio > 0):
+        return None
+    if not 2 <= min(first.n, second.n) <= FEW:
+        return None
+    trials = spread.sd * sqrt(1 / first.n + 1 / second.n)
+    in_common = hypot(first.counting / a, first.shared / a, second.counting / b, second.shared / b)
+    pairs = max(1, spread.points * (spread.points - 1) // 2)
+    tail = 1 - _ALPHA / 2 / pairs
+    half = hypot(float(chance.t.ppf(tail, spread.freedom)) * trials, float(chance.norm.ppf(tail)) * in_common)
+    return ratio * exp(-min(half, 700.0)), ratio * exp(min(half, 700.0))
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:

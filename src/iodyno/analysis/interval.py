@@ -65,7 +65,8 @@ def estimate(
     else:
         low, high = t_interval(values)
         method, more = f"t interval over {len(values)} trials", ("trials vary independently and normally",)
-    shared = 1.96 * fmean(m.shared_error for m in known)
+    in_common = fmean(m.shared_error for m in known)
+    shared = 1.96 * in_common
     if low is not None and high is not None and shared:
         middle = fmean(values)
         low, high = middle - math.hypot(middle - low, shared), middle + math.hypot(high - middle, shared)
@@ -95,6 +96,7 @@ def estimate(
         assumptions=(*more, *rare, *assumptions),
         warnings=tuple(warnings),
         counting=counting,
+        shared=in_common,
     )
 
 

@@ -21,12 +21,13 @@ from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
 from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL, measure
+from iodyno.analysis.pooled_spread import pooled_spread
 from iodyno.analysis.script import FoundScript, scripts_of
 from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.steady_state import steady_state
 from iodyno.analysis.storage import block_times, cache
 from iodyno.analysis.wall import Wall, walls_of
-from iodyno.core.decision import Standing
+from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
 from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES, Estimate
 from iodyno.core.search import Found, Goal, SearchSpec
@@ -117,12 +118,13 @@ class PointSummary:
 
 @dataclass(frozen=True)
 class CampaignSummary:
-    """Everything that a report shows. `asked`: the outcomes that the experiment names, in order.
+    """Everything that a report shows.
 
+    `named`: the outcomes that the experiment names, in order; `asked`: these, or the usual ones where it names none.
     `found`: where the search of each point of the design ended, of an experiment that searches. `walls`: of every line
     of a closed loop of requests at several numbers of clients. `trades`: what the factors do to workload and bystander.
-    `decision`: where the rule for stopping ended. `finite_buffer`: of a port with few buffers. `fits`: the models of
-    every line along a load.
+    `until` and `decision`: the rule for stopping, and where it ended. `finite_buffer`: of a port with few buffers.
+    `fits`: the models of every line along a load.
     `costs`: the linear model of the sender's cost, where two factors vary and the trials carry one. `plots`: the whole
     plot of each trial by its order, of a design with slow factors.
     """
@@ -161,10 +163,12 @@ class CampaignSummary:
     walls: tuple[Wall, ...] = ()
     trades: tuple[Trade, ...] = ()
     decision: Standing | None = None
+    until: UntilSpec | None = None
     finite_buffer: FiniteBuffer | None = None
     fits: tuple[LineFit, ...] = ()
     costs: CostStudy | None = None
     plots: Mapping[int, int] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
 
     @property
     def on_disks(self) -> bool:
@@ -226,6 +230,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         hosts=tuple(_host(dataset, name, basis, finished) for name in dataset.hosts),
         tier=basis.tier,
         asked=asked_outcomes(dataset),
+        named=_named_outcomes(dataset),
         points=points,
         trials=tuple(_trial(dataset, t, measured.get(t.name), doubts[t.name]) for t in dataset.trials),
         planned=len(_planned(dataset) or dataset.trials),
@@ -241,6 +246,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         walls=walls_of(dataset, finished, measured, factors),
         trades=_trades(dataset, points, factors),
         decision=decision_of(dataset),
+        until=_until(dataset),
         finite_buffer=finite_buffer_of(dataset, finished, measured, {p.id: p.outcomes for p in points}),
         fits=fits_of(dataset, measured, factors),
         **_search(dataset),
@@ -262,6 +268,16 @@ def decision_of(dataset: Dataset) -> Standing | None:
     """Where the rule for stopping stands, of a campaign that has one and that was looked at."""
     stored = dataset.header.get("until")
     return Standing.from_json(stored) if stored else None
+
+
+def _until(dataset: Dataset) -> UntilSpec | None:
+    stored = dataset.experiment.get("until")
+    if not stored:
+        return None
+    try:
+        return UntilSpec(**{**stored, "rule": Rule(**stored["rule"])})
+    except (TypeError, KeyError):
+        return None  # Of another version: the decision stands by itself.
 
 
 def _planned(dataset: Dataset) -> list[Mapping[str, Any]]:
@@ -356,7 +372,27 @@ def _points(
                 point, at, labels, outcomes, tuple(about), planned[point], len(mine), limiter, why_skipped
             )
         )
-    return found
+    return _with_spreads(found, finished, measured)
+
+
+def _with_spreads(
+    points: Sequence[PointSummary], finished: Sequence[Trial], measured: Mapping[str, Mapping[str, Measured]]
+) -> list[PointSummary]:
+    """The points, each outcome with the spread of its trials over all of them."""
+    trials: dict[str, list[str]] = defaultdict(list)
+    for trial in finished:
+        trials[trial.point].append(trial.name)
+
+    def values(point: str, outcome: str) -> list[float]:
+        each = (measured[name].get(outcome) for name in trials[point])
+        return [one.value for one in each if one and one.value is not None]
+
+    names = dict.fromkeys(name for point in points for name in point.outcomes)
+    spreads = {name: pooled_spread([values(point.id, name) for point in points]) for name in names}
+    return [
+        replace(p, outcomes={name: replace(e, spread=spreads[name]) for name, e in p.outcomes.items()})
+        for p in points
+    ]
 
 
 def _limiter(dataset: Dataset, point: str, mine: Sequence[Trial]) -> Finding:
@@ -528,15 +564,19 @@ def _known_outcomes(dataset: Dataset) -> list[str]:
 
 def asked_outcomes(dataset: Dataset) -> tuple[str, ...]:
     """The outcomes that the experiment names; without any, goodput and the cost of every host."""
-    hosts = list(dataset.hosts)
+    found = _named_outcomes(dataset)
+    if on_disks(dataset):
+        return found or ("iops", "service_time_p50_ns", "service_time_p99_ns")
+    return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kbyte" for host in dataset.hosts))
+
+
+def _named_outcomes(dataset: Dataset) -> tuple[str, ...]:
+    """The outcomes that the experiment names; one of every host that is named without a host is that of each."""
     known = _known_outcomes(dataset)
     named: list[str] = []
     for outcome in dataset.experiment.get("outcomes") or ():
-        named += [outcome] if outcome in known else [f"{host}.{outcome}" for host in hosts]
-    found = tuple(name for name in dict.fromkeys(named) if name in known)
-    if on_disks(dataset):
-        return found or ("iops", "service_time_p50_ns", "service_time_p99_ns")
-    return found or ("goodput_bits_per_s", *(f"{host}.cycles_per_kbyte" for host in hosts))
+        named += [outcome] if outcome in known else [f"{host}.{outcome}" for host in dataset.hosts]
+    return tuple(name for name in dict.fromkeys(named) if name in known)
 
 
 def on_disks(dataset: Dataset) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -96,10 +97,16 @@ def planned(
     file: str, *, quick: bool = False, design: Mapping[str, Any] | None = None
 ) -> tuple[Experiment, Design]:
     """The experiment in the file with these keys of its design, and its plan. Raises ExperimentError."""
+    from iodyno.designs import design_rows
     from iodyno.formats.experiment_file import read_experiment
 
     experiment = read_experiment(file, quick=quick, design=design)
-    return experiment, plan_of(experiment, file)
+    made = plan_of(experiment, file)
+    skipped = design_rows.read(experiment, experiment.design.rows).skipped if experiment.design.rows else ()
+    if skipped:
+        note = f"of the design file, columns that name no factor are skipped: {', '.join(skipped)}"
+        experiment = replace(experiment, notes=(*experiment.notes, note))
+    return experiment, made
 
 
 def plan_of(experiment: Experiment, file: str) -> Design:

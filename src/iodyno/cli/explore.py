@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from iodyno.core.quantity import counted
 if TYPE_CHECKING:
     from iodyno.analysis.cost_model.data import CostData
     from iodyno.analysis.cost_model.study import CostStudy
-    from iodyno.designs.adaptive import Judged, Stage
+    from iodyno.designs.adaptive import Effect, Judged, Stage
     from iodyno.hosts.access import AgentProgram
 
 STATE = "exploration.json"
@@ -282,22 +283,33 @@ def _announced(number: int, stage: Stage, experiment: Experiment, design: Design
 def _told(done: Done, least: float) -> list[str]:
     """The effects that may matter, the largest first, and what was shown to be small."""
     told = done.told
-    large = sorted((e for e in told.effects if e.matters(least)), key=lambda e: -abs(e.estimate_ratio))
+    large = sorted((e for e in told.effects if e.matters(least)), key=lambda e: -_magnitude(e, told.ratios))
     noise = "unknown" if told.noise_ratio is None else f"{100 * told.noise_ratio:.2g} %"
     lines = [
         f"  noise between trials {noise}; {len(large)} of {len(told.effects)} effects may be {100 * least:g} % or more"
     ]
     for effect in large:
-        ends = (
-            ""
-            if effect.low_ratio is None or effect.high_ratio is None
-            else f" [{100 * effect.low_ratio:+.3g}, {100 * effect.high_ratio:+.3g}]"
-        )
         aliases = "".join(f" = {':'.join(factors)}" for factors in effect.aliases)
-        lines.append(f"    {':'.join(effect.factors)}{aliases}: {100 * effect.estimate_ratio:+.3g}{ends} %")
+        lines.append(f"    {':'.join(effect.factors)}{aliases}: {_size_of(effect, told.ratios)}")
     if told.curved:
         lines.append(f"  no straight line in {told.curved}")
     return lines
+
+
+def _magnitude(effect: Effect, ratio: bool) -> float:
+    """A fall to a half is as large as a rise to twice as much."""
+    return abs(math.log1p(effect.estimate_ratio)) if ratio else abs(effect.estimate_ratio)
+
+
+def _size_of(effect: Effect, ratio: bool) -> str:
+    """`x 0.21 [0.19, 0.23]` from the low to the high end, or `+12 [+3, +21] % of the mean`."""
+    ends = (effect.low_ratio, effect.high_ratio)
+    known = [end for end in ends if end is not None]
+    if not ratio:
+        bounds = f" [{100 * known[0]:+.3g}, {100 * known[1]:+.3g}]" if len(known) == 2 else ""
+        return f"{100 * effect.estimate_ratio:+.3g}{bounds} % of the mean"
+    bounds = f" [{1 + known[0]:.3g}, {1 + known[1]:.3g}]" if len(known) == 2 else ""
+    return f"x {1 + effect.estimate_ratio:.3g}{bounds}"
 
 
 def _finish(whole: Experiment, done: list[Done], folder: Path, least: float, as_json: bool) -> None:

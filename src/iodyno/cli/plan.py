@@ -262,10 +262,12 @@ def _as_json(
 
 
 def _as_csv(design: Design) -> str:
+    from iodyno.designs.design_rows import OTHERWISE
+
     written = io.StringIO()
     names = _columns(design)
     rows = csv.writer(written, lineterminator="\n")
-    rows.writerow(["order", "block", "replicate", "point", *names])
+    rows.writerow([*(other if own in names else own for own, other in OTHERWISE.items()), *names])
     for trial in design.trials:
         levels = (trial.point.levels.get(name) for name in names)
         rows.writerow([trial.order, trial.block, trial.replicate, trial.point.id, *levels])

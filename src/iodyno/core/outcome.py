@@ -259,11 +259,23 @@ OF_BYSTANDER = (
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How the trials of a campaign spread about their points: `sd` of an outcome's logarithm, pooled over the `points`, with the
+    degrees of `freedom` of all of them.
+    """
+
+    sd: float
+    freedom: int
+    points: int
+
+
+@dataclass(frozen=True)
 class Estimate:
     """A number with its uncertainty. `estimate` is None when it cannot be had; `missing` says why.
 
     `low` and `high` bound the 95 % interval made by `method` from `n` trials; None when there is no interval.
-    `counting`: the standard uncertainty that all trials have in common because whole operations were counted.
+    `counting`: the standard uncertainty that all trials have in common because whole operations were counted, `shared`: that
+    for another reason. `spread`: that of all trials of the campaign, where one is known.
     """
 
     estimate: float | None
@@ -276,6 +288,8 @@ class Estimate:
     warnings: tuple[Doubt, ...] = ()
     missing: str | None = None
     counting: float = 0.0
+    shared: float = 0.0
+    spread: Spread | None = None
 
     @property
     def reach(self) -> float | None:

@@ -35,8 +35,8 @@ WORDS_MOST = 4
 
 @dataclass(frozen=True)
 class Effect:
-    """What an outcome changes by from the low to the high end of a factor, or of a product of them, as a share of the
-    mean, with its 95 % interval; `aliases`: the effects that it cannot be told from.
+    """What an outcome changes by from the low to the high end of a factor, or of a product of them, as a share of what it was,
+    with its 95 % interval; `aliases`: the effects that it cannot be told from.
     """
 
     factors: tuple[str, ...]
@@ -54,11 +54,14 @@ class Effect:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the trials of a stage told. `curved`: a factor in which the outcome is no straight line."""
+    """What the trials of a stage told. `curved`: a factor in which the outcome is no straight line. `ratios`: whether effects are
+    ratios less 1, else they are shares of the mean.
+    """
 
     effects: tuple[Effect, ...]
     noise_ratio: float | None
     curved: str | None = None
+    ratios: bool = True
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Levels are natural (`64KiB`, `on`, or a number in the base unit) or coded (-1 and 1 for the ends of the file's
 levels, 0 for the middle). Columns that design packages add (`run.no`, `Blocks`, ...) are known; those of ours are
-what `iodyno plan --csv` writes.
+what `iodyno plan --csv` writes. Any other column, such as `Pattern` or a response, is skipped, and that is noted.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from iodyno.designs import ranges
 _BOOKKEEPING = {
     "", "name", "order", "replicate", "point", "plot", "run", "run.no", "run.no.in.std.order",
     "run.no.std.rp", "std.order", "run.order",
-    "standard.order",
+    "standard.order", "stdorder", "runorder", "centerpt", "pttype", "run.replicate", "run.point",
 }  # fmt: skip
+OTHERWISE = {"order": "run.order", "block": "blocks", "replicate": "run.replicate", "point": "run.point"}
+"""Names of columns of ours where a factor has their name."""
 _BLOCKS = {"block", "blocks", ".block."}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE)
 _SHOWN = 40
@@ -34,11 +36,14 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class DesignRows:
-    """The trials in their order: what each sets, its block, counted from 0, and its point, where the text says them."""
+    """The trials in their order: what each sets, its block, counted from 0, and its point, where the text says them; and the
+    columns that say nothing of a trial.
+    """
 
     rows: list[dict[str, Level]]
     blocks: list[int] | None
     points: list[str] | None
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ def read(experiment: Experiment, text: str) -> DesignRows:
             raise _wrong(
                 file, number, "", f"found {len(cells)} of {len(head)} cells, allowed: one for each column"
             )
-    columns, together, block = _columns(experiment, head, file, lines)
+    columns, together, block, skipped = _columns(experiment, head, file, lines)
     rows = []
     for number, cells in lines[1:]:
         row: dict[str, Level] = {}
@@ -86,7 +91,8 @@ def read(experiment: Experiment, text: str) -> DesignRows:
         told = [cells[block].strip() for _, cells in lines[1:]]
         numbers = {name: index for index, name in enumerate(dict.fromkeys(told))}
         blocks = [numbers[name] for name in told]
-    return DesignRows(rows, blocks, _points(head, lines[1:]))
+    points = None if any(column.name == "point" for column in columns) else _points(head, lines[1:])
+    return DesignRows(rows, blocks, points, tuple(skipped))
 
 
 def _points(head: Sequence[str], lines: Sequence[tuple[int, list[str]]]) -> list[str] | None:
@@ -115,8 +121,8 @@ def _lines(text: str, file: str) -> list[tuple[int, list[str]]]:
 
 def _columns(
     experiment: Experiment, head: Sequence[str], file: str, lines: Sequence[tuple[int, list[str]]]
-) -> tuple[list[_Column], list[tuple[int, str]], int | None]:
-    """The columns of factors, those of what is set together, and that of blocks."""
+) -> tuple[list[_Column], list[tuple[int, str]], int | None, list[str]]:
+    """The columns of factors, those of what is set together, and that of blocks; and the names of the others."""
     factors = {factor.name: factor for factor in experiment.factors}
     together = {name for factor in experiment.factors for name in factor.together}
     # A design made without names has letters.
@@ -130,6 +136,7 @@ def _columns(
     known: list[tuple[int, str, Factor]] = []
     beside: list[tuple[int, str]] = []
     block: int | None = None
+    skipped: list[str] = []
     for place, name in enumerate(head):
         factor = factors.get(name) or (None if named else letters.get(name))
         if factor is not None:
@@ -141,14 +148,18 @@ def _columns(
         elif name.lower() in _BLOCKS and block is None:
             block = place
         elif name.lower() not in _BOOKKEEPING:
-            near = difflib.get_close_matches(name, [*factors], n=1, cutoff=0.55)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise _wrong(
-                file,
-                lines[0][0],
-                name,
-                f"is no factor, allowed: {', '.join(factors)}, and columns such as run.no and Blocks{hint}",
+            near = difflib.get_close_matches(
+                name, [each for each in factors if each not in head], n=1, cutoff=0.55
             )
+            if near:
+                raise _wrong(
+                    file,
+                    lines[0][0],
+                    name,
+                    f"is no factor, allowed: {', '.join(factors)}, and columns such as run.no and Blocks;"
+                    f" did you mean {near[0]}?",
+                )
+            skipped.append(name)
     for name, factor in factors.items():
         if len(factor.levels) > 1 and not any(other is factor for _, _, other in known):
             raise _wrong(
@@ -175,7 +186,7 @@ def _columns(
         columns.append(
             _Column(place, name, factor, coding[factor.name], negative or (below and small and not listed))
         )
-    return columns, beside, block
+    return columns, beside, block, skipped
 
 
 def _settings(experiment: Experiment, column: _Column, cell: str, file: str, line: int) -> dict[str, Level]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iodyno.analysis.cost_model.coding import NumericCoding
+from iodyno.analysis.cost_model.checks import LACK_OF_FIT
 from iodyno.analysis.cost_model.consequences import Consequence, consequences
 from iodyno.analysis.cost_model.derived import Cores, Derived, FactoredTerm
 from iodyno.analysis.cost_model.model import CostModel
 from iodyno.analysis.cost_model.study import CostStudy
-from iodyno.analysis.cost_model.written import base_meanings, base_unit
+from iodyno.analysis.cost_model.written import natural_symbols
 from iodyno.core.outcome import Estimate
 from iodyno.core.quantity import counted
 from iodyno.report.estimate_json import estimate_values
@@ -182,6 +182,9 @@ def share_of(study: CostStudy, name: str) -> float | None:
 
 def equation_lines(study: CostStudy) -> Iterator[str]:
     """The equation in natural units, to be pasted, and what its variables are."""
+    misses = next((one for one in study.checks if one.name == LACK_OF_FIT and one.doubt), None)
+    if misses and misses.doubt:
+        yield f"! not to be used: {misses.doubt.text}"
     yield f"{study.equation.left} = {study.equation.expression}"
     yield f"  in {study.unit or 'no unit'}, where"
     for variable in study.equation.variables:
@@ -338,14 +341,13 @@ def factored_table(model: CostModel, load: str, terms: Sequence[FactoredTerm]) -
 
 
 def _unit_per(model: CostModel, load: str) -> str:
-    coding = model.coding(load)
-    unit = base_unit(coding) if isinstance(coding, NumericCoding) else ""
+    unit = natural_symbols(model)[load].meaning.partition(",")[0].removeprefix(load).removeprefix(" in ")
     return f"{model.unit or 'no unit'} for each {unit or 'one'} of {load}"
 
 
 def _variables(model: CostModel, terms: Sequence[FactoredTerm]) -> dict[str, str]:
     used = {name for one in terms for name in one.variables}
-    return {name: meaning for name, meaning in base_meanings(model).items() if name in used}
+    return {one.name: one.meaning for one in natural_symbols(model).values() if one.name in used}
 
 
 def _ends(found: Estimate) -> str:

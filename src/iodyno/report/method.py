@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from iodyno.analysis.compare import FEW
 from iodyno.analysis.cpu_classes import TIER_NOTES
 from iodyno.analysis.summary import CampaignSummary
 from iodyno.core.factor import parameter_of
@@ -59,8 +60,25 @@ def _rows(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
         "Intervals (95 %)",
         _listed(part.split(", lag-1")[0] for each in methods for part in each.split("; ")),
     )
+    yield "Changes", changes_note(summary)
     yield "They assume", _listed(text for found in asked for text in found.assumptions)
     yield "The instrument", observer_note(summary)
+
+
+def changes_note(summary: CampaignSummary) -> str:
+    """How changes are judged where points have few trials; empty where each point stands on its own."""
+    found = [
+        estimate
+        for point in summary.points
+        for name in (*summary.asked, summary.rate)
+        if (estimate := point.outcomes.get(name)) and estimate.spread and 2 <= estimate.n <= FEW
+    ]
+    if not found or len(summary.points) < 2:
+        return ""
+    return (
+        "by the relative spread of the trials, pooled over all points where these spread alike (Bartlett's test), as a point has"
+        f" {FEW} trials or fewer: their bounds hold with 99 % for all pairs of points at once"
+    )
 
 
 def _of_disks(summary: CampaignSummary) -> str:

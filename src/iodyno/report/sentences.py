@@ -150,10 +150,14 @@ def _range(summary: CampaignSummary, layout: Layout, outcome: str, opening: str)
         yield Sentence(f"{opening} {_value(low)}{f' ({places[0]})' if places[0] else ''}.")
         return
     step = change(low, high)
+    if step.verdict != "rises" and _is_decided(summary, outcome, found[0].levels, found[1].levels):
+        yield Sentence(f"{opening} from {_value(low)} ({places[0]}) to {_value(high)} ({places[1]}).")
+        return
     if step.verdict != "rises":
         yield Sentence(
             f"{opening} from {_value(low)} ({places[0]}) to {_value(high)} ({places[1]}); "
-            f"{_why_undecided(step, 'the intervals of these two overlap')}, so that they cannot be told apart."
+            f"{_why_undecided(step, 'the intervals of these two overlap')}"
+            f"{'' if step.pooled else ', so that they cannot be told'} apart."
         )
         return
     yield Sentence(
@@ -182,7 +186,8 @@ def _across(
     for level in factor.levels[-1:] if factor.numeric else factor.levels[1:]:
         found = effects(points, factor.name, factor.levels[0], level)
         cases = [(_place_of(summary, effect.others, others), effect.change) for effect in found]
-        if not cases:
+        ends = ({factor.name: factor.levels[0]}, {factor.name: level})
+        if not cases or (_undecided(cases) and _is_decided(summary, outcome, *ends)):
             continue
         details = tuple(f"{place}: {_in_full(step)}" for place, step in cases)
         opening = _from_to(summary, factor, factor.levels[0], level)
@@ -226,12 +231,34 @@ def _along(
             text = f"{_step(first, lowest, outcome, along)}, then {_step(lowest, last, outcome, along)}"
             dips.append(f"at {place_name(lowest, [along])}" + (f" ({name})" if name else ""))
         details.append(f"{name}: {text}" if name else text)
+    decided = _is_decided(summary, outcome, *({along.name: level} for level in ends))
+    if not dips and _undecided(cases) and decided:
+        return
     dip = f" In between it is lower than at both ends: lowest {_listed(dips)}." if dips else ""
     there = _places(every, layout.lines)
     yield Sentence(
         f"{_from_to(summary, along, *ends)}, {what} {_tally(cases, _many(layout.lines), there)}.{dip}",
         tuple(details) if len(details) > 1 else (),
     )
+
+
+def _undecided(cases: Sequence[Case]) -> bool:
+    return any(step.verdict == "undecided" for _, step in cases)
+
+
+def _is_decided(
+    summary: CampaignSummary, outcome: str, first: Mapping[str, Level], second: Mapping[str, Level]
+) -> bool:
+    """Whether the rule for stopping has answered how the outcome, or a cost of the same host, differs between these levels. Its
+    sequence compares trials within their blocks, and so knows more than two intervals set against each other.
+    """
+    rule, found = summary.until, summary.decision
+    if rule is None or found is None or found.answer == "undecided" or rule.factor is None:
+        return False
+    asked, told = (name.rpartition(".") for name in (rule.outcome, outcome))
+    alike = asked == told or (asked[0] == told[0] and asked[2] in COSTS and told[2] in COSTS)
+    levels = {levels.get(rule.factor) for levels in (first, second)}
+    return alike and levels == {rule.numerator, rule.denominator}
 
 
 def _ends(points: Sequence[PointSummary], along: FactorLevels) -> tuple[Level, Level]:
@@ -314,6 +341,8 @@ def _places(summary: CampaignSummary, factors: Sequence[FactorLevels]) -> int:
 
 def _why_undecided(step: Change, overlap: str) -> str:
     """Why it is not said whether the second is more than the first: `overlap`, or that an interval is not there."""
+    if step.pooled:
+        return "trials spread by too much to tell"
     ends = (step.first, step.second)
     lacking = sum(end.low is None or end.high is None for end in ends)
     return {0: overlap, 1: "one of the two has no interval", 2: "neither has an interval"}[lacking]

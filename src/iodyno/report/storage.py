@@ -53,10 +53,7 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
     if _share_alike(summary):
         columns.append(Column("fairness", hint="Jain's index of the clients' IO/s"))
     columns.append(Column("Limiter", hint="what stops the rate from rising"))
-    names = ["iops", "bytes_per_s", *(name for name, _, _ in times)]
-    names += [f"{machine}.{COST}" for machine in machines]
-    names += [f"{machine}.device_busy_ratio" for machine in machines]
-    names += ["fairness"] if _share_alike(summary) else []
+    names = storage_names(summary)
     found = []
     for level, points in sections(summary, layout):
         # A level may have no times of a kind: writes that are synchronous by themselves are followed by no fsync.
@@ -75,6 +72,16 @@ def storage_tables(summary: CampaignSummary) -> list[Table]:
         table for machine in machines_of(summary)[:1] if (table := served_table(summary, layout, machine))
     ]
     return [*served, *found, *_role_table(summary, layout), *_client_table(summary, layout)]
+
+
+def storage_names(summary: CampaignSummary) -> list[str]:
+    """The outcomes in the columns of the points' tables, in order."""
+    machines = machines_of(summary)
+    return [
+        *("iops", "bytes_per_s", *(name for name, _, _ in _times(summary))),
+        *(f"{machine}.{name}" for name in (COST, "device_busy_ratio") for machine in machines),
+        *(["fairness"] if _share_alike(summary) else []),
+    ]
 
 
 def storage_sentences(

@@ -15,7 +15,7 @@ from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import cell as limiter_cell
 from iodyno.report.numbers import Scale, scale_of, with_interval
-from iodyno.report.storage import storage_tables
+from iodyno.report.storage import storage_names, storage_tables
 from iodyno.report.table import Cell as Cell
 from iodyno.report.table import Column as Column
 from iodyno.report.table import Table as Table
@@ -43,9 +43,32 @@ def rate_outcome(summary: CampaignSummary) -> str:
 def load_tables(summary: CampaignSummary) -> list[Table]:
     """What the load did, and its flowops: first where it is nothing but these, last where they are some of its points."""
     flowops = flowop_tables(summary.programs)
-    if summary.workload.get("kind") == DISK.name:
-        return [*source_tables(summary), *flowops]
-    return [*flowops, *source_tables(summary)]
+    source = [*source_tables(summary), *asked_tables(summary)]
+    return [*source, *flowops] if summary.workload.get("kind") == DISK.name else [*flowops, *source]
+
+
+def asked_tables(summary: CampaignSummary) -> list[Table]:
+    """The outcomes that the experiment names and no other table shows: a row per point; no table where there are none."""
+    names = [name for name in summary.named if name not in _shown(summary)]
+    if not names:
+        return []
+    return [_of_outcomes(summary, names, "Asked for too", unit=True)]
+
+
+def _shown(summary: CampaignSummary) -> set[str]:
+    """The outcomes in the tables of `source_tables`."""
+    if summary.on_disks:
+        return set(storage_names(summary))
+    hosts = [host.name for host in summary.hosts]
+    own = [*SPLIT, "cpu_other_ratio", _cost_column(summary)]
+    more = _of_exchanges(summary) if is_exchange(summary) else _of_streams(summary)
+    return {*(f"{host}.{name}" for host in hosts for name in own), *more, *bystander_columns(summary)}
+
+
+def _cost_column(summary: CampaignSummary) -> str:
+    cost = cost_outcome(summary)
+    asked = any(name.endswith(".bytes_per_cycle") for name in summary.asked)
+    return "bytes_per_cycle" if asked and cost == "cycles_per_kbyte" else cost
 
 
 def source_tables(summary: CampaignSummary) -> list[Table]:
@@ -58,9 +81,7 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
         return storage_tables(summary)
     layout = layout_of(summary)
     factors = _factor_columns(summary, layout)
-    cost = cost_outcome(summary)
-    if any(name.endswith(".bytes_per_cycle") for name in summary.asked) and cost == "cycles_per_kbyte":
-        cost = "bytes_per_cycle"
+    cost = _cost_column(summary)
     title = COSTS[cost].title
     columns = [Column(SHORT.get(name, name.replace("_", " ")), hint=name) for name in factors]
     for host in summary.hosts:
@@ -98,25 +119,29 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
 
 
 def outcome_table(summary: CampaignSummary) -> Table:
-    """Every outcome that is known of any point: a row per outcome, a column per point."""
+    """Every outcome that is known of any point."""
+    names = [name for name in _outcomes(summary) if any(point.knows(name) for point in summary.points)]
+    return _of_outcomes(summary, names, "Every outcome")
+
+
+def _of_outcomes(summary: CampaignSummary, names: Sequence[str], title: str, unit: bool = False) -> Table:
+    """A row per point, a column per outcome."""
     layout = layout_of(summary)
     factors = _factor_columns(summary, layout, everything=True)
     ordered = [point for _, points in sections(summary, layout) for point in points]
-    names = [name for name in _outcomes(summary) if any(point.knows(name) for point in ordered)]
     scales = {name: _shared_scale(ordered, name) for name in names}
     columns = [Column(SHORT.get(name, name.replace("_", " "))) for name in factors]
     for name in names:
         host, _, outcome = name.rpartition(".")
-        unit = scales[name].unit
-        columns.append(Column(outcome_name(outcome), host, unit))
+        columns.append(Column(outcome_name(outcome), host, scales[name].unit))
     rows = tuple(
         (
             *(Cell(point.labels.get(factor, "")) for factor in factors),
-            *(_of_point(point, name, scales[name], unit=False) for name in names),
+            *(_of_point(point, name, scales[name], unit=unit) for name in names),
         )
         for point in ordered
     )
-    return Table("Every outcome", tuple(columns), rows, len(factors))
+    return Table(title, tuple(columns), rows, len(factors))
 
 
 def outcome_name(outcome: str) -> str:

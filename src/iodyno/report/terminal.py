@@ -16,6 +16,7 @@ from iodyno.core.warnings import WarningCode
 from iodyno.report.doubts import DoubtGroup, grouped
 from iodyno.report.finite_buffer import buffer_tables
 from iodyno.report.flowop_section import flowop_sentences
+from iodyno.report.method import changes_note
 from iodyno.report.observer import observer_note
 from iodyno.report.script_section import script_sentences, script_tables
 from iodyno.report.sentences import Sentence, sentences
@@ -72,7 +73,9 @@ def _interval_note(summary: CampaignSummary) -> str:
     trials = [point.finished for point in summary.points if point.finished]
     if max(trials, default=1) > 1:
         one = "; where a point has one trial, over batches within it" if min(trials) == 1 else ""
-        return f"± is half the 95 % interval over trials{one}."
+        changes = changes_note(summary)
+        judged = f" Changes are judged {changes}." if changes else ""
+        return f"± is half the 95 % interval over trials{one}.{judged}"
     return "± is half the 95 % interval over batches within the one trial of a point."
 
 

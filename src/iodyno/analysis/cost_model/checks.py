@@ -25,12 +25,18 @@ from iodyno.core.warnings import Doubt, WarningCode
 DOUBT_AT = 0.01
 """Chance below which a test of an assumption becomes a doubt (chosen: some six tests are made of every model; at 5 % each, one
 campaign in four would be doubted for nothing)."""
+LACK_OF_FIT = "lack of fit"
+MISSES_AT = 0.05
+"""Chance of such a lack of fit below which an equation is not to be used (the usual one: what is wrong here is the answer, not an
+assumption about its interval)."""
 LEVERAGE_AT = 3.0
 """Times the mean leverage from which on a trial stands apart (Hoaglin and Welsch 1978 have 2, which every small design
 exceeds).
 """
 ORIGIN_AT = 0.05
 """Chance of an effect at zero load where there is none, below which the origin is rejected (the usual one, for all effects)."""
+KEPT_AT = 0.95
+"""Share of its rate that a trial must have carried (chosen: random arrivals of a short window differ by less)."""
 OUTLIER_AT = 4.0
 """Standard deviations of a residual that stands apart (chosen: one in 16 000 normal ones)."""
 
@@ -51,6 +57,7 @@ class Check:
 def checks_of(fit: Fit, variation: Variation) -> tuple[Check, ...]:
     """Every check in a fixed order; one that cannot be made says why."""
     return (
+        *_rates(fit),
         _aliased(fit),
         _fits_the_points(fit, variation),
         _curvature(fit),
@@ -63,6 +70,23 @@ def checks_of(fit: Fit, variation: Variation) -> tuple[Check, ...]:
     )
 
 
+def _rates(fit: Fit) -> tuple[Check, ...]:
+    """Whether every trial of an open loop carried the rate that it stands for."""
+    rates = fit.data.rates
+    if not rates:
+        return ()
+    name = "rates"
+    missed = [one for one in rates if one.carried_per_s < KEPT_AT * one.asked_per_s]
+    if not missed:
+        return (Check(name, f"all {len(rates)} trials carried the rate that was asked for"),)
+    worst = min(missed, key=lambda one: one.carried_per_s / one.asked_per_s)
+    text = (
+        f"{len(missed)} of {len(rates)} trials carried less than the rate that they stand for"
+        f" ({worst.carried_per_s:.4g} of {worst.asked_per_s:.4g}/s): their cost is that of another load"
+    )
+    return (Check(name, text, doubt=_doubt(fit, WarningCode.MODEL_RANGE, text)),)
+
+
 def _aliased(fit: Fit) -> Check:
     aliased = fit.prepared.aliased
     if not aliased:
@@ -73,7 +97,7 @@ def _aliased(fit: Fit) -> Check:
 
 
 def _fits_the_points(fit: Fit, variation: Variation) -> Check:
-    name = "lack of fit"
+    name = LACK_OF_FIT
     if not fit.squares:
         return Check(name, "not tested: that is a test of least squares (--method auto)")
     if variation.lack_of_fit is None:
@@ -88,7 +112,7 @@ def _fits_the_points(fit: Fit, variation: Variation) -> Check:
     if lack.f is None or lack.p is None:
         return Check(name, "not tested: replicates are equal")
     found = f"F({lack.df}, {pure.df}) = {lack.f:.2f}, p = {lack.p:.2g}"
-    if lack.p >= DOUBT_AT:
+    if lack.p >= MISSES_AT:
         return Check(name, found, lack.p)
     text = f"the model misses the means of the points by more than their replicates vary ({found}): a term is missing"
     return Check(name, found, lack.p, _doubt(fit, WarningCode.MODEL_LACKS_FIT, text))

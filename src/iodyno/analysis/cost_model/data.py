@@ -26,11 +26,20 @@ _LEAST, _LARGEST = 1e-140, 1e140
 
 
 @dataclass(frozen=True)
+class Rate:
+    """Operations per second that a trial was to carry, and carried."""
+
+    asked_per_s: float
+    carried_per_s: float
+
+
+@dataclass(frozen=True)
 class CostData:
     """One outcome over trials. `blocks` is empty where nothing is known of them; `order` is the place in time.
 
     `plots`: whole plots, of a design with slow factors. `left_out`: how many trials have no such outcome. `source` names
-    where the data are from.
+    where the data are from. `rates`: of the trials of an open loop; `carried_per_s`: the most operations per second of a trial,
+    where that is known.
     """
 
     outcome: str
@@ -43,6 +52,8 @@ class CostData:
     left_out: int = 0
     source: str = ""
     plots: tuple[str, ...] = ()
+    rates: tuple[Rate, ...] = ()
+    carried_per_s: float | None = None
 
     def factor(self, name: str) -> FactorScale | None:
         """The factor of that name."""
@@ -103,13 +114,15 @@ def checked(data: CostData) -> CostData:
     return data
 
 
-def read_csv(path: Path | str, outcome: str | None = None, unit: str = "") -> CostData:
+def read_csv(
+    path: Path | str, outcome: str | None = None, unit: str = "", formula: str | None = None
+) -> CostData:
     """Your own data: a line of names, then a line a trial. Numbers may carry units (`4KiB`, `50%`); a name may too (`read
     [%]`).
 
     The outcome is the column named, or the last. Columns named `block`, `plot` (a whole plot) and `order` (`run`) are taken
-    as those; a column where nothing varies is no factor. Raises StoreError for a file that cannot be read, and
-    ExperimentError with line and column.
+    as those, unless the formula names them or they hold quantities with a unit, such as sizes of a block; a column where
+    nothing varies is no factor. Raises StoreError for a file that cannot be read, and ExperimentError with line and column.
     """
     path = Path(path)
     try:
@@ -153,7 +166,11 @@ def read_csv(path: Path | str, outcome: str | None = None, unit: str = "") -> Co
     values = [_value(row[at], f"{path}:{number}", chosen) for number, row in lines[1:]]
     kept = [place for place, value in enumerate(values) if value is not None]
     body = [lines[1 + place] for place in kept]
-    special = {name for name in ("block", "plot", "order", "run") if name in names and name != chosen}
+    special = {
+        name
+        for name in ("block", "plot", "order", "run")
+        if name in names and name != chosen and not _is_factor(name, formula, names, body)
+    }
     factors, columns = [], {}
     for place, (name, given) in enumerate(heads):
         if name == chosen or name in special:
@@ -177,6 +194,17 @@ def read_csv(path: Path | str, outcome: str | None = None, unit: str = "") -> Co
         left_out=len(values) - len(kept),
         source=str(path),
     )
+
+
+def _is_factor(
+    name: str, formula: str | None, names: Sequence[str], body: Sequence[tuple[int, list[str]]]
+) -> bool:
+    """Whether a column whose name is that of a block or of an order is a factor all the same."""
+    at = names.index(name)
+    cells = [match for _, row in body if (match := _CELL.fullmatch(row[at]))]
+    with_unit = len(cells) == len(body) and any(_kind(match[2]) != "number" for match in cells)
+    right = (formula or "").rpartition("~")[2]
+    return with_unit or re.search(rf"(?<![\w.]){name}(?![\w.])", right) is not None
 
 
 def _delimiter(text: str) -> str:

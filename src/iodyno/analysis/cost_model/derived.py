@@ -16,6 +16,7 @@ import numpy as np
 from iodyno.analysis.cost_model.coding import NumericCoding, Setting, WordCoding
 from iodyno.analysis.cost_model.model import NO_SPREAD, CostModel, equation_per, range_doubts, slope_row
 from iodyno.analysis.cost_model.terms import Matrix, Vector
+from iodyno.analysis.cost_model.written import natural_symbols
 from iodyno.core.errors import ExperimentError
 from iodyno.core.outcome import Estimate
 from iodyno.core.warnings import Doubt, WarningCode
@@ -223,9 +224,12 @@ def cores_needed(
     target_utilisation: float,
     load: str | None = None,
     beyond_range: bool = False,
+    carried_per_s: float | None = None,
     seed: int = SEED,
 ) -> Cores:
     """Cores that a load needs at a target utilisation: load x CPU seconds of an operation / target, rounded up.
+
+    `carried_per_s`: the most operations per second that a trial carried, where that is known; a load above it is a doubt.
 
     The utilisation law (Lazowska et al. 1984, section 3.3). The target has no default: at 100 % a queue has no bound. Raises
     ExperimentError for a load or a target that is none.
@@ -240,6 +244,17 @@ def cores_needed(
         )
     unit = _of_one(model, load)
     place = _place(model, at, load, beyond_range)
+    coding = model.coding(load) if load else None
+    most = [carried_per_s, coding.high if isinstance(coding, NumericCoding) else None]
+    known = min((rate for rate in most if rate is not None), default=math.inf)
+    if load_per_s > 1.01 * known:
+        text = (
+            f"a load of {load_per_s:g}/s is {load_per_s / known:.3g} times the most that was carried, {known:.4g}/s:"
+            " nothing tells that an operation costs the same there"
+        )
+        place = replace(
+            place, warnings=(*place.warnings, Doubt(WarningCode.MODEL_RANGE, text, model.outcome))
+        )
     product = _Product(unit.cpu_s * load_per_s, (place.row,), (1,))
     busy = _derived(model, f"busy cores at {load_per_s:g}/s", place, product, "cores", seed)
     value, low, high = busy.estimate.estimate, busy.estimate.low, busy.estimate.high
@@ -266,8 +281,8 @@ def predicted(
 
 @dataclass(frozen=True)
 class FactoredTerm:
-    """A term of what one more base unit of the load costs: its `variables` joined by `*`, its coefficient in base units (bytes,
-    nanoseconds, per second), and that over the first one's (None of the first itself).
+    """A term of what one more unit of the load costs: its `variables` joined by `*`, its coefficient in the units of the equation
+    (`written`), and that over the first one's (None of the first itself).
     """
 
     product: str
@@ -290,11 +305,16 @@ def factored(model: CostModel, load: str, only: Sequence[str] | None = None) -> 
     place = _Place(first, "", {}, ())
     _not_nothing(model, place)
     found = []
-    for monomial, row in rows.items():
-        product = " * ".join(name if power == 1 else f"{name}**{power}" for name, power in monomial)
+    symbols = natural_symbols(model)
+    of_load = symbols[load].scale
+    for monomial, base in rows.items():
+        powers = [(symbols[symbol], power) for symbol, power in monomial]
+        product = " * ".join(one.name if power == 1 else f"{one.name}**{power}" for one, power in powers)
+        row = base * math.prod(one.scale**power for one, power in powers)
         over = _derived(model, product, place, _Product(1.0, (row, first), (1, -1)), "1", SEED).estimate
-        names = tuple(name for name, _ in monomial)
-        found.append(FactoredTerm(product, model.linear(row, model.unit), over if monomial else None, names))
+        names = tuple(one.name for one, _ in powers)
+        of_one = model.linear(row * of_load, model.unit)
+        found.append(FactoredTerm(product, of_one, over if monomial else None, names))
     found.sort(key=lambda one: one.over_first is not None)
     return tuple(found)
 

@@ -1,7 +1,8 @@
-"""What the trials of a stage of an exploration told: effects as shares of the mean, noise, curvature."""
+"""What the trials of a stage of an exploration told: effects as ratios, noise, curvature."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,11 +17,27 @@ from iodyno.analysis.cost_model.variation import variation_of
 from iodyno.core.errors import ExperimentError
 from iodyno.designs.adaptive import Effect, Judged
 
+_LARGEST = 700.0
+"""Logarithm of a ratio that still is a number."""
+
 
 def judged(data: CostData, *, squares: Sequence[str] = ()) -> Judged:
     """Main effects and two-factor interactions of the trials, with what they cannot be told from; beside the `squares` of these
     factors. Raises ExperimentError.
+
+    On a logarithmic scale, where an effect is a ratio of the outcome at both ends; of an outcome that may be 0 or less, there is
+    none, and effects are shares of the mean.
     """
+    logs = bool(np.all(data.values > 0))
+    mean = 1.0 if logs else float(np.mean(data.values))
+    if mean == 0:
+        raise ExperimentError(
+            f"{data.outcome} is 0 on average: no effect can be told as a share of it",
+            where=data.source,
+            advice="name another outcome: --outcome",
+        )
+    if logs and float(np.ptp(data.values)) > 0:
+        data = replace(data, values=np.log(data.values))
     found = fit(data, with_squares(data, squares) if squares else None)
     curved = () if squares else _curved(found)
     if curved:
@@ -29,13 +46,6 @@ def judged(data: CostData, *, squares: Sequence[str] = ()) -> Judged:
     model = found.model
     columns = columns_of(found.prepared.formula)
     rows = np.eye(len(columns))
-    mean = float(np.mean(data.values))
-    if mean == 0:
-        raise ExperimentError(
-            f"{data.outcome} is 0 on average: no effect can be told as a share of it",
-            where=data.source,
-            advice="name another outcome: --outcome",
-        )
     aliases: dict[Term, list[tuple[str, ...]]] = {}
     for one in found.prepared.aliased:
         for term in one.others:
@@ -47,20 +57,24 @@ def judged(data: CostData, *, squares: Sequence[str] = ()) -> Judged:
         told = model.linear(rows[place], model.unit)
         assert told.estimate is not None
         # Coded levels go from -1 to 1: from end to end is twice the coefficient.
-        low, high = (None if end is None else 2 * end / mean for end in (told.low, told.high))
+        estimate, low, high = (
+            None if end is None else math.expm1(min(2 * end, _LARGEST)) if logs else 2 * end / mean
+            for end in (told.estimate, told.low, told.high)
+        )
+        assert estimate is not None
         if low is not None and high is not None and low > high:
             low, high = high, low
         effects.append(
             Effect(
                 _factors(column.term),
-                2 * told.estimate / mean,
+                estimate,
                 low,
                 high,
                 tuple(aliases.get(column.term, ())),
             )
         )
     noise = None if model.residual_sd is None else abs(model.residual_sd / mean)
-    return Judged(tuple(effects), noise, " or ".join(curved) or None)
+    return Judged(tuple(effects), noise, " or ".join(curved) or None, logs)
 
 
 def with_squares(data: CostData, squares: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from iodyno.analysis.cost_model.checks import AtNoLoad, Check, at_no_load, checks_of
 from iodyno.analysis.cost_model.coding import FactorScale, Kind, Natural, Setting
-from iodyno.analysis.cost_model.data import CostData
+from iodyno.analysis.cost_model.data import CostData, Rate
 from iodyno.analysis.cost_model.fit import Fit, fit
 from iodyno.analysis.cost_model.model import CostModel, equation_of
 from iodyno.analysis.cost_model.terms import default_formula
@@ -173,6 +173,8 @@ def campaign_data(summary: CampaignSummary, outcome: str) -> CostData:
     levels_of = {point.id: point.levels for point in summary.points}
     scales = tuple(_scale(summary, factor) for factor in summary.factors)
     rows, values, blocks, order, plots, left_out = [], [], [], [], [], 0
+    rates: list[Rate] = []
+    carried: list[float] = []
     for trial in summary.trials:
         value = trial.outcomes.get(outcome)
         levels = levels_of.get(trial.point, {})
@@ -184,6 +186,14 @@ def campaign_data(summary: CampaignSummary, outcome: str) -> CostData:
         blocks.append(str(trial.block))
         order.append(trial.order)
         plots.append(f"{trial.block}/{summary.plots.get(trial.order, trial.order)}")
+        offered, achieved = (
+            trial.outcomes.get(f"{name}_operations_per_s") for name in ("offered", "achieved")
+        )
+        if offered and achieved is not None:
+            rates.append(Rate(offered, achieved))
+        carried += [
+            rate for name in ("operations_per_s", "iops") if (rate := trial.outcomes.get(name)) is not None
+        ]
     used = [
         FactorScale(
             scale.name,
@@ -209,6 +219,8 @@ def campaign_data(summary: CampaignSummary, outcome: str) -> CostData:
         left_out,
         summary.folder,
         tuple(plots) if summary.plots else (),
+        tuple(rates),
+        max(carried, default=None),
     )
 
 

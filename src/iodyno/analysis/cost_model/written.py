@@ -62,23 +62,14 @@ def written(equation: Equation) -> Written:
     return Written(left, _sum(terms), tuple(variables.values()), tuple(terms))
 
 
-def base_meanings(model: CostModel) -> dict[str, str]:
-    """What each symbol of an equation in base units stands for, with its unit."""
+def natural_symbols(model: CostModel) -> dict[str, Variable]:
+    """What stands for each symbol of an equation where words keep their levels' names: in the units that `written` has."""
     found = {}
     for coding in model.formula.codings.values():
         for symbol, variable in _variables(coding).items():
-            if isinstance(coding, NumericCoding):
-                ends = f"{coding.factor.show(coding.low)} to {coding.factor.show(coding.high)}"
-                found[symbol] = f"{coding.name}{_in(base_unit(coding))}, {ends}"
-            else:
-                found[symbol] = variable.meaning
+            name = symbol if variable.scale == 1 else variable.name
+            found[symbol] = Variable(name, variable.meaning, variable.scale)
     return found
-
-
-def base_unit(coding: NumericCoding) -> str:
-    """The unit of a factor in which the data have it; empty where it has none."""
-    units = {"size": "B", "duration": "ns", "rate": "1/s", "bit_rate": "bit/s"}
-    return units.get(coding.factor.kind, coding.factor.unit)
 
 
 def _sum(terms: list[NaturalTerm]) -> str:
@@ -113,8 +104,9 @@ def _variables(coding: NumericCoding | WordCoding) -> dict[str, Variable]:
         "size": (1024.0, "KiB") if coding.high >= 1024 else (1.0, "B"),
         "duration": (1000.0, "us"),
         "rate": (1.0, "per_s"),
+        "bit_rate": (1.0, "bit_per_s"),
     }.get(factor.kind, (1.0, "percent" if factor.unit == "%" else factor.unit))
-    shown = {"per_s": "1/s", "percent": "%"}.get(unit, unit)
+    shown = {"per_s": "1/s", "bit_per_s": "bit/s", "percent": "%"}.get(unit, unit)
     name = _identifier(f"{factor.name}_{unit}" if unit else factor.name)
     return {coding.symbol: Variable(name, f"{factor.name}{_in(shown)}, {ends}", scale)}
 

@@ -163,7 +163,7 @@ def command(
     data = _data(campaign, own, outcome, formula, unit)
     found = fit(data, formula, method=method, errors=errors, quantile=quantile)
     made = study(found, per)
-    derived, needed = _derive(found.model, asked)
+    derived, needed = _derive(found.model, asked, data.carried_per_s)
     if as_json:
         from iodyno.report.cost_model import study_json
 
@@ -295,7 +295,7 @@ def _data(
     if own is not None:
         from iodyno.analysis.cost_model.data import read_csv
 
-        return read_csv(own, wanted, unit or "")
+        return read_csv(own, wanted, unit or "", formula)
     if unit:
         raise ExperimentError(
             "the unit of a campaign's outcome is known", where="--unit", advice="leave it out"
@@ -320,7 +320,9 @@ def _data(
     return campaign_data(summary, wanted)
 
 
-def _derive(model: CostModel, asked: Asked) -> tuple[list[Derived], Cores | None]:
+def _derive(
+    model: CostModel, asked: Asked, carried_per_s: float | None = None
+) -> tuple[list[Derived], Cores | None]:
     from iodyno.analysis.cost_model.derived import (
         cores_needed,
         cost_per_operation,
@@ -359,7 +361,12 @@ def _derive(model: CostModel, asked: Asked) -> tuple[list[Derived], Cores | None
     assert asked.load_per_s is not None
     assert asked.target_utilisation is not None
     needed = cores_needed(
-        model, asked.at, load_per_s=asked.load_per_s, target_utilisation=asked.target_utilisation, **options
+        model,
+        asked.at,
+        load_per_s=asked.load_per_s,
+        target_utilisation=asked.target_utilisation,
+        carried_per_s=carried_per_s,
+        **options,
     )
     return found, needed
 

@@ -54,7 +54,7 @@ def strangers() -> Iterator[list[bool]]:
             each.close()
 
 
-@pytest.mark.parametrize(("driver", "transport"), [("threads", "tcp"), ("threads", "tls"), ("epoll", "tcp")])
+@pytest.mark.parametrize(("driver", "transport"), [("epoll", "tcp"), ("epoll", "tls")])
 def test_strangers_that_say_nothing_end_no_campaign(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], driver: str, transport: str
 ) -> None:

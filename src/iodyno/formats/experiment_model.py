@@ -152,7 +152,9 @@ def _address(written: Any) -> str:
         zoned = address.version == 6 and (address.is_link_local or "%" in str(written))
         if not (zoned or address.is_unspecified or address.is_multicast):
             return str(written)
-    raise ValueError(f"found {found(written)}, allowed: a numeric address such as fd19::2, of one host, not of one link")
+    raise ValueError(
+        f"found {found(written)}, allowed: a numeric address such as fd19::2, of one host, not of one link"
+    )
 
 
 _ADDRESS = _Reads(_address, {"type": "string"}, "a numeric address")

@@ -153,7 +153,7 @@ def _address(written: Any) -> str:
         if not (zoned or address.is_unspecified or address.is_multicast):
             return str(written)
     raise ValueError(
-        f"found {found(written)}, allowed: a numeric address such as fd19::2, of one host, not of one link"
+        f"found {found(written)}, allowed: a numeric address of a host (not of a link), such as fd19::2"
     )
 
 

@@ -152,9 +152,7 @@ def _address(written: Any) -> str:
         zoned = address.version == 6 and (address.is_link_local or "%" in str(written))
         if not (zoned or address.is_unspecified or address.is_multicast):
             return str(written)
-    raise ValueError(
-        f"found {found(written)}, allowed: a numeric address of a host (not of a link), such as fd19::2"
-    )
+    raise ValueError(f"found {found(written)}, allowed: the numeric address of a host, not of a link")
 
 
 _ADDRESS = _Reads(_address, {"type": "string"}, "a numeric address")

@@ -54,6 +54,8 @@ def strangers() -> Iterator[list[bool]]:
             each.close()
 
 
+# The port is the same for all.
+@pytest.mark.alone
 @pytest.mark.parametrize(("driver", "transport"), [("epoll", "tcp"), ("epoll", "tls")])
 def test_strangers_that_say_nothing_end_no_campaign(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], driver: str, transport: str

@@ -63,4 +63,4 @@ def test_what_is_no_agent_is_one_error(tmp_path: Path, name: str, what: str) -> 
         timeout=600,
     )
     assert SAID[name][1][what] in lab.stdout and "host one" in lab.stdout, lab.stdout + lab.stderr
-    assert lab.returncode == 0 and not lab.stderr, lab.stderr
+    assert lab.returncode == 0 and "Traceback" not in lab.stderr, lab.stderr

@@ -151,7 +151,7 @@ def test_another_signal_than_ctrl_c_is_named(monkeypatch: pytest.MonkeyPatch) ->
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(WAITED_S)
 
-    with pytest.raises(Interrupted, match="stopped by SIGTERM; finished trials are kept"):
+    with pytest.raises(Interrupted, match="stopped by SIGTERM; nothing was measured"):
         campaign_that(terminated, monkeypatch)
 
 

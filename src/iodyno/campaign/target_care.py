@@ -26,7 +26,9 @@ Say = Callable[[str], None]
 
 
 def refuse_at_once(experiment: Experiment, design: Design) -> None:
-    """Raises PreflightError for a target on this machine that no load can have, before hosts are opened."""
+    """Raises PreflightError for a target on this machine that no load can have, before hosts are opened. Filesets lie in a folder."""
+    if experiment.workload.program is not None:
+        return
     for host in experiment.workload.hosts:
         if experiment.hosts[host].access not in ("local", "netns"):
             continue

@@ -528,5 +528,5 @@ def test_a_mistake_on_the_command_line_is_one_error(tmp_path: Path) -> None:
         (["--until", "soon"], "--until: found 'soon', allowed: ratio(X) > 1.5"),
         (["--until", "ratio(size) > 1", "--max-trials", "3"], "--max-trials: found 3 trials at most"),
     ):
-        refused = iodyno("run", str(file), *words)
+        refused = iodyno("run", str(file), *words, cwd=tmp_path)
         assert refused.returncode == 2 and said in refused.stderr

@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 
 def refuse_at_once(experiment: Experiment, design: Design) -> None:
-    """Raises PreflightError for a target on this machine that no load can have, before hosts are opened. Filesets have folders."""
+    """Raises PreflightError, before hosts are opened, for a local target that no load can have. Filesets have folders."""
     if experiment.workload.program is not None:
         return
     for host in experiment.workload.hosts:

@@ -60,7 +60,7 @@ class Side:
     nargs=2,
     metavar="A B",
     shell_complete=complete_point,
-    help="The two points, such as 'connections=32,size=64KiB' 'connections=32,size=1KiB'.",
+    help="The two points, such as 'connections=32,window=256k,size=64k' 'connections=32,window=256k,size=1k'.",
 )
 @click.option("--functions", is_flag=True, help="Which functions explain the difference in CPU per KiB.")
 @click.option(
@@ -123,8 +123,8 @@ def command(
 
     \b
     Examples:
-      iodyno compare CAMPAIGN --points 'connections=32,size=64KiB' \\
-        'connections=32,size=1KiB' --functions
+      iodyno compare CAMPAIGN --points 'connections=32,window=256k,size=64k' \\
+        'connections=32,window=256k,size=1k' --functions
       iodyno compare CAMPAIGN --points p01 p07 --functions --host server \\
         --by inclusive
       iodyno compare BEFORE AFTER --least 5%

@@ -31,9 +31,9 @@ def shortened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (ROOT / "studies" / "tcp-transmit.yaml").read_text(encoding="utf-8")
     full, quick = text.split("\nquick:\n")
     for written, shorter in (
-        ("connections: [1, 32, 1000, 4000]", "connections: [1, 100]"),
+        ("connections: [1, 4, 32, 1000, 4000]", "connections: [1, 100]"),
         (
-            "{warm_up: 250ms, measured: 1s, drain: 100ms, interval: 100ms}",
+            "{warm_up: 250ms, measured: 700ms, drain: 100ms, interval: 100ms}",
             "{warm_up: 50ms, measured: 300ms, drain: 50ms, interval: 100ms}",
         ),
     ):

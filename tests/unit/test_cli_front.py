@@ -177,7 +177,7 @@ def test_check_knows_profiles_of_uperf(tmp_path: Path) -> None:
 def test_check_as_json_and_with_mistakes(tmp_path: Path) -> None:
     summary = json.loads(iodyno("check", STUDY, "--quick", "--json").stdout)
     assert summary["ok"] is True
-    assert (summary["points"], summary["trials"], summary["quick"]) == (24, 72, True)
+    assert (summary["points"], summary["trials"], summary["quick"]) == (30, 90, True)
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(
         Path(STUDY).read_text().replace("size:", "sise:").replace("replicates: 3", "replicates: 0")
@@ -217,14 +217,14 @@ def test_plan_says_the_same_as_text_json_and_csv() -> None:
     text = iodyno("plan", STUDY, "--quick").stdout
     plan = json.loads(iodyno("plan", STUDY, "--quick", "--json").stdout)
     rows = list(csv.DictReader(io.StringIO(iodyno("plan", STUDY, "--quick", "--csv").stdout)))
-    assert "24 points x 3 replicates = 72 trials" in text
-    assert len(plan["points"]) == 24
+    assert "30 points x 3 replicates = 90 trials" in text
+    assert len(plan["points"]) == 30
     assert [row["point"] for row in rows] == [trial["point"] for trial in plan["trials"]]
     levels = {point["id"]: point["levels"] for point in plan["points"]}
     assert all(int(row["size"]) == levels[row["point"]]["size"] for row in rows)
     assert plan["points"][0]["labels"] == {"size": "64KiB", "connections": "1", "window": "256KiB"}
-    assert plan["duration"]["load_ns"] == 72 * 1_350_000_000 < 180 * 10**9
-    assert "1 min 37 s under load" in text
+    assert plan["duration"]["load_ns"] == 90 * 1_050_000_000 < 180 * 10**9
+    assert "1 min 34 s under load" in text
 
 
 def test_plan_says_when_the_quick_form_was_made_up(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ STEAL_VOID = 0.01
 READING_LEAST = 0.005
 """Share of the time for which loads may wait for sensors before it is said (chosen: half of what is beyond a 99th percentile)."""
 OBSERVER_LEAST = 0.05
-"""Share of a host's busy time that the instrument may take before it is said (chosen: costs are too high by no more)."""
+"""Share of a host's busy time that reading the sensors may take before it is said (chosen: costs are too high by no more)."""
 SPLIT_ERROR_POINTS = 0.01
 """Standard error of a sampled line between user and system that is said (chosen: half of `SPLIT_POINTS`)."""
 MANY_THREADS = 16
@@ -350,13 +350,14 @@ def generator_doubts(trial: Trial) -> list[Doubt]:
 
 
 def _observer(host: HostData, trial: Trial, accounting: Accounting) -> Iterator[Doubt]:
-    """What the instrument takes is a column; it changes how a cost is read where little else was done."""
-    taken = observer.cost_ratio(trial, host.name)
+    """What the instrument takes is a column. Sensors change how a cost is read where little else was done; programs in the
+    kernel, which count exactly, are there in every trial."""
+    taken = observer.reading_ratio(host)
     busy = (cpu_classes.busy_ratio(trial, host.name, accounting).value or 0.0) * len(host.cpus)
-    if taken.value is not None and taken.value > OBSERVER_LEAST * busy > 0:
+    if taken > OBSERVER_LEAST * busy > 0:
         text = (
-            f"{host.name}: {min(taken.value / busy, 1):.0%} of its cost is the instrument's, which took {taken.value:.1%} "
-            f"{taken.note}"
+            f"{host.name}: {min(taken / busy, 1):.0%} of its cost is that of reading the sensors, which took {taken:.1%} "
+            "of one CPU"
         )
         yield Doubt(WarningCode.OBSERVER_COST, text, trial.name)
 

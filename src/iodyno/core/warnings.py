@@ -161,7 +161,7 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
          "use the server's cost"),
         (WarningCode.GENERATOR_LIMITED, "the load generator, or its ports, may be what limited the rate",
          "more CPUs or hosts that send, another driver"),
-        (WarningCode.OBSERVER_COST, "more than a twentieth of a host's cost is the instrument's",
+        (WarningCode.OBSERVER_COST, "more than a twentieth of a host's cost is that of reading the sensors",
          "`profile: off`, longer intervals"),
         (WarningCode.READINGS_IN_TIMES, "operations waited while sensors were read",
          "longer intervals, or a CPU that is free"),

@@ -15,13 +15,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import corpus
-from bench.corpus import PLANTS, Half, Plant
+from bench import corpus, foreign
+from bench.plants import PLANTS, Half, Plant
 from bench.rig import Quiet
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.limiter.signals import Signal
 from iodyno.analysis.limiter.verdict import of_signals, of_trial, signals_of
 from iodyno.campaign.runner import run_campaign
+from iodyno.core.design import PlannedTrial
 from iodyno.core.limiter import Verdict
 
 KEEP = "IODYNO_CORPUS"
@@ -48,8 +49,16 @@ class Named:
         return self.verdict.name in self.plant.accepted
 
 
-class _Failures(Quiet):
-    """A watcher that tells of failures only."""
+class _Plants(Quiet):
+    """Sets before a trial what others would have set, and tells of failures only."""
+
+    def __init__(self, strengths: Mapping[str, Mapping[str, Any]]) -> None:
+        self._strengths = strengths
+
+    def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
+        """Sets it."""
+        if any(foreign.NAMES & strength.keys() for strength in self._strengths.values()):
+            foreign.put(self._strengths[planned.point.id], corpus.children())
 
     def on_trial_end(self, planned: object, manifest: Mapping[str, Any]) -> None:
         """Says what a trial that failed failed of."""
@@ -105,10 +114,12 @@ async def plant_and_look(plant: Plant, into: Path, halves: Sequence[Half], repli
     with corpus.spinning(spins), corpus.on_devices(plant) as planted:
         design = corpus.design(planted, halves, replicates, seed=1)
         favouring = asyncio.create_task(_favour())
+        watcher = _Plants(corpus.strengths(plant, halves))
         try:
-            await run_campaign(asked, design, folder, resume=False, watcher=_Failures())
+            await run_campaign(asked, design, folder, resume=False, watcher=watcher)
         finally:
             favouring.cancel()
+            foreign.gone()
     return look(plant, folder)
 
 

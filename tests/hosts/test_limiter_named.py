@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from iodyno.analysis.limiter.verdict import of_point, of_trial
 from iodyno.analysis.summary import analyse
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
-from iodyno.core.design import Design, Point
+from iodyno.core.design import Design, PlannedTrial, Point
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import DesignSpec, Windows
 from iodyno.core.factor import Factor
@@ -33,7 +34,22 @@ WINDOWS = Windows(300 * MS, 1_200 * MS, 50 * MS, 200 * MS)
 pytestmark = [pytest.mark.root, pytest.mark.alone]
 
 
-def measured(into: Path, points: Mapping[str, Mapping[str, Level]]) -> dict[str, list[Trial]]:
+class _Foreign(Notes):
+    """Sets before a trial what somebody else would have set: commands in the namespace of a host."""
+
+    def __init__(self, host: str, commands: str) -> None:
+        super().__init__()
+        self._host, self._commands = host, commands
+
+    def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
+        super().on_trial_start(planned, attempt)
+        (namespace,) = [name for name in namespaces_of(os.getpid()) if name.endswith(f"-{self._host}")]
+        subprocess.run(["ip", "netns", "exec", namespace, "sh", "-ec", self._commands], check=True)
+
+
+def measured(
+    into: Path, points: Mapping[str, Mapping[str, Level]], notes: Notes | None = None
+) -> dict[str, list[Trial]]:
     """The finished trials of each point, from one campaign."""
     asked = experiment("netns", factors=(), windows=WINDOWS)
     asked = replace(asked, profile_hz=0, limits=replace(asked.limits, retries=1))
@@ -41,7 +57,7 @@ def measured(into: Path, points: Mapping[str, Mapping[str, Level]]) -> dict[str,
     trials = order.trials(runs.of_points(named), DesignSpec(replicates=1))
     design = Design("full_factorial", 1, tuple(named), trials)
     folder = new_folder(into, "planted")
-    asyncio.run(run_campaign(asked, design, folder, resume=False, watcher=Notes()))
+    asyncio.run(run_campaign(asked, design, folder, resume=False, watcher=notes or Notes()))
     found: dict[str, list[Trial]] = {name: [] for name in points}
     for trial in read_dataset(folder).trials:
         assert trial.finished or trial.attempt == 1, trial.reason
@@ -84,6 +100,64 @@ def test_a_planted_limiter_is_named(limiter: str, planted: dict[str, list[Trial]
         ranked += [suspect.name for suspect in found.ranked]
     assert limiter in ranked, ranked
     assert any(name.rpartition(".")[2] in OF_OTHERS for name in ranked), ranked
+
+
+TAKES_IN = """
+    ip link add ifb0 type ifb; ip link set ifb0 up; tc qdisc replace dev veth0 clsact
+    tc filter replace dev veth0 ingress protocol ip pref 1 handle 800::1 u32 match u32 0 0 action mirred egress redirect dev ifb0
+    tc qdisc replace dev ifb0 root tbf rate 50mbit burst 64kb limit 200kb
+"""
+HTB = """
+    tc qdisc replace dev veth0 root handle 1: htb default 10
+    tc class replace dev veth0 parent 1: classid 1:1 htb rate 900mbit quantum 60000
+    tc class replace dev veth0 parent 1:1 classid 1:10 htb rate 113mbit ceil 113mbit quantum 60000
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "commands", "connections"),
+    [("client", HTB, 3), ("server", TAKES_IN, 1), ("server", HTB.replace("113mbit", "500kbit"), 2)],
+    ids=["nested on the way out", "on the way in", "of acknowledgements"],
+)
+def test_a_rate_that_somebody_else_has_set_is_named(
+    host: str, commands: str, connections: int, tmp_path: Path
+) -> None:
+    (trial,) = measured(tmp_path, {"shaped": {"connections": connections}}, _Foreign(host, commands))[
+        "shaped"
+    ]
+    found = of_trial(trial)
+    names = [suspect.name for suspect in found.ranked]
+    assert found.name == "link_rate" or ("link_rate" in names and names[0].rpartition(".")[2] in OF_OTHERS), (
+        found.ranked
+    )
+
+
+THROTTLED = Path("/sys/fs/cgroup/blkio")
+
+
+@pytest.mark.skipif(not THROTTLED.is_dir(), reason="control groups of version 1 are not there: blkio")
+def test_a_disk_that_somebody_else_holds_back_is_named(tmp_path: Path) -> None:
+    """The device idles: what is under way waits in the control group that the whole command runs in."""
+    number = tmp_path.stat().st_dev
+    group = THROTTLED / f"iodyno-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        for way in ("read", "write"):
+            limit = f"{os.major(number)}:{os.minor(number)} 200"
+            (group / f"blkio.throttle.{way}_iops_device").write_text(limit, encoding="ascii")
+        words = ["disk", "--target", str(tmp_path / "file"), "--size", "16MiB", "--direct", "--depth", "8"]
+        words += ["--interface", "io_uring", "--seconds", "2", "--json"]
+        ran = subprocess.run(
+            ["sh", "-c", f"echo $$ > {group}/cgroup.procs; exec \"$@\"", "sh", sys.executable, "-m", "iodyno", *words],
+            capture_output=True, text=True, timeout=HUNG_S, cwd=tmp_path,
+        )  # fmt: skip
+    finally:
+        for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
+            (THROTTLED / "cgroup.procs").write_text(pid, encoding="ascii")
+        group.rmdir()
+    assert ran.returncode == 0, ran.stderr
+    summary = analyse(read_dataset(tmp_path / json.loads(ran.stdout)["campaign"]))
+    assert summary.points[0].limiter.name.endswith(".disk"), finding_json(summary.points[0].limiter)
 
 
 def test_of_datagrams_a_full_link_is_named_and_no_offered_load_of_which_most_is_lost(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -237,28 +236,40 @@ def test_every_rule_names_a_limiter_in_the_order_of_causes() -> None:
             assert criterion.cite, f"{rule.limiter}: {criterion.name} has no source"
 
 
+STEADY, UNSTEADY = (2_500_000, 2_520_000), (2_500_000, 3_400_000)
+
+
 @pytest.mark.parametrize(
-    ("waits", "passed", "kind", "expected"),
+    ("host", "device", "waits", "waiting", "passed", "expected"),
     [
-        (130, lambda index: 2_500_000 + 20_000 * (index % 2), "tbf", "link_rate"),
-        (
-            130,
-            lambda index: 2_500_000 + 900_000 * (index % 2),
-            "htb",
-            UNKNOWN,
-        ),  # as much as there was to send
-        (0, lambda index: 2_500_000, "tbf", UNKNOWN),
-        (130, lambda index: 2_500_000, "fq_codel", UNKNOWN),  # it has no rate
+        ("client", "veth0", 130, 0, STEADY, "link_rate"),
+        ("client", "veth0", 130, 0, UNSTEADY, UNKNOWN),  # as much as there was to send
+        ("client", "veth0", 0, 0, STEADY, UNKNOWN),
+        ("client", "veth0", 20, 2, UNSTEADY, "link_rate"),  # it never runs dry
+        ("server", "ifb0", 20, 2, STEADY, "link_rate"),  # of what comes in
+        ("server", "eth1", 20, 2, STEADY, "link_rate"),  # of what acknowledges
+        ("server", "eth2", 130, 2, STEADY, UNKNOWN),  # of other traffic
+        ("client", "lo", 130, 2, STEADY, UNKNOWN),
     ],
 )
 def test_a_shaper_that_somebody_else_set_is_a_link_of_unknown_rate(
-    waits: int, passed: Callable[[int], int], kind: str, expected: str
+    host: str, device: str, waits: int, waiting: int, passed: tuple[int, int], expected: str
 ) -> None:
     made = trial(path={"device": "veth0"})
     for index in range(INTERVALS):
-        counts = {"overlimits": waits, "sent_packets": 1_000, "sent_bytes": passed(index), "drops": 0}
-        values = {(f"qdisc.{name}", f"dev=veth0,kind={kind}"): count for name, count in counts.items()}
-        made.hosts["client"].readings.setdefault("qdisc", {})[index] = Reading(SPAN, 20_000, None, values)
+        counts = {
+            "overlimits": waits,
+            "backlog_packets": waiting,
+            "sent_packets": 1_000,
+            "sent_bytes": passed[index % 2],
+            "drops": 0,
+        }
+        values = {(f"qdisc.{name}", f"dev={device},kind=htb"): count for name, count in counts.items()}
+        made.hosts[host].readings.setdefault("qdisc", {})[index] = Reading(SPAN, 20_000, None, values)
+        carried = {("net.tx_bytes", "dev=eth1"): 20_000, ("net.tx_bytes", "dev=eth2"): 10_000}
+        made.hosts["server"].readings.setdefault("net_devices", {})[index] = Reading(
+            SPAN, 20_000, None, carried
+        )
     assert verdict.of_trial(made).name == expected
 
 
@@ -304,6 +315,11 @@ def test_the_interval_of_an_elasticity_holds_the_truth_in_95_of_100() -> None:
 )
 def test_a_proof_says_whether_the_rate_follows(truth: float, direction: str, said: str) -> None:
     assert judge("receive_window", pairs(truth, 0.01, 4, random.Random(1), direction)).verdict == said
+
+
+def test_a_rate_that_follows_more_than_the_resource_can_give_proves_nothing() -> None:
+    found = judge("concurrency", pairs(2.0, 0.05, 6, random.Random(1)))
+    assert found.verdict == "undecided" and "something else changed with it" in found.why
 
 
 def test_few_or_scattered_pairs_decide_nothing() -> None:
@@ -359,7 +375,13 @@ def test_what_is_proved_names_the_limiter() -> None:
     )
     assert finding.name == "receive_window", "more of it raised the rate"
     finding = Finding(suspected, (contradicted,))
-    assert (finding.name, finding.status) == ("receive_window", "contradicted")
+    assert (finding.name, finding.status) == (UNKNOWN, "undecided"), "what is refuted is not named"
+    assert "names receive window, and the experiment spoke against it" in sentence(finding)
+    runner_up = replace(suspected.ranked[0], name="send_buffer")
+    second = replace(suspected, ranked=(suspected.ranked[0], runner_up))
+    assert Finding(second, (contradicted,)).name == "send_buffer"
+    second = replace(second, ranked=(second.ranked[0], replace(runner_up, held=0.7)))
+    assert Finding(second, (contradicted,)).name == UNKNOWN
     shown = finding_json(Finding(suspected, (proof("receive_window", "proved", 0.4),)))
     assert shown["verdict"] == "proved" and shown["elasticity"]["low"] == 0.4
     assert shown["evidence"][0]["signal"] == "client.rwnd_limited_ratio" and shown["ranked"][0]["refuted_by"]
@@ -428,7 +450,7 @@ def test_a_send_buffer_that_all_connections_of_a_script_ask_for_is_named(
     ]
     made = of_script(
         [*connects, FREE],
-        [*(OPENED for _ in sizes), accounted(1000, write=0.2, read=0.1)],
+        [*(OPENED for _ in sizes), accounted(1000, write=0.3, read=0.1)],
         sender={"run": 0.4},
     )
     assert verdict.of_trial(made).name == limiter

@@ -66,11 +66,13 @@ _LAID_OUT_BYTES = 2**30
     is_flag=True,
     help="Remove the file that was laid out; alone: do nothing else.",
 )
+@right_now.prove
 @right_now.alone
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
+    prove: bool,
     seconds: float,
     repeat: int,
     clients: int,
@@ -90,7 +92,8 @@ def command(
     next time, as large as it is without --size. One that iodyno did not make is read as it is and never written, and a
     device that holds anything is refused, without --destroy PATH. With --rate, operations are due at their own times
     whether or not others are complete (an open loop), and the response time counts from when an operation was due. Prints
-    rate, times and cost with their 95 % intervals.
+    rate, times and cost with their 95 % intervals. Names what limits the rate; with --prove it changes that a little in
+    extra trials, and says by how much the rate follows.
 
     \b
     Examples:
@@ -100,6 +103,7 @@ def command(
       iodyno disk --target work.dat --rate 4000/s --arrivals poisson --json
       iodyno disk --target /dev/loop3 --destroy /dev/loop3 --read 0% \\
         --block 1MiB --pattern sequential --direct
+      iodyno disk --target work.dat --depth 32 --direct --prove
       iodyno disk --target '{host}.dat' --size 64MiB --clients 4
       iodyno disk --target work.dat --remove
       iodyno disk --on ssh:root@filer --target /srv/work.dat --size 1GiB
@@ -126,6 +130,7 @@ def command(
         repeat=repeat,
         clients=clients,
         to=to,
+        prove=prove,
         profile=profile,
         background_window=background_window,
     )
@@ -141,6 +146,7 @@ def experiment_of(
     repeat: int = 1,
     clients: int = 1,
     to: str | None = None,
+    prove: bool = False,
     profile: bool = False,
     background_window: str | None = None,
 ) -> dict[str, Any]:
@@ -160,6 +166,7 @@ def experiment_of(
         "workload": {"kind": DISK.name, "on": "client", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
+        **({"prove": True} if prove else {}),
         "windows": right_now.windows(seconds),
         "limits": right_now.limits(seconds, background_window),
         "outcomes": [*outcomes_of(levels, clients), f"{first}.cpu_us_per_io", f"{first}.device_busy_ratio"],

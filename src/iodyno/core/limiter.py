@@ -165,6 +165,8 @@ LIMITERS: Mapping[str, LimiterKind] = {
 later ones (a reader that pauses fills the receive window), so that it is asked about first."""
 
 UNKNOWN = "unknown"
+HELD_LEAST = 0.8
+"""Share of the intervals in which the evidence must hold for a limiter to be named (chosen: one in five may be disturbed)."""
 
 
 def kind_of(limiter: str) -> LimiterKind:
@@ -297,9 +299,19 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """The limiter: the one that was proved, else the one that the evidence names."""
+        """The limiter: the one that was proved, else the first that the evidence names and no experiment contradicts."""
         proof = self.proof
-        return proof.limiter if proof is not None and proof.verdict == "proved" else self.verdict.name
+        if proof is not None and proof.verdict == "proved":
+            return proof.limiter
+        if self.verdict.name not in self.contradicted:
+            return self.verdict.name
+        left = [suspect for suspect in self.verdict.ranked if suspect.name not in self.contradicted]
+        return left[0].name if left and left[0].held >= HELD_LEAST else UNKNOWN
+
+    @property
+    def contradicted(self) -> tuple[str, ...]:
+        """Limiters that an experiment spoke against."""
+        return tuple(proof.limiter for proof in self.proofs if proof.verdict == "contradicted")
 
     @property
     def status(self) -> str:

@@ -53,6 +53,10 @@ def sentence(finding: Finding) -> str:
     if apart := finding.verdict.apart:
         each = ", ".join(f"{name_of(name)} in {count}" for name, count in apart)
         return f"limiter: unknown, trials of this point differ: {each} of {finding.verdict.trials}"
+    if finding.name == UNKNOWN and finding.verdict.name in finding.contradicted:
+        (refuted,) = [proof for proof in finding.proofs if proof.limiter == finding.verdict.name]
+        named = name_of(refuted.limiter)
+        return f"limiter: unknown, the evidence names {named}, and the experiment spoke against it ({refuted.why})"
     if finding.name == UNKNOWN:
         first = finding.verdict.ranked[0] if finding.verdict.ranked else None
         nearest = f"; nearest: {name_of(first.name)} in {first.held:.0%} of the intervals" if first else ""

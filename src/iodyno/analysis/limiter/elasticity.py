@@ -21,6 +21,9 @@ from iodyno.core.limiter import Elasticity, Perturbation, Proof, kind_of
 LEAST = 0.2
 """Elasticity from which on a resource counts as one that the rate follows (chosen: a fifth of what a sole limiter has,
 and more than trials that differ by some percent make of six pairs)."""
+MOST = 1.1
+"""Elasticity above which a resource cannot be all that changed: of a sole limiter the rate follows as far as it goes (chosen: a
+tenth for what a change brings with it)."""
 PAIRS_LEAST = 2
 
 
@@ -77,6 +80,9 @@ def judge(limiter: str, pairs: Sequence[Pair]) -> Proof:
     changed = f"{how} {kind_of(limiter).resource}"
     shown = f"{counts.estimate:.2f} % of rate per % of it [{counts.low:.2f}, {counts.high:.2f}]"
     shown += f", {counts.n} pairs"
+    if counts.low > MOST:
+        more = "more than the resource alone can give: something else changed with it"
+        return Proof(limiter, "undecided", f"{changed}: {shown}, {more}", counts, by_direction)
     if counts.low > LEAST:
         return Proof(limiter, "proved", f"{changed}: {shown}", counts, by_direction)
     if counts.high < LEAST:

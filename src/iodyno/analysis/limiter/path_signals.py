@@ -7,13 +7,12 @@ from statistics import fmean, stdev
 from iodyno.analysis import blocks, datagrams
 from iodyno.analysis.dataset import Reading
 from iodyno.analysis.flows import DEVICES, data_device
+from iodyno.analysis.limiter.flow_signals import by_datagrams, gauge
 from iodyno.analysis.limiter.signals import (
     Signal,
     View,
     absent,
     all_begun,
-    by_datagrams,
-    gauge,
     grown,
     nothing,
     of_window,
@@ -21,8 +20,6 @@ from iodyno.analysis.limiter.signals import (
     total,
 )
 
-_SHAPERS = frozenset({"tbf", "htb", "hfsc", "cake", "netem"})
-"""Kinds of queues that can have a rate."""
 _INTERVALS_LEAST = 4
 """Intervals that tell how a rate varies (chosen)."""
 _FRAME_OVERHEAD_BYTES = 66
@@ -92,42 +89,56 @@ def link_filled(view: View) -> Signal:
 
 
 def held_back(view: View) -> Signal:
-    """Times that a packet had to wait for the rate of a shaper on the sender's way out, per packet, where nobody has said that
-    rate: it is not one of the lab's.
+    """Times that a packet had to wait in a queue of this host for the rate of a shaper, or for the device, per packet. Of queues
+    on the way of the data or of what answers them, without the lab's own shaper, whose rate is known.
     """
-    labels = () if link_rate(view) else _shapers(view)
+    labels = _queues(view)
     if not labels:
         return nothing(view)
 
     def of(reading: Reading) -> float | None:
-        waits, packets = (total(reading, f"qdisc.{name}", labels) for name in ("overlimits", "sent_packets"))
-        return over(waits, packets or 0)
+        waits = [total(reading, f"qdisc.{name}", labels) for name in ("overlimits", "requeues")]
+        return over(sum(count or 0.0 for count in waits), total(reading, "qdisc.sent_packets", labels) or 0)
 
-    return grown(view.sender, "qdisc", of)
+    return grown(view.host, "qdisc", of)
+
+
+def waiting_packets(view: View) -> Signal:
+    """Packets that wait in those queues at the end of the interval: where some always do, they never run dry."""
+    labels = _queues(view)
+    if not labels:
+        return nothing(view)
+    return grown(view.host, "qdisc", lambda r: total(r, "qdisc.backlog_packets", labels))
 
 
 def unsteady(view: View) -> Signal:
-    """How the rate at which bytes left the sender's shaper varied: its standard deviation over the intervals, over its mean. A
-    shaper that always has something to pass on lets through the same.
+    """How the rate at which bytes left those queues varied: its standard deviation over the intervals, over its mean. A shaper
+    that always has something to pass on lets through the same.
     """
-    labels = () if link_rate(view) else _shapers(view)
+    labels = _queues(view)
     if not labels:
         return nothing(view)
-    readings = view.sender.measured_readings("qdisc")
+    readings = view.host.measured_readings("qdisc")
     rates = [over(total(r, "qdisc.sent_bytes", labels), r.span_ns) for r in readings]
     known = [rate for rate in rates if rate is not None]
     mean = fmean(known) if len(known) >= _INTERVALS_LEAST else 0.0
-    return of_window(view.sender, stdev(known) / mean if mean else None, "qdisc", "too few intervals to tell")
+    return of_window(view.host, stdev(known) / mean if mean else None, "qdisc", "too few intervals to tell")
 
 
-def _shapers(view: View) -> tuple[str, ...]:
-    """Labels of queues with a rate on the device that the data leave the sender by."""
-    device = (view.trial.manifest.get("path") or {}).get("device")
-    label = f"dev={device}" if device else data_device(view.sender)
+def _queues(view: View) -> tuple[str, ...]:
+    """Labels of queues that passed something on, on the device that the host's data leave by, and on such as take in what comes
+    by it (ifb).
+    """
+    path = view.trial.manifest.get("path") or {}
+    own = f"dev={path['device']}" if view.host is view.sender and path.get("device") else None
+    ways = {own or data_device(view.host)}
+    if own and (path.get("link_rate") or {}).get("obtained"):
+        ways = set()
     return tuple(
-        found
-        for found in view.sender.labels("qdisc", "qdisc.overlimits")
-        if found.rpartition("kind=")[2] in _SHAPERS and (not label or found.startswith(f"{label},"))
+        label
+        for label in view.host.labels("qdisc", "qdisc.overlimits")
+        if (label.partition(",")[0] in ways or label.startswith("dev=ifb"))
+        and view.host.growth("qdisc", "qdisc.sent_packets", label)
     )
 
 

@@ -1,7 +1,7 @@
 """The rules: which signals speak for which limiter, and from which value on.
 
 A rule holds in an interval when every one of its criteria does; it names its limiter when it holds in
-`WINDOWS_LEAST` of the intervals (Gregg, Active Benchmarking: while the load is steady, at both ends). Rules stand in
+`HELD_LEAST` of the intervals (Gregg, Active Benchmarking: while the load is steady, at both ends). Rules stand in
 the order of causes, as `iodyno.core.limiter.LIMITERS` has them. To add one: a line here, and its signal in `signals`.
 """
 
@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iodyno.analysis.limiter import path_signals, script_signals, signals
+from iodyno.analysis.limiter import flow_signals, path_signals, script_signals, signals
 from iodyno.analysis.limiter.signals import SignalOf
 from iodyno.core.limiter import LIMITERS
 
-WINDOWS_LEAST = 0.8
-"""Share of the interval records in which a rule must hold (chosen: one in five may be disturbed)."""
 NEAR_ABOVE, NEAR_BELOW = 0.5, 4.0
 """A value within these multiples of its threshold makes a suspect of the lower rank (chosen: wide enough that what comes
 second is asked about in a proof)."""
@@ -100,7 +98,7 @@ _CPU_SHARED = (
     # Others that take only what the load leaves make none of its threads wait.
     _above("run_delay_ratio", signals.run_delay, 0.05, "chosen: a twentieth of the ready time is lost"),
 )
-_WINDOW_OPEN = _below("rwnd_limited_ratio", signals.rwnd_limited, 0.20, _MEASURED)
+_WINDOW_OPEN = _below("rwnd_limited_ratio", flow_signals.rwnd_limited, 0.20, _MEASURED)
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -156,7 +154,36 @@ RULES: tuple[Rule, ...] = (
         (
             _above("run_delay_ratio", signals.run_delay, 0.20, "chosen: a fifth of the ready time is lost"),
             _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
-            _below("asleep_ratio", signals.asleep, 0.30, _MEASURED),
+            _below("nobody_ready_ratio", signals.nobody_ready, 0.30, _MEASURED),
+            _FULL,
+        ),
+    ),
+    Rule(
+        "run_queue",
+        (
+            # While a reader waits for a CPU its sender comes to sleep, and it sleeps itself when it has read all at once.
+            _above("waiting_for_cpu_ratio", signals.cpu_wait, 0.25, "chosen: a quarter of its time"),
+            _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
+            _above(
+                "asleep_ratio_of_sender",
+                signals.sender_asleep,
+                0.15,
+                "chosen: half of what is asked of a load that sleeps",
+            ),
+            _LINK_NOT_FULL,
+            _FULL,
+        ),
+        ends=("receive",),
+    ),
+    Rule(
+        "run_queue",
+        (
+            # Of an exchange of one after the other, what is waited for a CPU is a part of its time.
+            _above("waiting_for_cpu_ratio", signals.cpu_wait, 0.30, "chosen: a third of each exchange"),
+            _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
+            _above(
+                "waiting_ratio", script_signals.waits_for_answers, 0.80, "Denning and Buzen 1978: X R = N"
+            ),
             _FULL,
         ),
     ),
@@ -189,7 +216,7 @@ RULES: tuple[Rule, ...] = (
         "application",
         (
             _above("pausing_ratio", signals.pausing, 0.40, _MEASURED),
-            _above("rwnd_limited_ratio", signals.rwnd_limited, 0.30, _MEASURED),
+            _above("rwnd_limited_ratio", flow_signals.rwnd_limited, 0.30, _MEASURED),
         ),
         ends=("receive",),
     ),
@@ -222,6 +249,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "link_rate",
         (
+            _above("waiting_packets", path_signals.waiting_packets, 1.0, "chosen: there is always one"),
+            _above("held_back_per_packet", path_signals.held_back, 0.001, _MEASURED),
+        ),
+    ),
+    Rule(
+        "link_rate",
+        (
             _above(
                 "held_back_per_packet",
                 path_signals.held_back,
@@ -232,20 +266,19 @@ RULES: tuple[Rule, ...] = (
                 "unsteady_ratio", path_signals.unsteady, 0.05, "chosen: what a bucket and its timer vary by"
             ),
         ),
-        ends=("send",),
     ),
     Rule(
         "loss",
         (
             _above(
                 "retransmits_per_segment",
-                signals.retransmitted,
+                flow_signals.retransmitted,
                 0.001,
                 "RFC 2544 asks for none; chosen: 0.1 %",
             ),
             _above(
                 "retransmitting_intervals_ratio",
-                signals.retransmitting,
+                flow_signals.retransmitting,
                 0.2,
                 "chosen: one stall, of the path or of a machine whose timers then fire early, is in one interval of five",
             ),
@@ -264,18 +297,18 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "receive_window",
-        (_above("rwnd_limited_ratio", signals.rwnd_limited, 0.20, _MEASURED),),
+        (_above("rwnd_limited_ratio", flow_signals.rwnd_limited, 0.20, _MEASURED),),
         ends=("send",),
     ),
     Rule(
         "send_buffer",
-        (_above("sndbuf_limited_ratio", signals.sndbuf_limited, 0.30, _MEASURED),),
+        (_above("sndbuf_limited_ratio", flow_signals.sndbuf_limited, 0.30, _MEASURED),),
         ends=("send",),
     ),
     Rule(
         "send_buffer",
         (
-            _above("blocked_ratio", signals.blocked, 0.20, _MEASURED),
+            _above("blocked_in_sends_ratio", script_signals.blocked_in_sends, 0.20, _MEASURED),
             _above(
                 "window_over_send_buffer",
                 script_signals.send_buffer_used,
@@ -284,7 +317,7 @@ RULES: tuple[Rule, ...] = (
             ),
             _below(
                 "rwnd_limited_ratio",
-                signals.rwnd_limited,
+                flow_signals.rwnd_limited,
                 0.50,
                 "chosen: mostly, the window is not what it is",
             ),
@@ -295,7 +328,10 @@ RULES: tuple[Rule, ...] = (
         "congestion_window",
         (
             _above(
-                "window_used_ratio", signals.cwnd_used, 0.80, "chosen: the round-trip time is a smoothed one"
+                "window_used_ratio",
+                flow_signals.cwnd_used,
+                0.80,
+                "chosen: the round-trip time is a smoothed one",
             ),
             _above("blocked_ratio", signals.blocked, 0.50, _MEASURED),
         ),
@@ -303,7 +339,17 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "concurrency",
-        (_above("waiting_ratio", script_signals.waits_for_answers, 0.80, "Denning and Buzen 1978: X R = N"),),
+        (
+            _above(
+                "waiting_ratio", script_signals.waits_for_answers, 0.80, "Denning and Buzen 1978: X R = N"
+            ),
+            _above(
+                "free_ratio_of_fullest_cpu",
+                signals.cpu_free_least,
+                0.10,
+                "chosen: a tenth more could be served",
+            ),
+        ),
         ends=("send",),
     ),
     Rule(

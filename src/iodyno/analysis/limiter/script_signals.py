@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from iodyno.analysis.limiter import signals
+from iodyno.analysis.limiter import flow_signals, signals
 from iodyno.analysis.limiter.signals import Signal, View, absent
 from iodyno.analysis.script_bytes import SENDS, TAKES
 
@@ -53,19 +54,31 @@ def waits_for_answers(view: View) -> Signal:
     return _every(view, waited / _whole_ns(view))
 
 
+def blocked_in_sends(view: View) -> Signal:
+    """Share of the interval in which a worker slept in calls that send at least; none where it sleeps for answers."""
+    asked = (view.sender.manifest.get("job") or {}).get("workload")
+    if asked == "request_response":
+        return signals.nothing(view)
+    blocked = signals.blocked(view)
+    if not _asked(view):
+        return blocked
+    sending = sum(_in_calls(found, SENDS) for _, found, _ in _transactions(view)) / _whole_ns(view)
+    return replace(blocked, values={i: min(value, sending) for i, value in blocked.values.items()})
+
+
 def unsent_messages(view: View) -> Signal:
     """Bytes that the application wrote and the kernel has not sent yet, mean over the flows, in messages; of a script, in
     messages of their mean length.
     """
     if not _asked(view):
-        return signals.unsent_messages(view, int(view.trial.settings.get("size", 1)))
+        return flow_signals.unsent_messages(view, int(view.trial.settings.get("size", 1)))
     calls = [
         call for _, found, _ in _transactions(view) for call in found["operations"] if call["call"] in SENDS
     ]
     count = sum(call["operations"] for call in calls)
     if not count:
         return absent("experiment", "this end of the script sends nothing")
-    return signals.unsent_messages(view, max(1.0, sum(call["bytes"] for call in calls) / count))
+    return flow_signals.unsent_messages(view, max(1.0, sum(call["bytes"] for call in calls) / count))
 
 
 def send_buffer_used(view: View) -> Signal:
@@ -74,8 +87,8 @@ def send_buffer_used(view: View) -> Signal:
     """
     grows_to = view.setting_of_sender("tcp_wmem_max")
     if not _asked(view):
-        used = signals.send_buffer_used(view)
-        return used if used.values or not grows_to else signals.window_over(view, grows_to)
+        used = flow_signals.send_buffer_used(view)
+        return used if used.values or not grows_to else flow_signals.window_over(view, grows_to)
     asked = {
         (operation.get("socket") or {}).get("send_buffer_bytes")
         for group in _asked(view)["groups"]
@@ -87,7 +100,7 @@ def send_buffer_used(view: View) -> Signal:
         return absent("experiment", "connections of the script have send buffers of several sizes")
     # The kernel makes it twice as large (socket(7)), or less than that where net.core.wmem_max says so.
     size = asked.pop()
-    return signals.window_over(view, 2 * size if size else grows_to)
+    return flow_signals.window_over(view, 2 * size if size else grows_to)
 
 
 def _asked(view: View) -> _Json:

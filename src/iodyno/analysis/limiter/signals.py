@@ -6,7 +6,7 @@ Ratios are shares of the interval, 0 to 1, unless they say otherwise. A signal t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iodyno.analysis import arrivals, datagrams
 from iodyno.analysis.dataset import HostData, Reading, Trial
@@ -19,7 +19,6 @@ _TICKS_LEAST = 100
 _LONG = 0.1
 """Operations that last longer than this share of the window straddle its ends too often (chosen: an error of a tenth)."""
 ALL_WORKERS = "worker=all"
-_TCP = {"tcp", "tls"}
 NEVER = "never"
 """Source of a signal that cannot be anything but 0, whatever happens: it is no evidence."""
 
@@ -116,6 +115,11 @@ def total(reading: Reading, metric: str, labels: Iterable[str] | None = None) ->
         if name == metric and (wanted is None or label in wanted)
     ]
     return float(sum(found)) if found else None
+
+
+def nothing(view: View) -> Signal:
+    """There can be none of it, whatever happens."""
+    return Signal({record.index: 0.0 for record in view.sender.measured}, "1", NEVER)
 
 
 # CPU time
@@ -263,7 +267,7 @@ def own_code(view: View) -> Signal:
         name == "exact.app_user_ns" for r in host.measured_readings("cpu_exact") for name, _ in r.values
     ):
         return grown(
-            host, "cpu_exact", lambda r: _ratio(total(r, "exact.app_user_ns"), total(r, "exact.app_ns"))
+            host, "cpu_exact", lambda r: ratio(total(r, "exact.app_user_ns"), total(r, "exact.app_ns"))
         )
     user, system = host.growth("process", "process.user_ns"), host.growth("process", "process.system_ns")
     both = (user or 0) + (system or 0)
@@ -305,14 +309,19 @@ def run_delay(view: View) -> Signal:
     def of(reading: Reading) -> float | None:
         wait, run = (total(reading, f"thread.{what}_ns", (ALL_WORKERS,)) for what in ("wait", "run"))
         # Where none was ready, none waited.
-        return None if wait is None or run is None else _ratio(wait, wait + run) or 0.0
+        return None if wait is None or run is None else ratio(wait, wait + run) or 0.0
 
     return grown(view.host, "threads", of)
 
 
+def cpu_wait(view: View) -> Signal:
+    """Mean share of the interval in which a worker was ready and waited for a CPU."""
+    return _threads(view, "thread.wait_ns")
+
+
 def asleep(view: View) -> Signal:
     """Mean share of the interval in which a worker slept: it neither ran nor was ready to."""
-    run, wait = _threads(view, "thread.run_ns"), _threads(view, "thread.wait_ns")
+    run, wait = _threads(view, "thread.run_ns"), cpu_wait(view)
     if not wait.values:
         return wait
     return Signal(
@@ -320,6 +329,36 @@ def asleep(view: View) -> Signal:
         "1",
         "threads",
     )
+
+
+def sender_asleep(view: View) -> Signal:
+    """`asleep` of the sender, for the other end."""
+    return asleep(replace(view, host=view.sender, cpus=len(view.sender.cpus)))
+
+
+def nobody_ready(view: View) -> Signal:
+    """Share of what the CPUs could do for which no worker was ready: 0 where on average one is for each CPU."""
+    slept, most = asleep(view), min(view.workers, view.cpus) or 1
+    return replace(
+        slept, values={i: max(0.0, 1 - (1 - v) * view.workers / most) for i, v in slept.values.items()}
+    )
+
+
+def cpu_free_least(view: View) -> Signal:
+    """Share of a CPU that the load could have more of, on the host that has less: it idles, or others have it for whom the load
+    does not wait.
+    """
+    found = []
+    for end in (view.sender, view.receiver):
+        at = replace(view, host=end, cpus=len(end.cpus))
+        idle, taken, delay = cpu_idle_least(at), others_cpu(at), run_delay(at)
+        for signal in (idle, taken, delay):
+            if not signal.values:
+                return signal
+        common = idle.values.keys() & taken.values.keys() & delay.values.keys()
+        found.append({i: idle.values[i] + taken.values[i] * (1 - delay.values[i]) for i in common})
+    values = {i: min(one[i] for one in found) for i in found[0].keys() & found[1].keys()}
+    return Signal(values, "1", "cpu_exact, threads" if _has_exact(view) else "cpu_times, threads")
 
 
 def in_call(view: View) -> Signal:
@@ -369,140 +408,6 @@ def blocked(view: View) -> Signal:
     )
 
 
-# Flows
-
-
-def _of_busy_time(view: View, limited: str) -> Signal:
-    """A part of the flows' busy time, over all of it. The kernel counts that time in ticks of its clock: of exchanges that are
-    over within one it counts nothing, and nothing held them up.
-    """
-
-    def of(reading: Reading) -> float | None:
-        part, busy = total(reading, limited, ("",)), total(reading, "tcp.busy_ns", ("",))
-        return None if part is None or busy is None else _ratio(part, busy) or 0.0
-
-    return grown(view.sender, "tcp_info", of)
-
-
-def no_account(view: View) -> str | None:
-    """Why flows of this load have no account of buffers and windows; None: they have one."""
-    found = _transports(view)
-    if found & _TCP:
-        return None
-    names = " and ".join(sorted(name.upper() if name == "udp" else name for name in found))
-    return f"a flow over {names or 'no connection'} has no account of buffers and windows, as one of TCP has"
-
-
-def unsent_messages(view: View, size: float) -> Signal:
-    """Bytes that the application wrote and the kernel has not sent yet, mean over the flows, in messages of `size` bytes."""
-    if by_datagrams(view):
-        return nothing(view)  # a datagram goes whole to the device's queue
-    return grown(view.sender, "tcp_info", lambda r: over(gauge(r, "tcp.notsent_bytes"), size), unit="message")
-
-
-def _transports(view: View) -> set[str]:
-    """Transports of the load: one, or those of a script's connections."""
-    job = view.sender.manifest.get("job") or {}
-    if not (script := job.get("script")):
-        return {str(job.get("transport", "tcp"))}
-    calls = (
-        call for group in script["groups"] for one in group["transactions"] for call in one["operations"]
-    )
-    return {call.get("protocol", "tcp") for call in calls if call["call"] in ("connect", "accept")}
-
-
-def by_datagrams(view: View) -> bool:
-    """Whether the load goes by datagrams alone, whose sender does not learn what became of them."""
-    return _transports(view) <= {"udp"}
-
-
-def nothing(view: View) -> Signal:
-    """There can be none of it, whatever happens."""
-    return Signal({record.index: 0.0 for record in view.sender.measured}, "1", NEVER)
-
-
-def rwnd_limited(view: View) -> Signal:
-    """Share of the flows' busy time in which the receive window was full; none is where there are no windows."""
-    if no_account(view):
-        return nothing(view)
-    return _of_busy_time(view, "tcp.rwnd_limited_ns")
-
-
-def sndbuf_limited(view: View) -> Signal:
-    """Share of the flows' busy time in which the send buffer was too small, as the kernel counts it."""
-    if why := no_account(view):
-        return absent("tcp_info", why)
-    return _of_busy_time(view, "tcp.sndbuf_limited_ns")
-
-
-def retransmitted(view: View) -> Signal:
-    """Retransmitted share of the data segments, over the whole measured window; none is where no segment is sent again."""
-    if no_account(view):
-        return nothing(view)
-    again = view.sender.growth("tcp_info", "tcp.retransmitted_segments")
-    sent = view.sender.growth("tcp_info", "tcp.data_segments_out")
-    return of_window(view.sender, again / sent if again is not None and sent else None, "tcp_info")
-
-
-def retransmitting(view: View) -> Signal:
-    """Share of the intervals of the measured window in which segments were sent again."""
-    if no_account(view):
-        return nothing(view)
-    segments_again = [
-        total(reading, "tcp.retransmitted_segments")
-        for record in view.sender.measured
-        if (reading := view.sender.readings.get("tcp_info", {}).get(record.index))
-    ]
-    known = [segments > 0 for segments in segments_again if segments is not None]
-    return of_window(view.sender, sum(known) / len(known) if known else None, "tcp_info")
-
-
-def gauge(reading: Reading, metric: str) -> float | None:
-    """What a metric was, as the mean of the flows."""
-    return total(reading, metric, ("of=mean",))
-
-
-def cwnd_used(view: View) -> Signal:
-    """What the flows deliver in a round trip over their congestion window (of those that are there)."""
-    if why := no_account(view):
-        return absent("tcp_info", why)
-
-    def of(reading: Reading) -> float | None:
-        rtt, cwnd, mss = (
-            gauge(reading, f"tcp.{name}") for name in ("rtt_ns", "cwnd_segments", "snd_mss_bytes")
-        )
-        acked = total(reading, "tcp.acked_bytes", ("",))
-        if not (rtt and cwnd and mss) or acked is None:
-            return None
-        flows = total(reading, "tcp.flows") or view.connections
-        return acked / reading.span_ns * rtt / (cwnd * mss * flows)
-
-    return grown(view.sender, "tcp_info", of)
-
-
-def send_buffer_used(view: View) -> Signal:
-    """Congestion window over the send buffer that was asked for: above 1, the buffer is the smaller of the two."""
-    asked = ((view.sender.manifest.get("job") or {}).get("socket") or {}).get("send_buffer_bytes")
-    obtained = ((view.sender.manifest.get("ready") or {}).get("socket") or {}).get("send_buffer_bytes")
-    return window_over(view, obtained if asked else None)
-
-
-def window_over(view: View, buffer_bytes: int | None) -> Signal:
-    """Congestion window over a send buffer of that many bytes; None: of a size that nobody asked for."""
-    if why := no_account(view):
-        return absent("tcp_info", why)
-    if not buffer_bytes:
-        return absent(
-            "socket options", "the kernel sizes the send buffer by itself, as large as the window needs"
-        )
-
-    def of(reading: Reading) -> float | None:
-        cwnd, mss = gauge(reading, "tcp.cwnd_segments"), gauge(reading, "tcp.snd_mss_bytes")
-        return cwnd * mss / buffer_bytes if cwnd and mss else None
-
-    return grown(view.sender, "tcp_info", of)
-
-
 # The host
 
 
@@ -519,7 +424,7 @@ def throttled(view: View) -> Signal:
 def quota_used(view: View) -> Signal:
     """CPU time that the agent took over the quota of its control group: the job's, else that of the host."""
     quota = (view.host.manifest.get("ready") or {}).get("cpu_quota") or {}
-    cpus = _ratio(quota.get("quota_ns"), quota.get("period_ns"))
+    cpus = ratio(quota.get("quota_ns"), quota.get("period_ns"))
     if cpus is None:
         return absent("experiment", "the job has no CPU quota")
     return grown(view.host, "process", lambda r: over(total(r, "process.cpu_ns"), r.span_ns * cpus))
@@ -570,14 +475,14 @@ def offered_reached(view: View) -> Signal:
 
     def of(reading: Reading) -> float | None:
         begun, due = total(reading, "arrivals.begun"), total(reading, "arrivals.due")
-        return None if begun is None or due is None else _ratio(begun, due) or (0.0 if due else in_all)
+        return None if begun is None or due is None else ratio(begun, due) or (0.0 if due else in_all)
 
     return grown(view.sender, "arrivals", of)
 
 
 def all_begun(host: HostData) -> float | None:
     """Arrivals that were begun over those that were due, in the whole measured window; None where none was due."""
-    return _ratio(host.growth("arrivals", "arrivals.begun"), host.growth("arrivals", "arrivals.due"))
+    return ratio(host.growth("arrivals", "arrivals.begun"), host.growth("arrivals", "arrivals.due"))
 
 
 def waits_for_answers(view: View) -> Signal:
@@ -592,5 +497,6 @@ def over(value: float | None, span: float) -> float | None:
     return None if value is None or not span else value / span
 
 
-def _ratio(above: float | None, below: float | None) -> float | None:
+def ratio(above: float | None, below: float | None) -> float | None:
+    """The same of two numbers that may not be known."""
     return None if above is None or not below else above / below

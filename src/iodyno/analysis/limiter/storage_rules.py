@@ -89,6 +89,13 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
         ),
         _CPU_FREE,
     ),
+    _alone(
+        "disk",
+        Criterion(
+            "in_device_ratio", storage_signals.in_device, 0.5, "Little 1961; chosen: more waits above it than in it", above=False
+        ),
+        Criterion("asleep_ratio", signals.asleep, 0.5, "chosen: the load waits for it, not for a CPU"),
+    ),
     _alone("concurrency", _ONE_EACH, _CPU_FREE, _IDLES),
     _alone(
         "concurrency",

@@ -11,7 +11,7 @@ from statistics import fmean
 from iodyno.analysis import arrivals
 from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.signals import Signal, View, absent
-from iodyno.analysis.storage import devices, roles
+from iodyno.analysis.storage import classes, devices, roles
 from iodyno.core.volume import CLIENT_DAEMON, GENERATOR, ROLES, SERVER
 
 _LOOKS_LEAST = 40
@@ -48,6 +48,27 @@ def device_busy(view: View) -> Signal:
 def device_depth(view: View) -> Signal:
     """Reads and writes in flight at the device on average, a flush as one write."""
     return _of_device(view, *devices.UNDER_WAY)
+
+
+def in_device(view: View) -> Signal:
+    """Operations in flight at the device over those that the load has under way (Little's law): what is missing waits above the
+    device, as in a control group that holds it back. Only where the device moves what the load does: half as much to twice.
+    """
+    if has_roles(view):
+        return absent("experiment", "a server lies between the load and the device")
+    moved = classes.bytes_per_s(view.trial).value
+    at_device = [
+        devices.per_second(view.trial, view.host.name, f"disk.{way}_bytes") for way in ("read", "write")
+    ]
+    if not moved or any(way.value is None for way in at_device):
+        return absent(devices.SENSOR, at_device[0].missing or "the load moved nothing")
+    if not 0.5 <= sum(way.value or 0.0 for way in at_device) / moved <= 2:
+        return absent(devices.SENSOR, "what the load moves is not what the device moves")
+    done, time_ns = classes.operations_per_s(view.trial).value, classes.service_time_mean(view.trial).value
+    under_way = done * time_ns / 1e9 if done and time_ns else None
+    depth = devices.depth(view.trial, view.host.name).value
+    ratio = depth / under_way if under_way and depth is not None else None
+    return signals.of_window(view.host, ratio, f"{devices.SENSOR}, records", "nothing was under way")
 
 
 def device_limit_used(view: View) -> Signal:
@@ -221,7 +242,7 @@ def nobody_ready(view: View) -> Signal:
     servers and daemons the share of the time in which the workers slept.
     """
     if not has_roles(view):
-        return signals.asleep(view)
+        return signals.nobody_ready(view)
     values = {index: max(0.0, 1 - sum(ready) / view.cpus) for index, ready in _ready(view).items()}
     return Signal(values, "1", "threads, roles", None if values else view.host.why_missing("threads"))
 

@@ -9,15 +9,15 @@ from statistics import fmean, median
 
 from iodyno.analysis.dataset import Trial
 from iodyno.analysis.limiter import signals
-from iodyno.analysis.limiter.rules import RULES, WINDOWS_LEAST, Criterion, Rule
+from iodyno.analysis.limiter.rules import RULES, Criterion, Rule
 from iodyno.analysis.limiter.signals import NEVER, Signal, View
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.storage import classes, devices
-from iodyno.core.limiter import LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
+from iodyno.core.limiter import HELD_LEAST, LIMITERS, UNKNOWN, Evidence, Suspect, Verdict
 
 NEAR_SCORE = 0.5
 """What a window counts in which the criteria are only near their thresholds."""
-_SCORE_LEAST = NEAR_SCORE * WINDOWS_LEAST
+_SCORE_LEAST = NEAR_SCORE * HELD_LEAST
 """Score of a suspect: that of criteria that are near their thresholds in as many windows as name a limiter."""
 _REACHED = "offered_load"
 _ORDER = {name: place for place, name in enumerate(LIMITERS)}
@@ -203,16 +203,16 @@ def _cause(suspect: Suspect) -> str:
 
 
 def _strength(suspect: Suspect) -> float:
-    """How far the evidence is beyond its thresholds: the least over the signals."""
-    beyond = []
-    for evidence in suspect.evidence:
-        value = evidence.value or 0.0
-        beyond.append(value / evidence.threshold if evidence.above else 2.0 - value / evidence.threshold)
-    return min(beyond, default=0.0)
+    """How far the evidence is beyond its thresholds: the least over the signals that have to be above one, as those below one go
+    no further than to 0.
+    """
+    above = [(e.value or 0.0) / e.threshold for e in suspect.evidence if e.above]
+    below = [2.0 - (e.value or 0.0) / e.threshold for e in suspect.evidence if not e.above]
+    return min(above or below, default=0.0)
 
 
 def _enough(suspect: Suspect) -> bool:
-    return suspect.held >= WINDOWS_LEAST
+    return suspect.held >= HELD_LEAST
 
 
 def _name(ranked: Sequence[Suspect]) -> str:

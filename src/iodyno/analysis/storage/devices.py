@@ -19,6 +19,9 @@ is counted as (blk_account_io_done of the kernel's block/blk-mq.c), and as what 
 _TICK_NS = 11e6
 """What its clock may have busy time off by: a tick of at most 10 ms (CONFIG_HZ from 100 on), and the file's whole millisecond."""
 
+_FEW = 0.1
+"""Operations in flight on average, so few that the time of two at once is a twentieth of all at most (chosen)."""
+
 
 def device_of(trial: Trial, host: HostData) -> str | None:
     """The label of the device, such as `dev=sda`; None: no device moved anything."""
@@ -42,8 +45,15 @@ def per_second(trial: Trial, name: str, metric: str) -> Measured:
 
 
 def busy_ratio(trial: Trial, name: str) -> Measured:
-    """Share of the time with an operation in flight: utilisation, which of a device with many queues is no limit."""
+    """Share of the time with an operation in flight: utilisation, which of a device with many queues is no limit.
+
+    Operations that are over within a tick of the kernel's clock may count for nothing there (`update_io_ticks` of
+    block/blk-core.c). Where few are under way they hardly overlap: then it is the time of all of them.
+    """
     found = _of_device(trial, name, ("disk.busy_ns",), 1.0)
+    times = depth(trial, name)
+    if times.value is not None and (found.value or 0.0) < times.value < _FEW:
+        found = times
     host = trial.hosts.get(name)
     span_ns = sum(reading.span_ns for reading in host.measured_readings(SENSOR)) if host else 0
     return share(found, _TICK_NS / span_ns) if span_ns else found

@@ -21,6 +21,7 @@ from iodyno.analysis.limiter.verdict import of_point, of_trial
 from iodyno.analysis.summary import analyse
 from iodyno.campaign.folder import new_folder
 from iodyno.campaign.runner import run_campaign
+from iodyno.cli.prove import SuspectedLimiters
 from iodyno.core.design import Design, PlannedTrial, Point
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import DesignSpec, Windows
@@ -130,6 +131,33 @@ def test_a_rate_that_somebody_else_has_set_is_named(
     assert found.name == "link_rate" or ("link_rate" in names and names[0].rpartition(".")[2] in OF_OTHERS), (
         found.ranked
     )
+
+
+class _Once(_Foreign):
+    """Sets it before the first trial alone."""
+
+    def on_trial_start(self, planned: PlannedTrial, attempt: int) -> None:
+        if not self.manifests:
+            super().on_trial_start(planned, attempt)
+
+
+def test_a_rate_that_somebody_else_has_set_is_proved_by_changing_it_and_is_as_before(tmp_path: Path) -> None:
+    asked = replace(
+        experiment("netns", factors=(Factor("connections", (3,)),), windows=Windows(100 * MS, 600 * MS, 50 * MS, 100 * MS)),
+        profile_hz=0, prove="foreign",
+    )  # fmt: skip
+    notes = _Once("client", HTB)
+    outcome = asyncio.run(run(asked, tmp_path, notes=notes, strategy=SuspectedLimiters()))
+    (point,) = analyse(read_dataset(outcome.folder)).points
+    (proof,) = [proof for proof in point.limiter.proofs if proof.limiter == "link_rate"]
+    assert (point.limiter.name, proof.verdict) == ("link_rate", "proved"), proof
+    assert proof.elasticity is not None and proof.elasticity.estimate == pytest.approx(1.0, abs=0.2)
+    changed = [m for m in notes.manifests if (m["perturbation"] or {}).get("setting") == "client.shaper_rate"]
+    assert {m["hosts"]["client"]["knobs"]["shaper_rate"]["obtained"] for m in changed} == {
+        90_400_000,
+        141_250_000,
+    }
+    assert {m["hosts"]["client"]["knobs"]["shaper_rate"]["restored"] for m in changed} == {113_000_000}
 
 
 THROTTLED = Path("/sys/fs/cgroup/blkio")

@@ -102,6 +102,44 @@ def test_the_changes_of_a_resource(
     assert all(c.direction == ("relax" if c.resource_ratio > 1 else "tighten") for c in found)
 
 
+THERE = {
+    "client.shaper_rate": 113_000_000, "server.shaper_rate": 33_333_000, "client.cpu_limit": 40,
+    "server.tcp_rmem_max": 6_291_456, "client.tcp_rmem_max": 131_072, "client.tcp_wmem_max": 65_536,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limiter", "expected"),
+    [
+        ("link_rate", [("server.shaper_rate", 41_666_000, 1.25), ("server.shaper_rate", 26_666_000, 0.8)]),
+        ("client.cpu_quota", [("client.cpu_limit", 50, 1.25), ("client.cpu_limit", 32, 0.8)]),
+        (
+            "receive_window",
+            [("server.tcp_rmem_max", 12_582_912, 2.0), ("server.tcp_rmem_max", 3_145_728, 0.5)],
+        ),
+        ("send_buffer", [("client.tcp_wmem_max", 262_144, 4.0), ("client.tcp_wmem_max", 16_384, 0.25)]),
+    ],
+)
+def test_what_others_have_set_is_changed_where_that_is_asked_for(
+    limiter: str, expected: list[tuple[str, int, float]]
+) -> None:
+    asked = replace(experiment(factors=(Factor("connections", (2,)),)), design=DesignSpec(replicates=1))
+    design = designs.plan(asked)
+    suspected = [Suspicion(point, (limiter,), {}) for point in design.points]
+    assert not perturbation.plan(asked, design, suspected).trials
+    found = {
+        (
+            t.perturbation.setting,
+            t.perturbation.after,
+            round(t.perturbation.resource_ratio, 3),
+            t.perturbation.before,
+        )
+        for t in perturbation.plan(asked, design, suspected, THERE).trials
+        if t.perturbation and t.perturbation.limiter
+    }
+    assert found == {(name, after, ratio, THERE[name]) for name, after, ratio in expected}
+
+
 @pytest.mark.parametrize(
     ("limiter", "settings", "expected"),
     [
@@ -188,7 +226,7 @@ class Concurrency:
     def __init__(self) -> None:
         self.asked = 0
 
-    def plan(self, asked: Experiment, design: Design, folder: Path) -> ProofPlan:
+    def plan(self, asked: Experiment, design: Design, folder: Path, there: object) -> ProofPlan:
         self.asked += 1
         return perturbation.plan(asked, design, [Suspicion(p, ("concurrency",), {}) for p in design.points])
 
@@ -276,6 +314,6 @@ def test_a_plan_of_another_design_is_refused(tmp_path: Path) -> None:
 def test_the_suspects_of_real_evidence_are_planned(tmp_path: Path) -> None:
     asked = simulated(per_kib_ns=2000, exact=True)
     folder = asyncio.run(run(asked, tmp_path, program=PROGRAM)).folder
-    plan = SuspectedLimiters().plan(asked, designs.plan(asked), folder)
+    plan = SuspectedLimiters().plan(asked, designs.plan(asked), folder, {})
     limiters = {trial.perturbation.limiter for trial in plan.trials if trial.perturbation}
     assert limiters <= {"", "client.cpu"} or plan.untestable

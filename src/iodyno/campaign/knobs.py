@@ -95,6 +95,21 @@ class RigKnobs:
                 raise AccessError(**_lost(error)) from error
             self._note_leftovers(name, found)
 
+    async def there(self, names: Iterable[str]) -> dict[str, Level]:
+        """What these knobs are at on the hosts that have them, by names such as `server.shaper_rate`. Raises AccessError."""
+        await self.open()
+        try:
+            found = [(shared.hosts, await shared.knobs.read(names)) for shared in self._shared]
+        except GuardLostError as error:
+            raise AccessError(**_lost(error)) from error
+        return {
+            f"{host}.{name}": state.level
+            for hosts, states in found
+            for host in hosts
+            for name, state in states.items()
+            if state.unsupported is None and state.level is not None
+        }
+
     async def close(self) -> None:
         """Ends the guards; each takes back what is still set."""
         for shared in self._shared:

@@ -16,13 +16,19 @@ from iodyno.core.design import Design, PlannedTrial, ProofPlan
 from iodyno.core.errors import StoreError
 from iodyno.core.experiment import Experiment
 from iodyno.core.limiter import Perturbation
+from iodyno.core.workload import Level
 
 
 class Strategy(Protocol):
     """Who plans the trials of a proof."""
 
-    def plan(self, experiment: Experiment, design: Design, folder: Path) -> ProofPlan:
-        """The trials to do after those of the design, which are in the folder. Called once, in a thread of its own."""
+    def plan(
+        self, experiment: Experiment, design: Design, folder: Path, there: Mapping[str, Level]
+    ) -> ProofPlan:
+        """The trials to do after those of the design, which are in the folder. Called once, in a thread of its own.
+
+        `there`: settings of the hosts that others have made and that a trial may change, by names such as `server.shaper_rate`.
+        """
 
 
 def as_json(plan: ProofPlan) -> dict[str, Any]:

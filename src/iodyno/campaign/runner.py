@@ -15,6 +15,7 @@ from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.feed import Feed, Told, fed, trial_name
 from iodyno.campaign.folder import CampaignFile, doubt_json, hosts_json
+from iodyno.campaign.knobs import RigKnobs
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.lock import held
 from iodyno.campaign.preflight import idle_line, preflight
@@ -153,7 +154,7 @@ async def run_campaign(
                     await campaign.seek(rigs, seeker, watcher)
                 if unproved:
                     watcher.on_stage("asking what limits")
-                    await campaign.plan_proof(unproved)
+                    await campaign.plan_proof(unproved, rig.knobs)
                     await campaign.execute_all(rigs, campaign.to_do(proof=True), watcher)
                 if campaign.complete():
                     watcher.on_stage("measuring the background again")
@@ -305,10 +306,13 @@ class _Campaign:
         """Whether it is planned already what tests the limiters."""
         return self._proof is not None
 
-    async def plan_proof(self, strategy: prove.Strategy) -> None:
+    async def plan_proof(self, strategy: prove.Strategy, knobs: RigKnobs) -> None:
         """Asks for the trials of the proof, and writes them down before the first of them runs."""
+        there = await knobs.there(perturbation.FOREIGN) if self._experiment.prove == "foreign" else {}
         # It reads what was stored, which takes a while; the agents must hear of the lab meanwhile.
-        self._proof = await asyncio.to_thread(strategy.plan, self._experiment, self._design, self._folder)
+        self._proof = await asyncio.to_thread(
+            strategy.plan, self._experiment, self._design, self._folder, there
+        )
         self._ledger.add(self._proof.trials)
         self.note(proof=prove.as_json(self._proof))
 

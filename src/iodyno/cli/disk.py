@@ -13,6 +13,7 @@ from iodyno.cli import right_now
 from iodyno.cli.aside import aside
 from iodyno.cli.given import given
 from iodyno.cli.options import Option
+from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.core import quantity
 from iodyno.core.disk_parameters import HOST_MARK, NULL_TARGET, is_device, kind_of, paths_of
@@ -66,13 +67,13 @@ _LAID_OUT_BYTES = 2**30
     is_flag=True,
     help="Remove the file that was laid out; alone: do nothing else.",
 )
-@right_now.prove
+@proof_options
 @right_now.alone
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    prove: bool,
+    prove: str | None,
     seconds: float,
     repeat: int,
     clients: int,
@@ -146,7 +147,7 @@ def experiment_of(
     repeat: int = 1,
     clients: int = 1,
     to: str | None = None,
-    prove: bool = False,
+    prove: str | None = None,
     profile: bool = False,
     background_window: str | None = None,
 ) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def experiment_of(
         "workload": {"kind": DISK.name, "on": "client", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
-        **({"prove": True} if prove else {}),
+        **({"prove": prove} if prove else {}),
         "windows": right_now.windows(seconds),
         "limits": right_now.limits(seconds, background_window),
         "outcomes": [*outcomes_of(levels, clients), f"{first}.cpu_us_per_io", f"{first}.device_busy_ratio"],

@@ -15,6 +15,7 @@ import click
 from iodyno.cli import design_options, design_tables
 from iodyno.cli.design_tables import percent
 from iodyno.cli.options import GroupedCommand
+from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.share import SHARE, SHARE_OR_NONE
 from iodyno.core.decision import UntilSpec
 from iodyno.core.design import Design, Point
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 @click.command(name="plan", cls=GroupedCommand)
 @click.argument("file")
 @click.option("--quick", is_flag=True, help="Plan the quick form.")
-@click.option("--prove", is_flag=True, help="Plan the proof of what limits too.")
+@proof_options
 @design_options.of_design
 @click.option(
     "--noise", type=SHARE, help="Noise between trials of a point, such as 5%: intervals are for it."
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 def command(
     file: str,
     quick: bool,
-    prove: bool,
+    prove: str | None,
     noise: float | None,
     noise_from: str | None,
     outcome: str | None,
@@ -87,7 +88,7 @@ def command(
     experiment, design = design_options.planned(
         file, quick=quick, design=design_options.asked(options, evaluates=True)
     )
-    experiment = replace(experiment, prove=experiment.prove or prove)
+    experiment = replace(experiment, prove=asked_proof(prove) or experiment.prove)
     if experiment.until:
         experiment = extended(experiment)
         design = design_options.plan_of(experiment, file)

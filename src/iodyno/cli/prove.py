@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Literal
+
+import click
 
 from iodyno.core.design import Design, ProofPlan
 from iodyno.core.experiment import Experiment
+from iodyno.core.workload import Level
 
 
 class SuspectedLimiters:
     """Tests the first two suspects of every point."""
 
-    def plan(self, experiment: Experiment, design: Design, folder: Path) -> ProofPlan:
+    def plan(
+        self, experiment: Experiment, design: Design, folder: Path, there: Mapping[str, Level]
+    ) -> ProofPlan:
         """The trials that test what the verdicts on the finished trials name."""
         # Imported here: slow, and not needed while the load is on.
         from iodyno.analysis.dataset import read_dataset
@@ -35,9 +42,25 @@ class SuspectedLimiters:
                     point, names, capacities(mine), device_capacities(mine), service_time(mine)
                 )
             )
-        return perturbation.plan(experiment, design, suspicions)
+        return perturbation.plan(experiment, design, suspicions, there)
 
 
 def strategy(experiment: Experiment) -> SuspectedLimiters | None:
     """The strategy of the experiment; None when it asks for no proof."""
     return SuspectedLimiters() if experiment.prove else None
+
+
+def asked_proof(prove: str | None) -> bool | Literal["foreign"]:
+    """What the options ask for, as an experiment has it."""
+    return "foreign" if prove == "foreign" else prove is not None
+
+
+def proof_options(function: Any) -> Any:
+    """The options that ask for a proof: `prove` is `on`, `foreign` or None, as an experiment file has it."""
+    foreign = "--prove, and change what others have set on the hosts too (queues with a rate, limits of TCP, CPU quotas)."
+    of_foreign = click.option(
+        "--prove-foreign", "prove", flag_value="foreign", help=f"{foreign} Restored after each trial."
+    )
+    return click.option("--prove", flag_value="on", help="Test what limits the rate by extra trials.")(
+        of_foreign(function)
+    )

@@ -111,7 +111,6 @@ seconds = click.option(
 repeat = click.option(
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of trials."
 )
-prove = click.option("--prove", is_flag=True, help="Test what limits the rate by extra trials.")
 
 
 def windows(measured_s: float, warm_up: str = WARM_UP) -> dict[str, str]:

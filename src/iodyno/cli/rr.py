@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from iodyno.cli import right_now
+from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.core.outcome import OUTCOMES
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
@@ -70,7 +71,7 @@ _OPEN_ONLY = {
 @level(REQUEST_RESPONSE, "--spins", "spins")
 @level(REQUEST_RESPONSE, "--server-compute", "server_compute")
 @right_now.repeat
-@right_now.prove
+@proof_options
 @right_now.common
 def command(
     seconds: float,
@@ -78,7 +79,7 @@ def command(
     multiplexed: bool,
     to: str | None,
     repeat: int,
-    prove: bool,
+    prove: str | None,
     profile: bool,
     background_window: str | None,
     as_json: bool,
@@ -131,7 +132,7 @@ def experiment_of(
     to: str | None,
     repeat: int,
     connect: bool = False,
-    prove: bool = False,
+    prove: str | None = None,
     profile: bool = False,
     background_window: str | None = None,
 ) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def experiment_of(
         "workload": {"kind": workload.name, "sender": "client", "receiver": "server", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
-        **({"prove": True} if prove else {}),
+        **({"prove": prove} if prove else {}),
         "windows": right_now.windows(seconds),
         "limits": right_now.limits(seconds, background_window),
         "outcomes": [

@@ -15,6 +15,7 @@ from iodyno.cli.again import again as command_again
 from iodyno.cli.aside import aside
 from iodyno.cli.campaign_argument import complete_campaign
 from iodyno.cli.options import GroupedCommand
+from iodyno.cli.prove import asked_proof, proof_options
 from iodyno.cli.signals import named_when_stopped
 from iodyno.cli.watch_beside import page_beside
 from iodyno.core.decision import MAX_TRIALS
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Make the campaign's folder there (default: campaigns).",
 )
-@click.option("--prove", is_flag=True, help="Test what limits each point by extra trials.")
+@proof_options
 @click.option(
     "--until", metavar="RULE", help="Stop when this is known, such as 'ratio(size=1KiB/size=64KiB) > 1.5'."
 )
@@ -68,7 +69,7 @@ def command(
     quick: bool,
     resume: Path | None,
     into: Path | None,
-    prove: bool,
+    prove: str | None,
     until: str | None,
     max_trials: int | None,
     destroy: tuple[str, ...],
@@ -140,7 +141,7 @@ def command(
         storage_files.refuse(file, storage_asked)
         quick = quick or (resume is not None and was_quick(resume))
         experiment = read_experiment(file, quick=quick, design=design_keys)
-    experiment = replace(experiment, prove=experiment.prove or prove)
+    experiment = replace(experiment, prove=asked_proof(prove) or experiment.prove)
     with design_options.placed(experiment, file):
         experiment = decide.with_rule(experiment, until, max_trials, resume) or experiment
     design = design_options.plan_of(experiment, file)
@@ -155,7 +156,8 @@ def command(
         "run",
         folder / EXPERIMENT if foreign or design_keys or file == "-" else file,
         folder,
-        prove=prove,
+        prove=prove == "on",
+        prove_foreign=prove == "foreign",
         destroy=destroy,
         remove=in_the_end,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from iodyno.cli import right_now
+from iodyno.cli.prove import proof_options
 from iodyno.cli.right_now import level
 from iodyno.core.workload import STREAM
 
@@ -35,14 +36,14 @@ _SIZES = {None: "64KiB", "udp": "1400B"}
 @level(STREAM, "--link-queue", "link_queue")
 @level(STREAM, "--link-delay", "link_delay")
 @right_now.repeat
-@right_now.prove
+@proof_options
 @right_now.common
 def command(
     seconds: float,
     nagle: bool,
     to: str | None,
     repeat: int,
-    prove: bool,
+    prove: str | None,
     profile: bool,
     background_window: str | None,
     as_json: bool,
@@ -89,7 +90,7 @@ def experiment_of(
     seconds: float,
     to: str | None,
     repeat: int,
-    prove: bool = False,
+    prove: str | None = None,
     profile: bool = False,
     background_window: str | None = None,
 ) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def experiment_of(
         "workload": {"kind": "stream", "sender": "client", "receiver": "server", **settings},
         "factors": factors,
         "design": {"replicates": repeat},
-        **({"prove": True} if prove else {}),
+        **({"prove": prove} if prove else {}),
         "windows": right_now.windows(seconds),
         "limits": right_now.limits(seconds, background_window),
         "outcomes": [

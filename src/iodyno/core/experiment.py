@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from iodyno.core.decision import UntilSpec
 from iodyno.core.factor import Factor
@@ -141,12 +141,12 @@ class Experiment:
     """The question. `text` is the file it was read from, kept verbatim so that a report can be run again.
 
     `profile_hz`: samples of call stacks per second and CPU; 0: no profile. The default shares no divisor with the
-    kernel's timer ticks. `sensors`: those to read; None: all that the hosts have. `prove`: whether extra trials
-    test what limits the rate. `explain`: of a factor, the two levels whose difference in cost a report sets apart by functions.
-    `search`: the level of a parameter is looked for at each point, instead of the design's
-    trials. `bystander`: a second workload that runs beside in every trial, with agents of its own, to see what the first
-    one takes from it. `until`: the rule that ends the campaign, block by block. `noise`: how often the levels of a noise
-    ladder are repeated. `knobs`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
+    kernel's timer ticks. `sensors`: those to read; None: all that the hosts have. `prove`: whether extra trials test what
+    limits the rate; `foreign`: by changing what others have set on the hosts too. `explain`: of a factor, the two levels whose
+    difference in cost a report sets apart by functions. `search`: the level of a parameter is looked for at each point, instead
+    of the design's trials. `bystander`: a second workload that runs beside in every trial, with agents of its own, to see what
+    the first one takes from it. `until`: the rule that ends the campaign, block by block. `noise`: how often the levels of a
+    noise ladder are repeated. `knobs`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
 
     `traces`: for a parameter and a level that names a trace, the level with the whole path of its file.
     `notes` are sentences about what the reader decided by itself, to be shown to the user.
@@ -163,7 +163,7 @@ class Experiment:
     outcomes: tuple[str, ...] = ()
     profile_hz: int = 997
     sensors: tuple[str, ...] | None = None
-    prove: bool = False
+    prove: bool | Literal["foreign"] = False
     explain: Mapping[str, tuple[Level, Level]] = field(default_factory=dict)
     search: SearchSpec | None = None
     bystander: WorkloadSpec | None = None

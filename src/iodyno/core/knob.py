@@ -43,6 +43,11 @@ KNOBS: Mapping[str, Parameter] = {
         Parameter("blanking", "duration", "Interrupts are held back so long for more packets to come"
                   " (gro_flush_timeout with napi_defer_hard_irqs).", low=0, high=10**8),
         Parameter("qdisc", "word", "Queue before the device: default, or pfifo-N (packets) or bfifo-N (bytes)."),
+        Parameter("shaper_rate", "bit_rate", "Rate of a queue that somebody has set there (tc-tbf, tc-htb); all of them by"
+                  " the same.", low=1000, high=10**15),
+        # of the host's agent
+        Parameter("cpu_limit", "count", "CPU time that a control group of somebody else's leaves the host's agent, in"
+                  " percent of one CPU.", high=100_000),
         # of TCP on the host
         Parameter("tcp_rmem_max", "size", "Most that TCP lets a receive buffer grow to by itself.", low=4096,
                   high=_FILE_MOST),

@@ -34,7 +34,13 @@ _DEVICE_SHARE = 0.7
 _LONGER = 0.5
 """Chosen: half as long again makes two thirds of the rate."""
 _BUFFER_LEAST = 2048
-_AUTOMATIC = "the kernel sizes that buffer by itself: set {setting} to have it tested"
+_AUTOMATIC = (
+    "the kernel sizes that buffer by itself: set {setting} to have it tested, or ask for `prove: foreign`"
+)
+FOREIGN = ("shaper_rate", "cpu_limit", "tcp_rmem_max", "tcp_wmem_max")
+"""Knobs of what others have set, which `prove: foreign` lets a trial change."""
+_KBIT = 1000
+"""What tc(8) tells a rate to."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class _Case:
     alone: bool = False
     device_per_s: float | None = None
     service_ns: float | None = None
+    there: Mapping[str, Level] = field(default_factory=dict)
 
     @property
     def quota(self) -> str:
@@ -78,12 +85,19 @@ class _Case:
                 return names[0], level
         return None
 
+    def foreign(self, knob: str) -> tuple[str, int] | None:
+        """A knob that may be changed, as its name with the host and what it is at; of several hosts the least."""
+        found = [(level, name) for name, level in self.there.items() if name.endswith(f".{knob}")]
+        level, name = min(found, default=(0, ""), key=lambda one: int(one[0]))
+        return (name, int(level)) if name else None
+
     def scaled(self, found: tuple[str, int], ratio: float, *, inverse: bool = False) -> Perturbation:
         """The setting times `ratio`; with `inverse`, the resource is one over it."""
         setting, level = found
-        after = max(1, round(level * ratio))
+        unit = _KBIT if setting.endswith(".shaper_rate") else 1
+        after = max(1, round(level * ratio / unit)) * unit
         resource = level / after if inverse else after / level
-        before = self.settings.get(setting)
+        before = self.settings.get(setting, level if setting in self.there else None)
         direction: Literal["relax", "tighten"] = "relax" if resource > 1 else "tighten"
         return Perturbation(self.limiter, direction, setting, before, after, resource)
 
@@ -91,9 +105,9 @@ class _Case:
 _Changes = Callable[[_Case], tuple[Perturbation, ...] | str]
 
 
-def _buffer(setting: str, ratio: float) -> _Changes:
+def _buffer(setting: str, knob: str, ratio: float) -> _Changes:
     def changes(case: _Case) -> tuple[Perturbation, ...] | str:
-        found = case.number(setting, "window")
+        found = case.number(setting, "window") or case.foreign(knob)
         if found is None:
             return _AUTOMATIC.format(setting=setting)
         smaller = (case.scaled(found, 1 / ratio),) if found[1] / ratio >= _BUFFER_LEAST else ()
@@ -124,9 +138,9 @@ def _cpu(case: _Case) -> tuple[Perturbation, ...] | str:
 
 
 def _quota(case: _Case) -> tuple[Perturbation, ...] | str:
-    found = case.number(case.quota)
+    found = case.number(case.quota) or case.foreign("cpu_limit")
     if found is None:
-        return "the quota is not the lab's: no setting changes it"
+        return "the quota is not the lab's: `prove: foreign` lets it be changed where it can be restored"
     return case.scaled(found, 1.25), case.scaled(found, 0.8)
 
 
@@ -147,9 +161,9 @@ def _lock(case: _Case) -> tuple[Perturbation, ...] | str:
 
 
 def _link(case: _Case) -> tuple[Perturbation, ...] | str:
-    found = case.number("link_rate")
+    found = case.number("link_rate") or case.foreign("shaper_rate")
     if found is None:
-        return "the lab does not shape this link: set link_rate on a path of its own to have it tested"
+        return "the lab does not shape this link: set link_rate on a path of its own, or ask for `prove: foreign`"
     return case.scaled(found, 1.25), case.scaled(found, 0.8)
 
 
@@ -258,10 +272,10 @@ def _slower(case: _Case) -> tuple[Perturbation, ...]:
 
 _CHANGES: Mapping[str, _Changes] = {
     "block_timeout": _block_timeout,
-    "receive_window": _buffer("receive_buffer", 2.0),
+    "receive_window": _buffer("receive_buffer", "tcp_rmem_max", 2.0),
     # The kernel takes a whole segment of up to 64 KiB into a buffer that has any room (sk_stream_memory_free), so that
     # a small buffer twice as large makes no difference (measured: 4 and 16 KiB alike, 64 KiB twice as fast).
-    "send_buffer": _buffer("send_buffer", 4.0),
+    "send_buffer": _buffer("send_buffer", "tcp_wmem_max", 4.0),
     "application": _application,
     "generator": _generator,
     "cpu": _cpu,
@@ -291,16 +305,18 @@ def changes(
     alone: bool = False,
     device_per_s: float | None = None,
     service_ns: float | None = None,
+    there: Mapping[str, Level] | None = None,
 ) -> tuple[Perturbation, ...] | str:
     """What tests the limiter at these settings; a text: why nothing does.
 
     `sends`: whether it is one of the sending host; `alone`: whether the load needs no other end; `device_per_s`: operations
-    per second that the device under its target could do; `service_ns`: the mean time of an operation.
+    per second that the device under its target could do; `service_ns`: the mean time of an operation; `there`: knobs of others
+    that may be changed, with what they are at.
     """
     make = _CHANGES.get(limiter.rpartition(".")[2])
     if make is None:
         return "no setting of the lab changes that resource"
-    return make(_Case(limiter, settings, sends, cpus, alone, device_per_s, service_ns))
+    return make(_Case(limiter, settings, sends, cpus, alone, device_per_s, service_ns, there or {}))
 
 
 def windows(of: Windows) -> Windows:
@@ -321,8 +337,16 @@ def most_trials(experiment: Experiment, design: Design) -> int:
     return len(design.points) * BLOCKS * (1 + 2 * SUSPECTS + int(slower))
 
 
-def plan(experiment: Experiment, design: Design, suspicions: Sequence[Suspicion]) -> ProofPlan:
-    """The trials that test the suspicions, after those of the design. The same suspicions give the same plan."""
+def plan(
+    experiment: Experiment,
+    design: Design,
+    suspicions: Sequence[Suspicion],
+    there: Mapping[str, Level] | None = None,
+) -> ProofPlan:
+    """The trials that test the suspicions, after those of the design. The same suspicions give the same plan.
+
+    `there`: knobs of others that may be changed, by names such as `server.shaper_rate`, with what they are at.
+    """
     untestable: dict[str, dict[str, str]] = {}
     visits: list[tuple[Point, Perturbation]] = []
     for suspicion in suspicions:
@@ -341,6 +365,7 @@ def plan(experiment: Experiment, design: Design, suspicions: Sequence[Suspicion]
                 alone=bool(experiment.workload.hosts),
                 device_per_s=suspicion.devices.get(host),
                 service_ns=suspicion.service_ns,
+                there=_of_limiter(experiment, host, there or {}),
             )
             if isinstance(found, str):
                 untestable.setdefault(point.id, {})[limiter] = found
@@ -349,6 +374,20 @@ def plan(experiment: Experiment, design: Design, suspicions: Sequence[Suspicion]
         if tested:
             visits += [(point, Perturbation("", "none")), *((point, change) for change in tested)]
     return ProofPlan(_in_order(visits, design), untestable)
+
+
+def _of_limiter(experiment: Experiment, host: str, there: Mapping[str, Level]) -> dict[str, Level]:
+    """The knobs that a limiter of the host (or of none) may be tested by: buffers of their ends, its own CPU time."""
+    ends = {
+        "tcp_rmem_max": experiment.workload.receiver,
+        "tcp_wmem_max": experiment.workload.sender,
+        "cpu_limit": host,
+    }
+    return {
+        name: level
+        for name, level in there.items()
+        if ends.get(name.rpartition(".")[2]) in (None, name.rpartition(".")[0])
+    }
 
 
 def _in_order(visits: Sequence[tuple[Point, Perturbation]], design: Design) -> tuple[PlannedTrial, ...]:

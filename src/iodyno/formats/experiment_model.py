@@ -1,8 +1,7 @@
 """The structure of an experiment file: which keys there are, and what each may hold.
 
-Made from the tables of `iodyno.core`, so that a new parameter, access or outcome is known here at once. The
-same models check a file and publish its JSON Schema. What several keys mean together is checked in
-`iodyno.formats.experiment_file`.
+Made from the tables of `iodyno.core`: a new parameter is known here at once. The same models check a file and publish its JSON
+Schema. What several keys mean together is checked in `iodyno.formats.experiment_file`.
 """
 
 from __future__ import annotations
@@ -113,11 +112,12 @@ def _text(pattern: str, allowed: str) -> _Reads:
     return _Reads(read, {"type": "string", "pattern": f"^{pattern}$"}, allowed)
 
 
-def _switch() -> _Reads:
+def _switch(*more: str) -> _Reads:
+    switch = _bounded(Parameter("", "switch", "").parse)
     return _Reads(
-        _bounded(Parameter("", "switch", "").parse),
-        {"enum": [True, False, "on", "off", "yes", "no"]},
-        "on, off",
+        lambda written: written if written in more else switch(written),
+        {"enum": [True, False, "on", "off", "yes", "no", *more]},
+        ", ".join(("on", "off", *more)),
     )
 
 
@@ -417,19 +417,19 @@ class TopSection(Section):
     design: Any = Field(None, description="Which points are visited, how often and in which order.")
     windows: Any = Field(None, description="Lengths of the windows of a trial.")
     outcomes: list[Annotated[str, _LINE]] = Field(
-        [],
-        description="Outcomes to show; `HOST.` before those that each host has. Left out: rate and cost.",
+        [], description="Outcomes to show; `HOST.` before those of each host. Left out: rate and cost."
     )
     limits: Any = Field(None, description="What a trial may take before it is retried or marked.")
-    prove: Annotated[Any, _switch()] = Field(
-        False, description="Whether extra trials test what limits the rate at each point."
+    prove: Annotated[Any, _switch("foreign")] = Field(
+        False,
+        description="Whether trials test what limits; foreign: by what others have set on the hosts, too.",
     )
     profile: Annotated[Any, _switch()] = Field(
         True, description="Whether call stacks are sampled, to tell which functions the cost is of."
     )
     explain: Any = Field(
         None,
-        description="Of a factor, the two levels whose difference in cost the report is to explain by functions.",
+        description="Of a factor, the two levels whose difference in cost the report explains by functions.",
     )
     search: Any = Field(None, description="A search for the largest level of a parameter that meets a goal.")
     until: Annotated[Any, _Reads(parse_rule, {"type": "string"})] = Field(

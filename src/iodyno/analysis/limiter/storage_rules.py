@@ -92,7 +92,11 @@ RULES_OF_STORAGE: tuple[Rule, ...] = (
     _alone(
         "disk",
         Criterion(
-            "in_device_ratio", storage_signals.in_device, 0.5, "Little 1961; chosen: more waits above it than in it", above=False
+            "in_device_ratio",
+            storage_signals.in_device,
+            storage_signals.IN_DEVICE_LEAST,
+            "Little 1961; chosen: more waits above it than in it",
+            above=False,
         ),
         Criterion("asleep_ratio", signals.asleep, 0.5, "chosen: the load waits for it, not for a CPU"),
     ),

@@ -17,6 +17,8 @@ from iodyno.core.volume import CLIENT_DAEMON, GENERATOR, ROLES, SERVER
 _LOOKS_LEAST = 40
 """Threads looked at from which on shares of where they were count (chosen: a share is then known to 0.16 at worst)."""
 
+IN_DEVICE_LEAST = 0.5
+"""`in_device` from which on the device is what is waited for (chosen: more is in it than above it)."""
 _NONE_LEAST = 20
 """Threads looked at from which on that none was there counts (chosen: with a share of 0.2 the chance of it is 0.8^20 = 1 %)."""
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
 from iodyno.analysis.dataset import Trial
-from iodyno.analysis.limiter import signals
+from iodyno.analysis.limiter import signals, storage_signals
 from iodyno.analysis.limiter.rules import RULES, Criterion, Rule
 from iodyno.analysis.limiter.signals import NEVER, Signal, View
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
@@ -271,7 +271,9 @@ def device_capacities(trials: Sequence[Trial]) -> Mapping[str, float]:
             continue
         busy = devices.busy_ratio(trial, view.host.name).value
         done = devices.operations_per_s(trial, view.host.name).value
-        if busy and done:
+        held_above = storage_signals.in_device(view).values.values()
+        # What is held back above the device tells nothing of what it could do.
+        if busy and done and not any(ratio < storage_signals.IN_DEVICE_LEAST for ratio in held_above):
             found.setdefault(view.host.name, []).append(done / min(1.0, busy))
     return {host: fmean(values) for host, values in found.items()}
 

@@ -47,6 +47,19 @@ def texts(summary: CampaignSummary, code: WarningCode) -> list[str]:
     return [doubt.text for doubt in summary.doubts if doubt.code is code]
 
 
+def test_a_class_of_which_the_idle_machine_had_more_costs_nothing_and_that_is_said(tmp_path: Path) -> None:
+    """Under load the host's timer no longer wakes its CPUs: 0.2 points of interrupts instead of 0.5."""
+    made = make_campaign(
+        tmp_path / "c",
+        [(POINT, replace(STILL, exact=replace(EXACT, load={"usr": 0.1, "sys": 0.9, "irq": -0.015})))],
+    )
+    summary = analyse(read_dataset(made))
+    irq = outcomes(summary)["cpu_irq_ns_per_kib"]
+    assert irq.estimate == 0 and (irq.low or 0) >= 0
+    assert "in this class idle, and 0.2" in irq.method
+    assert (outcomes(summary)["cpu_sys_ns_per_kib"].estimate or 0) > 0
+
+
 def test_exact_classes_sum_to_one_and_are_the_truth(tmp_path: Path) -> None:
     summary = campaign(tmp_path)
     found = outcomes(summary)

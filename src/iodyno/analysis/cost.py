@@ -185,16 +185,26 @@ def cpu_time(trial: Trial, name: str, basis: CostBasis, unit: Unit = "KiB", *cla
     if lacking:
         return missing(lacking)
     of_class = " in this class" if classes else ", other tasks left out," if left_out else ""
+    # What is left of a class may be less than nothing, where the idle machine had more of it: then none is the load's.
+    none_left = bool(classes) and busy < background.value
+    lowest = 0.0 if none_left else -math.inf
+    less = (
+        f"{name} had {background.value:.2%} of its CPUs in this class idle, and {busy:.2%} under load: 0"
+        if none_left
+        else ""
+    )
     return Measured(
-        value=demand_ns(busy - background.value, cpus, rate.per_ns * 1e9),
+        value=max(lowest, demand_ns(busy - background.value, cpus, rate.per_ns * 1e9)),
         # Cores kept busy by the load over units per ns: the windows of two hosts need not be equally long.
         intervals=tuple(
-            (ns / one.whole_ns - background.value) * cpus / at
+            max(lowest, (ns / one.whole_ns - background.value) * cpus / at)
             for ns, one in zip(taken, found, strict=True)
             if (at := rate.by_record.get(one.index))
         ),
         note="; ".join(
-            filter(None, (TIER_NOTES[accounting.tier], _subtracted(background, host, of_class), rate.note))
+            filter(
+                None, (TIER_NOTES[accounting.tier], _subtracted(background, host, of_class), less, rate.note)
+            )
         ),
         assumptions=(basis.assumption(name),),
         sampling_error=demand_ns(

@@ -19,6 +19,7 @@ from bench import (
     datagrams,
     decision_campaigns,
     exact,
+    filebench,
     first_answer,
     goodput,
     heatmap,
@@ -74,13 +75,14 @@ BENCHES: dict[str, Callable[[int], Awaitable[Rows]]] = {
     "storage_gaps": storage_gaps.run,
     "start_skew": start_skew.run,
     "personalities": personalities.run,
+    "filebench": filebench.run,
     "scripts": scripts.run,
     "block_sensor": block_sensor.run,
     "watch": watch.run,
     "report": report_page.first_paint,
 }
 """Every comparison, by name; a new one is one file and one line."""
-LONG = frozenset({"limiter", "network", "connections_most", "personalities"})
+LONG = frozenset({"limiter", "network", "connections_most", "personalities", "filebench"})
 """Comparisons that run only when they are named: a quarter of an hour, and more."""
 
 
@@ -116,7 +118,11 @@ def main() -> None:
         default=heatmap.LINES,
         help="of the trace, for heatmap; above 20 million through a pipe",
     )
-    parser.add_argument("--folder", metavar="PATH", help="workloads of Filebench, for personalities")
+    parser.add_argument(
+        "--folder",
+        metavar="PATH",
+        help="workloads of Filebench, for personalities; its built tree, for filebench",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in BENCHES]:
@@ -126,6 +132,7 @@ def main() -> None:
         "network": partial(network.run, chosen=arguments.cells, keep=arguments.keep),
         "heatmap": partial(heatmap.run, peer=arguments.peer, lines=arguments.lines),
         "personalities": partial(personalities.run, folder=arguments.folder),
+        "filebench": partial(filebench.run, folder=arguments.folder),
     }
     found: dict[str, Rows] = {}
     for name in arguments.names or [name for name in BENCHES if name not in LONG]:

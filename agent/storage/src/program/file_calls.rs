@@ -9,18 +9,19 @@ use iodyno_sys::directory::{self, Opening};
 use iodyno_sys::io_memory::IoMemory;
 
 use super::compiled::{Slot, Step};
-use super::fileset::{LiveFileset, Taken};
+use super::fileset::{InTurn, LiveFileset, Taken};
 use super::strand::{Open, Outcome, Strand};
 
 /// Data is moved to and from places at multiples of this, as `O_DIRECT` asks for.
 const PAGE: usize = 4096;
-/// Where the search begins: for existing files, absent files, leaf directories.
-const EXISTING: usize = 0;
-const ABSENT: usize = 1;
-const LEAVES: usize = 2;
 
 /// An outcome that is none yet: goes on with the value, or is the flowop's outcome.
 type Found<T> = Result<T, Outcome>;
+
+/// Whether a thread goes through the files by itself.
+fn own_turn(step: &Step, of: InTurn) -> bool {
+    of == InTurn::Existing && step.index.is_none() && matches!(step.slot, Slot::Turn { .. })
+}
 
 fn outcome(found: Found<u64>) -> Outcome {
     found.map_or_else(|outcome| outcome, Outcome::Done)
@@ -78,21 +79,30 @@ impl<'a> Strand<'a> {
         Ok(slot)
     }
 
-    /// Where to look for a file: by its number, or after the one before.
-    fn place(&mut self, step: &Step, fileset: usize, what: usize) -> u64 {
-        let entries = self.shared.filesets[fileset].entries.max(1);
+    /// Where to look for a file: by its number, or after the one before. Files that are opened in rotation (`rotatefd`) are
+    /// each thread's own, as in Filebench; else all threads take turns.
+    fn place(&mut self, step: &Step, at: usize, of: InTurn) -> u64 {
+        let fileset = &self.shared.filesets[at];
         match step.index {
-            Some(index) => self.value(index) % entries,
-            None => self.places[fileset][what],
+            Some(index) => self.value(index) % fileset.entries.max(1),
+            None if own_turn(step, of) => self.places[at],
+            None => fileset.turn(of),
         }
     }
 
     /// Looks until there is one, while others are about to give one back.
-    fn find(&mut self, fileset: usize, what: usize, from: u64, look: impl Fn(u64) -> Taken) -> Found<u64> {
+    fn find(
+        &mut self,
+        step: &Step,
+        at: usize,
+        of: InTurn,
+        from: u64,
+        look: impl Fn(u64) -> Taken,
+    ) -> Found<u64> {
         loop {
             match look(from) {
                 Taken::One(number) => {
-                    self.places[fileset][what] = number + 1;
+                    self.went_to(step, at, of, from, number);
                     return Ok(number);
                 }
                 Taken::None => return Err(Outcome::NoFile),
@@ -107,6 +117,14 @@ impl<'a> Strand<'a> {
         }
     }
 
+    fn went_to(&mut self, step: &Step, at: usize, of: InTurn, from: u64, number: u64) {
+        if own_turn(step, of) {
+            self.places[at] = number + 1;
+        } else if step.index.is_none() {
+            self.shared.filesets[at].went_to(of, from, number);
+        }
+    }
+
     /// Opens an existing file into `slot`. The flowop begins with the call.
     fn open_into(&mut self, step: &Step, slot: usize) -> Found<()> {
         let (at, fileset) = self.fileset(step)?;
@@ -115,9 +133,9 @@ impl<'a> Strand<'a> {
             Slot::Turn { first, count, .. } if step.index.is_none() && count as u64 == fileset.entries => {
                 (slot - first) as u64
             }
-            _ => self.place(step, at, EXISTING),
+            _ => self.place(step, at, InTurn::Existing),
         };
-        let number = self.find(at, EXISTING, from, |from| fileset.hold(from))?;
+        let number = self.find(step, at, InTurn::Existing, from, |from| fileset.hold(from))?;
         let opening = Opening { create: false, ..step.opening };
         self.tick();
         self.begun = self.now;
@@ -157,18 +175,23 @@ impl<'a> Strand<'a> {
         self.value(step.io_bytes).clamp(1, MAX_IO_BYTES)
     }
 
-    /// Offset of a piece, and the one after it where places follow each other.
+    /// Offset of a piece: a random one within the working set, or where the last one ended.
     fn offset(&mut self, step: &Step, slot: usize, length: u64) -> Found<u64> {
         let working_set = step.working_set.map_or(0, |number| self.value(number));
-        let open = self.slots[slot].as_mut().ok_or(Outcome::Wrong("its file is not open"))?;
+        let open = self.slots[slot].as_ref().ok_or(Outcome::Wrong("its file is not open"))?;
+        if !step.random {
+            return Ok(open.position);
+        }
         let set = if working_set > 0 { working_set } else { open.size };
-        if step.random {
-            return Ok(self.random.below((set / length).max(1)) * length);
-        }
-        if set > 0 && open.position >= set {
-            open.position = 0;
-        }
-        Ok(open.position)
+        Ok(self.random.below((set / length).max(1)) * length)
+    }
+
+    /// Offset of a piece to write. A file grows, as with Filebench; where the file system has no more room, it is written
+    /// again from its begin.
+    fn offset_to_write(&mut self, step: &Step, slot: usize, length: u64) -> Found<u64> {
+        let offset = self.offset(step, slot, length)?;
+        let grows = self.slots[slot].as_ref().is_some_and(|open| offset + length > open.size);
+        Ok(if grows && !step.random && !self.shared.may_grow(length) { 0 } else { offset })
     }
 
     /// Memory for so many bytes, at a random place of the thread's.
@@ -208,7 +231,7 @@ impl<'a> Strand<'a> {
     fn write(&mut self, step: &Step, begin_only: bool) -> Found<u64> {
         let slot = self.opened(step)?;
         let length = self.length(step);
-        let offset = self.offset(step, slot, length)?;
+        let offset = self.offset_to_write(step, slot, length)?;
         let file = self.file(slot)?;
         match self.aio.as_mut().filter(|_| begin_only) {
             Some(aio) => refused(aio.begin(&file, offset, length as usize))?,
@@ -281,8 +304,8 @@ impl<'a> Strand<'a> {
             return Err(Outcome::Wrong("a file is open under its number; it must be closed first"));
         }
         let (at, fileset) = self.fileset(step)?;
-        let from = self.place(step, at, ABSENT);
-        let number = self.find(at, ABSENT, from, |from| fileset.files.take_absent(from))?;
+        let from = self.place(step, at, InTurn::Absent);
+        let number = self.find(step, at, InTurn::Absent, from, |from| fileset.files.take_absent(from))?;
         self.tick();
         self.begun = self.now;
         match fileset.at_file(number, |directory, name| directory.file(name, step.opening)) {
@@ -332,10 +355,10 @@ impl<'a> Strand<'a> {
             }
             None => {
                 let (at, fileset) = self.fileset(step)?;
-                let from = self.place(step, at, EXISTING);
+                let from = self.place(step, at, InTurn::Existing);
                 match fileset.take_closed(from) {
                     Taken::One(number) => {
-                        self.places[at][EXISTING] = number + 1;
+                        self.went_to(step, at, InTurn::Existing, from, number);
                         (fileset, number)
                     }
                     Taken::None => return Err(Outcome::NoFile),
@@ -366,7 +389,7 @@ impl<'a> Strand<'a> {
 
     fn rename(&mut self, step: &Step) -> Found<u64> {
         let (at, fileset) = self.fileset(step)?;
-        let from = self.place(step, at, EXISTING);
+        let from = self.place(step, at, InTurn::Existing);
         let old = match fileset.take_closed(from) {
             Taken::One(number) => number,
             Taken::None => return Err(Outcome::NoFile),
@@ -375,15 +398,16 @@ impl<'a> Strand<'a> {
                 return Err(Outcome::Passed);
             }
         };
-        self.places[at][EXISTING] = old + 1;
-        let new = match fileset.files.take_absent(self.places[at][ABSENT]) {
+        self.went_to(step, at, InTurn::Existing, from, old);
+        let from = fileset.turn(InTurn::Absent);
+        let new = match fileset.files.take_absent(from) {
             Taken::One(number) => number,
             other => {
                 fileset.files.settle(old, true);
                 return Err(if other == Taken::None { Outcome::NoFile } else { Outcome::Passed });
             }
         };
-        self.places[at][ABSENT] = new + 1;
+        fileset.went_to(InTurn::Absent, from, new);
         self.tick();
         self.begun = self.now;
         let renamed = fileset.at_file(old, |directory, name| {
@@ -396,8 +420,8 @@ impl<'a> Strand<'a> {
 
     fn stat(&mut self, step: &Step) -> Found<u64> {
         let (at, fileset) = self.fileset(step)?;
-        let from = self.place(step, at, EXISTING);
-        let number = self.find(at, EXISTING, from, |from| fileset.hold(from))?;
+        let from = self.place(step, at, InTurn::Existing);
+        let number = self.find(step, at, InTurn::Existing, from, |from| fileset.hold(from))?;
         let known = fileset.at_file(number, |directory, name| directory.attributes(name));
         fileset.release(number);
         refused(known).map(|_| 0)
@@ -405,8 +429,9 @@ impl<'a> Strand<'a> {
 
     fn make_directory(&mut self, step: &Step) -> Found<u64> {
         let (at, fileset) = self.fileset(step)?;
-        let from = self.places[at][LEAVES];
-        let leaf = self.find(at, LEAVES, from, |from| fileset.leaves.take_absent(from))?;
+        let from = fileset.turn(InTurn::AbsentLeaves);
+        let leaf =
+            self.find(step, at, InTurn::AbsentLeaves, from, |from| fileset.leaves.take_absent(from))?;
         self.tick();
         self.begun = self.now;
         let made = fileset.at_leaf_directory(leaf, |directory, name| directory.make_directory(name));
@@ -416,8 +441,8 @@ impl<'a> Strand<'a> {
 
     fn remove_directory(&mut self, step: &Step) -> Found<u64> {
         let (at, fileset) = self.fileset(step)?;
-        let from = self.places[at][LEAVES];
-        let leaf = self.find(at, LEAVES, from, |from| fileset.leaves.take_existing(from))?;
+        let from = fileset.turn(InTurn::Leaves);
+        let leaf = self.find(step, at, InTurn::Leaves, from, |from| fileset.leaves.take_existing(from))?;
         self.tick();
         self.begun = self.now;
         let removed = fileset.at_leaf_directory(leaf, |directory, name| directory.remove_directory(name));
@@ -426,10 +451,8 @@ impl<'a> Strand<'a> {
     }
 
     fn list(&mut self, step: &Step) -> Found<u64> {
-        let (at, fileset) = self.fileset(step)?;
-        let turn = self.places[at][LEAVES] as usize;
-        self.places[at][LEAVES] = turn as u64 + 1;
-        let index = turn % fileset.tree.branches.len();
+        let (_, fileset) = self.fileset(step)?;
+        let index = fileset.turn(InTurn::Directories) as usize;
         let listed = fileset.in_directory(index, |directory| directory.again()?.list(|_| ()));
         refused(listed).map(|bytes| bytes.0)
     }

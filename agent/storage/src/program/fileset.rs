@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use iodyno_core::file_program::{self, FilesetKind};
 use iodyno_sys::directory::Directory;
@@ -25,6 +25,16 @@ pub(super) enum Taken {
     Later,
     /// None.
     None,
+}
+
+/// What is taken in turn. All threads go through it together, as in Filebench: one after the other takes the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InTurn {
+    Existing,
+    Absent,
+    Leaves,
+    AbsentLeaves,
+    Directories,
 }
 
 /// Files, or leaf directories, that come and go.
@@ -99,6 +109,7 @@ pub(super) struct LiveFileset {
     /// The name of a fileset that is one file, in the first directory.
     single: Option<CString>,
     open: Box<[AtomicU32]>,
+    turns: [AtomicU64; 5],
     pub files: Presence,
     pub leaves: Presence,
 }
@@ -125,6 +136,7 @@ impl LiveFileset {
             entries: of.entries,
             leaf_dirs: of.leaf_dirs,
             open: (0..of.entries).map(|_| AtomicU32::new(0)).collect(),
+            turns: [const { AtomicU64::new(0) }; 5],
             files: Presence::new(of.entries),
             leaves: Presence::new(of.leaf_dirs),
             // A name is one component without a zero: the program was checked.
@@ -203,6 +215,23 @@ impl LiveFileset {
         let mut buffer = [0; 12];
         let name = name_of(leaf.number, &mut buffer);
         self.in_directory(leaf.parent as usize, |directory| what(directory, name))
+    }
+
+    /// The place of whoever comes next.
+    pub(super) fn turn(&self, of: InTurn) -> u64 {
+        let count = match of {
+            InTurn::Existing | InTurn::Absent => self.entries,
+            InTurn::Leaves | InTurn::AbsentLeaves => self.leaf_dirs,
+            InTurn::Directories => self.tree.branches.len() as u64,
+        };
+        self.turns[of as usize].fetch_add(1, Relaxed) % count.max(1)
+    }
+
+    /// Who was to take `from` has found `number`: the turn goes on from there.
+    pub(super) fn went_to(&self, of: InTurn, from: u64, number: u64) {
+        if number != from {
+            self.turns[of as usize].store(number + 1, Relaxed);
+        }
     }
 
     /// Finds an existing file from `at` on and has it count as open, so that nobody removes it.

@@ -35,6 +35,11 @@ const MOST_THREADS: usize = 8;
 /// chosen: how much of the free space is left: a file system that is full to the last byte is another one.
 const SPARE_SHARE: u64 = 50;
 
+/// How much of the free space may be written.
+pub(super) fn without_spare(free: u64) -> u64 {
+    free - free / SPARE_SHARE
+}
+
 /// What the kernel refused while doing something with a fileset.
 pub(super) fn refused(error: &io::Error, doing: &str, place: &str) -> LoadError {
     use iodyno_sys::errno;
@@ -206,7 +211,7 @@ fn refuse_larger(
     let (free, names) = root.free().map_err(|error| refused(&error, "ask for the free space", place))?;
     let new = || plans.iter().zip(&program.filesets).zip(reused).filter(|(_, reused)| !**reused);
     let bytes: u128 = new().map(|((plan, _), _)| plan.bytes).sum();
-    let room = (free.0 - free.0 / SPARE_SHARE).saturating_add(held);
+    let room = without_spare(free.0).saturating_add(held);
     if bytes > u128::from(room) {
         return Err(failure(
             format!(

@@ -1,17 +1,21 @@
 //! What the threads of a program, their supervisor and their owner have in common.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst,
+};
 use std::sync::{Condvar, Mutex, OnceLock};
 
 use iodyno_core::file_account::FileEnd;
 use iodyno_core::file_program::{FileProgram, Quit};
 use iodyno_core::units::Nanos;
 use iodyno_load::{Cancel, LoadError};
+use iodyno_sys::directory::Directory;
 use iodyno_sys::lock::locked;
 
 use super::compiled::Compiled;
 use super::events::Events;
 use super::fileset::LiveFileset;
+use super::layout;
 use super::meet::{self, Meeting, Waits};
 use super::tally::Tally;
 
@@ -52,6 +56,8 @@ pub(super) struct Shared {
     pub due: AtomicU64,
     /// How long the load lasts from the start.
     pub load_ns: Nanos,
+    /// Bytes by which files may grow.
+    room: AtomicI64,
     parked: AtomicU32,
     finished: AtomicU32,
     done: AtomicU32,
@@ -63,6 +69,16 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Whether files may grow by so many bytes more; they count then.
+    pub(super) fn may_grow(&self, bytes: u64) -> bool {
+        let bytes = bytes as i64;
+        let fits = self.room.fetch_sub(bytes, Relaxed) >= bytes;
+        if !fits {
+            self.room.fetch_add(bytes, Relaxed);
+        }
+        fits
+    }
+
     #[allow(clippy::too_many_arguments, reason = "each is one thing that was made before")]
     pub(super) fn new(
         program: FileProgram,
@@ -76,7 +92,10 @@ impl Shared {
         cancel: &Cancel,
     ) -> Self {
         let classes = program.class_names();
+        let free = filesets.first().and_then(|of| of.in_directory(0, Directory::free).ok());
+        let room = free.map_or(0, |(free, _)| layout::without_spare(free.0));
         Shared {
+            room: AtomicI64::new(i64::try_from(room).unwrap_or(i64::MAX)),
             marks: (0..compiled.threads).map(|_| Mark::default()).collect(),
             everybody: (0..compiled.threads).collect(),
             charged: classes.iter().map(|_| AtomicU64::new(0)).collect(),

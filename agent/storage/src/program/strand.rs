@@ -98,8 +98,8 @@ pub(super) struct Strand<'a> {
     /// Fileset and number of the file that was closed last in each place.
     pub closed: Vec<Option<(usize, u64)>>,
     pub rotors: Vec<usize>,
-    /// Where the search for an existing file, an absent one and a leaf directory begins, by fileset.
-    pub places: Vec<[u64; 3]>,
+    /// Where the search for the next file of a thread's own rotation begins, by fileset.
+    pub places: Vec<u64>,
     streams: Vec<ValueStream>,
     pub memory: IoMemory,
     pub random: Random,
@@ -142,13 +142,6 @@ impl<'a> Strand<'a> {
         let longest = longest_io(&group.steps, variables);
         let length = of.memory_bytes.0.min(MOST_MEMORY).max(longest.min(MAX_IO_BYTES)).max(4096);
         let aio = has_aio(&group.steps).then(|| Aio::new(longest.min(MAX_IO_BYTES) as usize)).transpose();
-        // Threads begin at places spread over the files, so that they do not go through them side by side.
-        let spread = |entries: u64| {
-            let all = shared.marks.len().max(1) as u128;
-            (u128::from(entries) * number as u128 / all) as u64
-        };
-        let places =
-            shared.filesets.iter().map(|of| [spread(of.entries), spread(of.entries), spread(of.leaf_dirs)]);
         let instance = within / group.threads.max(1) as usize;
         let groups = shared.compiled.groups.iter().filter(|other| other.process == group.process);
         let peers = groups.flat_map(|other| {
@@ -165,7 +158,7 @@ impl<'a> Strand<'a> {
             slots,
             closed: vec![None; group.slots],
             rotors: vec![0; group.rotors],
-            places: places.collect(),
+            places: vec![0; shared.filesets.len()],
             streams: streams.collect(),
             memory: IoMemory::new(length as usize).map_err(memory)?,
             random: Random::new(shared.program.seed, (number as u64) << 20 | 0xf_ffff),

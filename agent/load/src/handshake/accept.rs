@@ -50,6 +50,10 @@ impl Listener {
             socket::set(socket.as_fd(), Setting::ReuseAddress, 1).map_err(refused)?;
         }
         let (socket, address) = meeting::bind(socket, &address).map_err(refused)?;
+        if job.connects_anew() && blocking(job.driver) {
+            // Before anybody can come: what waits in the backlog has the times of the socket as it was then.
+            socket::set_timeouts(socket.as_fd(), CALL_LOOK).map_err(refused)?;
+        }
         socket::listen(socket.as_fd(), job.connections.saturating_add(SPARE_BACKLOG)).map_err(refused)?;
         Ok(Listener { job: job.clone(), cancel: cancel.clone(), socket, address })
     }
@@ -66,11 +70,8 @@ impl Listener {
         let (sockets, obtained, foreign) =
             Door::open(&job, socket.as_fd(), address.clone())?.keep_all(&cancel)?;
         if job.connects_anew() {
-            if blocking(job.driver) {
-                let waits = socket::set_blocking(socket.as_fd(), true)
-                    .and_then(|()| socket::set_timeouts(socket.as_fd(), CALL_LOOK));
-                waits.map_err(|error| LoadError::refused(&error, "listen", &address.to_string()))?;
-            }
+            socket::set_blocking(socket.as_fd(), blocking(job.driver))
+                .map_err(|error| LoadError::refused(&error, "listen", &address.to_string()))?;
             return Prepared::new(&job, Vec::new(), Vec::new(), Some(socket), obtained, foreign, &cancel);
         }
         drop(socket);

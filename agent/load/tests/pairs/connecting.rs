@@ -190,6 +190,36 @@ fn strangers_are_counted_and_hold_nobody_up_however_many_come() {
 }
 
 #[test]
+fn strangers_that_came_before_the_connections_were_up_hold_nobody_up() {
+    for driver in DRIVERS {
+        let cancel = Cancel::default();
+        let listener = listen(&exchange(Role::Receive, driver, 2, 300), &cancel).unwrap();
+        let port = listener.port();
+        let sender =
+            Job { address: Some(format!("127.0.0.1:{port}")), ..exchange(Role::Send, driver, 2, 300) };
+        let connecting = std::thread::spawn(move || iodyno_load::connect(&sender, &cancel));
+        // Behind the job's own, and more than are looked at until those are proven: they are the first of the load.
+        std::thread::sleep(Duration::from_millis(300));
+        let strangers: Vec<_> = (0..300).map(|_| Stranger::Silent.connect(port)).collect();
+        let receiver = listener.accept_all().unwrap();
+        let sender = connecting.join().unwrap().unwrap();
+        // Who waits for what they say would do so for ever.
+        let (over, is_over) = std::sync::mpsc::channel::<()>();
+        let leaving = std::thread::spawn(move || {
+            let _ = is_over.recv_timeout(Duration::from_secs(20));
+            drop(strangers);
+        });
+        let start = clock::monotonic().plus(Nanos(30 * MS));
+        let (receiving, sending) = (receiver.arm(start), sender.arm(start));
+        let (sent, received) = (sending.join().totals, receiving.join().totals);
+        drop(over);
+        leaving.join().unwrap();
+        assert!(sent.operations > 0, "{driver:?}: {:?}", sent.rare);
+        assert_eq!(sent.operations, received.operations, "{driver:?}");
+    }
+}
+
+#[test]
 fn a_stop_ends_both_ends_soon() {
     for driver in DRIVERS {
         let cancel = Cancel::default();

@@ -25,7 +25,7 @@ SAID = {
     ),
 }
 LAB = """
-import asyncio, sys
+import asyncio, sys, time
 from pathlib import Path
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import AgentProgram
@@ -46,6 +46,8 @@ try:
     asyncio.run(start(sys.argv[2]))
 except AccessError as error:
     print(error)
+# What outlives the event loop is complained of when it ends.
+time.sleep(0.5)
 """
 
 
@@ -63,4 +65,4 @@ def test_what_is_no_agent_is_one_error(tmp_path: Path, name: str, what: str) -> 
         timeout=600,
     )
     assert SAID[name][1][what] in lab.stdout and "host one" in lab.stdout, lab.stdout + lab.stderr
-    assert lab.returncode == 0 and "Traceback" not in lab.stderr, lab.stderr
+    assert lab.returncode == 0 and not lab.stderr, lab.stderr

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from iodyno.campaign import observed
 from iodyno.core.errors import IodynoError, TrialError
+from iodyno.hosts import access
 from iodyno.hosts.access import Access, spawn
 from iodyno.session import session as module
 from iodyno.session import wire
@@ -127,8 +130,37 @@ class _Unkillable:
         raise AssertionError("it never ends")
 
 
+class _Broken:
+    """A way to an agent that is gone."""
+
+    transport = SimpleNamespace(get_write_buffer_size=lambda: 0)
+
+    def write(self, data: bytes) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+    async def drain(self) -> None:
+        raise ConnectionResetError("Connection lost")
+
+
+def test_a_question_to_an_agent_that_ends_fails_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def asked() -> None:
+        streams = await spawn(["sleep", "0.2"])
+        session = Session(cast(Access, _Host()), replace(streams, writer=_Broken()))
+        session.hello = {"type": "hello"}
+        with pytest.raises(TrialError, match="the agent is gone"):
+            await session.probe_clock()
+        await session.close()
+        gc.collect()
+
+    asyncio.run(asked())
+    assert not caplog.records, "what nobody took is complained of when it is forgotten"
+
+
 def test_an_agent_that_the_kernel_does_not_let_go_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KILLED_WITHIN_S", 0.05, raising=False)
+    monkeypatch.setattr(access, "_KILLED_WITHIN_S", 0.05)
 
     async def closed() -> None:
         streams = await spawn(["sleep", "60"])

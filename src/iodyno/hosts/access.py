@@ -140,13 +140,25 @@ async def ended(process: AgentProcess) -> int | None:
         async with asyncio.timeout(_ENDS_WITHIN_S):
             return await process.wait()
     except TimeoutError:
-        process.kill()
-        await process.wait()
+        await end_at_once(process)
         return None
+
+
+async def end_at_once(process: AgentProcess | asyncio.subprocess.Process) -> None:
+    """Kills a child and waits until it is gone: one that outlives the event loop is complained of by Python. One that is in a
+    call which a signal does not end, as on a volume whose server is gone, is waited for a moment only: what that call waits for
+    may be the lab's own to end, after this.
+    """
+    process.kill()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_KILLED_WITHIN_S):
+            await process.wait()
 
 
 _ENDS_WITHIN_S = 2.0
 """chosen: from the end of its stream to that of a process it is moments; an ssh client says last why it ends."""
+_KILLED_WITHIN_S = 2.0
+"""chosen: a process that is killed is gone in moments, unless the kernel does not let it go."""
 
 LAB_CPUS = frozenset(os.sched_getaffinity(0))
 """CPUs that the lab may run on, and so the agents that it starts on its own machine."""

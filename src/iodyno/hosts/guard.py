@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.core.errors import AccessError
-from iodyno.hosts.access import Access, AgentProgram, AgentStreams, ended
+from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
 
 Look = dict[str, Any]
 """Something to read: `{"file": path}` or `{"run": words}`."""
@@ -51,8 +51,8 @@ _JOURNALS_HERE = Path(JOURNALS_OF_ROOT)
 async def restore_here(program: AgentProgram) -> None:
     """Restores what a lab that is gone left in the lab's own network namespace.
 
-    Agents do it where they start; those in other namespaces of this machine do not come by here. Where nothing is left,
-    nothing is started.
+    Agents do it where they start; but none may start here, where the hosts are others or nothing is left to be measured. Where
+    nothing is left, nothing is started.
     """
     try:
         if not os.access(_JOURNALS_HERE, os.W_OK) or not any(_JOURNALS_HERE.iterdir()):
@@ -66,13 +66,15 @@ async def restore_here(program: AgentProgram) -> None:
         async with asyncio.timeout(_RESTORING_S):
             await restoring.wait()
     except TimeoutError:
-        # What it has not come to is in the journal still.
-        restoring.kill()
         raise AccessError(
             f"what a lab left set is not restored within {_RESTORING_S:g} s",
             where=str(_JOURNALS_HERE),
             advice="iodyno restore",
         ) from None
+    finally:
+        # What it has not come to is in the journal still.
+        if restoring.returncode is None:
+            await end_at_once(restoring)
 
 
 class RefusedError(Exception):
@@ -110,13 +112,13 @@ class Guard:
             status = await ended(guard._streams.process)
             raise access.trouble(status or 0, guard._streams.process.last_words()) from None
         except BaseException:
-            guard._streams.process.kill()
+            await end_at_once(guard._streams.process)
             raise
         try:
             guard.namespace = f"{hello['boot']}/{hello['namespace']}"
             guard.initial_namespace = bool(hello["initial_namespace"])
         except KeyError as lacking:
-            guard._streams.process.kill()
+            await end_at_once(guard._streams.process)
             raise AccessError(f"its first word lacks {lacking}", where=f"host {access.name}") from None
         guard._beating = asyncio.create_task(guard._beat())
         return guard

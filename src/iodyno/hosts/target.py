@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from iodyno.core.disk_parameters import kind_of
 from iodyno.core.errors import AccessError, Interrupted, PreflightError
-from iodyno.hosts.access import Access, AgentProgram, AgentStreams, ended
+from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
 
 GIVEN_UP_S = 30.0
 """How long a layout that is given up may take to be removed (chosen: a file of a terabyte, on a slow disk)."""
@@ -94,8 +94,7 @@ class TargetKeeper:
             async with asyncio.timeout(GIVEN_UP_S):
                 await self._streams.process.wait()
         except TimeoutError:
-            self._streams.process.kill()
-            await self._streams.process.wait()
+            await end_at_once(self._streams.process)
 
     async def make_ready(self, wanted: Wanted, progress: Progress | None = None) -> Ready:
         """Looks at the target and lays its working set out. Raises PreflightError when it must not or cannot be used,

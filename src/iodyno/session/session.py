@@ -11,7 +11,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError, IodynoError, TrialError
 from iodyno.core.warnings import Doubt, WarningCode
-from iodyno.hosts.access import Access, AgentProgram, AgentStreams, ended
+from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
 from iodyno.session import clock, wire
 from iodyno.session.clock import ClockFit, Probe
 from iodyno.session.sent import SentRecord
@@ -23,8 +23,6 @@ ANSWER_TIMEOUT_S = 10.0
 HEARTBEAT_S = 1.0
 LOST_AFTER_S = 10.0
 """Silence after which an agent is given up; an agent gives up a lab after the same time."""
-KILLED_WITHIN_S = 2.0
-"""chosen: a process that is killed is gone in moments, unless the kernel does not let it go."""
 ENOUGH_NS = 50_000
 """Error of a clock up to which it needs no further look. Chosen: that of two hosts is then a tenth of the 1 ms by which they
 may start apart; on a network that is slower than this, all looks are taken."""
@@ -209,24 +207,18 @@ class Session:
                 await self._send({"type": "bye"})
         self._streams.writer.close()
         try:
-            async with asyncio.timeout(2.0):
-                await self._streams.process.wait()
-        except TimeoutError:
-            await self.kill()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2.0):
+                    await self._streams.process.wait()
         finally:
-            self._streams.process.kill()
+            await self.kill()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def kill(self) -> None:
-        """Ends the agent at once. One that is in a call which a signal does not end, as on a volume whose server is gone, is
-        waited for a moment only: what that call waits for may be the lab's own to end, after this.
-        """
-        self._streams.process.kill()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(KILLED_WITHIN_S):
-                await self._streams.process.wait()
+        """Ends the agent at once."""
+        await end_at_once(self._streams.process)
 
     def failure(self, code: str, what: str, advice: str, place: str = "") -> TrialError:
         """A failure of the trial at this host."""
@@ -421,6 +413,8 @@ class Session:
             for answered in self._probes.values():
                 if not answered.done():
                     answered.set_exception(why)
+                    # Who asked may learn it from the way to the agent; then nobody takes it from here, of which Python complains.
+                    answered.exception()
 
     async def _beat(self) -> None:
         """Says once a second that the lab lives, and listens whether the agent does."""

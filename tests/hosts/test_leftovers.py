@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -13,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from places import HUNG_S
+from places import HUNG_S, PROGRAM, experiment
+from places import run as campaign
 
 from iodyno import run_folder
 from iodyno.core.errors import AccessError
@@ -186,6 +188,20 @@ def test_a_loop_device_whose_number_another_has_by_now_stays(run: Path, tmp_path
         subprocess.run(["losetup", "-d", device], check=False, capture_output=True)
 
 
+def test_a_campaign_with_nothing_left_to_do_removes_what_a_killed_lab_left(tmp_path: Path) -> None:
+    """As when the lab was killed after its last trial."""
+    asked = experiment()
+    done = asyncio.run(campaign(asked, tmp_path, program=PROGRAM))
+    namespace = f"iodyno-{GONE}"
+    subprocess.run(["ip", "netns", "add", namespace], check=True)
+    try:
+        again = asyncio.run(campaign(asked, tmp_path, resume=done.folder, program=PROGRAM))
+        assert again.finished == done.finished
+        assert not (Path("/run/netns") / namespace).exists()
+    finally:
+        subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True)
+
+
 def test_a_process_that_has_the_number_of_an_earlier_one_lives_on(run: Path) -> None:
     later = subprocess.Popen(["sleep", "60"])
     try:
@@ -248,7 +264,7 @@ def test_a_throttle_of_a_lab_that_lives_is_not_removed_by_another() -> None:
     try:
         for group in groups:
             group.mkdir()
-        throttle._remove_leftovers(parent)
+        throttle.remove_leftovers()
         assert [group.exists() for group in groups] == [True, False]
     finally:
         for group in groups:

@@ -15,7 +15,6 @@ from iodyno.core.volume import VolumeKind
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram, cpus_here
-from iodyno.hosts.guard import restore_here
 from iodyno.session import accesses, path_levels
 from iodyno.session.accesses import OpenHosts
 from iodyno.session.session import Session
@@ -117,8 +116,6 @@ class Rig:
     async def _open(self) -> OpenHosts:
         from iodyno.campaign.volume import open_volume
 
-        if any(spec.access == "netns" for spec in self.experiment.hosts.values()):
-            await restore_here(self.program)
         clients = self.experiment.workload.hosts
         if not isinstance(self.path, str):
             hub = self.experiment.workload.sender

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from iodyno.campaign import alone, checked_layout, decide, prove, target_care
+from iodyno.campaign import alone, checked_layout, decide, leftovers, prove, target_care
 from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.feed import Feed, Told, fed, trial_name
@@ -33,6 +33,7 @@ from iodyno.core.search import Found
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.designs import perturbation
 from iodyno.hosts.access import AgentProgram
+from iodyno.hosts.guard import restore_here
 from iodyno.session.locate import find_agent
 from iodyno.session.sent import SentRecord
 from iodyno.store.schema import BACKGROUND, CAMPAIGN, TRIALS
@@ -115,6 +116,10 @@ async def run_campaign(
     left, and comes up in the outcome. When it is cancelled, everything is removed and the folder can be resumed.
     """
     program = program or find_agent()
+    # Also where nothing is to be done any more: a lab that was killed at its end has left as much as any other.
+    leftovers.remove()
+    if any(spec.access != "simulated" for spec in experiment.hosts.values()):
+        await restore_here(program)
     with (
         held(folder),
         _Campaign.begin(experiment, design, folder, None if resume else program) as campaign,

@@ -40,7 +40,9 @@ def command(host: str, as_json: bool) -> None:
     # First, as it needs no agent: where none starts, this is done at least.
     try:
         if host == "local":
-            removed, left = _remove()
+            from iodyno.campaign import leftovers
+
+            removed, left = leftovers.remove()
     except AccessError as error:
         # Settings are noted elsewhere.
         wrong, advice = [f"{error.where} {error.what}"], error.advice
@@ -64,22 +66,6 @@ def command(host: str, as_json: bool) -> None:
         advice = "sudo iodyno restore" if host == "local" else f"iodyno restore --host ssh:root@{place}"
     if wrong:
         raise AccessError("; ".join(wrong), where=f"host {host}", advice=advice)
-
-
-def _remove() -> tuple[list[str], list[str]]:
-    """Removes what labs of this machine that are gone have made; names of volumes and network namespaces, those that are gone
-    and those that did not go.
-    """
-    from iodyno.hosts import guest, sandbox
-    from iodyno.paths import veth
-    from iodyno.paths.volumes import volume
-
-    removed = [f"volume {name}" for name in volume.remove_leftovers()]
-    removed += [f"namespace {name}" for name in veth.remove_leftovers()]
-    sandbox.remove_leftovers()
-    guest.remove_leftovers()
-    left = [f"volume {note.stem}" for note in volume.leftovers()]
-    return removed, [*left, *(f"namespace {name}" for name in veth.leftovers())]
 
 
 async def _restore(host: str) -> tuple[dict[str, list[str]], bool]:

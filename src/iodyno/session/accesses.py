@@ -149,7 +149,6 @@ async def _open_netns(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus) -
             )
         )
         return
-    veth.remove_leftovers()
     mtu = min((int(spec.options["link_mtu"]) for spec in specs if "link_mtu" in spec.options), default=None)
     addresses = max((int(spec.options.get("addresses", 1)) for spec in specs), default=1)
     own = {spec.name: cpus[spec.name] for spec in specs}
@@ -181,7 +180,6 @@ async def _open_unlinked(hosts: OpenHosts, specs: Sequence[HostSpec], cpus: Cpus
         hosts.fallback = refused
         await _open_local(hosts, specs, cpus)
         return
-    veth.remove_leftovers()
     path = await UnlinkedPath.make(spec.name for spec in specs)
     hosts.paths.append(path)
     for spec in specs:

@@ -74,7 +74,6 @@ async def open_path(
         max((int(found.get("addresses", 1)) for found in options), default=1),
         f"{list(PATHS).index(level)}-",
     )
-    veth.remove_leftovers()
     hosts = OpenHosts()
     if shared:
         hosts.doubts.append(shared_cpus(shared, cpus))
@@ -102,7 +101,6 @@ async def _relay(hosts: OpenHosts, asked: Asked, *, offload: bool) -> None:
 
 
 async def _sandbox(hosts: OpenHosts, asked: Asked) -> None:
-    sandbox.remove_leftovers()
     runsc = sandbox.find_runsc()
     assert runsc is not None, "unavailable() has looked"
     path = await VethPath.make(asked.cpus, asked.mtu, tag=asked.tag)
@@ -118,7 +116,6 @@ async def _sandbox(hosts: OpenHosts, asked: Asked) -> None:
 
 
 async def _guest(hosts: OpenHosts, asked: Asked) -> None:
-    guest.remove_leftovers()
     path = await GuestPath.make(asked.cpus, asked.mtu, tag=asked.tag)
     _add_namespaces(hosts, asked, path)
     end, cpus = path.ends[asked.receiver], asked.cpus[asked.receiver]

@@ -37,8 +37,7 @@ def throttled(device: str, operations_per_s: int, processes: Sequence[int]) -> I
     if version is None:
         raise OSError("no control group throttles devices here")
     number = (Path("/sys/class/block") / device / "dev").read_text(encoding="ascii").strip()
-    parent = GROUPS / "blkio" if version == 1 else GROUPS
-    _remove_leftovers(parent)
+    parent = _parent(version)
     group = parent / f"{_NAME}{run_folder.maker()}-{device}"
     came_from = {process: (run_folder.maker(process), _group_of(process, version)) for process in processes}
     if version == 2:
@@ -99,9 +98,16 @@ def _group_of(process: int, version: int) -> str:
     return ""
 
 
-def _remove_leftovers(parent: Path) -> None:
+def _parent(version: int) -> Path:
+    """Where groups that throttle devices are made."""
+    return GROUPS / "blkio" if version == 1 else GROUPS
+
+
+def remove_leftovers() -> None:
     """Removes groups of labs that were killed; one that still holds a process stays."""
-    for group in parent.glob(f"{_NAME}*"):
+    if (version := _version()) is None:
+        return
+    for group in _parent(version).glob(f"{_NAME}*"):
         if run_folder.is_gone(group.name.removeprefix(_NAME)):
             with contextlib.suppress(OSError):
                 group.rmdir()

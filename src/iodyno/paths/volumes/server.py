@@ -12,7 +12,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError
 from iodyno.core.volume import SERVER, VOLUMES
-from iodyno.paths.veth import ip, may_make_namespaces, remove_leftovers
+from iodyno.paths.veth import ip, may_make_namespaces
 from iodyno.paths.volumes import daemon, file_system
 from iodyno.paths.volumes.volume import Note, Place, Volume, end, make_file
 from iodyno.run_folder import start_ticks
@@ -50,7 +50,6 @@ def unavailable() -> str | None:
 
 async def make(level: str, place: Place, serve: Serve) -> Volume:
     """A server with an image of its own; for each client a link to it and a daemon on a part of it. Raises AccessError."""
-    remove_leftovers()
     note = Note(level, place.tag)
     folder = note.make_folder(place.folder)
     serial = next(_made)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from iodyno.core.errors import AccessError
 from iodyno.paths.volumes import block, daemon, file_system, iscsi, nbd, nfs
-from iodyno.paths.volumes.volume import Place, Volume, remove_leftovers
+from iodyno.paths.volumes.volume import Place, Volume
 
 _MAKERS: Mapping[str, tuple[Callable[[], str | None], Callable[[Place], Awaitable[Volume]]]] = {
     "file": (lambda: None, block.make_plain),
@@ -26,7 +26,6 @@ def unavailable(level: str) -> str | None:
 
 async def make(level: str, place: Place) -> Volume:
     """Makes a volume; its `close` takes it away. Raises AccessError."""
-    remove_leftovers()
     if why := unavailable(level) or (file_system.unavailable() if place.with_files else None):
         raise AccessError(
             why, where=f"volume {level}", advice="leave the level out, or install what it needs"

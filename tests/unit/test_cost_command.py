@@ -119,6 +119,7 @@ def test_one_replicate_says_what_it_can_and_cannot(
     [
         (lambda lines: [lines[0], *(f"{line.rpartition(',')[0]},5" for line in lines[1:])], "all 24 values of cost are equal"),
         (lambda lines: lines[:1], "found no trials"),
+        (lambda lines: [lines[0], *(f"{line.rpartition(',')[0]}," for line in lines[1:])], "found no trial with a value of cost"),
         (lambda lines: lines[:3], "a model needs at least 3"),
         (lambda lines: [*lines[:4], lines[4] + ",7", *lines[5:]], "trials.csv:5: found 7 cells, the first line has 6"),
         (lambda lines: [*lines[:2], lines[2].replace("1KiB", "1ms"), *lines[3:]], "units are mixed in column size"),

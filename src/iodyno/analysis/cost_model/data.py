@@ -165,6 +165,8 @@ def read_csv(
     at = names.index(chosen)
     values = [_value(row[at], f"{path}:{number}", chosen) for number, row in lines[1:]]
     kept = [place for place, value in enumerate(values) if value is not None]
+    if not kept:
+        raise ExperimentError(f"found no trial with a value of {chosen}", where=str(path))
     body = [lines[1 + place] for place in kept]
     special = {
         name

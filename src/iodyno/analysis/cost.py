@@ -401,12 +401,11 @@ def others_gave_way(
     for trial in trials:
         for name, host in trial.hosts.items():
             known, rest = background[name].classes.get("other"), background[name].without_others
-            found = cpu_classes.spent(host, "bpf")
-            whole = sum(one.whole_ns for one in found)
-            if known is None or rest is None or known.value <= OTHERS_POINTS or not whole:
+            found = cpu_classes.look(host)
+            if known is None or rest is None or known.value <= OTHERS_POINTS or not found.whole_ns:
                 continue
-            share = sum(one.classes["other"] for one in found) / whole
-            own = sum(one.busy_ns for one in found) / whole - share - rest.value
+            share = found.other_ns / found.whole_ns
+            own = found.busy_ns / found.whole_ns - share - rest.value
             if known.value - share <= min(OTHERS_POINTS, TOLERANCE * max(0.0, own)):
                 continue
             text = (
@@ -420,8 +419,14 @@ def others_gave_way(
 def choose_tier(trials: Iterable[Trial], idle: Iterable[Trial]) -> Tier:
     """`pmu` when every host counted cycles in every trial and in every idle measurement, else `tsc`."""
     hosts = [host for trial in (*trials, *idle) for host in trial.hosts.values()]
-    complete = hosts and all(len(_cycle_parts(host)) == len(host.measured) for host in hosts)
-    return "pmu" if complete else "tsc"
+    return "pmu" if hosts and all(map(counts_cycles, hosts)) else "tsc"
+
+
+def counts_cycles(host: HostData) -> bool:
+    """Whether a host counted its cycles in every measured record. It is kept, as `cpu_classes.look`."""
+    if "cycles" not in host.kept:
+        host.kept["cycles"] = len(_cycle_parts(host)) == len(host.measured)
+    return bool(host.kept["cycles"])
 
 
 def _uncertainty(each: Sequence[float], known: float) -> float:

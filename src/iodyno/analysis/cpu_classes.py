@@ -90,6 +90,20 @@ class Accounting:
 
 
 @dataclass(frozen=True)
+class Look:
+    """What is asked of a host's CPU time before a tier is chosen. `read`: it looked at its CPUs; `exact`: it has exact classes of
+    the whole measured window, or nothing was measured; `why_not` otherwise; the times are the exact ones.
+    """
+
+    read: bool
+    exact: bool
+    why_not: str
+    whole_ns: float
+    busy_ns: float
+    other_ns: float
+
+
+@dataclass(frozen=True)
 class Spent:
     """CPU time of a host in one interval, all its CPUs together, in ns. A class that is not known is absent.
 
@@ -124,10 +138,10 @@ def choose(
     trials_by_reason: dict[str, set[str]] = {}
     for place, trial in [*((t.point, t) for t in trials), *(("idle machine", t) for t in idle)]:
         for host in _that_read(trial):
-            has = bool(spent(host, "bpf")) or not host.measured
-            with_it.setdefault((place, host.name), []).append(has)
-            if not has:
-                trials_by_reason.setdefault(f"{host.name}: {_why_not_exact(host)}", set()).add(trial.name)
+            seen = look(host)
+            with_it.setdefault((place, host.name), []).append(seen.exact)
+            if not seen.exact:
+                trials_by_reason.setdefault(f"{host.name}: {seen.why_not}", set()).add(trial.name)
     loaded, still = {trial.name for trial in trials}, {trial.name for trial in idle}
     why = "; ".join(
         reason + _how_often(names, loaded, still) for reason, names in sorted(trials_by_reason.items())
@@ -156,9 +170,26 @@ def _how_often(names: set[str], trials: set[str], idle: set[str]) -> str:
 
 def _that_read(trial: Trial) -> list[HostData]:
     """The hosts that look at their CPUs: of several on the same CPUs of a machine the first looks for all."""
-    looked = [host for host in trial.hosts.values() if {CPU_EXACT, CPU_TIMES} & host.readings.keys()]
+    looked = [host for host in trial.hosts.values() if look(host).read]
     machines = {host.machine for host in looked if host.machine}
     return [host for host in trial.hosts.values() if host in looked or host.machine not in machines]
+
+
+def look(host: HostData) -> Look:
+    """What tells the tier of a campaign. It is kept: all trials are looked at before one is measured."""
+    found: Look | None = host.kept.get("cpu")
+    if found is None:
+        each = spent(host, "bpf")
+        exact = bool(each) or not host.measured
+        found = host.kept["cpu"] = Look(
+            bool({CPU_EXACT, CPU_TIMES} & host.readings.keys()),
+            exact,
+            "" if exact else _why_not_exact(host),
+            sum(one.whole_ns for one in each),
+            sum(one.busy_ns for one in each),
+            sum(one.classes["other"] for one in each),
+        )
+    return found
 
 
 def spent(host: HostData, tier: ClassTier, *, every: bool = False) -> list[Spent]:

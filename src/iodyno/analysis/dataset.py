@@ -6,162 +6,30 @@ Times are nanoseconds on the monotonic axis of the host they come from; axes of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iodyno.analysis import arrivals
-from iodyno.analysis.histogram import Histogram, merge
-from iodyno.analysis.records import Part, Record, parts_of, parts_together
+from iodyno.analysis.host_data import ClassCounts as ClassCounts
+from iodyno.analysis.host_data import HostData as HostData
+from iodyno.analysis.host_data import Reading as Reading
+from iodyno.analysis.host_data import merged_histograms
+from iodyno.analysis.records import Part, Record, parts_together
 from iodyno.analysis.script_bytes import operations_of, with_what_was_taken
 from iodyno.analysis.storage import cache
-from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Perturbation
-from iodyno.core.outcome import BYSTANDER
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import EXCHANGES, Level
 from iodyno.store.reader import Campaign, StoredTrial, read_campaign
-from iodyno.store.schema import BACKGROUND, MANIFEST, TRIALS
 
-MEASURED = "measured"
-
-# What the analysis uses of the series: a long campaign has many more rows than these.
-_METRICS = (
-    "role.%",
-    *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
-    *("arrivals.%", "datagram.%", "server.%"),
-    *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),
-    *("part.%", "connect.%", "zerocopy.%", "stream.%", "disk.%", "block.%", "writeback.%", "waits.%"),
-)
-_MORE = (
-    "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
-    " OR (metric = 'tcp_ip.count' AND label LIKE 'counter=Udp%')"
-)
-# What histograms of service times are of.
-_SERVICE_TIMES = ("write", "read", "io")
-# Times of each worker are of use only in all, and there may be thousands of workers.
-_FOLDED = ("thread.run_ns", "thread.wait_ns")
-_ALL_WORKERS = "worker=all"
-_PARTS = "parts"
 _ENDED_EARLY = 0.01
 """Share of its window that a load lacks that ended by itself (chosen: more than ends of windows are late by)."""
 
 
-@dataclass(frozen=True)
-class ClassCounts:
-    """What one class of operations did in an interval; `operations` ended well, `errors` did not."""
-
-    bytes: int
-    operations: int
-    errors: int
-
-
-@dataclass
-class Reading:
-    """What one sensor said at the end of an interval: growth of counters over `span_ns`, states of gauges."""
-
-    span_ns: int
-    cost_ns: int
-    missing: str | None
-    values: dict[tuple[str, str], int] = field(default_factory=dict)
-
-
-@dataclass
-class HostData:
-    """What one host of a trial reported. `readings`: by sensor, then by index of the record; `histograms`: service times;
-    `more_histograms`: what else was counted so, by name (`response_time`, `lateness`, `waiting`, `batch`, `io.CLASS` and
-    `response.CLASS`). `classes`: counts by class of operation, by index of the record, where the load has classes.
-    `machine`: what it shares CPUs with; hosts of one machine have one. `sensed_times`: histograms that sensors counted, by
-    metric and label. `lacking`: sensors that the agent could not open there, with the reason.
-
-    `derived` keeps what many outcomes are made from, so that it is worked out once.
-    """
-
-    name: str
-    role: str
-    cpus: tuple[int, ...]
-    manifest: Mapping[str, Any]
-    records: list[Record] = field(default_factory=list)
-    histograms: dict[int, Histogram] = field(default_factory=dict)
-    readings: dict[str, dict[int, Reading]] = field(default_factory=dict)
-    more_histograms: dict[str, dict[int, Histogram]] = field(default_factory=dict)
-    classes: dict[str, dict[int, ClassCounts]] = field(default_factory=dict)
-    machine: str = ""
-    sensed_times: dict[tuple[str, str], dict[int, Histogram]] = field(default_factory=dict)
-    lacking: Mapping[str, str] = field(default_factory=dict)
-    derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def measured(self) -> list[Record]:
-        """The records of the measured window."""
-        return [record for record in self.records if record.window == MEASURED]
-
-    @property
-    def parts(self) -> list[Part]:
-        """The measured window cut as finely as it was counted: parts of records, or whole ones."""
-        whole = ((r.parts or (Part(r.bytes, r.operations, r.span_ns),)) for r in self.measured)
-        return [part for parts in whole for part in parts]
-
-    @property
-    def batches(self) -> dict[int, Histogram]:
-        """Messages of one call, by index of the record, where a call may take several."""
-        return self.more_histograms.get("batch", {})
-
-    @property
-    def measured_ns(self) -> int:
-        """Length of the measured window on this host's own clock."""
-        return sum(record.span_ns for record in self.measured)
-
-    @property
-    def measured_bytes(self) -> int:
-        """Payload bytes of the measured window."""
-        return sum(record.bytes for record in self.measured)
-
-    def measured_readings(self, sensor: str) -> list[Reading]:
-        """The readings of a sensor at the ends of the measured records, where there are any."""
-        found = self.readings.get(sensor, {})
-        return [found[record.index] for record in self.measured if record.index in found]
-
-    def covered(self, sensor: str) -> list[tuple[Reading, list[Record]]]:
-        """The same, each with the measured records that it covers: one; where a sensor is too dear to be read at the end of
-        every record, all since its last reading.
-        """
-        readings = self.readings.get(sensor, {})
-        found: list[tuple[Reading, list[Record]]] = []
-        records: list[Record] = []
-        for record in self.measured:
-            records.append(record)
-            if record.index in readings:
-                found.append((readings[record.index], records))
-                records = []
-        return found
-
-    def growth(self, sensor: str, metric: str, label: str = "") -> int | None:
-        """Growth of a counter over the measured window; None when no reading has it."""
-        values = [r.values.get((metric, label)) for r in self.measured_readings(sensor)]
-        known = [value for value in values if value is not None]
-        return sum(known) if known else None
-
-    def labels(self, sensor: str, metric: str) -> list[str]:
-        """Every label that the metric had in the measured window, sorted."""
-        readings = self.measured_readings(sensor)
-        return sorted({label for r in readings for name, label in r.values if name == metric})
-
-    def why_missing(self, sensor: str) -> str:
-        """Why a sensor has nothing to say, as it said itself, or why the host has none. One that was read and lacked nothing has
-        not seen what was asked for.
-        """
-        said = self.said_missing(sensor)
-        if not said and sensor in self.lacking:
-            return f"sensor {sensor} is not to be had on {self.name}: {self.lacking[sensor]}"
-        if not said and self.measured_readings(sensor):
-            return f"sensor {sensor} was read on {self.name}, and saw nothing of it in the measured window"
-        return "; ".join(said) or f"sensor {sensor} was not read on {self.name}"
-
-    def said_missing(self, sensor: str) -> list[str]:
-        """What the readings of a sensor lacked, each thing once: one lasts for many readings while others come and go."""
-        lacks = (r.missing for _, r in sorted(self.readings.get(sensor, {}).items()) if r.missing)
-        return list(dict.fromkeys(part for text in lacks for part in text.split("; ")))
+if TYPE_CHECKING:
+    from iodyno.analysis.held_rows import HeldRows
 
 
 @dataclass
@@ -292,6 +160,11 @@ class Dataset:
     doubts: tuple[Doubt, ...] = ()
     proofs: list[Trial] = field(default_factory=list)
     stored: Campaign | None = field(default=None, repr=False)
+    held: HeldRows | None = field(default=None, repr=False)
+
+    def of_sensors(self, *sensors: str) -> AbstractContextManager[None]:
+        """Meanwhile, rows of a large campaign that come when they are asked for are of no other sensors."""
+        return self.held.of(sensors) if self.held else nullcontext()
 
     @property
     def experiment(self) -> Mapping[str, Any]:
@@ -310,14 +183,6 @@ class Dataset:
         """What the instrument found of itself on each host."""
         found = self.header.get("calibration", {})
         return found if isinstance(found, Mapping) else {}
-
-
-def _add_up_responses(client: HostData) -> None:
-    """Response times of all operations, where the agent counted them by class alone."""
-    every = client.more_histograms.get("response_time", {})
-    by_class = [h for name, h in client.more_histograms.items() if name.startswith("response.")]
-    if by_class and not any(histogram.count for histogram in every.values()):
-        client.more_histograms["response_time"] = _merged_histograms(by_class)
 
 
 def clients_together(clients: Mapping[str, HostData]) -> HostData:
@@ -347,9 +212,9 @@ def _merged(hosts: Sequence[HostData]) -> HostData:
     for _, records in sorted(by_index.items()):
         sums = {name: sum(getattr(record, name) for record in records) for name in counts}
         found.records.append(replace(records[0], **sums, parts=parts_together(records)))
-    found.histograms = _merged_histograms([host.histograms for host in hosts])
+    found.histograms = merged_histograms([host.histograms for host in hosts])
     for name in dict.fromkeys(name for host in hosts for name in host.more_histograms):
-        found.more_histograms[name] = _merged_histograms([h.more_histograms.get(name, {}) for h in hosts])
+        found.more_histograms[name] = merged_histograms([h.more_histograms.get(name, {}) for h in hosts])
     for name in dict.fromkeys(name for host in hosts for name in host.classes):
         into = found.classes.setdefault(name, {})
         for index, one in (item for host in hosts for item in host.classes.get(name, {}).items()):
@@ -368,11 +233,6 @@ def _merged(hosts: Sequence[HostData]) -> HostData:
     return found
 
 
-def _merged_histograms(each: Sequence[Mapping[int, Histogram]]) -> dict[int, Histogram]:
-    indices = sorted({index for histograms in each for index in histograms})
-    return {index: merge(h[index] for h in each if index in h) for index in indices}
-
-
 def open_campaign(folder: Path | str) -> Campaign:
     """The campaign in `folder` as it is stored. Raises StoreError when it is none."""
     return read_campaign(folder)
@@ -383,12 +243,17 @@ def read_dataset(folder: Path | str) -> Dataset:
     campaign = read_campaign(folder)
     trials = [_trial(stored, campaign.header) for stored in campaign.trials]
     background = {name: _trial(stored, campaign.header) for name, stored in campaign.background.items()}
-    with campaign.reading() as connection:
-        for prefix, into in (("", trials), ("background_", background.values())):
-            _fill(connection, prefix, {trial.name: trial for trial in into if trial.finished})
-    for client in (client for trial in trials for client in trial.clients.values()):
-        _add_up_responses(client)
-    trials = cache.voided(arrivals.voided(trials))
+    # Imported here: it fills what is made here.
+    from iodyno.analysis.held_rows import HeldRows, fill
+
+    held = HeldRows(campaign, trials)
+    held.read()
+    idle = [stored for stored in campaign.background.values() if stored.counts]
+    with campaign.reading(idle) as connection:
+        fill(connection, campaign.sources(idle), background.values(), idle=True)
+    # Of a load on storage, what is void is told by many sensors.
+    with held.of((arrivals.SENSOR,)) if not any(t.clients for t in trials) else nullcontext():
+        trials = cache.voided(arrivals.voided(trials))
     trials.sort(key=lambda trial: (trial.order, trial.attempt))
     return Dataset(
         folder=campaign.folder,
@@ -399,6 +264,7 @@ def read_dataset(folder: Path | str) -> Dataset:
         doubts=_doubts(campaign.header.get("doubts", ())),
         proofs=[trial for trial in trials if trial.perturbation is not None],
         stored=campaign,
+        held=held,
     )
 
 
@@ -505,75 +371,3 @@ def _doubts(stored: Iterable[Mapping[str, str]], where: str = "") -> tuple[Doubt
         for d in stored
         if d.get("code") in known
     )
-
-
-def _fill(connection: Any, prefix: str, trials: Mapping[str, Trial]) -> None:
-    """Puts the rows of all finished trials where they belong."""
-
-    def rows(view: str, columns: str, condition: str = "true") -> Sequence[tuple[Any, ...]]:
-        found: Sequence[tuple[Any, ...]] = connection.execute(
-            f'SELECT trial, host, "index", {columns} FROM {prefix}{view} WHERE {condition} '
-            f'ORDER BY trial, host, "index"'
-        ).fetchall()
-        return found
-
-    def end_of(trial: str, host: str) -> HostData:
-        beside = host.removeprefix(f"{BYSTANDER}.")
-        found = trials[trial].bystander if beside != host else trials[trial]
-        end = found and (found.hosts.get(beside) or found.clients.get(beside))
-        if not end:
-            raise StoreError(
-                f"is not what was written: hosts: it lacks {host}, of which the trial {trial} has records",
-                where=f"{BACKGROUND if prefix else TRIALS}/{trial}/{MANIFEST}",
-                advice="put the file back as it was, from a copy of the campaign",
-            )
-        return end
-
-    cut: dict[tuple[str, str], HostData] = {}
-    load = '"window", begin_ns, end_ns, bytes, operations, connections_active, connections_lost'
-    for trial, host, index, window, *counts in rows("records", load):
-        end_of(trial, host).records.append(Record(index, window, *counts))
-    for trial, host, index, name, moved, operations, errors in rows(
-        "classes", '"class", bytes, operations, errors'
-    ):
-        by_index = end_of(trial, host).classes.setdefault(name, {})
-        by_index[index] = ClassCounts(moved, operations, errors)
-    for trial, host, index, operation, total, sum_ns, buckets, counts in rows(
-        "histograms", "operation, count, sum_ns, buckets, counts"
-    ):
-        end = end_of(trial, host)
-        metric, sensed, label = operation.partition("[")
-        if sensed:
-            counted = end.sensed_times.setdefault((metric, label.removesuffix("]")), {})
-            counted[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
-            continue
-        kept = (
-            end.histograms if operation in _SERVICE_TIMES else end.more_histograms.setdefault(operation, {})
-        )
-        kept[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
-    for trial, host, index, sensor, span_ns, cost_ns, missing in rows(
-        "sensors", "sensor, span_ns, cost_ns, missing"
-    ):
-        end = end_of(trial, host)
-        end.readings.setdefault(sensor, {})[index] = Reading(span_ns, cost_ns, missing)
-        if sensor == _PARTS:
-            cut[trial, host] = end
-    wanted = " OR ".join([*(f"metric LIKE '{metric}'" for metric in _METRICS), _MORE])
-    for trial, host, index, sensor, metric, label, value in rows(
-        "series", "sensor, metric, label, value", wanted
-    ):
-        end_of(trial, host).readings[sensor][index].values[metric, label] = value
-    for end in cut.values():
-        readings = end.readings.pop(_PARTS)
-        end.records = [
-            replace(record, parts=parts_of(record, readings[record.index].values))
-            if record.index in readings
-            else record
-            for record in end.records
-        ]
-    folded = connection.execute(
-        f'SELECT trial, host, "index", sensor, metric, sum(value)::BIGINT FROM {prefix}series '
-        f"WHERE metric IN {_FOLDED} GROUP BY ALL"
-    )
-    for trial, host, index, sensor, metric, value in folded.fetchall():
-        end_of(trial, host).readings[sensor][index].values[metric, _ALL_WORKERS] = value

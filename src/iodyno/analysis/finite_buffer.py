@@ -30,6 +30,9 @@ from iodyno.analysis.queueing.simulation import spread_of_runs
 from iodyno.core.outcome import Estimate
 from iodyno.core.workload import Level
 
+_MEAN = "write_service_time_mean_ns"
+OF_PARTS = frozenset({_MEAN})
+"""Outcomes whose intervals are looked at, also where a point has several trials."""
 HEADERS_BYTES = 8 + 20 + 14
 """What UDP (RFC 768), IPv4 (RFC 791) and Ethernet put in front of the payload, as a queueing discipline counts a frame."""
 SATURATED = 1.4
@@ -211,7 +214,7 @@ def _load(
         rate_per_s,
         rho,
         outcomes["loss_ratio"],
-        _less(outcomes["write_service_time_mean_ns"], idle),
+        _less(outcomes[_MEAN], idle),
         _theory(rate_per_s, service_ns, buffers, arrivals),
         None if service.estimate is None else _theory(rate_per_s, service.estimate, buffers, arrivals),
         exponential_loss(rho, buffers),
@@ -275,7 +278,7 @@ def _idle(
             continue
         # With any number of places, as few are taken: rho / (2 (1 - rho)) service times (Kleinrock 1, 5.6).
         wait_ns = service_ns * rho / (2 * (1 - rho))
-        parts = [measured[t.name]["write_service_time_mean_ns"].intervals for t in trials]
+        parts = [measured[t.name][_MEAN].intervals for t in trials]
         values += [part - wait_ns for each in parts for part in each]
     if len(values) < MEDIAN_LEAST:
         why = f"no point offers {IDLE:g} of what the port takes or less for long enough, which would show the time without a wait"

@@ -41,6 +41,10 @@ class Measured:
     counted: Counted | None = None
     resolution: float = 0.0
 
+    def without_parts(self) -> Measured:
+        """Without what only the interval of a single trial is made of."""
+        return replace(self, intervals=(), batches=())
+
 
 def missing(reason: str) -> Measured:
     """An outcome that cannot be had, and why."""

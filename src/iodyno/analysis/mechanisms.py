@@ -73,15 +73,21 @@ class MechanismChange:
 
 def mechanisms(trials: Sequence[Trial], hosts: Iterable[str]) -> list[Mechanism]:
     """Every mechanism on every host that it belongs to, over the trials of a point."""
+    roles = {host: {trial.hosts[host].role for trial in trials if host in trial.hosts} for host in hosts}
+    asked = [(k, host) for k in MECHANISMS for host in roles if not k.role or k.role in roles[host]]
+    # Trial by trial, as the rows of a large campaign are in memory a few trials at a time.
+    seen = [
+        [
+            (kind.measure(trial, host), kind.least(trial, host)) if host in trial.hosts else None
+            for kind, host in asked
+        ]
+        for trial in trials
+    ]
     found = []
-    for kind in MECHANISMS:
-        for host in hosts:
-            mine = [trial for trial in trials if host in trial.hosts]
-            roles = {trial.hosts[host].role for trial in mine}
-            if not kind.role or kind.role in roles:
-                values = [kind.measure(trial, host) for trial in mine]
-                possible = (min((kind.least(trial, host) for trial in mine), default=0.0), None)
-                found.append(Mechanism(kind, host, estimate(values, kind.unit, possible=possible)))
+    for (kind, host), *each in zip(asked, *seen, strict=True):
+        mine = [one for one in each if one is not None]
+        possible = (min((least for _, least in mine), default=0.0), None)
+        found.append(Mechanism(kind, host, estimate([one for one, _ in mine], kind.unit, possible=possible)))
     return found
 
 

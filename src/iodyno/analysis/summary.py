@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from iodyno.analysis import cost, cpu_classes, observer, physics
+from iodyno.analysis import cost, cpu_classes, physics
 from iodyno.analysis.bystander import Trade, trades
 from iodyno.analysis.cost import Background, CostBasis
 from iodyno.analysis.cpu_classes import Accounting
@@ -20,12 +20,11 @@ from iodyno.analysis.interval import estimate
 from iodyno.analysis.limiter import verdict
 from iodyno.analysis.limiter.elasticity import proofs_of
 from iodyno.analysis.measured import Measured
-from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL, measure
+from iodyno.analysis.outcomes import OF_DISK_HOST, OF_DISK_TRIAL, OF_HOST, OF_TRIAL
 from iodyno.analysis.pooled_spread import pooled_spread
 from iodyno.analysis.script import FoundScript, scripts_of
+from iodyno.analysis.seen_trials import Seen, look_at, trial_doubts
 from iodyno.analysis.stacks import what_lacks
-from iodyno.analysis.steady_state import steady_state
-from iodyno.analysis.storage import block_times, cache
 from iodyno.analysis.wall import Wall, walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
@@ -200,12 +199,16 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
     finished = [trial for trial in dataset.trials if trial.finished]
     hello = _hello(dataset)
     basis = basis_of(dataset)
-    measured = {trial.name: measure(trial, basis) for trial in finished}
+    seen = look_at(finished, hello, basis)
+    measured = {name: one.measured for name, one in seen.items()}
     doubts = {
-        trial.name: _trial_doubts(trial, measured.get(trial.name), hello, basis) for trial in dataset.trials
+        trial.name: seen[trial.name].doubts
+        if trial.finished
+        else tuple(trial_doubts(trial, None, hello, basis))
+        for trial in dataset.trials
     }
-    points = tuple(_points(dataset, finished, measured, basis, doubts))
-    about_hosts = _host_doubts(dataset, basis, hello, finished)
+    points = tuple(_points(dataset, finished, seen, doubts))
+    about_hosts = _host_doubts(dataset, basis, hello, finished, seen)
     every = [*dataset.doubts, *about_hosts, *(d for found in doubts.values() for d in found)]
     every += [d for point in points for d in point.doubts]
     factors = factors_of(dataset)
@@ -227,7 +230,7 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
         windows=dataset.experiment.get("windows") or {},
         factors=factors,
         factor_labels={f.name: tuple(label(dataset, f.name, level) for level in f.levels) for f in factors},
-        hosts=tuple(_host(dataset, name, basis, finished) for name in dataset.hosts),
+        hosts=tuple(_host(dataset, name, basis, finished, seen) for name in dataset.hosts),
         tier=basis.tier,
         asked=asked_outcomes(dataset),
         named=_named_outcomes(dataset),
@@ -311,6 +314,10 @@ def basis_of(dataset: Dataset) -> CostBasis:
     """What the cost of every trial of the campaign is made with: background, clock rates, tiers."""
     hello = _hello(dataset)
     finished = [trial for trial in dataset.trials if trial.finished]
+    with dataset.of_sensors(cpu_classes.CPU_EXACT, cpu_classes.CPU_TIMES, cost.CYCLES):
+        for host in (host for trial in finished for host in trial.hosts.values()):
+            cpu_classes.look(host)
+            cost.counts_cycles(host)
     rates = {name: (said.get("clock") or {}).get("tsc_hz") for name, said in hello.items()}
     accounting = cpu_classes.choose(finished, tuple(dataset.background.values()), hello)
     background = {name: cost.background(name, dataset.background, accounting) for name in dataset.hosts}
@@ -326,8 +333,7 @@ def basis_of(dataset: Dataset) -> CostBasis:
 def _points(
     dataset: Dataset,
     finished: Sequence[Trial],
-    measured: Mapping[str, Mapping[str, Measured]],
-    basis: CostBasis,
+    seen: Mapping[str, Seen],
     doubts: Mapping[str, Sequence[Doubt]],
 ) -> list[PointSummary]:
     design = dataset.header.get("design") or {}
@@ -342,14 +348,17 @@ def _points(
             levels.setdefault(trial.point, trial.levels)
     names = _known_outcomes(dataset)
     skipped = dataset.header.get("skipped") or {}
+    by_point: dict[str, list[Trial]] = defaultdict(list)
+    for trial in dataset.trials:
+        by_point[trial.point].append(trial)
     found = []
     for point, at in levels.items():
         labels = labels_of(dataset, at)
         where = ", ".join(f"{name} {text}" for name, text in labels.items())
-        mine = [trial for trial in finished if trial.point == point]
+        mine = [trial for trial in by_point[point] if trial.finished]
         outcomes = {
             name: estimate(
-                [measured[trial.name][name] for trial in mine if name in measured[trial.name]],
+                [seen[t.name].measured[name] for t in mine if name in seen[t.name].measured],
                 unit_of(name),
                 where=where,
                 possible=OUTCOMES[name.rpartition(".")[2]].possible,
@@ -363,16 +372,15 @@ def _points(
         if len(mine) < planned[point] and not why_skipped:
             text = f"{len(mine)} of {planned[point]} planned trials finished"
             about.append(Doubt(WarningCode.MISSING_TRIALS, text, where))
-        mine_and_failed = [trial for trial in dataset.trials if trial.point == point]
-        about += [doubt for trial in mine_and_failed for doubt in doubts[trial.name]]
-        limiter = _limiter(dataset, point, mine)
+        about += [doubt for trial in by_point[point] for doubt in doubts[trial.name]]
+        limiter = _limiter(dataset, point, [seen[trial.name].verdict for trial in mine])
         about = list(dict.fromkeys(about))
         found.append(
             PointSummary(
                 point, at, labels, outcomes, tuple(about), planned[point], len(mine), limiter, why_skipped
             )
         )
-    return _with_spreads(found, finished, measured)
+    return _with_spreads(found, finished, {name: one.measured for name, one in seen.items()})
 
 
 def _with_spreads(
@@ -395,38 +403,19 @@ def _with_spreads(
     ]
 
 
-def _limiter(dataset: Dataset, point: str, mine: Sequence[Trial]) -> Finding:
+def _limiter(dataset: Dataset, point: str, mine: Sequence[Verdict]) -> Finding:
     """What limits at the point: by the evidence of its trials, and by those that tested it."""
     untestable = ((dataset.header.get("proof") or {}).get("untestable") or {}).get(point) or {}
     tests = [trial for trial in dataset.proofs if trial.point == point]
-    return Finding(
-        verdict.of_point([verdict.of_trial(trial) for trial in mine]), proofs_of(tests, untestable)
-    )
-
-
-def _trial_doubts(
-    trial: Trial,
-    measured: Mapping[str, Measured] | None,
-    hello: Mapping[str, Mapping[str, Any]],
-    basis: CostBasis,
-) -> list[Doubt]:
-    found = list(trial.doubts)
-    if trial.attempt > 1 and not any(d.code is WarningCode.RETRIED for d in found):
-        found.append(Doubt(WarningCode.RETRIED, f"attempt {trial.attempt} of this trial", trial.name))
-    if measured is not None:
-        rate, word = ("iops", "the rate") if trial.clients else ("goodput_bits_per_s", "goodput")
-        unsteady = steady_state(measured[rate].intervals, trial.name, word)
-        found += [unsteady] if unsteady else []
-        found += physics.check_trial(trial, hello, basis.accounting)
-        found += physics.check_cost(trial, measured, basis)
-        found += physics.check_shares(trial, measured)
-        found += cache.unproved(trial)
-        found += block_times.lost(trial)
-    return found
+    return Finding(verdict.of_point(mine), proofs_of(tests, untestable))
 
 
 def _host_doubts(
-    dataset: Dataset, basis: CostBasis, hello: Mapping[str, Mapping[str, Any]], finished: Sequence[Trial]
+    dataset: Dataset,
+    basis: CostBasis,
+    hello: Mapping[str, Mapping[str, Any]],
+    finished: Sequence[Trial],
+    seen: Mapping[str, Seen],
 ) -> list[Doubt]:
     found = []
     cpus = {host.name: host.cpus for trial in finished for host in trial.hosts.values()}
@@ -448,12 +437,14 @@ def _host_doubts(
     for host, text in dict.fromkeys(pair for pair in lacks if pair[1]):
         found.append(Doubt(WarningCode.SENSOR_MISSING, f"call stacks: {text}", f"host {host}"))
     limit = (dataset.experiment.get("limits") or {}).get("background_ratio", 0.05)
-    seen = {name for trial in finished for name in trial.hosts}
+    loaded = {name for trial in finished for name in trial.hosts}
     for name, known in basis.background.items():
         # Of hosts on one machine, the first reads it for all.
-        if name not in seen and any(name in trial.clients for trial in finished):
+        if name not in loaded and any(name in trial.clients for trial in finished):
             continue
-        measured_ns = min((t.hosts[name].measured_ns for t in finished if name in t.hosts), default=0)
+        measured_ns = min(
+            (one.measured_ns[name] for one in seen.values() if name in one.measured_ns), default=0
+        )
         ticks = physics.tick_accounting(name, basis.accounting, len(cpus.get(name, ())), measured_ns)
         found += [ticks] if ticks else []
         if known.ratio is None:
@@ -477,11 +468,13 @@ def _host_doubts(
     return found
 
 
-def _host(dataset: Dataset, name: str, basis: CostBasis, finished: Sequence[Trial]) -> HostSummary:
+def _host(
+    dataset: Dataset, name: str, basis: CostBasis, finished: Sequence[Trial], seen: Mapping[str, Seen]
+) -> HostSummary:
     known = dataset.hosts[name]
     hello = known.get("hello") or {}
     data = [trial.hosts[name] for trial in finished if name in trial.hosts]
-    each = [observer.cost_ratio(trial, name).value for trial in finished if name in trial.hosts]
+    each = [one.observer.get(name) for one in seen.values()]
     observed = [ratio for ratio in each if ratio is not None]
     path = known.get("path")
     notes = known.get("notes") or ()
@@ -503,12 +496,12 @@ def _host(dataset: Dataset, name: str, basis: CostBasis, finished: Sequence[Tria
         notes=tuple(notes) if not isinstance(notes, str) else (notes,),
         background=basis.background[name],
         observer_ratio=max(observed) if observed else None,
-        receive_shares=_mean_shares(finished) if data and data[0].role == "receive" else {},
+        receive_shares=_mean_shares(seen.values()) if data and data[0].role == "receive" else {},
     )
 
 
-def _mean_shares(trials: Sequence[Trial]) -> dict[int, float]:
-    each = [shares for trial in trials if (shares := physics.receive_shares(trial))]
+def _mean_shares(seen: Iterable[Seen]) -> dict[int, float]:
+    each = [one.shares for one in seen if one.shares]
     cpus = sorted({cpu for shares in each for cpu in shares})
     return {cpu: sum(shares.get(cpu, 0.0) for shares in each) / len(each) for cpu in cpus}
 

@@ -5,7 +5,7 @@ Rows are queried with DuckDB in memory over the Parquet files; nothing is copied
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -77,13 +77,19 @@ class Campaign:
             raise self._unreadable(error) from error
 
     @contextmanager
-    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Such a connection; raises StoreError, which names the file, for one that its queries cannot read."""
-        with self.connect() as connection:
+    def reading(self, trials: Sequence[StoredTrial] | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Such a connection; raises StoreError, which names the file, for one that its queries cannot read. Where `trials` are
+        named it has no views: `sources` tells what theirs are.
+        """
+        with self.connect() if trials is None else self._engine.cursor() as connection:
             try:
                 yield connection
             except duckdb.Error as error:
                 raise self._unreadable(error) from error
+
+    def sources(self, trials: Sequence[StoredTrial]) -> dict[str, str]:
+        """The rows of these trials, part by part, as SQL that stands behind FROM."""
+        return {part: f"({_rows_of(part, trials)})" for part in PARTS}
 
     def _unreadable(self, error: duckdb.Error) -> StoreError:
         """The error of a query as one of the first file that cannot be read: all are what their manifests say."""
@@ -102,6 +108,10 @@ class Campaign:
                 except duckdb.Error as found:
                     return _no_part(file, found)
         return _no_part(self.folder, error)
+
+    @cached_property
+    def _engine(self) -> duckdb.DuckDBPyConnection:
+        return connect()
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
@@ -186,20 +196,21 @@ def _trials(folders: Iterable[Path], header: Mapping[str, Any] | None = None) ->
 
 
 def _view(connection: duckdb.DuckDBPyConnection, view: str, part: str, trials: Iterable[StoredTrial]) -> None:
+    connection.execute(f"CREATE VIEW {view} AS {_rows_of(part, trials)}")
+
+
+def _rows_of(part: str, trials: Iterable[StoredTrial]) -> str:
+    """The query for one part of the trials that count, with the name of the trial."""
     # A campaign of an older version lacks the parts that came later.
-    folders = {
-        trial.name: trial.folder
-        for trial in trials
-        if trial.counts and part_file(part) in trial.manifest["parts"]
-    }
-    if folders:
-        files = listed(str(folder / part_file(part)) for folder in folders.values())
-        # The folder's name is the trial's: the second part of the path from its end.
-        source = (
-            f"SELECT parse_path(filename)[-2] AS trial, * EXCLUDE (filename) "
-            f"FROM read_parquet({files}, filename = true)"
-        )
-    else:
+    folders = [
+        trial.folder for trial in trials if trial.counts and part_file(part) in trial.manifest["parts"]
+    ]
+    if not folders:
         columns = ", ".join(f"NULL::{kind} AS {name(column)}" for column, kind in PARTS[part].items())
-        source = f"SELECT NULL::VARCHAR AS trial, {columns} WHERE false"
-    connection.execute(f"CREATE VIEW {view} AS {source}")
+        return f"SELECT NULL::VARCHAR AS trial, {columns} WHERE false"
+    files = listed(str(folder / part_file(part)) for folder in folders)
+    # The folder's name is the trial's: the second part of the path from its end.
+    return (
+        f"SELECT parse_path(filename)[-2] AS trial, * EXCLUDE (filename) "
+        f"FROM read_parquet({files}, filename = true)"
+    )

@@ -1,0 +1,209 @@
+"""Rows of a campaign's trials in memory: all of them where they are few, else those of some trials at a time.
+
+A campaign may have more rows than a machine has memory. Then each trial's are read when somebody asks for them, and let go when
+others are asked for: whoever goes through the trials one by one reads each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from iodyno.analysis.dataset import Trial
+from iodyno.analysis.histogram import Histogram
+from iodyno.analysis.host_data import ClassCounts, HostData, Reading, merged_histograms
+from iodyno.analysis.records import Record, parts_of
+from iodyno.core.errors import StoreError
+from iodyno.core.outcome import BYSTANDER
+from iodyno.store.engine import listed
+from iodyno.store.reader import Campaign, StoredTrial
+from iodyno.store.schema import BACKGROUND, MANIFEST, PARTS, TRIALS
+
+ROWS_HELD = 1_500_000
+"""Rows that are in memory at a time (chosen: some 750 MB, as a row of a sensor's values takes 500 bytes there)."""
+# What the analysis uses of the series: a long campaign has many more rows than these.
+_METRICS = (
+    "role.%",
+    *("cpu.%", "cycles.%", "tcp.%", "net.%", "sched.%", "softnet.processed", "process.%", "interrupts.count"),
+    *("arrivals.%", "datagram.%", "server.%"),
+    *("exact.%", "napi.%", "lock.%", "syscalls.%", "cgroup.%", "pressure.%", "qdisc.%"),
+    *("part.%", "connect.%", "zerocopy.%", "stream.%", "disk.%", "block.%", "writeback.%", "waits.%"),
+)
+_MORE = (
+    "metric = 'thread.busiest_run_ns' OR (metric = 'softirqs.count' AND label LIKE '%NET_RX')"
+    " OR (metric = 'tcp_ip.count' AND label LIKE 'counter=Udp%')"
+)
+# What histograms of service times are of.
+_SERVICE_TIMES = ("write", "read", "io")
+# Times of each worker are of use only in all, and there may be thousands of workers.
+_FOLDED = ("thread.run_ns", "thread.wait_ns")
+_ALL_WORKERS = "worker=all"
+_PARTS = "parts"
+
+
+class HeldRows:
+    """Reads the rows of trials that count. Raises StoreError for rows that cannot be read."""
+
+    def __init__(self, campaign: Campaign, trials: Sequence[Trial]) -> None:
+        self._campaign = campaign
+        self._stored = {stored.name: stored for stored in campaign.trials}
+        self._trials = [trial for trial in trials if trial.finished]
+        self._held: dict[str, Trial] = {}
+        self._rows = 0
+        self._sensors: Collection[str] | None = None
+
+    def read(self) -> None:
+        """Reads all of them, or makes each come when it is asked for."""
+        if sum(_rows_of(self._stored[trial.name]) for trial in self._trials) <= ROWS_HELD:
+            with self._campaign.reading() as connection:
+                fill(connection, {part: part for part in PARTS}, self._trials)
+            return
+        for trial in self._trials:
+            for host in _hosts_of(trial):
+                host.fetch = partial(self._fetch, trial)
+                host.without_rows()
+
+    @contextmanager
+    def of(self, sensors: Collection[str]) -> Iterator[None]:
+        """Meanwhile, rows that come when they are asked for are those of these sensors alone, with all records and histograms."""
+        self._let_go()
+        self._sensors = sensors
+        try:
+            yield
+        finally:
+            self._let_go()
+            self._sensors = None
+
+    def _let_go(self) -> None:
+        for trial in self._held.values():
+            for host in _hosts_of(trial):
+                host.without_rows()
+        self._held, self._rows = {}, 0
+
+    def _fetch(self, trial: Trial) -> None:
+        stored = self._stored[trial.name]
+        while self._held and self._rows + _rows_of(stored) > ROWS_HELD:
+            gone = self._held.pop(next(iter(self._held)))
+            self._rows -= _rows_of(self._stored[gone.name])
+            for host in _hosts_of(gone):
+                host.without_rows()
+        with self._campaign.reading([stored]) as connection:
+            fill(connection, self._campaign.sources([stored]), [trial], sensors=self._sensors)
+        self._held[trial.name] = trial
+        self._rows += _rows_of(stored)
+
+
+def _rows_of(stored: StoredTrial) -> int:
+    return sum(int(part["rows"]) for part in stored.manifest["parts"].values())
+
+
+def _hosts_of(trial: Trial) -> list[HostData]:
+    """All that a trial has rows of, each once: of clients on one machine `hosts` has the first alone."""
+    beside = trial.bystander.hosts if trial.bystander else {}
+    return list(
+        {
+            id(host): host for host in (*trial.hosts.values(), *trial.clients.values(), *beside.values())
+        }.values()
+    )
+
+
+def fill(
+    connection: Any,
+    sources: Mapping[str, str],
+    trials: Iterable[Trial],
+    *,
+    idle: bool = False,
+    sensors: Collection[str] | None = None,
+) -> None:
+    """Puts the rows of trials that count where they belong. `sources`: what each part is read from; `idle`: no trials of it;
+    `sensors`: those whose values are wanted, None: all.
+    """
+    by_name = {trial.name: trial for trial in trials if trial.finished}
+    for each in by_name.values():
+        for host in _hosts_of(each):
+            host.with_no_rows()
+
+    def rows(
+        part: str, columns: str, condition: str = "true", *, ordered: bool = True
+    ) -> Sequence[tuple[Any, ...]]:
+        found: Sequence[tuple[Any, ...]] = connection.execute(
+            f'SELECT trial, host, "index", {columns} FROM {sources[part]} WHERE {condition}'
+            + (' ORDER BY trial, host, "index"' if ordered else "")
+        ).fetchall()
+        return found
+
+    def end_of(trial: str, host: str) -> HostData:
+        beside = host.removeprefix(f"{BYSTANDER}.")
+        found = by_name[trial].bystander if beside != host else by_name[trial]
+        end = found and (found.hosts.get(beside) or found.clients.get(beside))
+        if not end:
+            raise StoreError(
+                f"is not what was written: hosts: it lacks {host}, of which the trial {trial} has records",
+                where=f"{BACKGROUND if idle else TRIALS}/{trial}/{MANIFEST}",
+                advice="put the file back as it was, from a copy of the campaign",
+            )
+        return end
+
+    cut: dict[tuple[str, str], HostData] = {}
+    load = '"window", begin_ns, end_ns, bytes, operations, connections_active, connections_lost'
+    for trial, host, index, window, *counts in rows("records", load):
+        end_of(trial, host).records.append(Record(index, window, *counts))
+    for trial, host, index, name, moved, operations, errors in rows(
+        "classes", '"class", bytes, operations, errors'
+    ):
+        by_index = end_of(trial, host).classes.setdefault(name, {})
+        by_index[index] = ClassCounts(moved, operations, errors)
+    for trial, host, index, operation, total, sum_ns, buckets, counts in rows(
+        "histograms", "operation, count, sum_ns, buckets, counts"
+    ):
+        end = end_of(trial, host)
+        metric, sensed, label = operation.partition("[")
+        if sensed:
+            counted = end.sensed_times.setdefault((metric, label.removesuffix("]")), {})
+            counted[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
+            continue
+        kept = (
+            end.histograms if operation in _SERVICE_TIMES else end.more_histograms.setdefault(operation, {})
+        )
+        kept[index] = Histogram(total, sum_ns, tuple(buckets), tuple(counts))
+    for trial, host, index, sensor, span_ns, cost_ns, missing in rows(
+        "sensors", "sensor, span_ns, cost_ns, missing", ordered=False
+    ):
+        end = end_of(trial, host)
+        end.readings.setdefault(sensor, {})[index] = Reading(span_ns, cost_ns, missing)
+        if sensor == _PARTS:
+            cut[trial, host] = end
+    wanted = " OR ".join([*(f"metric LIKE '{metric}'" for metric in _METRICS), _MORE])
+    among = "true" if sensors is None else f"list_contains({listed(sensors)}, sensor)"
+    for trial, host, index, sensor, metric, label, value in rows(
+        "series", "sensor, metric, label, value", f"({wanted}) AND {among}", ordered=False
+    ):
+        end_of(trial, host).readings[sensor][index].values[metric, label] = value
+    for end in cut.values():
+        readings = end.readings.pop(_PARTS)
+        end.records = [
+            replace(record, parts=parts_of(record, readings[record.index].values))
+            if record.index in readings
+            else record
+            for record in end.records
+        ]
+    folded = connection.execute(
+        f'SELECT trial, host, "index", sensor, metric, sum(value)::BIGINT FROM {sources["series"]} '
+        f"WHERE metric IN {_FOLDED} AND {among} GROUP BY ALL"
+    )
+    for trial, host, index, sensor, metric, value in folded.fetchall():
+        end_of(trial, host).readings[sensor][index].values[metric, _ALL_WORKERS] = value
+    for each in by_name.values():
+        for client in each.clients.values():
+            _add_up_responses(client)
+
+
+def _add_up_responses(client: HostData) -> None:
+    """Response times of all operations, where the agent counted them by class alone."""
+    every = client.more_histograms.get("response_time", {})
+    by_class = [h for name, h in client.more_histograms.items() if name.startswith("response.")]
+    if by_class and not any(histogram.count for histogram in every.values()):
+        client.more_histograms["response_time"] = merged_histograms(by_class)

@@ -1,0 +1,166 @@
+"""What one host of a trial reported, as values: records, histograms, and readings of sensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from iodyno.analysis.histogram import Histogram, merge
+from iodyno.analysis.records import Part, Record
+
+MEASURED = "measured"
+_ROWS: Mapping[str, Callable[[], Any]] = {
+    "records": list,
+    "histograms": dict,
+    "readings": dict,
+    "more_histograms": dict,
+    "classes": dict,
+    "sensed_times": dict,
+}
+"""What is made of the rows of the store, and how it is without any."""
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """What one class of operations did in an interval; `operations` ended well, `errors` did not."""
+
+    bytes: int
+    operations: int
+    errors: int
+
+
+@dataclass
+class Reading:
+    """What one sensor said at the end of an interval: growth of counters over `span_ns`, states of gauges."""
+
+    span_ns: int
+    cost_ns: int
+    missing: str | None
+    values: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class HostData:
+    """What one host of a trial reported. `readings`: by sensor, then by index of the record; `histograms`: service times;
+    `more_histograms`: what else was counted so, by name (`response_time`, `lateness`, `waiting`, `batch`, `io.CLASS` and
+    `response.CLASS`). `classes`: counts by class of operation, by index of the record, where the load has classes.
+    `machine`: what it shares CPUs with; hosts of one machine have one. `sensed_times`: histograms that sensors counted, by
+    metric and label. `lacking`: sensors that the agent could not open there, with the reason.
+
+    `derived` keeps what many outcomes are made from, so that it is worked out once. `fetch`: reads the rows of the trial, where
+    the campaign has more of them than are held at a time (`held_rows`); `kept`: what was worked out of rows that may be gone.
+    """
+
+    name: str
+    role: str
+    cpus: tuple[int, ...]
+    manifest: Mapping[str, Any]
+    records: list[Record] = field(default_factory=list)
+    histograms: dict[int, Histogram] = field(default_factory=dict)
+    readings: dict[str, dict[int, Reading]] = field(default_factory=dict)
+    more_histograms: dict[str, dict[int, Histogram]] = field(default_factory=dict)
+    classes: dict[str, dict[int, ClassCounts]] = field(default_factory=dict)
+    machine: str = ""
+    sensed_times: dict[tuple[str, str], dict[int, Histogram]] = field(default_factory=dict)
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
+    fetch: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __getattr__(self, name: str) -> Any:
+        # Asked only for what is not there: rows that are read again.
+        fetch = self.__dict__.get("fetch")
+        if name not in _ROWS or fetch is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        fetch()
+        return self.__dict__[name]
+
+    def without_rows(self) -> None:
+        """Lets go of all rows, and of what was worked out of them: they are fetched when they are asked for."""
+        for name in _ROWS:
+            self.__dict__.pop(name, None)
+        self.derived = {}
+
+    def with_no_rows(self) -> None:
+        """Begins anew without any row, to be filled."""
+        for name, empty in _ROWS.items():
+            self.__dict__[name] = empty()
+
+    @property
+    def measured(self) -> list[Record]:
+        """The records of the measured window."""
+        return [record for record in self.records if record.window == MEASURED]
+
+    @property
+    def parts(self) -> list[Part]:
+        """The measured window cut as finely as it was counted: parts of records, or whole ones."""
+        whole = ((r.parts or (Part(r.bytes, r.operations, r.span_ns),)) for r in self.measured)
+        return [part for parts in whole for part in parts]
+
+    @property
+    def batches(self) -> dict[int, Histogram]:
+        """Messages of one call, by index of the record, where a call may take several."""
+        return self.more_histograms.get("batch", {})
+
+    @property
+    def measured_ns(self) -> int:
+        """Length of the measured window on this host's own clock."""
+        return sum(record.span_ns for record in self.measured)
+
+    @property
+    def measured_bytes(self) -> int:
+        """Payload bytes of the measured window."""
+        return sum(record.bytes for record in self.measured)
+
+    def measured_readings(self, sensor: str) -> list[Reading]:
+        """The readings of a sensor at the ends of the measured records, where there are any."""
+        found = self.readings.get(sensor, {})
+        return [found[record.index] for record in self.measured if record.index in found]
+
+    def covered(self, sensor: str) -> list[tuple[Reading, list[Record]]]:
+        """The same, each with the measured records that it covers: one; where a sensor is too dear to be read at the end of
+        every record, all since its last reading.
+        """
+        readings = self.readings.get(sensor, {})
+        found: list[tuple[Reading, list[Record]]] = []
+        records: list[Record] = []
+        for record in self.measured:
+            records.append(record)
+            if record.index in readings:
+                found.append((readings[record.index], records))
+                records = []
+        return found
+
+    def growth(self, sensor: str, metric: str, label: str = "") -> int | None:
+        """Growth of a counter over the measured window; None when no reading has it."""
+        values = [r.values.get((metric, label)) for r in self.measured_readings(sensor)]
+        known = [value for value in values if value is not None]
+        return sum(known) if known else None
+
+    def labels(self, sensor: str, metric: str) -> list[str]:
+        """Every label that the metric had in the measured window, sorted."""
+        readings = self.measured_readings(sensor)
+        return sorted({label for r in readings for name, label in r.values if name == metric})
+
+    def why_missing(self, sensor: str) -> str:
+        """Why a sensor has nothing to say, as it said itself, or why the host has none. One that was read and lacked nothing has
+        not seen what was asked for.
+        """
+        said = self.said_missing(sensor)
+        if not said and sensor in self.lacking:
+            return f"sensor {sensor} is not to be had on {self.name}: {self.lacking[sensor]}"
+        if not said and self.measured_readings(sensor):
+            return f"sensor {sensor} was read on {self.name}, and saw nothing of it in the measured window"
+        return "; ".join(said) or f"sensor {sensor} was not read on {self.name}"
+
+    def said_missing(self, sensor: str) -> list[str]:
+        """What the readings of a sensor lacked, each thing once: one lasts for many readings while others come and go."""
+        lacks = (r.missing for _, r in sorted(self.readings.get(sensor, {}).items()) if r.missing)
+        return list(dict.fromkeys(part for text in lacks for part in text.split("; ")))
+
+
+def merged_histograms(each: Sequence[Mapping[int, Histogram]]) -> dict[int, Histogram]:
+    """Of several hosts or classes together, by index of the record."""
+    indices = sorted({index for histograms in each for index in histograms})
+    return {index: merge(h[index] for h in each if index in h) for index in indices}

@@ -1,0 +1,82 @@
+"""What the rows of each trial are read for: outcomes, doubts and what limits, trial by trial, so that the rows can go again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iodyno.analysis import observer, physics
+from iodyno.analysis.cost import CostBasis
+from iodyno.analysis.dataset import Trial
+from iodyno.analysis.finite_buffer import OF_PARTS
+from iodyno.analysis.limiter import verdict
+from iodyno.analysis.measured import Measured
+from iodyno.analysis.outcomes import measure
+from iodyno.analysis.steady_state import steady_state
+from iodyno.analysis.storage import block_times, cache
+from iodyno.core.limiter import Verdict
+from iodyno.core.warnings import Doubt, WarningCode
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is left of a trial when its rows are gone: by host what the instrument took and how long was measured."""
+
+    doubts: tuple[Doubt, ...]
+    measured: Mapping[str, Measured]
+    verdict: Verdict
+    observer: Mapping[str, float | None]
+    shares: Mapping[int, float] | None
+    measured_ns: Mapping[str, int]
+
+
+def look_at(
+    finished: Sequence[Trial], hello: Mapping[str, Mapping[str, Any]], basis: CostBasis
+) -> dict[str, Seen]:
+    """All finished trials, one after the other: the rows of a large campaign are in memory a few trials at a time."""
+    trials = Counter(trial.point for trial in finished)
+    found = {}
+    for trial in finished:
+        measured = measure(trial, basis)
+        hosts = trial.hosts
+        found[trial.name] = Seen(
+            doubts=tuple(trial_doubts(trial, measured, hello, basis)),
+            # Only of a point with one trial are parts of it wanted (and where a port with few buffers is idle).
+            measured=measured if trials[trial.point] == 1 else _without_parts(measured),
+            verdict=verdict.of_trial(trial),
+            observer={name: observer.cost_ratio(trial, name).value for name in hosts},
+            shares=physics.receive_shares(trial),
+            measured_ns={name: host.measured_ns for name, host in hosts.items()},
+        )
+    return found
+
+
+def _without_parts(measured: Mapping[str, Measured]) -> dict[str, Measured]:
+    return {
+        name: one if name in OF_PARTS or not (one.intervals or one.batches) else one.without_parts()
+        for name, one in measured.items()
+    }
+
+
+def trial_doubts(
+    trial: Trial,
+    measured: Mapping[str, Measured] | None,
+    hello: Mapping[str, Mapping[str, Any]],
+    basis: CostBasis,
+) -> list[Doubt]:
+    """The doubts about a trial: those that it was stored with, and where it was `measured` what its numbers show."""
+    found = list(trial.doubts)
+    if trial.attempt > 1 and not any(d.code is WarningCode.RETRIED for d in found):
+        found.append(Doubt(WarningCode.RETRIED, f"attempt {trial.attempt} of this trial", trial.name))
+    if measured is not None:
+        rate, word = ("iops", "the rate") if trial.clients else ("goodput_bits_per_s", "goodput")
+        unsteady = steady_state(measured[rate].intervals, trial.name, word)
+        found += [unsteady] if unsteady else []
+        found += physics.check_trial(trial, hello, basis.accounting)
+        found += physics.check_cost(trial, measured, basis)
+        found += physics.check_shares(trial, measured)
+        found += cache.unproved(trial)
+        found += block_times.lost(trial)
+    return found

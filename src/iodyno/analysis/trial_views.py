@@ -3,7 +3,7 @@ of its operations as columns of histograms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,11 +14,21 @@ from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.rules import RULES, Criterion
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
 from iodyno.analysis.operation_times import OperationTimes, over_trials, times_of
-from iodyno.analysis.summary import CampaignSummary
+from iodyno.analysis.summary import CampaignSummary, TrialSummary
 from iodyno.core.limiter import Suspect
 
 QUANTILES = ((0.5, "p50"), (0.99, "p99"), (1.0, "max"))
 """Of the times in an interval: what most operations see, what one in a hundred sees, and the worst."""
+TRIALS_MOST = 100
+"""Trials that are all shown over time (chosen: beyond them nobody looks at each)."""
+POINTS_MOST = 20
+"""Points of a larger campaign of which a trial and the heat maps are shown (chosen: what one can look through)."""
+SHOWN_BY_ITSELF = (
+    f"the median trial by rate of each point, of up to {POINTS_MOST} points spread evenly over the campaign's"
+)
+"""The rule of `shown_trials` for a large campaign, as a page says it."""
+_TOGETHER = 32
+"""Trials whose times are held before they are added up (chosen: adding them one by one would take as many times as long)."""
 SIGNALS_MOST = 3
 """Signals drawn of a trial (chosen: those of the first suspects; the table of evidence has all)."""
 
@@ -78,19 +88,60 @@ class TrialStudy:
         return bool(self.views)
 
 
-def study_trials(dataset: Dataset, summary: CampaignSummary) -> TrialStudy:
-    """The views of all finished trials, CPU time in the tier of the campaign."""
+def shown_trials(summary: CampaignSummary) -> tuple[str, ...]:
+    """The trials that a page shows over time where nobody chose: all, or of a large campaign the median trial of each point by
+    rate, of points evenly spread over the campaign's; of an even number the lower of both.
+    """
+    finished = [trial for trial in summary.trials if trial.status == "finished"]
+    if len(finished) <= TRIALS_MOST:
+        return tuple(trial.name for trial in finished)
+    by_point: dict[str, list[TrialSummary]] = {}
+    for trial in finished:
+        by_point.setdefault(trial.point, []).append(trial)
+    points = [by_point[point.id] for point in summary.points if point.id in by_point]
+    count = min(POINTS_MOST, len(points))
+    chosen = [points[place * (len(points) - 1) // max(1, count - 1)] for place in range(count)]
+    return tuple(
+        sorted(each, key=lambda t: (t.outcomes.get(summary.rate) or 0.0, t.order))[(len(each) - 1) // 2].name
+        for each in chosen
+    )
+
+
+def shown_points(summary: CampaignSummary, shown: Collection[str] | None = None) -> frozenset[str] | None:
+    """The points of these trials, else of those that a page shows by itself; None where the campaign is small: all."""
+    if sum(trial.status == "finished" for trial in summary.trials) <= TRIALS_MOST:
+        return None
+    chosen = set(shown_trials(summary) if shown is None else shown)
+    return frozenset(trial.point for trial in summary.trials if trial.name in chosen)
+
+
+def study_trials(
+    dataset: Dataset, summary: CampaignSummary, shown: Collection[str] | None = None
+) -> TrialStudy:
+    """The views of the trials `shown`, else of those that a page shows by itself, CPU time in the tier of the campaign; and the
+    times at their points, all trials of each together.
+    """
+    chosen = set(shown_trials(summary) if shown is None else shown)
     suspects = {point.id: point.limiter.verdict.ranked for point in summary.points}
     views = {
         trial.name: view
         for trial in dataset.trials
         if trial.finished
+        and trial.name in chosen
         and (view := view_of(trial, summary.accounting.tier, suspects.get(trial.point, ()))) is not None
     }
+    wanted = {view.point for view in views.values()}
     by_point: dict[str, dict[object, list[OperationTimes]]] = {}
-    for view in views.values():
-        for times in view.times:
-            by_point.setdefault(view.point, {}).setdefault(times.key, []).append(times)
+    with dataset.of_sensors():
+        for trial in dataset.trials:
+            if not trial.finished or trial.point not in wanted:
+                continue
+            for times in views[trial.name].times if trial.name in views else times_of(trial):
+                each = by_point.setdefault(trial.point, {}).setdefault(times.key, [])
+                each.append(times)
+                if len(each) == _TOGETHER:
+                    # What is added up takes no more room, however many trials there are.
+                    each[:] = [over_trials(each)]
     points = {point: tuple(over_trials(each) for each in found.values()) for point, found in by_point.items()}
     return TrialStudy(views, points)
 

@@ -11,7 +11,7 @@ import click
 
 from iodyno.cli.aside import aside
 from iodyno.cli.campaign_argument import complete_campaign
-from iodyno.core.errors import StoreError
+from iodyno.core.errors import ExperimentError, StoreError
 
 if TYPE_CHECKING:
     from iodyno.analysis.dataset import Dataset
@@ -25,9 +25,16 @@ if TYPE_CHECKING:
     "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="PATH", help="Write the page there."
 )
 @click.option(
+    "--trials",
+    metavar="all|ID,...",
+    help="Show these trials over time in the page. Default: all; of more than a hundred the median trial of up to 20 points.",
+)
+@click.option(
     "--open", "opened", type=click.Choice(["yes", "no"]), default="no", help="Open the page in a browser."
 )
-def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None, opened: str) -> None:
+def command(
+    campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None, trials: str | None, opened: str
+) -> None:
     """Show what the campaign in the folder CAMPAIGN found, and write its page.
 
     Prints the tables, and writes CAMPAIGN/report.html: one file that needs no network. With --json or --csv it
@@ -39,10 +46,12 @@ def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None
       iodyno report campaigns/NAME
       iodyno report campaigns/NAME --json
       iodyno report campaigns/NAME --html /tmp/report.html --open yes
+      iodyno report campaigns/NAME --trials 00012-1,00040-1
     """
     from iodyno.analysis.dataset import read_dataset
     from iodyno.analysis.function_study import FunctionStudy, study_functions
     from iodyno.analysis.summary import analyse
+    from iodyno.analysis.trial_views import shown_points
     from iodyno.report.csv import as_csv
     from iodyno.report.function_section import contrast_sentences
     from iodyno.report.html import write_dataset
@@ -54,15 +63,17 @@ def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None
         raise click.UsageError("found --json and --csv, allowed: one of them")
     form = "json" if json_asked else "csv" if csv_asked else None
     dataset = read_dataset(campaign)
+    shown = _shown(dataset, trials)
     summary = analyse(dataset)
-    functions = study_functions(dataset) if form is None or html is not None else FunctionStudy()
+    points = shown_points(summary, shown)
+    functions = study_functions(dataset, points) if form is None or html is not None else FunctionStudy()
     if form:
         click.echo(as_json(summary) if form == "json" else as_csv(summary), nl=form == "json")
     else:
         show_tables(summary, more=contrast_sentences(functions, summary, void=void_costs(summary)))
     if form is None or html is not None:
         try:
-            page = write_dataset(dataset, summary, html or campaign / "report.html", functions)
+            page = write_dataset(dataset, summary, html or campaign / "report.html", functions, shown)
         except StoreError as error:
             if html or opened == "yes" or not _may_not_write(error):
                 raise
@@ -74,6 +85,24 @@ def command(campaign: Path, json_asked: bool, csv_asked: bool, html: Path | None
             webbrowser.open(page.resolve().as_uri())
 
 
+def _shown(dataset: Dataset, asked: str | None) -> list[str] | None:
+    """The trials that were asked for; None where the page chooses. Raises ExperimentError for one that is not there."""
+    if asked is None:
+        return None
+    finished = [trial.name for trial in dataset.trials if trial.finished]
+    if asked == "all":
+        return finished
+    named = [name.strip() for name in asked.split(",")]
+    if unknown := [name for name in named if name not in finished]:
+        names = ", ".join(finished[:4])
+        raise ExperimentError(
+            f"found {unknown[0]!r}; finished trials are {names}{' ...' if len(finished) > 4 else ''}",
+            where="--trials",
+            advice=f"--trials {finished[0]}" if finished else "iodyno run --resume goes on with it",
+        )
+    return named
+
+
 def _may_not_write(error: StoreError) -> bool:
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -83,12 +112,14 @@ def show(dataset: Dataset) -> None:
     """Prints the tables of a campaign that has just ended, and writes and names its page."""
     from iodyno.analysis.function_study import study_functions
     from iodyno.analysis.summary import analyse
+    from iodyno.analysis.trial_views import shown_points
     from iodyno.report.function_section import contrast_sentences
     from iodyno.report.html import write_dataset
     from iodyno.report.terminal import show_tables
     from iodyno.report.void import void_costs
 
-    summary, functions = analyse(dataset), study_functions(dataset)
+    summary = analyse(dataset)
+    functions = study_functions(dataset, shown_points(summary))
     show_tables(summary, more=contrast_sentences(functions, summary, void=void_costs(summary)))
     page = write_dataset(dataset, summary, dataset.folder / "report.html", functions)
     aside(f"iodyno: report: {page}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
@@ -18,10 +18,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from iodyno.analysis.dataset import Dataset, read_dataset
-from iodyno.analysis.function_study import FunctionStudy, study_functions
+from iodyno.analysis.function_study import TRIALS_OF_POINT, FunctionStudy, study_functions
 from iodyno.analysis.heat_map.points import MapFindings, examine_points, worst
 from iodyno.analysis.summary import CampaignSummary, HostSummary, PointSummary, TrialSummary, analyse
-from iodyno.analysis.trial_views import TrialStudy, study_trials
+from iodyno.analysis.trial_views import SHOWN_BY_ITSELF, TRIALS_MOST, TrialStudy, shown_points, study_trials
 from iodyno.core.errors import StoreError
 from iodyno.core.limiter import Finding
 from iodyno.report.answer import answer
@@ -59,6 +59,8 @@ LINES_MOST = 8
 """Lines of a figure that can be told apart (chosen: as many as there are colours); beyond, a cost's effects say it better."""
 _DIGITS = 7
 """Of the numbers in a page's JSON (chosen: more than an interval ever has; half of the JSON's bytes are digits)."""
+FAILED_MOST = 200
+"""Trials that did not finish, of which a page has a line each (chosen: whoever has more reads their reasons in the JSON)."""
 _CUT = " A bar without a cap goes on beyond the axis."
 
 
@@ -87,12 +89,24 @@ class TrialRow:
 def write_report(folder: Path | str) -> Path:
     """Writes `report.html` into the campaign's folder and returns its path. Raises StoreError."""
     dataset = read_dataset(folder)
-    return write_dataset(dataset, analyse(dataset), Path(folder) / PAGE, study_functions(dataset))
+    summary = analyse(dataset)
+    return write_dataset(
+        dataset, summary, Path(folder) / PAGE, study_functions(dataset, shown_points(summary))
+    )
 
 
-def write_dataset(dataset: Dataset, summary: CampaignSummary, path: Path, functions: FunctionStudy) -> Path:
-    """Writes the page of a campaign that has been read and analysed. Raises StoreError when that cannot be done."""
-    return write_page(summary, path, functions, study_trials(dataset, summary))
+def write_dataset(
+    dataset: Dataset,
+    summary: CampaignSummary,
+    path: Path,
+    functions: FunctionStudy,
+    shown: Collection[str] | None = None,
+) -> Path:
+    """Writes the page of a campaign that has been read and analysed, with the trials `shown` over time. Raises StoreError when
+    that cannot be done.
+    """
+    trials = study_trials(dataset, summary, shown)
+    return write_page(summary, path, functions, trials, chosen=shown is not None)
 
 
 def write_page(
@@ -100,10 +114,12 @@ def write_page(
     path: Path,
     functions: FunctionStudy | None = None,
     trials: TrialStudy | None = None,
+    *,
+    chosen: bool = False,
 ) -> Path:
     """Writes the page of a campaign to `path`. Raises StoreError when that cannot be done."""
     try:
-        write_file(path, page(summary, functions, trials).encode())
+        write_file(path, page(summary, functions, trials, chosen=chosen).encode())
     except OSError as error:
         raise StoreError(
             f"the report cannot be written: {error.strerror or error}",
@@ -114,9 +130,13 @@ def write_page(
 
 
 def page(
-    summary: CampaignSummary, functions: FunctionStudy | None = None, trials: TrialStudy | None = None
+    summary: CampaignSummary,
+    functions: FunctionStudy | None = None,
+    trials: TrialStudy | None = None,
+    *,
+    chosen: bool = False,
 ) -> str:
-    """The page of a campaign, with what is known of its functions and of its trials over time."""
+    """The page of a campaign, with what is known of its functions and of its trials over time. `chosen`: these were asked for."""
     templates = Environment(
         loader=PackageLoader("iodyno.report", "templates"),
         autoescape=True,
@@ -144,7 +164,7 @@ def page(
     )
     picture = next((figure for figure in figures if figure["name"] == said.picture), None)
     sources = [page_script_source(), *([script_source()] if study else [])]
-
+    failed = [trial for trial in summary.trials if trial.status != "finished"]
     held = {
         "s": summary,
         "functions": function_section(summary, study),
@@ -168,7 +188,12 @@ def page(
         "leads": _targets(summary, study).__contains__,
         "tier_note": tier_note(summary),
         "observer": observer_note(summary),
-        "failed": [trial for trial in summary.trials if trial.status != "finished"],
+        "failed": failed,
+        "failed_most": FAILED_MOST,
+        "of_point": TRIALS_OF_POINT,
+        "part": sum(trial.status == "finished" for trial in summary.trials) > TRIALS_MOST,
+        "ran": sum(point.finished > 0 for point in summary.points),
+        "rule": "those asked for" if chosen else SHOWN_BY_ITSELF,
         "hosts": [(host, host_facts(host)) for host in summary.hosts],
         "doubts": grouped(summary),
         "cost": cost_outcome(summary),
@@ -187,7 +212,13 @@ def page(
     def rendered(aside: Aside) -> str:
         panels = drawings.section(aside.fits) if drawings else None
         drawn = panels.panels if panels else {}
-        rows = [_trial_row(summary, trial, drawn) for trial in summary.trials]
+        unread = [trial.name for trial in summary.trials if trial.name not in drawn]
+        listed = {
+            *drawn,
+            *[trial.name for trial in failed][:FAILED_MOST],
+            *([] if drawn else unread[:TRIALS_MOST]),
+        }
+        rows = [_trial_row(summary, trial, drawn) for trial in summary.trials if trial.name in listed]
         return template.render(held, panels=panels, trials=rows, hints=Hints(), aside=aside)
 
     return fitted(rendered)

@@ -34,14 +34,16 @@ class Family:
     fine: Rows
 
 
-def families_of(each: Sequence[OperationTimes]) -> dict[tuple[bool, str], Family]:
-    """Rows for every operation of a campaign, as fine as the number of counts allows."""
+def families_of(
+    each: Sequence[OperationTimes], points: Sequence[OperationTimes] = ()
+) -> dict[tuple[bool, str], Family]:
+    """Rows for every operation of a campaign, as fine as the number of counts allows; they hold the times of `points`, too."""
     groups: dict[tuple[bool, str], list[OperationTimes]] = {}
     for times in each:
         groups.setdefault((times.beside, times.operation), []).append(times)
     found: dict[tuple[bool, str], Family] = {}
     for key, mine in groups.items():
-        drawn = rows_for(mine)
+        drawn = rows_for([*mine, *(times for times in points if (times.beside, times.operation) == key)])
         if drawn is not None:
             found[key] = Family(drawn, drawn.finer(_ROWS_FINE))
     finest = {key: f.fine for key, f in found.items()}

@@ -20,8 +20,6 @@ from iodyno.report.trial_panels import heat, histogram, strips
 from iodyno.report.trial_panels.data import Family, axis_of, columns_most, families_of, packed, shortened
 from iodyno.report.trial_panels.frame import Frame, Shared
 
-TRIALS_MOST = 200
-"""Trials with panels in one page (chosen: beyond them nobody looks at each, and the page would be too large)."""
 _SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 _WINDOWS = {"warm_up": "warm-up", "measured": "measured", "drain": "drain"}
 Families = Mapping[tuple[bool, str], Family]
@@ -101,16 +99,20 @@ class Drawings:
     def __init__(
         self, summary: CampaignSummary, study: TrialStudy, found: Sequence[MapFindings] = ()
     ) -> None:
-        chosen = [study.views[t.name] for t in summary.trials if t.name in study.views][:TRIALS_MOST]
+        chosen = [study.views[t.name] for t in summary.trials if t.name in study.views]
         most = columns_most(len(chosen))
         self._views = [shortened(view, most) for view in chosen]
-        self._families = families_of([times for view in study.views.values() for times in view.times])
+        self._families = families_of(
+            [times for view in chosen for times in view.times],
+            [times for each in study.points.values() for times in each],
+        )
         self._shared = Shared()
         self._panels: dict[tuple[str, bool], Panels] = {}
         # Names of shared pieces are given in the order in which they are drawn.
         self._whole = [self._drawn(view, bare=False) for view in self._views]
         self._points = tuple(_points(summary, study, self._families, self._shared, found))
-        self._without = len(study.views) - len(self._views)
+        finished = sum(trial.status == "finished" for trial in summary.trials)
+        self._without = finished - len(self._views)
 
     def section(self, fits: Callable[[str, int], bool] = lambda _kind, _size: True) -> Trials:
         """What a page shows.
@@ -248,9 +250,10 @@ def _points(
         each = study.points.get(point.id)
         if not each:
             continue
-        names = tuple(t.name for t in summary.trials if t.point == point.id and t.name in study.views)
+        names = tuple(t.name for t in summary.trials if t.point == point.id and t.status == "finished")
         end_s = max(times.columns[-1].end_s for times in each)
-        frame = Frame(end_s, study.views[names[0]].measured, shared)
+        first = next(study.views[name] for name in names if name in study.views)
+        frame = Frame(end_s, first.measured, shared)
         place = place_name(point, factors)
         maps = []
         for times in each:

@@ -121,3 +121,29 @@ def test_a_list_of_outcomes_stands_once_and_the_nearest_name_first() -> None:
     assert "found 'goodput_bit'; did you mean goodput_bits_per_s? allowed: goodput_bits_per_s and " in near
     assert "HOST.cpu_ns_per_operation" in far
     assert again.endswith("found 'yyyy', allowed: as above")
+
+
+@pytest.mark.parametrize("end", ["client", "server"])
+@pytest.mark.parametrize(
+    ("client", "server", "said"),
+    [
+        ("{access: local}", '{access: local, address: "fd19::2"}', "server is at fd19::2"),
+        ("{access: local}", "{access: local, address: 127.0.0.1}", "over loopback"),
+        ("{access: local}", "{access: local}", "over loopback"),
+        ("{access: local}", "{access: local, address: 10.1.2.3}", ""),
+        ("{access: netns}", "{access: netns}", ""),
+    ],
+)
+def test_a_ring_is_refused_where_it_cannot_reach_the_server(
+    end: str, client: str, server: str, said: str
+) -> None:
+    text = (
+        f"name: t\nhosts:\n  client: {client}\n  server: {server}\n"
+        f"workload: {{kind: request_response, sender: client, receiver: server, transport: udp, {end}: packet_v3}}\n"
+    )
+    if not said:
+        assert parse_experiment(text).workload.settings[end] == "packet_v3"
+        return
+    with pytest.raises(ExperimentError) as raised:
+        parse_experiment(text, file="FILE")
+    assert f"FILE:5: workload.{end}: found packet_v3" in str(raised.value) and said in str(raised.value)

@@ -55,7 +55,9 @@ def test_a_page_of_many_trials_shows_the_median_trial_of_each_point(
     monkeypatch.setattr(trial_views, "TRIALS_MOST", 9)
     chosen = shown_trials(summary)
     for name, point in zip(chosen, summary.points, strict=True):
-        rates = {t.name: t.outcomes["goodput_bits_per_s"] for t in summary.trials if t.point == point.id}
+        rates = {
+            t.name: t.outcomes["goodput_bits_per_s"] or 0.0 for t in summary.trials if t.point == point.id
+        }
         assert sorted(rates.values())[2] == rates[name]
     page = tmp_path / "page.html"
     assert CliRunner().invoke(iodyno, ["report", str(made), "--html", str(page)]).exit_code == 0

@@ -142,7 +142,7 @@ def place_of(
 def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec], traces: Traces) -> Mistakes:
     """What all settings of a point cannot mean together; nothing: it can be had, as far as that is known here."""
     found = [*_of_arrivals(workload, point), *_of_calls(workload, point), *_of_sizes(point, traces)]
-    return [*found, *_of_path(workload, point, hosts)]
+    return [*found, *_of_path(workload, point, hosts), *_of_rings(workload, point, hosts)]
 
 
 def _way(point: Point, end: str) -> Submission:
@@ -150,6 +150,26 @@ def _way(point: Point, end: str) -> Submission:
     ways = CLIENTS if end == "client" else SERVERS
     both = Submission("", str(point.get("driver", "threads")), str(point.get("interface", "read_write")))
     return ways.get(str(point.get(end)), both)
+
+
+def _of_rings(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]) -> Mistakes:
+    """What rings cannot reach, where the file says by which address a server is reached (`agent/load/src/rings/place.rs`)."""
+    server, client = hosts.get(workload.receiver), hosts.get(workload.sender)
+    found: Mistakes = []
+    if server is None or client is None:
+        return found
+    for end in ("client", "server"):
+        if end not in point or _way(point, end).driver not in ("rings", "reflector"):
+            continue
+        if server.address is not None and ":" in server.address:
+            text = f"found {point[end]}, and {server.name} is at {server.address}; allowed: with an address of IPv4"
+            found.append(((end,), text))
+        elif (server.address or "").startswith("127.") or (
+            server.address is None and server.access == client.access == "local"
+        ):
+            text = f"found {point[end]} over loopback, which takes no frames from a ring; allowed: between network devices"
+            found.append(((end,), text))
+    return found
 
 
 def _of_arrivals(workload: WorkloadSpec, point: Point) -> Mistakes:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from made_campaign import Layout, Truth, make_campaign
 
-from iodyno.analysis import held_rows, trial_views
+from iodyno.analysis import held_rows, operation_times, trial_views
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse
 from iodyno.analysis.trial_views import shown_trials
@@ -90,3 +90,18 @@ def test_a_trial_that_is_not_there_is_named(made: Path) -> None:
     assert "found '00044-1'; finished trials are 00000-1, 00001-1, 00002-1, 00003-1 ..." in str(
         done.exception
     )
+
+
+def test_a_heat_map_of_trials_that_come_and_go_is_the_same(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn() -> dict[str, object]:
+        asked = ["heatmap", str(made), "--point", "p01", "--operation", "write", "--json"]
+        found: dict[str, object] = json.loads(CliRunner().invoke(iodyno, asked).stdout)
+        del found["seconds"]  # that it took
+        return found
+
+    whole = drawn()
+    monkeypatch.setattr(held_rows, "ROWS_HELD", 1)
+    monkeypatch.setattr(operation_times, "_HELD_MOST", 2)
+    assert drawn() == whole

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Literal
 
 from iodyno.analysis.dataset import HostData, Trial
@@ -28,6 +29,8 @@ _SERVICE_OF_CLASS, _RESPONSE_OF_CLASS = "io.", "response."
 """What stands before the class of an operation, in loads that have classes."""
 _NO_OPERATIONS = frozenset({"lateness", "waiting", "batch"})
 """Histograms that are not of an operation's own time."""
+_HELD_MOST = 32
+"""Trials whose times are held before they are added up (chosen: adding them one by one would take as many times as long)."""
 _ROWS_AN_OCTAVE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
@@ -150,6 +153,19 @@ def over_trials(each: Sequence[OperationTimes]) -> OperationTimes:
         for place, column in enumerate(longest.columns)
     )
     return replace(longest, columns=columns)
+
+
+def of_all(trials: Iterable[Iterable[OperationTimes]]) -> tuple[OperationTimes, ...]:
+    """The operations of any number of trials, each operation over all of them. What was added up takes no more room, however
+    many there are.
+    """
+    found: dict[object, list[OperationTimes]] = {}
+    for times in chain.from_iterable(trials):
+        each = found.setdefault(times.key, [])
+        each.append(times)
+        if len(each) == _HELD_MOST:
+            each[:] = [over_trials(each)]
+    return tuple(over_trials(each) for each in found.values())
 
 
 def _together(each: Sequence[Histogram]) -> Histogram:

@@ -13,7 +13,7 @@ from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.limiter import signals
 from iodyno.analysis.limiter.rules import RULES, Criterion
 from iodyno.analysis.limiter.storage_rules import ALONE, RULES_OF_STORAGE
-from iodyno.analysis.operation_times import OperationTimes, over_trials, times_of
+from iodyno.analysis.operation_times import OperationTimes, of_all, times_of
 from iodyno.analysis.summary import CampaignSummary, TrialSummary
 from iodyno.core.limiter import Suspect
 
@@ -27,8 +27,6 @@ SHOWN_BY_ITSELF = (
     f"the median trial by rate of each point, of up to {POINTS_MOST} points spread evenly over the campaign's"
 )
 """The rule of `shown_trials` for a large campaign, as a page says it."""
-_TOGETHER = 32
-"""Trials whose times are held before they are added up (chosen: adding them one by one would take as many times as long)."""
 SIGNALS_MOST = 3
 """Signals drawn of a trial (chosen: those of the first suspects; the table of evidence has all)."""
 
@@ -131,18 +129,15 @@ def study_trials(
         and (view := view_of(trial, summary.accounting.tier, suspects.get(trial.point, ()))) is not None
     }
     wanted = {view.point for view in views.values()}
-    by_point: dict[str, dict[object, list[OperationTimes]]] = {}
+    by_point: dict[str, list[Trial]] = {}
+    for trial in dataset.trials:
+        if trial.finished and trial.point in wanted:
+            by_point.setdefault(trial.point, []).append(trial)
     with dataset.of_sensors():
-        for trial in dataset.trials:
-            if not trial.finished or trial.point not in wanted:
-                continue
-            for times in views[trial.name].times if trial.name in views else times_of(trial):
-                each = by_point.setdefault(trial.point, {}).setdefault(times.key, [])
-                each.append(times)
-                if len(each) == _TOGETHER:
-                    # What is added up takes no more room, however many trials there are.
-                    each[:] = [over_trials(each)]
-    points = {point: tuple(over_trials(each) for each in found.values()) for point, found in by_point.items()}
+        points = {
+            point: of_all(views[t.name].times if t.name in views else times_of(t) for t in each)
+            for point, each in by_point.items()
+        }
     return TrialStudy(views, points)
 
 

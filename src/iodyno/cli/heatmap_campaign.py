@@ -97,7 +97,9 @@ def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titl
     from iodyno.analysis.summary import analyse
 
     dataset = read_dataset(folder)
-    summary = analyse(dataset)
+    # Points and their names: no row is read for them.
+    named = [replace(t, status="skipped", hosts={}, clients={}, bystander=None) for t in dataset.trials]
+    summary = analyse(replace(dataset, trials=named))
     trials = [trial for trial in dataset.trials if trial.finished]
     if not trials:
         raise StoreError(
@@ -107,7 +109,9 @@ def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titl
     groups = _groups(summary, trials, options, single=single)
     found: list[Titled] = []
     for name, members in groups:
-        for times in _operations(members, options, folder):
+        with dataset.of_sensors():
+            each = _operations(members, options, folder)
+        for times in each:
             clock = "service time" if times.clock == "service" else "response time"
             beside = " of the bystander" if times.beside else ""
             found.append((f"{name}: {times.operation}{beside}, {clock}", joined(times, COLUMNS_MOST)))
@@ -187,12 +191,9 @@ def _groups(
 
 
 def _operations(trials: Sequence[Trial], options: dict[str, Any], folder: Path) -> list[OperationTimes]:
-    from iodyno.analysis.operation_times import over_trials, times_of
+    from iodyno.analysis.operation_times import of_all, times_of
 
-    by_key: dict[Any, list[OperationTimes]] = {}
-    for trial in trials:
-        for times in times_of(trial):
-            by_key.setdefault(times.key, []).append(times)
+    by_key = {times.key: times for times in of_all(map(times_of, trials))}
     if not by_key:
         raise StoreError("its trials recorded no operation", where=str(folder), advice="another campaign")
     operation, clock = options["operation"], options["clock"]
@@ -214,7 +215,7 @@ def _operations(trials: Sequence[Trial], options: dict[str, Any], folder: Path) 
             where="--clock",
             advice="--clock service",
         )
-    return [over_trials(each) for each in kept.values()]
+    return list(kept.values())
 
 
 def _range(options: dict[str, Any]) -> Range:

@@ -120,6 +120,8 @@ def lateness_quantile(trial: Trial, q: float) -> Measured:
 
 def fell_behind(trial: Trial) -> str | None:
     """Why a trial is void: its generator began operations late although connections were free. None: it did not."""
+    if _asked_closed(trial):
+        return None
     sender = trial.end("send")
     if sender is None or not is_open(trial):
         return None
@@ -134,6 +136,14 @@ def fell_behind(trial: Trial) -> str | None:
         f"the generator fell behind: half of its operations began more than {late / 1e3:.0f} us late, with a connection"
         f" free and {gap_ns / 1e3:.0f} us between arrivals; the trial counts as failed, because its load is not the one"
         " that was asked for"
+    )
+
+
+def _asked_closed(trial: Trial) -> bool:
+    """Whether its jobs say that nothing arrives: then no row has to be read for it."""
+    jobs = [host.manifest.get("job") or {} for host in trial.hosts.values()]
+    return bool(jobs) and all(
+        "arrivals" in job and job["arrivals"] is None and not job.get("script") for job in jobs
     )
 
 

@@ -87,7 +87,7 @@ def _is_step(ranks: Sequence[float], at: int) -> bool:
 
 
 class OrderTest:
-    """A permutation test of values in groups, between which changes lie.
+    """A permutation test of values.
 
     Two statistics, each the largest |t| over all places: of one change (what lies before the place against what lies after it),
     and of a change that went back (a stretch against the rest: circular binary segmentation, Olshen, Venkatraman, Lucito and
@@ -95,25 +95,22 @@ class OrderTest:
     distribution and for having looked at all places. `alphas`: the chance of either that is none.
     """
 
-    def __init__(self, groups: Sequence[NDArray[np.float64]], alphas: tuple[float, float], seed: int) -> None:
+    def __init__(self, values: NDArray[np.float64], alphas: tuple[float, float], seed: int) -> None:
         import numpy as np
 
-        self.groups, self.alphas, self.source = groups, alphas, np.random.default_rng(seed)
+        self.values, self.alphas, self.source = values, alphas, np.random.default_rng(seed)
 
     def most_telling(self, begin: int, end: int) -> tuple[Sequence[int], float] | None:
         """One change, or two between which the values are others."""
         import numpy as np
 
-        flat = np.concatenate(self.groups[begin:end]) if end > begin else np.zeros(0)
-        if end - begin < 2 or len(flat) < 4:
+        values = self.values[begin:end]
+        if len(values) < 4:
             return None
-        edges = np.concatenate([[0], np.cumsum([len(each) for each in self.groups[begin:end]])])
-        drawn = self.source.permuted(np.tile(flat, (PERMUTATIONS, 1)), axis=1)
+        drawn = self.source.permuted(np.tile(values, (PERMUTATIONS, 1)), axis=1)
         for back, alpha in zip((False, True), self.alphas, strict=True):
-            if back and end - begin < 3:
-                continue
-            places, measured = _largest(flat[None, :], edges, back)
-            _, highest = _largest(drawn, edges, back)
+            places, measured = _largest(values[None, :], back)
+            _, highest = _largest(drawn, back)
             # Equal up to rounding counts as reached.
             p = (1 + int((highest >= measured[0] * (1 - 1e-9)).sum())) / (1 + PERMUTATIONS)
             if p <= alpha:
@@ -121,24 +118,22 @@ class OrderTest:
         return None
 
 
-def _largest(
-    rows: NDArray[np.float64], edges: NDArray[np.int64], back: bool
-) -> tuple[tuple[int, int], NDArray[np.float64]]:
-    """The largest |t| of each row, and the stretch (of groups) where the first row has it."""
+def _largest(rows: NDArray[np.float64], back: bool) -> tuple[tuple[int, int], NDArray[np.float64]]:
+    """The largest |t| of each row, and the stretch where the first row has it."""
     import numpy as np
 
-    n, last = rows.shape[1], len(edges) - 1
-    sums = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)], axis=1)[:, edges]
+    n = rows.shape[1]
+    sums = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)], axis=1)
     total = sums[:, -1]
     around = (rows**2).sum(axis=1) - total**2 / n
     best, where = np.full(len(rows), -1.0), (0, 0)
     stretches = (
-        [(low, high) for low in range(1, last) for high in range(low + 1, last)]
+        [(low, high) for low in range(1, n) for high in range(low + 1, n)]
         if back
-        else [(0, high) for high in range(1, last)]
+        else [(0, high) for high in range(1, n)]
     )
     for low, high in stretches:
-        k = int(edges[high] - edges[low])
+        k = high - low
         inside = sums[:, high] - sums[:, low]
         between = (inside / k - (total - inside) / (n - k)) ** 2 * k * (n - k) / n
         t = np.sqrt(between * (n - 2) / np.maximum(around - between, 1e-300))

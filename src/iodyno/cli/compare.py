@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iodyno.cli.campaign_argument import complete_campaign
-from iodyno.cli.compare_verdicts import Form, compare_campaigns, compare_history, compare_levels
+from iodyno.cli.compare_verdicts import (
+    Form,
+    compare_campaigns,
+    compare_history,
+    compare_levels,
+    sessions_beside,
+)
 from iodyno.cli.point_choice import choose_host, choose_point, complete_host, complete_point, name_of
 from iodyno.cli.share import SHARE
 from iodyno.core.decision import LEAST_EFFECT
@@ -91,6 +97,14 @@ class Side:
     help="A campaign of `iodyno noise`: effects below its floor are not claimed.",
 )
 @click.option(
+    "--also",
+    metavar="CAMPAIGN",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    shell_complete=complete_campaign,
+    help="One more campaign of the first kind, with nothing changed, to learn what sessions differ by; may be repeated.",
+)
+@click.option(
     "--control",
     type=click.Choice(["holm", "bh", "none"]),
     default="holm",
@@ -109,6 +123,7 @@ def command(
     levels: str | None,
     least: float,
     noise: Path | None,
+    also: tuple[Path, ...],
     control: Control,
     as_json: bool,
     as_csv: bool,
@@ -119,7 +134,8 @@ def command(
     which functions explain the difference. Of two campaigns, A is a point of the first and B one of the second;
     without --points all points that both have are compared: each outcome of the second is better, worse, the same or
     undecided, by the smallest effect of interest. With --levels the same is said of two levels of a factor, whose trials
-    are pairs where they lie in one block. Of three campaigns and more: which of them brought a change.
+    are pairs where they lie in one block. Two campaigns differ by their sessions, too: name more of the first kind with --also,
+    or the verdict holds within these two sessions. Of eight campaigns and more: which of them brought a change.
 
     \b
     Examples:
@@ -128,6 +144,7 @@ def command(
       iodyno compare CAMPAIGN --points p01 p07 --functions --host server \\
         --by inclusive
       iodyno compare BEFORE AFTER --least 5%
+      iodyno compare BEFORE AFTER --also BEFORE2 --also BEFORE3
       iodyno compare BEFORE AFTER --csv > compared.csv
       iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'
       iodyno compare campaigns/nightly-*
@@ -162,6 +179,12 @@ def command(
             where="--levels",
             advice="iodyno compare CAMPAIGN --levels 'size=1KiB/size=64KiB'",
         )
+    if also and (len(campaigns) != 2 or points or functions):
+        raise ExperimentError(
+            "is about two campaigns, without --points and --functions",
+            where="--also",
+            advice="iodyno compare BEFORE AFTER --also BEFORE2",
+        )
     if as_csv and as_json:
         raise click.UsageError("found --json and --csv, allowed: one of them")
     if as_csv and (functions or len(campaigns) > 2):
@@ -184,7 +207,8 @@ def command(
             raise ExperimentError(
                 "the two points are missing", where="--points", advice=f"--points {example}"
             )
-        compare_campaigns(summaries[0], summaries[1], least=least, control=control, noise=measured, form=form)
+        others = sessions_beside(summaries, also)
+        compare_campaigns(*summaries, least=least, control=control, noise=measured, also=others, form=form)
         return
     first, second = (
         Side(datasets[at], summaries[at], choose_point(summaries[at], written, "--points"))
@@ -316,11 +340,13 @@ def _mechanism_changes(first: Side, second: Side) -> list[MechanismChange]:
 
 def _heading(first: Side, second: Side) -> str:
     two = first.summary.folder != second.summary.folder
+    from iodyno.report.verdicts import WITHIN
+
     lines = [
         f"{letter}: {side.title}{f', {side.summary.folder}' if two else ''} ({counted(side.point.finished, 'trial')})"
         for letter, side in (("A", first), ("B", second))
     ]
-    return "\n".join((*lines, *_apart(first, second)))
+    return "\n".join((*lines, *_apart(first, second), *([f"{WITHIN}."] if two else [])))
 
 
 def _apart(first: Side, second: Side) -> list[str]:

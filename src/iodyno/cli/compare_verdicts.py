@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -38,9 +39,13 @@ def compare_campaigns(
     least: float,
     control: Control,
     noise: Sequence[Noise] = (),
+    also: Sequence[CampaignSummary] = (),
     form: Form,
 ) -> None:
-    """All points that both campaigns have, by their levels; the outcomes that the first asks for."""
+    """All points that both campaigns have, by their levels; the outcomes that the first asks for.
+
+    `also`: further campaigns of the first kind.
+    """
     from iodyno.analysis.decisions.sides import Pair, compare
     from iodyno.report.csv import verdicts_csv
 
@@ -53,7 +58,7 @@ def compare_campaigns(
             advice="name one of each: --points A B",
         )
     pairs = [Pair(name_of(first, mine), mine, other, first.asked) for mine, other in shared]
-    found = compare(pairs, (first, second), least=least, control=control, noise=noise)
+    found = compare(pairs, (first, second), least=least, control=control, noise=noise, also=also)
     alone = len(first.points) + len(second.points) - 2 * len(shared)
     warnings = [*_not_alike(first, second)]
     if alone:
@@ -69,16 +74,49 @@ def compare_campaigns(
             {
                 "first": {"campaign": first.folder, "created": first.created},
                 "second": {"campaign": second.folder, "created": second.created},
+                "also": [{"campaign": other.folder, "created": other.created} for other in also],
                 **_values(found, least, control),
                 "points_of_one_only": alone,
                 "warnings": warnings,
             }
         )
         return
-    click.echo(f"A: {first.folder} ({first.created})\nB: {second.folder} ({second.created})\n")
+    others = "".join(f"   {other.folder} ({other.created})\n" for other in also)
+    click.echo(f"A: {first.folder} ({first.created})\n{others}B: {second.folder} ({second.created})\n")
     _show(found, least, control)
     for text in warnings:
         click.echo(f"warning: {text}")
+
+
+def sessions_beside(two: Sequence[CampaignSummary], also: Sequence[Path]) -> list[CampaignSummary]:
+    """The further campaigns of the first of `two`, analysed.
+
+    Raises ExperimentError for one that cannot tell what sessions differ by: counted already, of other work, with other points.
+    """
+    from iodyno.analysis.dataset import read_dataset
+    from iodyno.analysis.summary import analyse
+
+    known = {Path(summary.folder).resolve() for summary in two}
+    labels = {tuple(sorted(point.labels.items())) for point in two[0].points}
+    found = []
+    for folder in also:
+        if folder.resolve() in known:
+            raise ExperimentError(
+                f"{folder} is one of the campaigns already",
+                where="--also",
+                advice="name other campaigns of the same experiment",
+            )
+        known.add(folder.resolve())
+        summary = analyse(read_dataset(folder))
+        other_work = summary.workload.get("kind") != two[0].workload.get("kind")
+        if other_work or labels.isdisjoint(tuple(sorted(point.labels.items())) for point in summary.points):
+            raise ExperimentError(
+                f"{folder} has {'another workload' if other_work else 'no point in common'}",
+                where="--also",
+                advice="name campaigns of the same experiment as the first",
+            )
+        found.append(summary)
+    return found
 
 
 def _not_alike(first: CampaignSummary, second: CampaignSummary) -> Iterator[str]:

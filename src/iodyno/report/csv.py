@@ -42,7 +42,7 @@ def as_csv(summary: CampaignSummary) -> str:
 
 _SIDES = tuple(f"{side}{end}" for side in ("first", "second") for end in ("", "_low", "_high", "_n"))
 _RATIO = ("ratio", "ratio_low", "ratio_high", "method")
-_JUDGED = ("verdict", "p_value", "p_adjusted", "adjustment", "missing")
+_JUDGED = ("verdict", "p_value", "p_adjusted", "adjustment", "scope", "missing")
 
 
 def verdicts_csv(found: Sequence[PairVerdicts]) -> str:
@@ -56,6 +56,7 @@ def verdicts_csv(found: Sequence[PairVerdicts]) -> str:
             ),
             *(number(verdict.ratio), number(verdict.low), number(verdict.high), verdict.method),
             *(verdict.answer, number(verdict.p_value), number(verdict.p_adjusted), verdict.adjustment),
+            verdict.scope,
             verdict.reason,
         ]
         for each in found

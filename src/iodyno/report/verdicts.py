@@ -55,8 +55,13 @@ def verdict_table(found: PairVerdicts) -> Table:
                 Cell(_more(verdict)),
             )
         )
-    columns = [Column(text) for text in ("outcome", "A", "B", "ratio B/A", "verdict", "more is needed")]
+    word = "verdict" if not _in_two_sessions(found) else "verdict in these two sessions"
+    columns = [Column(text) for text in ("outcome", "A", "B", "ratio B/A", word, "more is needed")]
     return Table(found.pair.title, tuple(columns), tuple(rows))
+
+
+def _in_two_sessions(found: PairVerdicts) -> bool:
+    return any(verdict.scope == "two sessions" for verdict in found.verdicts)
 
 
 def _void(found: PairVerdicts, verdict: Verdict) -> bool:
@@ -82,11 +87,30 @@ def verdict_note(found: Sequence[PairVerdicts], least: float, control: str) -> s
         f"B against A: {said or 'nothing was compared'}. Better, worse, higher and lower: by more than {edge}. Same: by less "
         f"either way. {_CONTROLS[control].format(n=known)}. Brackets: 95 % of one comparison, not adjusted. "
         "More is needed: trials a side for an answer with a chance of 80 %, if this is the truth."
+        + _scope(found)
         + (
             f" {MARK}: {WHY}, and so of the verdict."
             if any(_void(p, v) for p in found for v in p.verdicts)
             else ""
         )
+    )
+
+
+WITHIN = (
+    "Within these two sessions: campaigns differ also with nothing changed, and two do not tell by how much"
+)
+
+
+def _scope(found: Sequence[PairVerdicts]) -> str:
+    """What the verdicts hold for."""
+    if any(map(_in_two_sessions, found)):
+        return f" {WITHIN}; more of the first kind do (--also CAMPAIGN), or a noise ladder (--noise)."
+    known = {v.sessions for pair in found for v in pair.verdicts if v.scope == "sessions" and v.sessions > 1}
+    if not known:
+        return ""
+    return (
+        f" The ratio is that of B to the mean of A's {max(known)} campaigns, held against what those differ by;"
+        " more of them tell more than more trials."
     )
 
 
@@ -166,17 +190,12 @@ def history_table(series: Series, names: Sequence[str], unit: str) -> Table:
 
 def history_note(series: Sequence[Series]) -> str:
     """How changes were told from chance."""
-    unit = "campaigns" if any(each.history.permuted == "campaigns" for each in series) else "trials"
-    text = (
-        f"Largest t over all places between two campaigns, against 4999 permutations of the {unit}; a history without a "
-        "change shows one in 5 % of cases."
-    )
-    if unit == "trials":
-        text += (
-            " Fewer than 8 campaigns: what campaigns differ by of themselves, with nothing changed, is not known and"
-            " shows as a change."
+    if any(not each.history.missing for each in series):
+        return (
+            "Largest t over all places between two campaigns, against 4999 permutations of the campaigns; a history without a "
+            "change shows one in 5 % of cases."
         )
-    return text
+    return "How much campaigns of a steady history differ tells a change from chance: name 8 of them or more."
 
 
 def history_values(each: Series) -> dict[str, Any]:
@@ -187,7 +206,6 @@ def history_values(each: Series) -> dict[str, Any]:
         "point": each.title,
         "trials": [list(values) for values in each.values],
         "changes": [asdict(change) for change in found.changes],
-        "permuted": found.permuted,
         "missing": found.missing,
     }
 
@@ -207,6 +225,8 @@ def _more(verdict: Verdict) -> str:
         return verdict.reason
     if verdict.answer != "undecided":
         return ""
+    if verdict.sessions > 1:
+        return "more campaigns of A's kind"
     if not verdict.more_trials:
         return "more trials than are sensible"
     return f"about {float(f'{verdict.more_trials:.2g}'):.0f} trials each"

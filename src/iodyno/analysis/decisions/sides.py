@@ -49,10 +49,12 @@ def compare(
     least: float,
     control: Control,
     noise: Sequence[Noise] = (),
+    also: Sequence[CampaignSummary] = (),
 ) -> list[PairVerdicts]:
     """The verdicts on all pairs, corrected together; trials of one campaign are paired by their block.
 
-    `noise`: of a ladder; effects below its floor are not claimed.
+    `noise`: of a ladder; effects below its floor are not claimed. `also`: further campaigns of the first kind, from which it is
+    learnt what sessions differ by.
     """
     floors = {each.outcome: each for each in noise}
     same = Path(campaigns[0].folder).resolve() == Path(campaigns[1].folder).resolve()
@@ -68,6 +70,7 @@ def compare(
                     missing=_missing(pair, outcome),
                     floor=_floor(floors.get(outcome), same),
                     counting=_counting(pair, outcome),
+                    sessions=_sessions(also, pair, outcome),
                 )
             )
     verdicts = iter(judge(sides, least=least, control=control))
@@ -129,6 +132,13 @@ def _by_block(
         if trial.point == point.id and trial.status == "finished" and value is not None:
             found.setdefault(trial.block if paired else trial.order, []).append(value)
     return {key: sum(values) / len(values) for key, values in found.items()}
+
+
+def _sessions(also: Sequence[CampaignSummary], pair: Pair, outcome: str) -> tuple[tuple[float, ...], ...]:
+    labels = tuple(sorted(pair.first.labels.items()))
+    at = [(summary, _point_at(summary, labels)) for summary in also]
+    found = [tuple(_values(summary, point, outcome)) for summary, point in at if point]
+    return tuple(values for values in found if values)
 
 
 def _floor(found: Noise | None, same: bool) -> float:

@@ -7,7 +7,9 @@ that a comparison is one test, and the many comparisons of two campaigns are cor
 Scandinavian Journal of Statistics 6; or Benjamini and Hochberg 1995, Journal of the Royal Statistical Society B 57).
 
 Trials of one campaign that lie in the same block are pairs; those of two campaigns are compared without assuming equal
-spreads (Welch 1947, Biometrika 34).
+spreads (Welch 1947, Biometrika 34). Campaigns differ also when nothing was changed, and two do not tell by how much: such a
+verdict holds within these two sessions. Where further campaigns of the first kind are known, a campaign is the unit: the second
+one is held against the spread of the means of the others.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from iodyno.core.outcome import OUTCOMES
 
 Answer = Literal["better", "worse", "higher", "lower", "same", "undecided"]
 Control = Literal["holm", "bh", "none"]
+Scope = Literal["campaign", "two sessions", "sessions"]
+"""What a verdict holds for: one campaign, two sessions as they were, or whatever session comes."""
 
 ALPHA = 0.05
 POWER = 0.8
@@ -39,7 +43,8 @@ class Sides:
     """The values of one outcome on both sides. `first` and `second` by block where they are `paired`.
 
     `floor`: relative effect below which nothing is claimed, from a noise ladder. `counting`: standard uncertainty of the
-    logarithm of the ratio that no number of trials takes away, as whole operations were counted.
+    logarithm of the ratio that no number of trials takes away, as whole operations were counted. `sessions`: values of further
+    campaigns of the first kind, each of which differs from it by its session alone.
     """
 
     outcome: str
@@ -49,6 +54,14 @@ class Sides:
     missing: str = ""
     floor: float = 0.0
     counting: float = 0.0
+    sessions: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def scope(self) -> Scope:
+        """What a verdict on them holds for. A floor between campaigns is what sessions differ by, too."""
+        if self.paired:
+            return "campaign"
+        return "sessions" if self.sessions or self.floor else "two sessions"
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,8 @@ class Verdict:
 
     `p_value` is that of the claim made, or of the nearer one, by itself, and `p_adjusted` the same after the correction of all
     comparisons by `adjustment`; `least`: the effect that it was held against; `more_trials`: about how many more each side
-    needs; None: cannot be said. `direction`: `rises` or `falls` where the interval leaves out 1.
+    needs; None: cannot be said. `direction`: `rises` or `falls` where the interval leaves out 1. `scope`: what it holds for;
+    `sessions`: campaigns of the first kind that it is held against.
     """
 
     outcome: str
@@ -74,12 +88,14 @@ class Verdict:
     direction: str = ""
     reason: str = ""
     least: float = LEAST_EFFECT
+    scope: Scope = "campaign"
+    sessions: int = 1
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A difference on a logarithmic scale. `parts`: variance and trials of each side, or of the pairs; `counting`: as of the
-    sides, part of the error.
+    """A difference on a logarithmic scale. `parts`: variance and trials of each side, or of the pairs, or of the means of
+    campaigns; `counting`: as of the sides, part of the error.
     """
 
     estimate: float
@@ -123,6 +139,8 @@ def judge(
                     trials=counts,
                     method="none",
                     reason=str(step),
+                    scope=sides.scope,
+                    sessions=1 + len(sides.sessions),
                 )
             )
             continue
@@ -161,12 +179,16 @@ def _step(sides: Sides) -> _Step | str:
         first, second = {block: first[block] for block in both}, {block: second[block] for block in both}
     if min(len(first), len(second)) < 2:
         return "one trial a side says nothing of the spread"
-    values = [*first.values(), *second.values()]
+    values = [*first.values(), *second.values(), *(value for each in sides.sessions for value in each)]
     if min(values) <= 0:
         if max(values) == min(values) == 0:
             return "0 in every trial of both sides"
         return "0 or less in a trial, of which there is no ratio"
     a, b = [math.log(value) for value in first.values()], [math.log(value) for value in second.values()]
+    if sides.sessions:
+        return _step_of_sessions(
+            [a, *([math.log(value) for value in each] for each in sides.sessions)], b, sides.counting
+        )
     if sides.paired:
         pairs = [y - x for x, y in zip(a, b, strict=True)]
         parts: tuple[tuple[float, int], ...] = ((variance(pairs), len(pairs)),)
@@ -184,6 +206,27 @@ def _step(sides: Sides) -> _Step | str:
         )
         return f"{alike}: there is no spread to judge by"
     return _Step(fmean(b) - fmean(a), error, freedom, parts, sides.counting)
+
+
+def _step_of_sessions(known: Sequence[Sequence[float]], new: Sequence[float], counting: float) -> _Step | str:
+    """The mean of a new campaign less that of the known ones, whose means spread as sessions and their trials do.
+
+    A new campaign with fewer trials spreads by what its trials do beyond that.
+    """
+    means = [fmean(each) for each in known]
+    between = variance(means)
+    if between < 1e-28:
+        return "all campaigns gave the same value: there is no spread to judge by"
+    error2, freedom = between * (1 + 1 / len(means)), float(len(means) - 1)
+    groups = [each for each in (*known, new) if len(each) > 1]
+    within_freedom = sum(len(each) - 1 for each in groups)
+    within = sum((len(each) - 1) * variance(each) for each in groups) / within_freedom
+    fewer = within * max(0.0, 1 / len(new) - fmean(1 / len(each) for each in known))
+    total = error2 + fewer + counting**2
+    weights = error2**2 / freedom + fewer**2 / within_freedom
+    return _Step(
+        fmean(new) - fmean(means), math.sqrt(total), min(total**2 / weights, _MOST_FREEDOM), (), counting
+    )
 
 
 def _error(parts: Sequence[tuple[float, int]], counting: float, more: int = 0) -> tuple[float, float]:
@@ -219,11 +262,13 @@ def _verdict(
     answer: Answer = "undecided"
     if p_adjusted <= ALPHA:
         answer = "same" if claim[1] < claim[0] else _word(sides.outcome, rises)
-    paired = (
-        f"paired t over {len(set(sides.first) & set(sides.second))} blocks" if sides.paired else "Welch's t"
-    )
+    method = "Welch's t"
+    if sides.paired:
+        method = f"paired t over {len(set(sides.first) & set(sides.second))} blocks"
+    elif sides.sessions:
+        method = f"t of a campaign against the means of {1 + len(sides.sessions)}"
     more = None
-    if answer == "undecided":
+    if answer == "undecided" and step.parts:
         more = _more(step, margin, ALPHA if control == "none" else ALPHA / family)
     return Verdict(
         outcome=sides.outcome,
@@ -235,10 +280,12 @@ def _verdict(
         p_adjusted=p_adjusted,
         adjustment=ADJUSTMENTS[control],
         trials=(len(sides.first), len(sides.second)),
-        method=f"{paired} on logarithms",
+        method=f"{method} on logarithms",
         more_trials=more,
         least=math.expm1(margin),
         direction="" if low <= 0 <= high else ("rises" if rises else "falls"),
+        scope=sides.scope,
+        sessions=1 + len(sides.sessions),
     )
 
 

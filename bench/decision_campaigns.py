@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iodyno.analysis.decisions.contrast import Estimator, estimator, indicator
-from iodyno.analysis.decisions.sequence import radius_in_errors, tuned
+from iodyno.analysis.decisions.sequence import ALPHA, log_evidence, tuned
 from iodyno.analysis.decisions.stopping import CONFIRM_BELOW, LEAST_FREEDOM
 
 Array = NDArray[np.float64]
@@ -125,12 +125,15 @@ class Campaigns:
         mixture = tuned(at_tuning.weight, at_tuning.freedom)
         trials, side = np.full(len(self.values), np.inf), np.zeros(len(self.values))
         for blocks in range(1, most + 1):
-            found = self.fits(contrast, blocks)
-            if found is None:
+            how = self.estimator(contrast, blocks)
+            if how is None or how.freedom < 1:
                 continue
-            estimate, error, how = found
-            radius = radius_in_errors(how.freedom, mixture * how.weight)
-            out = np.isinf(trials) & (np.abs(estimate - null) > radius * error)
+            y = self.values[:, : blocks * BLOCK]
+            estimate, rest = y @ how.row, y @ how.residual
+            off = (how.row * rest).reshape(len(y), blocks, BLOCK).sum(axis=2) * blocks
+            off += (estimate - null)[:, None]
+            logs = log_evidence(off, (rest**2).sum(axis=1), how.weight, how.freedom, mixture)
+            out = np.isinf(trials) & (logs > -np.log(ALPHA))
             trials[out], side[out] = blocks * BLOCK, np.sign(estimate - null)[out]
         return trials, side
 
@@ -179,7 +182,7 @@ async def run(pairs: int) -> list[dict[str, object]]:
         rows.append({"figure": figure, "value": round(float(value), 3), "wanted": wanted})
 
     plain = Campaigns(repeats, 14, Noise(), 1)
-    for name, contrast, most in (("dearer", DEARER, 32), ("ratio > 1.5", RATIO, 80)):
+    for name, contrast, most in (("dearer", DEARER, 32), ("ratio > 1.5", RATIO, 160)):
         trials, side = plain.decided(contrast, 0, tuned_blocks=3, most=14)
         row(f"{name}: median trials", np.median(trials), f"<= {most}")
         row(f"{name}: wrong answers", (side < 0).mean(), "<= 0.05")

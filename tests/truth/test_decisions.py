@@ -29,7 +29,7 @@ def plain() -> Campaigns:
     return Campaigns(REPEATS, 14, Noise(), seed=1)
 
 
-@pytest.mark.parametrize(("contrast", "most"), [(DEARER, 32), (RATIO, 80)], ids=["dearer", "ratio"])
+@pytest.mark.parametrize(("contrast", "most"), [(DEARER, 32), (RATIO, 160)], ids=["dearer", "ratio"])
 def test_a_decision_takes_a_fraction_of_the_640_runs(
     plain: Campaigns, contrast: dict[str, float], most: int
 ) -> None:

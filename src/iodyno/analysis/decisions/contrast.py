@@ -49,8 +49,8 @@ class Estimator:
     weight: float
     freedom: int
 
-    def fit(self, values: Sequence[float]) -> Fit:
-        """The contrast of these values."""
+    def fit(self, values: Sequence[float], blocks: Sequence[int] = ()) -> Fit:
+        """The contrast of these values; `blocks`: the block of each."""
         y = np.asarray(values, dtype=float)
         rest = self.residual @ y
         left = float(rest @ rest)
@@ -58,7 +58,9 @@ class Estimator:
         if left <= (1e-12 * float(np.abs(y).max(initial=0.0))) ** 2 * len(y):
             left = 0.0
         sigma = math.sqrt(left / self.freedom) if self.freedom > 0 else math.inf
-        return Fit(float(self.row @ y), self.weight, sigma, self.freedom)
+        numbers, place = np.unique(np.asarray(blocks, dtype=int), return_inverse=True)
+        off = np.bincount(place, self.row * rest) * len(numbers) if len(numbers) else ()
+        return Fit(float(self.row @ y), self.weight, sigma, self.freedom, tuple(float(each) for each in off))
 
 
 def estimator(matrix: Matrix, contrast: Sequence[float]) -> Estimator | None:
@@ -82,12 +84,17 @@ def estimator(matrix: Matrix, contrast: Sequence[float]) -> Estimator | None:
     return Estimator(row, residual, 1 / variance, round(float(np.trace(residual))))
 
 
-def fit(matrix: Matrix, values: Sequence[float], contrast: Sequence[float]) -> Fit | None:
-    """Least squares of the values, and the contrast of its coefficients. None when these data do not determine it."""
+def fit(
+    matrix: Matrix, values: Sequence[float], contrast: Sequence[float], blocks: Sequence[int] = ()
+) -> Fit | None:
+    """Least squares of the values, and the contrast of its coefficients. None when these data do not determine it.
+
+    `blocks`: the block of each value, where it is known.
+    """
     if not len(values) or not np.all(np.isfinite(np.asarray(values, dtype=float))):
         return None
     how = estimator(matrix, contrast)
-    return how.fit(values) if how else None
+    return how.fit(values, blocks) if how else None
 
 
 def indicator(keys: Sequence[Hashable]) -> tuple[Matrix, list[Hashable]]:
@@ -123,7 +130,7 @@ def between_levels(
     at = [dict(name)[factor] for name in names]  # type: ignore[call-overload]
     weights = [(2 if level == numerator else -2) / len(names) for level in at]
     contrast = [*weights, *[0.0] * (blocks.shape[1] - 1)]
-    return fit(np.hstack([points, blocks[:, 1:]]), [each.value for each in used], contrast), used
+    return _fit(np.hstack([points, blocks[:, 1:]]), used, contrast), used
 
 
 def whole_plots(
@@ -181,7 +188,11 @@ def _by_effects(used: Sequence[Observation], factor: str, numerator: Level, bloc
     contrast = np.zeros(matrix.shape[1])
     before = 1 + sum(coded[name].shape[1] for name in names[: names.index(factor)])
     contrast[before] = 2.0  # from -1 to +1
-    return fit(matrix, [each.value for each in used], contrast.tolist())
+    return _fit(matrix, used, contrast.tolist())
+
+
+def _fit(matrix: Matrix, used: Sequence[Observation], contrast: Sequence[float]) -> Fit | None:
+    return fit(matrix, [each.value for each in used], contrast, [each.block for each in used])
 
 
 def _by_block(observations: Sequence[Observation]) -> list[list[Observation]]:

@@ -208,6 +208,14 @@ class Judge:
         if needed is None or needed <= 0:
             return None
         grows = found.trials / blocks
+        # How much wider the interval is because blocks may be alike; what more of them tell of that is left out.
+        wider = 1.0
+        if rule.kind != "width" and found.low is not None and found.high is not None:
+            plain = (
+                radius_in_errors(fit.freedom, self.plan.mixture * fit.weight, self.plan.alpha)
+                * fit.standard_error
+            )
+            wider = max(1.0, (found.high - found.low) / 2 / math.hypot(plain, 1.96 * found.counting))
 
         def wide(more: int) -> bool:
             share = (blocks + more) / blocks
@@ -216,7 +224,7 @@ class Judge:
             if rule.kind == "width":
                 radius = _t_radius(freedom) if freedom >= LEAST_FREEDOM else math.inf
             else:
-                radius = radius_in_errors(freedom, self.plan.mixture * weight, self.plan.alpha)
+                radius = wider * radius_in_errors(freedom, self.plan.mixture * weight, self.plan.alpha)
             return math.hypot(radius * fit.sigma / math.sqrt(weight), 1.96 * found.counting) >= needed
 
         most = 1

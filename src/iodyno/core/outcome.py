@@ -270,12 +270,22 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Median:
+    """Median of the trials between two of them in order, whatever their law: that holds the true one with the chance `level`."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+
+
+@dataclass(frozen=True)
 class Estimate:
     """A number with its uncertainty. `estimate` is None when it cannot be had; `missing` says why.
 
     `low` and `high` bound the 95 % interval made by `method` from `n` trials; None when there is no interval.
     `counting`: the standard uncertainty that all trials have in common because whole operations were counted, `shared`: that
-    for another reason. `spread`: that of all trials of the campaign, where one is known.
+    for another reason. `spread`: that of all trials of the campaign, where one is known. `median`: of five trials or more.
     """
 
     estimate: float | None
@@ -290,6 +300,7 @@ class Estimate:
     counting: float = 0.0
     shared: float = 0.0
     spread: Spread | None = None
+    median: Median | None = None
 
     @property
     def reach(self) -> float | None:

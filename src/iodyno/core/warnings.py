@@ -51,6 +51,7 @@ class WarningCode(StrEnum):
     BACKGROUND = "background"
     FEW_REPLICATES = "few_replicates"
     ONE_TRIAL = "one_trial"
+    OUTLIER = "outlier"
     PHYSICS = "physics"
     GENERATOR_BEHIND = "generator_behind"
     RESPONSE_CENSORED = "response_censored"
@@ -151,6 +152,8 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
          "stop what runs beside"),
         (WarningCode.FEW_REPLICATES, "two trials only, or one where the model needs more", "more `replicates`"),
         (WarningCode.ONE_TRIAL, "the interval is that within one trial", "more `replicates`"),
+        (WarningCode.OUTLIER, "a few trials decide the mean: it and the median lie outside of each other's interval",
+         "look at what these trials have in common; read the median (JSON, or on a number in the report)"),
         (WarningCode.PHYSICS, "numbers contradict each other: Little's law, bytes sent and received, cycles and clock",
          "do not use them before it is explained"),
         (WarningCode.GENERATOR_BEHIND, "the generator did not begin operations in time: the trial is void",

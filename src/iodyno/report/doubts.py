@@ -45,6 +45,7 @@ TITLES: dict[WarningCode, str] = {
     WarningCode.BACKGROUND: "Background",
     WarningCode.FEW_REPLICATES: "Few replicates",
     WarningCode.ONE_TRIAL: "One trial only",
+    WarningCode.OUTLIER: "A few trials decide the mean",
     WarningCode.PHYSICS: "Physics check broken",
     WarningCode.GENERATOR_BEHIND: "The load generator fell behind: void",
     WarningCode.RESPONSE_CENSORED: "Arrivals still waited at the end",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from iodyno.core.outcome import Estimate
@@ -17,6 +18,8 @@ def estimate_values(found: Estimate) -> dict[str, Any]:
         "unit": found.unit,
         "method": found.method,
     }
+    if found.median:
+        shown["median"] = {name: number(value) for name, value in asdict(found.median).items()}
     if found.assumptions:
         shown["assumptions"] = list(found.assumptions)
     if found.missing:

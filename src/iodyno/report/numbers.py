@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iodyno.core.outcome import Estimate
 
@@ -78,6 +78,17 @@ def with_interval(found: Estimate, name: str = "", scale: Scale | None = None, *
     if abs(high + low - 2 * value) > 0.1 * half:
         return f"{_lopsided(value, half)} [{digits(low, half)}, {digits(high, half)}]{suffix}"
     return f"{digits(value, half)} ±{digits(half, half)}{suffix}"
+
+
+def details(found: Estimate, name: str = "", scale: Scale | None = None) -> str:
+    """How an estimate was made, from how many trials; and their median, where they are enough for its interval."""
+    text, middle = f"{found.method}, n = {found.n}", found.median
+    if middle is None:
+        return text
+    shown = between(replace(found, estimate=middle.estimate, low=middle.low, high=middle.high), name, scale)
+    return (
+        f"{text}; median {shown}, which holds it with {100 * middle.level:.0f} % whatever trials spread like"
+    )
 
 
 def _lopsided(value: float, half: float) -> str:

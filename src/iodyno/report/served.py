@@ -15,7 +15,7 @@ from iodyno.core.volume import CLIENT_DAEMON, CREATE_FILES, SERVER
 from iodyno.report.layout import Layout, place_name, sections
 from iodyno.report.limiter import sentence as limiter_sentence
 from iodyno.report.limiter import short
-from iodyno.report.numbers import with_interval
+from iodyno.report.numbers import details, with_interval
 from iodyno.report.table import Cell, Column, Table
 
 _SHARE = 0.02
@@ -132,4 +132,6 @@ def _cell(point: PointSummary, name: str, *, unit: bool = True) -> Cell:
     found: Estimate | None = point.outcomes.get(name)
     if found is None or found.estimate is None:
         return Cell("–", (found.missing if found else None) or "")
-    return Cell(with_interval(found, name.rpartition(".")[2], unit=unit), f"{found.method}, n = {found.n}")
+    return Cell(
+        with_interval(found, name.rpartition(".")[2], unit=unit), details(found, name.rpartition(".")[2])
+    )

@@ -17,7 +17,7 @@ from iodyno.core.warnings import WarningCode
 from iodyno.core.workload import FILES
 from iodyno.report.layout import Layout, layout_of, place_name, sections
 from iodyno.report.limiter import cell as limiter_cell
-from iodyno.report.numbers import between, digits, with_interval
+from iodyno.report.numbers import between, details, digits, with_interval
 from iodyno.report.sentence import Sentence
 from iodyno.report.served import served_table
 from iodyno.report.table import Cell, Column, Table
@@ -361,7 +361,7 @@ def _cell(point: PointSummary, name: str) -> Cell:
         return Cell("skipped" if point.skipped else "–", found.missing or "")
     outcome = name.rpartition(".")[2]
     link = f"functions-{point.id}" if outcome == COST else ""
-    text, hint = with_interval(found, outcome), f"{found.method}, n = {found.n}"
+    text, hint = with_interval(found, outcome), details(found, outcome)
     return Cell(f"{text}{MARK}", f"{hint}; {WHY}", link) if is_void(point, name) else Cell(text, hint, link)
 
 

@@ -14,7 +14,7 @@ from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
 from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import cell as limiter_cell
-from iodyno.report.numbers import Scale, scale_of, with_interval
+from iodyno.report.numbers import Scale, details, scale_of, with_interval
 from iodyno.report.storage import storage_names, storage_tables
 from iodyno.report.table import Cell as Cell
 from iodyno.report.table import Column as Column
@@ -242,7 +242,7 @@ def _other(point: PointSummary, host: str) -> Cell:
     found = point.outcomes[f"{host}.cpu_other_ratio"]
     if found.estimate is None:
         return Cell("–", found.missing or "")
-    hint = f"{with_interval(found, 'cpu_other_ratio')}, {found.method}, n = {found.n}"
+    hint = f"{with_interval(found, 'cpu_other_ratio')}, {details(found, 'cpu_other_ratio')}"
     return Cell(f"{100 * found.estimate:.0f}", hint)
 
 
@@ -265,8 +265,7 @@ def _split(point: PointSummary, host: str) -> Cell:
 def _cell(found: Estimate, name: str, scale: Scale | None = None, *, unit: bool = True) -> Cell:
     if found.estimate is None:
         return Cell("–", found.missing or "")
-    hint = f"{found.method}, n = {found.n}"
-    return Cell(with_interval(found, name, scale, unit=unit), hint)
+    return Cell(with_interval(found, name, scale, unit=unit), details(found, name, scale))
 
 
 def _of_point(point: PointSummary, name: str, scale: Scale | None = None, *, unit: bool = True) -> Cell:

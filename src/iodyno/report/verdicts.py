@@ -13,7 +13,7 @@ from iodyno.analysis.decisions.verdicts import Verdict
 from iodyno.analysis.summary import PointSummary
 from iodyno.core.outcome import Estimate
 from iodyno.report.estimate_json import estimate_values
-from iodyno.report.numbers import digits, scale_of, with_interval
+from iodyno.report.numbers import details, digits, scale_of, with_interval
 from iodyno.report.tables import Cell, Column, Table, outcome_name
 from iodyno.report.void import MARK, WHY, is_void
 
@@ -41,7 +41,7 @@ def verdict_table(found: PairVerdicts) -> Table:
             text = with_interval(found, name, scale, unit=False)
             if found.estimate is not None and is_void(point, name):
                 return Cell(text + MARK, WHY)
-            return Cell(text, found.missing or found.method)
+            return Cell(text, found.missing or details(found, name, scale))
 
         rows.append(
             (

@@ -8,7 +8,9 @@ user code or at an entry to the kernel from there. Interrupts that came on top o
 their entry here. Threads of the kernel work for whoever has work for them, and are kept.
 
 Where a timer makes the samples, code with interrupts off is seen when they are open again. After an interrupt's handler that is
-the begin of the soft interrupts that run on its way out: such a sample is one of the handler, and ends at its entry here.
+the begin of the soft interrupts that run on its way out: such a sample is one of the handler, and ends at its entry here. So it
+is at a function that lets interrupts in again, or writes a register for which a hypervisor stops the guest: such a sample is one
+of its caller, which ran with interrupts off.
 """
 
 from __future__ import annotations
@@ -45,6 +47,24 @@ _RETURN_TO_USER = "irqentry_exit_to_user"
 """What the names of functions begin with that give a CPU back after an interrupt, also to another task; from user code."""
 _TIMER = "cpu-clock"
 """The event of samples that a timer makes."""
+LATE = frozenset(
+    {
+        *(
+            "_raw_spin_unlock_irqrestore",
+            "_raw_spin_unlock_irq",
+            "_raw_read_unlock_irqrestore",
+            "_raw_read_unlock_irq",
+        ),
+        *(
+            "_raw_write_unlock_irqrestore",
+            "_raw_write_unlock_irq",
+            "native_write_msr",
+            "pv_native_write_msr",
+            "paravirt_write_msr",
+        ),
+    }
+)
+"""Functions of Linux that a timer's sample finds for what their callers did (kernel/locking/spinlock.c, arch/x86/lib/msr.c)."""
 _FROM_USER = (
     "entry_SYSCALL",
     "do_syscall_64",
@@ -56,6 +76,8 @@ _FROM_USER = (
 )
 """What the names of functions begin with that enter the kernel from user code otherwise: they come first where the
 user's own frames could not be read."""
+_NESTED = 2
+"""Of these, how many lie within each other at most: a register is written through a wrapper."""
 UNKNOWN = "[unknown]"
 
 Integers = npt.NDArray[np.int64]
@@ -295,6 +317,10 @@ def _told_apart(table: StackTable, by_timer: npt.NDArray[np.bool_]) -> StackTabl
     cut = np.where(theirs & interrupted, first, 0)
     late = by_timer & soft[table.starts[1:] - 1] & (last_hard >= 0)
     ends = np.where(late, last_hard + 1, lengths)
+    title = np.asarray([f.name.partition(".")[0] in LATE for f in table.functions], dtype=bool)[table.frames]
+    for _ in range(_NESTED):
+        inner = table.starts[:-1] + np.maximum(ends, 1) - 1
+        ends = np.where(by_timer & title[inner] & (ends - cut > 1), ends - 1, ends)
     kept = (place >= cut[row]) & (place < ends[row])
     starts = np.concatenate(([0], np.cumsum(ends - cut))).astype(np.int64)
     in_soft, in_hard, given_back, to_user = (

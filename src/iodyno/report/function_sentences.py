@@ -39,14 +39,9 @@ STEADY_MOST = 2.0
 little is known)."""
 TIMER = "cpu-clock"
 """The event of samples that a timer makes, where no hardware counter does."""
-OPENS_INTERRUPTS = frozenset(
-    {
-        *("_raw_spin_unlock_irqrestore", "_raw_spin_unlock_irq", "_raw_read_unlock_irqrestore"),
-        *("_raw_write_unlock_irqrestore", "_raw_write_unlock_irq", "handle_softirqs", "__do_softirq"),
-        "finish_task_switch",
-    }
-)
-"""Functions of Linux that let interrupts in again (kernel/locking/spinlock.c, kernel/softirq.c, kernel/sched/core.c)."""
+OPENS_INTERRUPTS = frozenset({"handle_softirqs", "__do_softirq", "finish_task_switch"})
+"""Functions of Linux that let interrupts in again and do work of their own (kernel/softirq.c, kernel/sched/core.c); time of
+those that do none is their callers' (`stacks.LATE`)."""
 
 
 def why(

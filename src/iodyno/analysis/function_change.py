@@ -83,7 +83,16 @@ class ProfileChange:
         return _differ(self.total, self.total_ratio)
 
     def ranked(self, by: Part = "exclusive", top: int | None = None) -> list[FunctionChange]:
-        """Those that move most first, whichever way; by themselves, or with all that they call."""
+        """Those that move most first, whichever way; by themselves, or with all that they call (without the load's own functions
+        that only call others, at either point).
+        """
+        sides = (self.first, self.second)
+        folded = [{side.table.functions[number] for number in side.folded} for side in sides]
+        shown = [
+            one
+            for one in self.functions
+            if by == "exclusive" or not all(one.function in each for each in folded)
+        ]
 
         def moved(change: FunctionChange) -> tuple[float, float]:
             first, second = change.inclusive
@@ -91,7 +100,7 @@ class ProfileChange:
             alone = abs(change.difference.estimate or 0.0)
             return (alone, within) if by == "exclusive" else (within, alone)
 
-        return sorted(self.functions, key=moved, reverse=True)[:top]
+        return sorted(shown, key=moved, reverse=True)[:top]
 
 
 def why_not_compared(first: PointProfile, second: PointProfile) -> str:

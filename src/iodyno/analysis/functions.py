@@ -27,6 +27,7 @@ from iodyno.analysis.cpu_classes import ClassTier
 from iodyno.analysis.dataset import Dataset, HostData, Trial
 from iodyno.analysis.factors import labels_of
 from iodyno.analysis.interval import estimate
+from iodyno.analysis.layers import LAYERS, layers_of
 from iodyno.analysis.measured import Measured, missing
 from iodyno.analysis.shares import Bounds, Numbers, SampledCosts
 from iodyno.analysis.stacks import (
@@ -54,6 +55,9 @@ LOST_MOST = 0.05
 
 FOREIGN_MOST = 0.05
 """Share of busy time in other programs over which it is doubted (chosen: as much as an idle host may be busy)."""
+
+OWN_LEAST = 0.1
+"""Share of a function of the load's own program in all that it calls from which on it does something itself (chosen)."""
 
 PART_LEAST = 5
 """Samples of a part in a trial from which on they stand for its time (chosen: of fewer, one is too much of it)."""
@@ -85,6 +89,15 @@ class ClassCost:
 
     owner: str
     mode: str
+    ratio: Estimate
+    ns_per_kib: Estimate
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What a layer of the path took by itself, such as `TCP send`: what its functions call of other layers is theirs."""
+
+    layer: str
     ratio: Estimate
     ns_per_kib: Estimate
 
@@ -197,7 +210,8 @@ class PointProfile:
         """The functions that were seen, the dearest first."""
         ordered = np.argsort(-(self.exclusive if by == "exclusive" else self.inclusive).cost, kind="stable")
         seen = np.sum([self.table.inclusive(rows) for rows in self.rows], axis=0)
-        wanted = [number for number in ordered.tolist() if seen[number] > 0][:top]
+        folded = self.folded if by == "inclusive" else frozenset[int]()
+        wanted = [number for number in ordered.tolist() if seen[number] > 0 and number not in folded][:top]
         own_share, share = self.exclusive.share_bounds(), self.inclusive.share_bounds()
         own_cost, cost_of = self.exclusive.cost_bounds(), self.inclusive.cost_bounds()
         owners = self._owners
@@ -216,6 +230,35 @@ class PointProfile:
                 },
             )
             for number in wanted
+        ]
+
+    @cached_property
+    def folded(self) -> frozenset[int]:
+        """Functions of the load's own threads that only call others: all of its time is in each of them, from the begin of a
+        thread on, which says nothing.
+        """
+        own, whole, owners = self.exclusive.cost, self.inclusive.cost, self._owners
+        load = owners[OWNERS.index("app")]
+        return frozenset(
+            number
+            for number, function in enumerate(self.table.functions)
+            if function.space == "user"
+            and load[number] > 0
+            and load[number] == owners[:, number].sum()
+            and own[number] < OWN_LEAST * whole[number]
+        )
+
+    def layers(self) -> list[LayerCost]:
+        """The time by layer, in the order of the path; together they are all of it."""
+        counts = np.zeros((len(self.rows), len(LAYERS)))
+        for trial, (rows, weights) in enumerate(zip(self.rows, self.weights, strict=True)):
+            np.add.at(counts[trial], layers_of(self.table, rows), self.table.weighed(rows, weights))
+        sampled = replace(self._sampled(counts), reference=None)
+        shares, costs = sampled.share_bounds(), sampled.cost_bounds()
+        return [
+            LayerCost(layer, self.estimate(shares, place, "1"), self.estimate(costs, place, self.unit))
+            for place, layer in enumerate(LAYERS)
+            if counts[:, place].sum()
         ]
 
     def classes(self) -> list[ClassCost]:

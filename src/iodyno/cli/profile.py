@@ -122,6 +122,7 @@ def _show(profile: PointProfile, behind: list[Mechanism], title: str, top: int, 
         basis_note,
         class_table,
         function_table,
+        layer_table,
         mechanism_table,
         not_measured,
     )
@@ -131,6 +132,7 @@ def _show(profile: PointProfile, behind: list[Mechanism], title: str, top: int, 
     busy = profile.cost.estimate or 0.0
     click.echo(f"{title}: {digits(busy)} {profile.unit}, {counted(len(profile.rows), 'trial')}\n")
     show_table(class_table(profile), sys.stdout)
+    show_table(layer_table(profile), sys.stdout)
     show_table(function_table(profile, top, by), sys.stdout)
     show_table(mechanism_table(behind), sys.stdout)
     for line in not_measured(behind):

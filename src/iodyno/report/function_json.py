@@ -55,6 +55,10 @@ def profile_values(profile: PointProfile, top: int | None = None, by: Part = "ex
             }
             for each in profile.classes()
         ],
+        "layers": [
+            {"layer": each.layer, "ratio": estimate_values(each.ratio), per: estimate_values(each.ns_per_kib)}
+            for each in profile.layers()
+        ],
         "functions": [_function_cost(each, per) for each in profile.functions(by, top)],
         "warnings": [{"code": d.code, "text": d.text, "where": d.where} for d in profile.doubts],
     }

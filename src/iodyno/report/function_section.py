@@ -22,6 +22,7 @@ from iodyno.report.function_tables import (
     class_table,
     comparison_note,
     function_table,
+    layer_table,
     mechanism_change_table,
     mechanism_table,
     not_measured,
@@ -62,6 +63,7 @@ class HostView:
     host: str
     cost: str
     classes: Table
+    layers: Table
     table: Table
     note: str
     doubts: tuple[str, ...]
@@ -197,6 +199,7 @@ def _host(
         host=profile.host,
         cost=f"{digits(profile.cost.estimate or 0.0)} {profile.unit}, {profile.samples} samples{scope_note(profile)}",
         classes=class_table(profile),
+        layers=layer_table(profile),
         table=function_table(profile, TOP),
         note=basis_note(profile),
         doubts=_texts(profile),

@@ -73,6 +73,15 @@ def class_table(profile: PointProfile) -> Table:
     return Table(title, (Column("task, mode"), Column("%"), Column(profile.unit)), rows)
 
 
+def layer_table(profile: PointProfile) -> Table:
+    """What the layers of the path took, each by itself."""
+    rows = tuple(
+        (Cell(each.layer), _cell(each.ratio, _SHARE), _cell(each.ns_per_kib)) for each in profile.layers()
+    )
+    hint = "a stack is that of its innermost function with a layer: a copy within a send is copy"
+    return Table("By layer", (Column("layer", hint=hint), Column("%"), Column(profile.unit)), rows)
+
+
 def change_table(change: ProfileChange, top: int | None = None, by: Part = "exclusive") -> Table:
     """The source's table: which functions explain the difference, with their ratios normalised to bandwidth."""
     per, unit = change.second.per, change.second.unit
@@ -219,7 +228,16 @@ def basis_note(profile: PointProfile) -> str:
     return (
         f"{taken.samples} samples of {'user code' if profile.reach == 'user' else 'busy CPUs'}{lost}, asked for at {taken.hz} "
         f"Hz ({taken.event}{fewer}){reader}. Cost = share of the samples {by_class}x {_stands_for(profile)}. "
-        f"Intervals: {profile.method}."
+        f"Intervals: {profile.method}.{_folded(profile)}"
+    )
+
+
+def _folded(profile: PointProfile) -> str:
+    if not profile.folded:
+        return ""
+    return (
+        f" Of the load's own threads, {len(profile.folded)} functions that only call others are left out where functions are"
+        " ranked with all that they call."
     )
 
 

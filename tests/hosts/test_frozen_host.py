@@ -67,3 +67,14 @@ def test_a_load_that_stood_still_within_its_window_is_told(
     else:
         # A machine that is busy enough may keep a load from its CPUs, which is then said, too.
         assert not doubts or gap_ns > 200 * MS
+
+
+@pytest.mark.root
+def test_a_load_that_pauses_for_longer_than_its_window_is_not_given_up(
+    program: AgentProgram, tmp_path: Path
+) -> None:
+    # The first write is in the warm-up, and the pause outlasts the two seconds after which silence is a stall.
+    windows = Windows(100 * MS, 2200 * MS, 50 * MS, 200 * MS)
+    asked = experiment("netns", factors=(Factor("think", (3000 * MS,)),), windows=windows)
+    outcome = asyncio.run(run(asked, tmp_path / "campaigns", program=program))
+    assert outcome.finished == 1, outcome

@@ -76,6 +76,18 @@ def test_silence_between_arrivals_is_no_stall_as_long_as_it_is_no_wonder() -> No
         asyncio.run(taken([0] * 8, silence_s=1.9))
 
 
+def longest_silence_s(settings: dict[str, Level]) -> float:
+    """What the lab allows a load of these settings, by the jobs of both ends."""
+    pauses = [("think", "compute"), ("reader_think", "server_compute")]
+    laws = [drawn.arrivals(settings, 1), None]
+    return drawn.longest_silence_s(
+        [
+            {"arrivals": law, "think_ns": settings.get(think, 0), "compute_ns": settings.get(compute, 0)}
+            for law, (think, compute) in zip(laws, pauses, strict=True)
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("settings", "longest_s"),
     [
@@ -88,12 +100,25 @@ def test_silence_between_arrivals_is_no_stall_as_long_as_it_is_no_wonder() -> No
 def test_how_long_nothing_may_arrive_follows_from_the_law(
     settings: dict[str, Level], longest_s: float
 ) -> None:
-    assert drawn.longest_silence_s(drawn.arrivals(settings, 1)) == pytest.approx(longest_s)
+    assert longest_silence_s(settings) == pytest.approx(longest_s)
+
+
+@pytest.mark.parametrize(
+    ("settings", "longest_s"),
+    [
+        ({"think": 700_000_000}, 1.4),
+        ({"reader_think": 700_000_000}, 1.4),
+        ({"compute": 300_000_000, "server_compute": 200_000_000}, 1.0),
+        ({"think": 700_000_000, "rate": 2}, 2.4),
+    ],
+)
+def test_a_load_may_be_silent_while_its_ends_pause(settings: dict[str, Level], longest_s: float) -> None:
+    assert longest_silence_s(settings) == pytest.approx(longest_s)
 
 
 def test_the_longest_gap_of_a_trace_is_no_stall(tmp_path: Path) -> None:
     (tmp_path / "gaps").write_text("100ms\n100ms\n3.8s\n")
     own: dict[str, Level] = {"arrivals": f"trace({tmp_path / 'gaps'})"}
-    assert drawn.longest_silence_s(drawn.arrivals(own, 1)) == pytest.approx(7.6)
+    assert longest_silence_s(own) == pytest.approx(7.6)
     # Three in four seconds, told to be thirty.
-    assert drawn.longest_silence_s(drawn.arrivals({**own, "rate": 30}, 1)) == pytest.approx(0.19)
+    assert longest_silence_s({**own, "rate": 30}) == pytest.approx(0.19)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from iodyno.core.distribution import parse_sizes, trace_file
@@ -13,6 +13,8 @@ from iodyno.formats import value_traces
 _SECOND_NS = 10**9
 _RARE_GAPS = 21
 """Mean gaps that a gap of a Poisson process is longer than once in 10^9 (exp(-21))."""
+_LATE = 2
+"""Times its length that a pause may take (chosen: what moves then needs time, too, and a busy machine wakes late)."""
 
 
 def arrivals(settings: Mapping[str, Level], seed: int) -> dict[str, Any] | None:
@@ -55,7 +57,15 @@ def arrivals(settings: Mapping[str, Level], seed: int) -> dict[str, Any] | None:
     }
 
 
-def longest_silence_s(arrivals: Mapping[str, Any] | None) -> float:
+def longest_silence_s(jobs: Collection[Mapping[str, Any]]) -> float:
+    """Longest time without a byte that the load asks for itself: until an arrival, and while the ends pause and compute. With 0,
+    nothing pauses.
+    """
+    pauses_ns = sum(job[f"{what}_ns"] for job in jobs for what in ("think", "compute"))
+    return max(_until_arrival_s(job["arrivals"]) for job in jobs) + _LATE * pauses_ns / _SECOND_NS
+
+
+def _until_arrival_s(arrivals: Mapping[str, Any] | None) -> float:
     """Longest time without an arrival that is no wonder, of all connections together; 0 in a closed loop."""
     if arrivals is None:
         return 0.0

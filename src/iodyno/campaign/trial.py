@@ -237,9 +237,7 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
         # A script may open connections or think for as long as it likes; its agent notices when it is stuck. So may a
         # disk; whether it did anything at all is looked at in the end.
         stalls=workload.script is None and not workload.hosts,
-        silence_s=max(
-            drawn.longest_silence_s(facts["job"].get("arrivals")) for facts in flow.account.hosts.values()
-        ),
+        silence_s=drawn.longest_silence_s([facts["job"] for facts in flow.account.hosts.values()]),
     )
     return alone.going_on(found, host, flow.account) if alone.may_go_on(flow.settings) else found
 

@@ -16,7 +16,9 @@ from iodyno.report.sentence import About, Sentence
 SENTENCES = 3
 _QUESTIONS: tuple[About, ...] = ("decision", "search", "buffer", "wall", "fit")
 """What an experiment was made to find, first of all; then comes what every campaign has."""
-_ORDER: tuple[tuple[About, ...], ...] = (_QUESTIONS, ("beside",), ("cost",), ("change",), ("rate",))
+_RATE: tuple[About, ...] = ("peak", "rate")
+"""Where the rate is greatest says more than from where to where it goes."""
+_ORDER: tuple[tuple[About, ...], ...] = (_QUESTIONS, ("beside",), ("cost",), ("change",), _RATE)
 _ASKS_LIMITER = re.compile(r"\blimit", re.IGNORECASE)
 _PICTURES: dict[About, tuple[str, ...]] = {
     "decision": ("decision",),
@@ -24,6 +26,7 @@ _PICTURES: dict[About, tuple[str, ...]] = {
     "wall": ("fit", "rate"),
     "fit": ("fit",),
     "search": ("rate",),
+    "peak": ("rate",),
     "rate": ("disk-rate", "rate"),
     "times": ("disk-times",),
     "cost": ("effects",),
@@ -50,12 +53,12 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
     order, asks_limiter = _ORDER, _ASKS_LIMITER.search(summary.question) is not None
     if is_exchange(summary) and not asks_cost(summary):
         # Of who serves, how much it serves comes before what that costs.
-        order = (_QUESTIONS, ("beside",), ("rate",), ("cost",), ("change",))
+        order = (_QUESTIONS, ("beside",), _RATE, ("cost",), ("change",))
     if any(sentence.about == "times" for sentence in said):
         order = (_QUESTIONS, ("times",), ("spread",), ("change",))
     if asks_limiter:
         # What was asked for in words is answered, and beside it what the experiment names first.
-        order = (_QUESTIONS, ("limiter",), ("cost",) if asks_cost(summary) else ("rate",), ("change",))
+        order = (_QUESTIONS, ("limiter",), ("cost",) if asks_cost(summary) else _RATE, ("change",))
     for kinds in order:
         found = next((s for kind in kinds for s in every if s.about == kind), None)
         if found is not None and len(chosen) < SENTENCES:

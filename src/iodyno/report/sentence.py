@@ -17,6 +17,7 @@ About = Literal[
     "spread",
     "hidden",
     "change",
+    "peak",
     "rate",
     "limiter",
     "more",

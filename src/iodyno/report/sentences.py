@@ -21,6 +21,7 @@ from iodyno.report.finite_buffer import buffer_sentences
 from iodyno.report.fit import fit_sentences
 from iodyno.report.layout import Layout, layout_of, line_name, place_name
 from iodyno.report.numbers import between, digits, quantity
+from iodyno.report.peak import peak_sentences
 from iodyno.report.search import search_sentences
 from iodyno.report.sentence import About
 from iodyno.report.sentence import Sentence as Sentence
@@ -66,6 +67,8 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     rate = rate_outcome(summary)
     word = RATES[rate]
     whole = "Goodput" if word == "goodput" else f"The {word}"
+    # Of a closed loop of requests the wall says from which load on the rate no longer rises.
+    found += () if summary.walls else peak_sentences(summary, layout, rate, whole)
     found += (replace(sentence, about="rate") for sentence in _range(summary, layout, rate, f"{whole} is"))
     for factor in (factor for factor in layout.lines if not factor.numeric):
         found += _across(summary, layout, factor, rate, whole[:1].lower() + whole[1:])

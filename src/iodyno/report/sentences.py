@@ -17,6 +17,7 @@ from iodyno.report.bystander import bystander_sentences
 from iodyno.report.class_sentences import busy_by_class, part_of, what_makes_it
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange, subject
 from iodyno.report.decision import decision_sentence
+from iodyno.report.fairness import fairness_sentences
 from iodyno.report.finite_buffer import buffer_sentences
 from iodyno.report.fit import fit_sentences
 from iodyno.report.layout import Layout, layout_of, line_name, place_name
@@ -78,6 +79,7 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     for host in summary.hosts if not is_exchange(summary) else ():
         ends = extremes(own[host.name], f"{host.name}.cpu_ns_per_kib")
         found += map(Sentence, what_makes_it(layout, *ends, host.name)) if ends else ()
+    found += map(Sentence, fairness_sentences(summary))
     found += map(Sentence, block_size_sentences(summary, layout))
     found += bystander_sentences(summary)
     if not found:

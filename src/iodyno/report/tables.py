@@ -11,6 +11,7 @@ from iodyno.core.outcome import BYSTANDER, OUTCOMES, Estimate
 from iodyno.core.workload import DISK
 from iodyno.report.bystander import bystander_columns
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
+from iodyno.report.fairness import FAIRNESS, tells_fairness
 from iodyno.report.flowop_section import flowop_tables
 from iodyno.report.layout import SHORT, Layout, layout_of, sections
 from iodyno.report.limiter import cell as limiter_cell
@@ -161,6 +162,9 @@ _THROUGHPUT = Column("Throughput", hint="goodput: payload delivered to the recei
 _MESSAGES = Column("Messages", hint="messages delivered to the receiving application per second")
 _BOTH_WAYS = Column("Throughput", hint="goodput: requests and answers delivered, both ways together")
 _REQUESTS = Column("Requests", hint="requests per second whose whole answer came")
+_FAIRNESS = Column(
+    "fairness", hint="Jain's index of what the connections carried: 1 when all carried the same"
+)
 _TIMES = {
     f"{kind}_time_{name}_ns": Column(
         f"{kind.partition('_')[0] if kind == 'response' else 'service'} {name}".strip(), hint=hint
@@ -177,19 +181,25 @@ _TIMES = {
 def _of_streams(summary: CampaignSummary) -> dict[str, Column]:
     """What a stream did, by outcome."""
     asked = {"messages_per_s": _MESSAGES} if "messages_per_s" in summary.asked else {}
-    return {"goodput_bits_per_s": _THROUGHPUT, **asked}
+    return {"goodput_bits_per_s": _THROUGHPUT, **asked, **_fairness(summary)}
+
+
+def _fairness(summary: CampaignSummary) -> dict[str, Column]:
+    return {FAIRNESS: _FAIRNESS} if tells_fairness(summary) else {}
 
 
 def _of_exchanges(summary: CampaignSummary) -> dict[str, Column]:
     """What requests did, by outcome: their rate and mean time, and what else was asked for that is of no single host."""
     found = {"operations_per_s": _REQUESTS, "goodput_bits_per_s": _BOTH_WAYS}
+    share = _fairness(summary)
     # Where the load keeps to times of its own, response time is what a user waits.
     mean = [f"{kind}_time_mean_ns" for kind in ("response", "write_service")]
     known = [name for name in mean if any(point.knows(name) for point in summary.points)]
     for name in (*known[:1], *summary.asked):
         if "." not in name and any(point.knows(name) for point in summary.points):
-            found.setdefault(name, _TIMES.get(name) or Column(outcome_name(name), hint=OUTCOMES[name].help))
-    return found
+            known_as = share.get(name) or _TIMES.get(name)
+            found.setdefault(name, known_as or Column(outcome_name(name), hint=OUTCOMES[name].help))
+    return {**found, **share}
 
 
 def _factor_columns(summary: CampaignSummary, layout: Layout, *, everything: bool = False) -> list[str]:

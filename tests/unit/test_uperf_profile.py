@@ -229,6 +229,7 @@ def test_bytes_that_the_named_encoding_does_not_have_are_a_mistake() -> None:
         (wrapped('<flowop type="write" options="size"/>'), 4, "size=VALUE"),
         (wrapped('<flowop type="connect" options="tcp_nodelay=1 protocol=tcp"/>'), 4, "tcp_nodelay alone"),
         (wrapped('<flowop type="connect" options="protocol=tpc"/>'), 4, "did you mean tcp?"),
+        (wrapped('<flowop type="connect" options="protocol=rds"/>'), 4, "iodyno does not speak RDS"),
         (wrapped('<flowop type="write"/>'), 4, "size is missing"),
         (wrapped('<flowop type="think" options="duration=0"/>'), 4, "found '0', allowed: 1ns to"),
         (wrapped('<flowop type="sendfilev" options="dir=/x nfiles=1025"/>'), 4, "found '1025', allowed: 1 to 1024"),

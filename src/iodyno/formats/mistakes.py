@@ -27,6 +27,11 @@ OPTIONS = {
 }
 """Options of commands without a file that a file has another word for: as typed there, and the key here."""
 
+_NOT_SPOKEN = {
+    "rds": "iodyno does not speak RDS, which most kernels lack (CONFIG_RDS); RDS over TCP runs on tcp, which can stand in for it",
+}
+"""Transports that profiles and sources name and no load has, with what to take instead."""
+
 _LISTED = 50  # chosen: mistakes that fit on a screen; who has more begins with the first of them
 _LISTED_WORDS = 20  # chosen: allowed words that are read in a line; of more, the near ones tell more than all
 _SHOWN = 60  # chosen: characters of a found value that still leave the line readable
@@ -104,6 +109,8 @@ def unknown(word: str, allowed: Iterable[str]) -> str:
     """The sentence about a word that is not one of the allowed ones."""
     words = list(allowed)
     option = _of_command(word, words) if word in OPTIONS and "." not in OPTIONS[word][1] else ""
+    if "tcp" in words and word.lower() in _NOT_SPOKEN:
+        option = f": {_NOT_SPOKEN[word.lower()]}; allowed: {listed(word, words)}"
     return f"found {found(word)}{option or f', allowed: {listed(word, words)}{nearest(word, words)}'}"
 
 

@@ -60,10 +60,12 @@ def answer(summary: CampaignSummary, said: Sequence[Sentence], figures: Sequence
         # What was asked for in words is answered, and beside it what the experiment names first.
         order = (_QUESTIONS, ("limiter",), ("cost",) if asks_cost(summary) else _RATE, ("change",))
     for kinds in order:
-        found = next((s for kind in kinds for s in every if s.about == kind), None)
+        # Of the changes of several factors one that is decided, where there is one.
+        found = next((s for decided in (True, False) for kind in kinds for s in every
+                      if s.about == kind and s.decided is decided), None)  # fmt: skip
         if found is not None and len(chosen) < SENTENCES:
             chosen.append(found)
-    for sentence in every[-1:] + every:
+    for sentence in sorted(every[-1:] + every, key=lambda sentence: not sentence.decided):
         if len(chosen) < SENTENCES and sentence not in chosen:
             chosen.append(sentence)
     least = chosen[-1:]

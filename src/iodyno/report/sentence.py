@@ -27,12 +27,15 @@ About = Literal[
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, the single cases that it sums up, and what it is about. `title`: what the cases are called together."""
+    """One sentence, the single cases that it sums up, and what it is about. `title`: what the cases are called together.
+    `decided`: False of a change that is undecided in every case.
+    """
 
     text: str
     details: tuple[str, ...] = ()
     about: About = "more"
     title: str = ""
+    decided: bool = True
 
     @property
     def heading(self) -> str:

@@ -49,6 +49,7 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
         ("fit", fit_sentences(summary)),
     )
     found = [Sentence(text, about=about) for about, texts in told for text in texts]
+    found += _of_times(summary, layout)
     if summary.decision:
         found.insert(0, Sentence(decision_sentence(summary.decision), about="decision"))
     own = {host.name: replace(summary, points=points_not_void(summary, host.name)) for host in summary.hosts}
@@ -85,6 +86,28 @@ def sentences(summary: CampaignSummary) -> list[Sentence]:
     if not found:
         found.append(Sentence("No trial finished, so nothing can be said."))
     return found
+
+
+_TIMES = {
+    "mean": "mean {}",
+    "p50": "median {}",
+    "p99": "99th percentile of the {}",
+    "p999": "99.9th percentile of the {}",
+}
+_KINDS = {"response": "response time", "write_service": "service time"}
+
+
+def _of_times(summary: CampaignSummary, layout: Layout) -> Iterator[Sentence]:
+    """How long requests take, where that is the first outcome that the experiment names: its range, then its changes."""
+    outcome = summary.asked[0] if summary.asked and is_exchange(summary) else ""
+    kind, _, statistic = outcome.removesuffix("_ns").partition("_time_")
+    if kind not in _KINDS or statistic not in _TIMES:
+        return
+    what = f"the {_TIMES[statistic].format(_KINDS[kind])} of a request"
+    ranges = _range(summary, layout, outcome, f"{what[:1].upper()}{what[1:]} is")
+    yield from (replace(sentence, about="times") for sentence in ranges)
+    changes = _of_factors(summary, layout, outcome, what, summary)
+    yield from (replace(sentence, about="change") for sentence in changes)
 
 
 def _of_disks(summary: CampaignSummary, layout: Layout) -> list[Sentence]:
@@ -198,7 +221,9 @@ def _across(
         opening = _from_to(summary, factor, factor.levels[0], level)
         there = _places(every or summary, others)
         yield Sentence(
-            f"{opening}, {what} {_tally(cases, _many(others), there)}.", details if len(cases) > 1 else ()
+            f"{opening}, {what} {_tally(cases, _many(others), there)}.",
+            details if len(cases) > 1 else (),
+            decided=_any_decided(cases),
         )
 
 
@@ -244,7 +269,12 @@ def _along(
     yield Sentence(
         f"{_from_to(summary, along, *ends)}, {what} {_tally(cases, _many(layout.lines), there)}.{dip}",
         tuple(details) if len(details) > 1 else (),
+        decided=bool(dips) or _any_decided(cases),
     )
+
+
+def _any_decided(cases: Sequence[Case]) -> bool:
+    return any(step.verdict != "undecided" for _, step in cases)
 
 
 def _undecided(cases: Sequence[Case]) -> bool:

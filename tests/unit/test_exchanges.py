@@ -86,6 +86,24 @@ def test_the_table_has_requests_their_times_and_what_was_asked_for() -> None:
     assert titles.count("ns/request") == 2 and "cycles/Kbyte" not in titles
 
 
+def test_bytes_per_cycle_stand_beside_the_times_where_they_are_asked_for() -> None:
+    made = exchanges(asked=("clients.bytes_per_cycle", "operations_per_s", "write_service_time_p99_ns"))
+    points = tuple(
+        replace(
+            point,
+            outcomes={
+                **point.outcomes,
+                "sut.bytes_per_cycle": made_summary.nothing("B/cycle"),
+                "clients.bytes_per_cycle": made_summary.around(0.3, "B/cycle"),
+            },
+        )
+        for point in made.points
+    )
+    table = source_tables(replace(made, points=points))[0]
+    titles = [column.title for column in table.columns]
+    assert titles.count("bytes/cycle") == 2 and "ns/request" not in titles and "service p99" in titles
+
+
 def test_the_server_comes_first_and_the_rate_before_its_cost() -> None:
     made = exchanges(asked=("operations_per_s",))
     said = sentences(made)

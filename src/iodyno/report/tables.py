@@ -67,9 +67,9 @@ def _shown(summary: CampaignSummary) -> set[str]:
 
 
 def _cost_column(summary: CampaignSummary) -> str:
-    cost = cost_outcome(summary)
-    asked = any(name.endswith(".bytes_per_cycle") for name in summary.asked)
-    return "bytes_per_cycle" if asked and cost == "cycles_per_kbyte" else cost
+    asked = [name for name in summary.asked if name.endswith(".bytes_per_cycle")]
+    known = any(point.knows(name) for point in summary.points for name in asked)
+    return "bytes_per_cycle" if known else cost_outcome(summary)
 
 
 def source_tables(summary: CampaignSummary) -> list[Table]:

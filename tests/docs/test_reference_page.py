@@ -81,7 +81,7 @@ def page() -> str:
             )
         ),
         "## Outcomes",
-        "`HOST.` stands for the name of a host. For those of a bystander `bystander.` stands before: "
+        "`HOST.` stands for the name of a host. For those of a bystander `bystander.` stands before, of several `bystander-1.`, ...: "
         + ", ".join(f"`{name}`" for name in OF_BYSTANDER)
         + ".",
         table(("outcome", "unit", "better", "meaning"), outcome_rows()),

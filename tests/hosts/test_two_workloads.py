@@ -1,4 +1,4 @@
-"""A second workload beside the first one, on real traffic: both are counted, each on its own."""
+"""Workloads beside the first one, on real traffic: all are counted, each on its own."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ outcomes: [goodput_bits_per_s, bystander.operations_per_s, bystander.response_ti
 """
 
 
-def run(folder: Path, sender: str, receiver: str) -> tuple[Path, Any]:
+def run(folder: Path, sender: str, receiver: str, text: str = EXPERIMENT) -> tuple[Path, Any]:
     """The campaign, and what `report --json` says of it."""
     file = folder / "beside.yaml"
-    file.write_text(EXPERIMENT.replace("SENDER", sender).replace("RECEIVER", receiver), encoding="utf-8")
+    file.write_text(text.replace("SENDER", sender).replace("RECEIVER", receiver), encoding="utf-8")
     base = command_server.iodyno()
     ran = subprocess.run(
         [*base, "run", str(file), "--into", str(folder / "campaigns"), "--json"],
@@ -62,7 +62,7 @@ def test_both_workloads_are_counted_each_on_its_own(sender: str, receiver: str, 
         # What the answers carry, not what the stream does.
         assert outcomes["bystander.goodput_bits_per_s"]["estimate"] < 650 * 8 * 1064
     manifest = json.loads(next((campaign / "trials").glob("*/manifest.json")).read_text(encoding="utf-8"))
-    beside = manifest["bystander"]
+    beside = manifest["bystanders"]["bystander"]
     assert {host: facts["role"] for host, facts in beside["hosts"].items()} == {
         sender: "send",
         receiver: "receive",
@@ -73,3 +73,32 @@ def test_both_workloads_are_counted_each_on_its_own(sender: str, receiver: str, 
     tokens = {facts["job"]["token"] for facts in beside["hosts"].values()}
     assert len(tokens) == 1 and manifest["hosts"]["client"]["job"]["token"] not in tokens
     assert "cpu_times" not in beside["hosts"][sender]["job"]["sensors"]
+
+
+SEVERAL = """
+bystander:
+  - {kind: request_response, sender: client, receiver: server, size: 64, answer: 1000, rate: 300}
+  - {kind: stream, transport: udp, sender: server, receiver: client, size: 200, rate: 100}
+"""
+
+
+@pytest.mark.root
+def test_several_workloads_beside_are_counted_each_on_its_own(tmp_path: Path) -> None:
+    begin, end = EXPERIMENT.index("bystander:"), EXPERIMENT.index("factors:")
+    text = EXPERIMENT[:begin] + SEVERAL.lstrip() + EXPERIMENT[end:]
+    names = "bystander-1.operations_per_s, bystander-1.response_time_p50_ns, bystander-2.messages_per_s"
+    text = text[: text.index("outcomes:")] + f"outcomes: [goodput_bits_per_s, {names}]\n"
+    campaign, report = run(tmp_path, "client", "server", text)
+    void = {trial["point"] for trial in report["trials"] if trial["status"] == "void"}
+    for point in report["points"]:
+        outcomes = point["outcomes"]
+        if point["id"] not in void:
+            assert outcomes["goodput_bits_per_s"]["estimate"] > 0
+            # 150 and 50 arrivals in half a second; those of the warm-up may come late.
+            assert 0 < outcomes["bystander-1.operations_per_s"]["estimate"] < 400
+            assert 0 < outcomes["bystander-2.messages_per_s"]["estimate"] < 150
+    manifest = json.loads(next((campaign / "trials").glob("*/manifest.json")).read_text(encoding="utf-8"))
+    first, second = (manifest["bystanders"][f"bystander-{number}"] for number in (1, 2))
+    assert first["hosts"]["client"]["role"] == "send" and second["hosts"]["server"]["role"] == "send"
+    tokens = {facts["job"]["token"] for each in (first, second) for facts in each["hosts"].values()}
+    assert len(tokens) == 2

@@ -155,3 +155,30 @@ def test_trials_with_few_operations_are_told_by_their_median() -> None:
 
 def test_the_table_has_the_rate_of_the_bystander_once() -> None:
     assert list(bystander_columns(campaign())) == ["bystander.operations_per_s"]
+
+
+def test_each_of_several_bystanders_is_named() -> None:
+    points = [
+        (
+            {"server.gro": level},
+            {"server.gro": "on" if level else "off"},
+            {
+                "goodput_bits_per_s": about(bits, 0.05 * bits, "bit/s"),
+                "bystander-1.operations_per_s": about(1000, 50),
+                "bystander-2.operations_per_s": about(per_s, 0.05 * per_s),
+            },
+        )
+        for level, bits, per_s in ((False, 5e9, 1000), (True, 8e9, 600))
+    ]
+    levels = {"server.gro": (False, True)}
+    told = [
+        trade
+        for name in ("bystander-1", "bystander-2")
+        for trade in trades(points, levels, ("stream", "request_response"), name)
+    ]
+    assert [trade.at_its_cost for trade in told] == [False, True]
+    (said, *_) = bystander_sentences(campaign(*told))
+    assert "the workload's goodput goes from" in said.text and "bystander-2's rate goes from" in said.text
+    outcomes = {name: found for _, _, each in points for name, found in each.items()}
+    shown = cast(CampaignSummary, SimpleNamespace(points=(SimpleNamespace(outcomes=outcomes),)))
+    assert list(bystander_columns(shown)) == ["bystander-1.operations_per_s", "bystander-2.operations_per_s"]

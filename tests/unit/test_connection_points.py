@@ -80,7 +80,7 @@ BESIDE = (
 def test_a_bystander_is_looked_at_on_the_path_of_the_points(more: str, most: str) -> None:
     text = FILE.format(settings="", more=BESIDE + more)
     if not most:
-        assert parse_experiment(text).bystander is not None
+        assert parse_experiment(text).bystanders
         return
     with pytest.raises(ExperimentError) as raised:
         parse_experiment(text, file="FILE")

@@ -104,7 +104,7 @@ def trial(*hosts: HostData, beside: Trial | None = None) -> Trial:
     return Trial(
         *("00000-1", 0, 1, 0, 0, "p01", {}, {}, "finished", None, "", {}),
         hosts={each.name: each for each in hosts},
-        bystander=beside,
+        bystanders={} if beside is None else {"bystander-2": beside},
     )
 
 
@@ -121,11 +121,11 @@ def test_operations_of_a_trial_by_clock_with_hosts_of_one_kind_together() -> Non
     )
     seen = {each.key: [each.count, each.hosts] for each in found}
     assert seen == {
-        (False, "write", "service"): [5, ("one", "another")],
-        (False, "write", "response"): [3, ("one",)],
-        (False, "read", "service"): [2, ("server",)],
-        (False, "fsync", "service"): [2, ("server",)],
-        (True, "write", "service"): [2, ("one",)],
+        ("", "write", "service"): [5, ("one", "another")],
+        ("", "write", "response"): [3, ("one",)],
+        ("", "read", "service"): [2, ("server",)],
+        ("", "fsync", "service"): [2, ("server",)],
+        ("bystander-2", "write", "service"): [2, ("one",)],
     }
     writes = found[0]
     assert [(c.begin_s, c.end_s, c.window) for c in writes.columns] == [(0, 1, "warm_up"), (1, 2, "measured")]

@@ -193,7 +193,7 @@ def test_the_data_for_the_script_are_all_counts(tmp_path: Path) -> None:
             assert part == pytest.approx(31 * counts[bucket] / most, abs=1)
     assert next(columns, None) is None
     drawn = data["rows"][0]["drawn"]
-    assert [data["rows"][0]["edges"][place] for place in drawn] == list(families[False, "write"].drawn.edges)
+    assert [data["rows"][0]["edges"][place] for place in drawn] == list(families["", "write"].drawn.edges)
 
 
 def test_data_stay_within_their_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,9 +152,9 @@ def voided(trials: list[Trial]) -> list[Trial]:
     found = []
     for trial in trials:
         why = fell_behind(trial) if trial.finished else None
-        if why is None and trial.bystander is not None and trial.finished:
-            why = fell_behind(trial.bystander)
-            why = why and f"the bystander: {why}"
+        for name, beside in trial.bystanders.items() if trial.finished else ():
+            if why is None and (theirs := fell_behind(beside)):
+                why = f"the {name}: {theirs}"
         if why is None:
             found.append(trial)
         else:

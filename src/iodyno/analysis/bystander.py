@@ -38,7 +38,9 @@ class Felt:
 
 @dataclass(frozen=True)
 class Trade:
-    """What taking `factor` from one level to the next does to both, at fixed `others` (labels of the points)."""
+    """What taking `factor` from one level to the next does to both, at fixed `others` (labels of the points). `beside`: the
+    bystander's name.
+    """
 
     factor: str
     before: str
@@ -46,6 +48,7 @@ class Trade:
     others: Mapping[str, str]
     workload: tuple[Felt, ...]
     bystander: tuple[Felt, ...]
+    beside: str = BYSTANDER
 
     @property
     def at_its_cost(self) -> bool:
@@ -61,6 +64,7 @@ def trades(
     points: Sequence[tuple[Mapping[str, Level], Mapping[str, str], Outcomes]],
     levels: Mapping[str, Sequence[Level]],
     kinds: tuple[str, str],
+    beside: str = BYSTANDER,
 ) -> Iterator[Trade]:
     """Every contrast of neighbouring levels. `points`: levels, labels, outcomes; `levels`: those of each factor that
     varies, in order; `kinds`: those of the workload and of the bystander.
@@ -75,10 +79,10 @@ def trades(
                 if other is None:
                     continue
                 ours = tuple(_felt(outcomes, other[2], WATCHED.get(kinds[0], ())))
-                watched = [f"{BYSTANDER}.{name}" for name in WATCHED.get(kinds[1], ())]
+                watched = [f"{beside}.{name}" for name in WATCHED.get(kinds[1], ())]
                 theirs = tuple(_felt(outcomes, other[2], watched))
                 others = {name: label for name, label in labels.items() if name != factor and name in levels}
-                yield Trade(factor, labels[factor], other[1][factor], others, ours, theirs)
+                yield Trade(factor, labels[factor], other[1][factor], others, ours, theirs, beside)
 
 
 def _felt(first: Outcomes, second: Outcomes, names: Sequence[str]) -> Iterator[Felt]:

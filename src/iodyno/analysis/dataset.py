@@ -20,6 +20,7 @@ from iodyno.analysis.records import Part, Record, parts_together
 from iodyno.analysis.script_bytes import operations_of, with_what_was_taken
 from iodyno.analysis.storage import cache
 from iodyno.core.limiter import Perturbation
+from iodyno.core.outcome import bystanders_of
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import EXCHANGES, Level
 from iodyno.store.reader import Campaign, StoredTrial, read_campaign
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 class Trial:
     """One execution of a point. `hosts` is empty when the trial failed or its files are damaged.
 
-    `perturbation`: what a trial of a proof changed; None in a trial of the design. `bystander`: the same trial as the
-    workload beside had it, with hosts that read no sensors; None: there was none. `clients`: the hosts of a load that
+    `perturbation`: what a trial of a proof changed; None in a trial of the design. `bystanders`: the same trial as
+    workloads beside had it, by name, with hosts that read no sensors. `clients`: the hosts of a load that
     needs no other end, all of them; of those on one machine only the first is in `hosts`, as it reads the machine for all.
     """
 
@@ -56,7 +57,7 @@ class Trial:
     doubts: tuple[Doubt, ...] = ()
     hosts: dict[str, HostData] = field(default_factory=dict)
     perturbation: Perturbation | None = None
-    bystander: Trial | None = None
+    bystanders: dict[str, Trial] = field(default_factory=dict)
     clients: dict[str, HostData] = field(default_factory=dict)
 
     @property
@@ -302,11 +303,13 @@ def _trial(stored: StoredTrial, header: Mapping[str, Any]) -> Trial:
         if machines.index(host.machine) != place
     ]
     found.hosts = {name: host for name, host in found.hosts.items() if name not in followers}
-    beside = manifest.get("bystander")
-    if beside and stored.counts:
-        found.bystander = replace(
-            found, manifest=beside, settings=beside["settings"], hosts=_hosts(beside, header), doubts=()
-        )
+    if stored.counts:
+        found.bystanders = {
+            name: replace(
+                found, manifest=each, settings=each["settings"], hosts=_hosts(each, header), doubts=()
+            )
+            for name, each in bystanders_of(manifest).items()
+        }
     return found
 
 

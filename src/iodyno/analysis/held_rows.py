@@ -17,7 +17,7 @@ from iodyno.analysis.histogram import Histogram
 from iodyno.analysis.host_data import ClassCounts, HostData, Reading, merged_histograms
 from iodyno.analysis.records import Record, parts_of
 from iodyno.core.errors import StoreError
-from iodyno.core.outcome import BYSTANDER
+from iodyno.core.outcome import split_beside
 from iodyno.store.engine import listed
 from iodyno.store.reader import Campaign, StoredTrial
 from iodyno.store.schema import BACKGROUND, MANIFEST, PARTS, TRIALS
@@ -102,11 +102,9 @@ def _rows_of(stored: StoredTrial) -> int:
 
 def _hosts_of(trial: Trial) -> list[HostData]:
     """All that a trial has rows of, each once: of clients on one machine `hosts` has the first alone."""
-    beside = trial.bystander.hosts if trial.bystander else {}
+    beside = [host for each in trial.bystanders.values() for host in each.hosts.values()]
     return list(
-        {
-            id(host): host for host in (*trial.hosts.values(), *trial.clients.values(), *beside.values())
-        }.values()
+        {id(host): host for host in (*trial.hosts.values(), *trial.clients.values(), *beside)}.values()
     )
 
 
@@ -136,9 +134,9 @@ def fill(
         return found
 
     def end_of(trial: str, host: str) -> HostData:
-        beside = host.removeprefix(f"{BYSTANDER}.")
-        found = by_name[trial].bystander if beside != host else by_name[trial]
-        end = found and (found.hosts.get(beside) or found.clients.get(beside))
+        beside, name = split_beside(host)
+        found = by_name[trial].bystanders.get(beside) if beside else by_name[trial]
+        end = found and (found.hosts.get(name) or found.clients.get(name))
         if not end:
             raise StoreError(
                 f"is not what was written: hosts: it lacks {host}, of which the trial {trial} has records",

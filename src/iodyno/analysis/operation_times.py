@@ -51,18 +51,19 @@ class Column:
 
 @dataclass(frozen=True)
 class OperationTimes:
-    """Times of one operation by one clock, over the hosts that do it. `beside`: it is the bystander's. `sub_bits`: how fine the
-    times are, as `bounds_of` has it."""
+    """Times of one operation by one clock, over the hosts that do it. `beside`: the name of the bystander whose they are; empty:
+    the workload's. `sub_bits`: how fine the times are, as `bounds_of` has it.
+    """
 
     operation: str
     clock: Clock
     hosts: tuple[str, ...]
     columns: tuple[Column, ...]
-    beside: bool = False
+    beside: str = ""
     sub_bits: int = SUB_BITS
 
     @property
-    def key(self) -> tuple[bool, str, Clock]:
+    def key(self) -> tuple[str, str, Clock]:
         """What the same operation has in every trial."""
         return self.beside, self.operation, self.clock
 
@@ -79,14 +80,14 @@ class OperationTimes:
 def times_of(trial: Trial) -> tuple[OperationTimes, ...]:
     """Every operation of a trial by every clock that it has, hosts merged interval by interval; without empty ones."""
     # Of hosts of one machine `hosts` has the first only, `clients` all.
-    found = list(_of_hosts((trial.clients or trial.hosts).values(), beside=False))
+    found = list(_of_hosts((trial.clients or trial.hosts).values()))
     found += _of_devices(trial)
-    if trial.bystander is not None:
-        found += _of_hosts(trial.bystander.hosts.values(), beside=True)
+    for name, its in trial.bystanders.items():
+        found += _of_hosts(its.hosts.values(), name)
     return tuple(each for each in found if each.count)
 
 
-def _of_hosts(hosts: Iterable[HostData], *, beside: bool) -> Iterable[OperationTimes]:
+def _of_hosts(hosts: Iterable[HostData], beside: str = "") -> Iterable[OperationTimes]:
     parts: dict[tuple[str, Clock], list[tuple[HostData, Mapping[int, Histogram]]]] = {}
     for host in hosts:
         own = _OF_ROLE.get(host.role, host.role)
@@ -120,12 +121,15 @@ def _of_devices(trial: Trial) -> Iterable[OperationTimes]:
         ]
         told = [(host, found) for host, found in parts if found and host.records]
         if told:
-            found = _merged_hosts(f"{kind} at the device", "service", told, beside=False)
+            found = _merged_hosts(f"{kind} at the device", "service", told)
             yield replace(found, sub_bits=block_times.SUB_BITS)
 
 
 def _merged_hosts(
-    operation: str, clock: Clock, each: Sequence[tuple[HostData, Mapping[int, Histogram]]], beside: bool
+    operation: str,
+    clock: Clock,
+    each: Sequence[tuple[HostData, Mapping[int, Histogram]]],
+    beside: str = "",
 ) -> OperationTimes:
     """Records of one index are of one interval on every host: all begin at the instant that they were armed for."""
     host = max((host for host, _ in each), key=lambda host: len(host.records))

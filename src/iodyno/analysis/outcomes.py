@@ -23,7 +23,7 @@ from iodyno.analysis.dataset import Trial
 from iodyno.analysis.measured import Measured, missing
 from iodyno.analysis.storage import block_times, cache, classes, devices, fairness, memory, roles
 from iodyno.core.disk_outcomes import NAMES_OF_DISKS, SERVER_BYTES
-from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
+from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES
 from iodyno.core.volume import ROLES, SERVER
 
 
@@ -256,8 +256,8 @@ def measure(trial: Trial, basis: CostBasis) -> dict[str, Measured]:
     found = {name: measure_one(trial) for name, measure_one in OF_TRIAL.items()}
     for host in trial.hosts:
         found |= {f"{host}.{name}": measure_one(trial, host, basis) for name, measure_one in OF_HOST.items()}
-    if trial.bystander is not None:
-        found |= {f"{BYSTANDER}.{name}": OF_TRIAL[name](trial.bystander) for name in OF_BYSTANDER}
+    for beside, its in trial.bystanders.items():
+        found |= {f"{beside}.{name}": OF_TRIAL[name](its) for name in OF_BYSTANDER}
     return found
 
 

@@ -28,7 +28,7 @@ from iodyno.analysis.stacks import what_lacks
 from iodyno.analysis.wall import Wall, walls_of
 from iodyno.core.decision import Rule, Standing, UntilSpec
 from iodyno.core.limiter import UNKNOWN, Finding, Verdict
-from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES, Estimate
+from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, Estimate, bystanders_of
 from iodyno.core.search import Found, Goal, SearchSpec
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
@@ -259,12 +259,13 @@ def _summarise(dataset: Dataset) -> CampaignSummary:
 def _trades(
     dataset: Dataset, points: Sequence[PointSummary], factors: Sequence[FactorLevels]
 ) -> tuple[Trade, ...]:
-    beside = dataset.experiment.get(BYSTANDER)
-    if not beside:
-        return ()
-    kinds = ((dataset.experiment.get("workload") or {}).get("kind", ""), beside.get("kind", ""))
+    kind = (dataset.experiment.get("workload") or {}).get("kind", "")
     levels = {factor.name: factor.levels for factor in factors if factor.varies}
-    return tuple(trades([(p.levels, p.labels, p.outcomes) for p in points], levels, kinds))
+    told = [(p.levels, p.labels, p.outcomes) for p in points]
+    beside = bystanders_of(dataset.experiment)
+    return tuple(
+        trade for name, its in beside.items() for trade in trades(told, levels, (kind, its["kind"]), name)
+    )
 
 
 def decision_of(dataset: Dataset) -> Standing | None:
@@ -548,11 +549,14 @@ def _trial(
 
 
 def _known_outcomes(dataset: Dataset) -> list[str]:
-    beside = OF_BYSTANDER if dataset.experiment.get(BYSTANDER) else ()
     if on_disks(dataset):
         return [*OF_DISK_TRIAL, *(f"{host}.{name}" for host in dataset.hosts for name in OF_DISK_HOST)]
     of_hosts = (f"{host}.{name}" for host in dataset.hosts for name in OF_HOST)
-    return [*OF_TRIAL, *of_hosts, *(f"{BYSTANDER}.{name}" for name in beside)]
+    return [
+        *OF_TRIAL,
+        *of_hosts,
+        *(f"{beside}.{n}" for beside in bystanders_of(dataset.experiment) for n in OF_BYSTANDER),
+    ]
 
 
 def asked_outcomes(dataset: Dataset) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def longest_silence_s(jobs: Collection[Mapping[str, Any]]) -> float:
     """Longest time without a byte that the load asks for itself: until an arrival, and while the ends pause and compute. With 0,
     nothing pauses.
     """
-    pauses_ns = sum(job[f"{what}_ns"] for job in jobs for what in ("think", "compute"))
+    pauses_ns: int = sum(job[f"{what}_ns"] for job in jobs for what in ("think", "compute"))
     return max(_until_arrival_s(job["arrivals"]) for job in jobs) + _LATE * pauses_ns / _SECOND_NS
 
 

@@ -66,7 +66,7 @@ class Rig:
         self.hosts = OpenHosts()
         self.sessions: dict[str, Session] = {}
         self.observers: dict[str, Session] = {}
-        self.bystanders: dict[str, Session] = {}
+        self.bystanders: dict[str, dict[str, Session]] = {}
         self.volume: Volume | None = None
         self.cpus: dict[str, tuple[int, ...]] = {}
         self.targets: dict[str, dict[str, Any]] = {}
@@ -204,8 +204,8 @@ class Rig:
         """Starts an agent where there is none, inside and outside. Raises AccessError."""
         await self._start(self.hosts.accesses, self.sessions)
         await self._start(self.hosts.observers, self.observers)
-        if self.experiment.bystander is not None:
-            await self._start(self.hosts.accesses, self.bystanders)
+        for name in self.experiment.bystanders:
+            await self._start(self.hosts.accesses, self.bystanders.setdefault(name, {}))
 
     async def _start(self, at: Mapping[str, Access], sessions: dict[str, Session]) -> None:
         gone = [name for name in at if not (name in sessions and sessions[name].alive)]
@@ -230,21 +230,21 @@ class Rig:
         self.bystanders.clear()
 
     def _every(self) -> list[Session]:
-        return [*self.sessions.values(), *self.observers.values(), *self.bystanders.values()]
+        beside = (session for sessions in self.bystanders.values() for session in sessions.values())
+        return [*self.sessions.values(), *self.observers.values(), *beside]
 
-    def beside(self) -> Self:
-        """The same hosts with the agents and the workload of the bystander, whose agents read no sensors of the host."""
-        assert self.experiment.bystander is not None
+    def beside(self, name: str) -> Self:
+        """The same hosts with the agents and the workload of a bystander, whose agents read no sensors of the host."""
         view = copy.copy(self)
         view.experiment = replace(
             self.experiment,
-            workload=self.experiment.bystander,
-            bystander=None,
+            workload=self.experiment.bystanders[name],
+            bystanders={},
             knobs={},
             sensors=OF_LOAD,
             profile_hz=0,
         )
-        view.sessions, view.observers = self.bystanders, {}
+        view.sessions, view.observers = self.bystanders[name], {}
         return view
 
     def sensors_of(self, host: str) -> list[str] | None:

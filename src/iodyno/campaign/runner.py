@@ -500,7 +500,7 @@ class _Campaign:
                 "purpose": "proof" if change else "design",
                 "perturbation": asdict(change) if change else None,
                 "path": account.path,
-                "bystander": beside(account),
+                "bystanders": beside(account),
                 "losses": account.losses,
                 "targets": account.targets,
             }

@@ -16,7 +16,7 @@ from iodyno.campaign.scripted import load_settings
 from iodyno.core import quantity
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
-from iodyno.core.outcome import BYSTANDER
+from iodyno.core.outcome import split_beside
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.session.clock import ClockFit
@@ -26,8 +26,6 @@ from iodyno.session.session import Message, Session
 OPERATIONS = {"send": "write", "receive": "read", "alone": "io", "idle": "none"}
 """What the service times of a role are of."""
 
-BESIDE = f"{BYSTANDER}."
-"""What the names of the bystander's hosts begin with in records."""
 
 _SLACK_NS = 100_000_000
 _SLACK_HERE_NS = 30_000_000
@@ -45,7 +43,7 @@ class Account:
     """What is known of a trial beside its records; filled as it goes, so that a failed one tells how far it came.
 
     `path`: how the path was shaped for the trial, as asked and as obtained; None: it was left as it is. `settings`: what
-    the workload was told, where the trial's own settings do not hold. `bystander`: the same of the workload beside.
+    the workload was told, where the trial's own settings do not hold. `bystanders`: the same of the workloads beside, by name.
     `losses`: the clients that were lost on the way, where the trial went on without them. `targets`: what the files and
     devices of a load on disks are, by host.
     """
@@ -56,14 +54,15 @@ class Account:
     overhead_ns: int | None = None
     path: dict[str, Any] | None = None
     settings: dict[str, Level] = field(default_factory=dict)
-    bystander: Account | None = None
+    bystanders: dict[str, Account] = field(default_factory=dict)
     losses: list[dict[str, Any]] = field(default_factory=list)
     targets: dict[str, Any] = field(default_factory=dict)
 
     def role(self, host: str) -> str:
-        """What a host does, also one of the bystander's."""
-        if self.bystander is not None and host.startswith(BESIDE):
-            return self.bystander.role(host.removeprefix(BESIDE))
+        """What a host does, also one of a bystander's."""
+        beside, name = split_beside(host)
+        if beside:
+            return self.bystanders[beside].role(name)
         return str(self.hosts[host]["role"])
 
     def doubt(self, code: WarningCode, text: str, where: str = "") -> None:
@@ -86,8 +85,8 @@ async def carry_out(
     # First, as the server's processes are others afterwards.
     await volume.delayed(rig, settings)
     flows = [_flow(rig, name, settings, windows, account, on_record, on_profile)]
-    if rig.experiment.bystander is not None:
-        flows.append(_beside(rig, name, windows, account, on_record))
+    for beside in rig.experiment.bystanders:
+        flows.append(_beside(rig, beside, name, windows, account, on_record))
     with contextlib.ExitStack() as places:
         for flow in flows if not workload.hosts else ():
             listens_at = places.enter_context(meeting.place(flow.rig, flow.settings))
@@ -146,9 +145,14 @@ def _flow(
 
 
 def _beside(
-    rig: Rig, name: str, windows: Windows, account: Account, on_record: Callable[[str, SentRecord], None]
+    rig: Rig,
+    beside: str,
+    name: str,
+    windows: Windows,
+    account: Account,
+    on_record: Callable[[str, SentRecord], None],
 ) -> _Flow:
-    """The flow of the bystander; its records come under the names of its hosts after `BESIDE`."""
+    """The flow of the bystander `beside`; its records come under the names of its hosts after its own."""
     if rig.observers:
         raise TrialError(
             "a host in a sandbox or a guest has no room for a bystander",
@@ -156,16 +160,16 @@ def _beside(
             advice="leave the bystander out, or that level of path",
             code="unsupported",
         )
-    view = rig.beside()
-    account.bystander = Account()
+    view = rig.beside(beside)
+    account.bystanders[beside] = Account()
     settings = view.experiment.settings({})
     return _flow(
         view,
-        f"{name}-{BYSTANDER}",
+        f"{name}-{beside}",
         settings,
         windows,
-        account.bystander,
-        lambda host, record: on_record(BESIDE + host, record),
+        account.bystanders[beside],
+        lambda host, record: on_record(f"{beside}.{host}", record),
         lambda host, profile: None,
     )
 
@@ -209,8 +213,8 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
         _check_sockets(flow.account)
         _check_connections(flow.rig, flow.account)
         _check_script(flow.rig, flow.account, windows)
-    for flow in flows[1:]:
-        places = [", ".join(filter(None, (BYSTANDER, doubt.where))) for doubt in flow.account.doubts]
+    for name, flow in zip(main.account.bystanders, flows[1:], strict=True):
+        places = [", ".join(filter(None, (name, doubt.where))) for doubt in flow.account.doubts]
         about = [replace(d, where=where) for d, where in zip(flow.account.doubts, places, strict=True)]
         main.account.doubts += about
 
@@ -242,12 +246,12 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
     return alone.going_on(found, host, flow.account) if alone.may_go_on(flow.settings) else found
 
 
-def beside(account: Account) -> dict[str, Any] | None:
-    """What is known of the bystander, as stored; None: there is none."""
-    found = account.bystander
-    if found is None:
-        return None
-    return {"settings": found.settings, "start": found.start, "hosts": found.hosts}
+def beside(account: Account) -> dict[str, Any]:
+    """What is known of the bystanders, as stored."""
+    return {
+        name: {"settings": found.settings, "start": found.start, "hosts": found.hosts}
+        for name, found in account.bystanders.items()
+    }
 
 
 async def measure_idle(

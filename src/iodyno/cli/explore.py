@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,10 +129,12 @@ def _outcome(whole: Experiment, name: str | None) -> str | None:
 
     if name is None:
         return None
-    options = {"beside": whole.bystander is not None, "on_disks": bool(whole.workload.hosts)}
-    wrong = mistake_of(name, list(whole.hosts), **options)
+    check = partial(
+        mistake_of, hosts=list(whole.hosts), beside=whole.bystanders, on_disks=bool(whole.workload.hosts)
+    )
+    wrong = check(name)
     of_sender = f"{whole.workload.ends[0]}.{name}"
-    if wrong and not mistake_of(of_sender, list(whole.hosts), **options):
+    if wrong and not check(of_sender):
         return of_sender
     if wrong:
         raise ExperimentError(wrong, where="--outcome", advice="leave it out, or name an outcome of the file")

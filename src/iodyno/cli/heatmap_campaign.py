@@ -98,7 +98,7 @@ def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titl
 
     dataset = read_dataset(folder)
     # Points and their names: no row is read for them.
-    named = [replace(t, status="skipped", hosts={}, clients={}, bystander=None) for t in dataset.trials]
+    named = [replace(t, status="skipped", hosts={}, clients={}, bystanders={}) for t in dataset.trials]
     summary = analyse(replace(dataset, trials=named))
     trials = [trial for trial in dataset.trials if trial.finished]
     if not trials:
@@ -113,7 +113,7 @@ def _choose(folder: Path, options: dict[str, Any], *, single: bool) -> list[Titl
             each = _operations(members, options, folder)
         for times in each:
             clock = "service time" if times.clock == "service" else "response time"
-            beside = " of the bystander" if times.beside else ""
+            beside = f" of the {times.beside}" if times.beside else ""
             found.append((f"{name}: {times.operation}{beside}, {clock}", joined(times, COLUMNS_MOST)))
     if single and len(found) > 1:
         found = [max(found, key=lambda each: each[1].count)]

@@ -144,8 +144,8 @@ class Experiment:
     kernel's timer ticks. `sensors`: those to read; None: all that the hosts have. `prove`: whether extra trials test what
     limits the rate; `foreign`: by changing what others have set on the hosts too. `explain`: of a factor, the two levels whose
     difference in cost a report sets apart by functions. `search`: the level of a parameter is looked for at each point, instead
-    of the design's trials. `bystander`: a second workload that runs beside in every trial, with agents of its own, to see what
-    the first one takes from it. `until`: the rule that ends the campaign, block by block. `noise`: how often the levels of a
+    of the design's trials. `bystanders`: workloads by name that run beside in every trial, with agents of their own, to see what
+    the first one takes from them. `until`: the rule that ends the campaign, block by block. `noise`: how often the levels of a
     noise ladder are repeated. `knobs`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
 
     `traces`: for a parameter and a level that names a trace, the level with the whole path of its file.
@@ -166,7 +166,7 @@ class Experiment:
     prove: bool | Literal["foreign"] = False
     explain: Mapping[str, tuple[Level, Level]] = field(default_factory=dict)
     search: SearchSpec | None = None
-    bystander: WorkloadSpec | None = None
+    bystanders: Mapping[str, WorkloadSpec] = field(default_factory=dict)
     until: UntilSpec | None = None
     noise: NoiseSpec | None = None
     knobs: Mapping[str, Level] = field(default_factory=dict)

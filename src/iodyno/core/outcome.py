@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from iodyno.core.disk_outcomes import OF_DISKS
 from iodyno.core.outcome_kind import OutcomeKind as OutcomeKind
@@ -247,7 +249,35 @@ OUTCOMES: Mapping[str, OutcomeKind] = {
 """Every outcome, by name without host."""
 
 BYSTANDER = "bystander"
-"""What the name of an outcome begins with, and a point, when it is of the workload beside."""
+"""What the name of an outcome begins with, and a point, when it is of the workload beside; of several, with its number."""
+BYSTANDER_NAME = re.compile(rf"{BYSTANDER}(?:-[0-9]+)?")
+"""Names of bystanders, which no host may have."""
+
+
+def bystander_names(count: int) -> tuple[str, ...]:
+    """Names of so many bystanders.
+
+    >>> bystander_names(1), bystander_names(2)
+    (('bystander',), ('bystander-1', 'bystander-2'))
+    """
+    return (BYSTANDER,) if count == 1 else tuple(f"{BYSTANDER}-{number + 1}" for number in range(count))
+
+
+def split_beside(name: str) -> tuple[str, str]:
+    """The bystander that the name of an outcome or of a host begins with, and the rest; the first is empty where there is none.
+
+    >>> split_beside("bystander-2.loss_ratio"), split_beside("client.cycles_per_kbyte")
+    (('bystander-2', 'loss_ratio'), ('', 'client.cycles_per_kbyte'))
+    """
+    first, dot, rest = name.partition(".")
+    return (first, rest) if dot and BYSTANDER_NAME.fullmatch(first) else ("", name)
+
+
+def bystanders_of(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The bystanders of an experiment or a trial as they are stored, by name; earlier versions had one at most."""
+    one = stored.get(BYSTANDER)
+    return stored.get("bystanders") or ({BYSTANDER: one} if one else {})
+
 
 OF_BYSTANDER = (
     *("goodput_bits_per_s", "messages_per_s", "operations_per_s", "achieved_operations_per_s", "loss_ratio"),

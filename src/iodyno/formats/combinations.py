@@ -18,6 +18,7 @@ from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.quantity import show
 from iodyno.core.workload import CONNECT_REQUEST_RESPONSE, SCRIPT, STREAM, Level
+from iodyno.formats.mistakes import Path
 
 if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading
@@ -37,7 +38,7 @@ _CONNECTIONS_ONLY = {
 
 
 def check(
-    reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor], section: str = "workload"
+    reading: Reading, workload: WorkloadSpec, factors: Mapping[str, Factor], section: Path = ("workload",)
 ) -> None:
     """Notes every parameter whose levels meet a transport that cannot have them. `section`: where the load stands."""
     if workload.hosts or workload.kind == SCRIPT.name:
@@ -80,7 +81,7 @@ def _mistakes(kind: str, levels: _Levels) -> Iterator[tuple[str, str]]:
 class _Levels:
     """What each parameter is at the points of an experiment."""
 
-    def __init__(self, workload: WorkloadSpec, factors: Mapping[str, Factor], section: str) -> None:
+    def __init__(self, workload: WorkloadSpec, factors: Mapping[str, Factor], section: Path) -> None:
         self._section = section
         self._settings = workload.settings
         self._otherwise = {p.name: p.default for p in workload.workload.parameters}
@@ -104,13 +105,13 @@ class _Levels:
             return iter(())  # They are drawn.
         return together(self.of(name), self.of("transport"), same)
 
-    def place(self, name: str) -> tuple[str, ...]:
+    def place(self, name: str) -> Path:
         """Where the file says it; of what is left out, where it says the transport."""
         if name in self._varied:
             factor = self._varied[name][0]
             return ("factors", factor) if factor == name else ("factors", factor, "together", name)
         if name in self._settings or "transport" not in self._varied:
-            return (self._section, name)
+            return (*self._section, name)
         return ("factors", self._varied["transport"][0])
 
 

@@ -14,7 +14,6 @@ from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
 from iodyno.core.knob import ALL, named
-from iodyno.core.outcome import BYSTANDER
 from iodyno.core.quantity import show
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
 from iodyno.core.workload import REQUEST_RESPONSE, Level
@@ -68,7 +67,7 @@ def check(
     hosts: Mapping[str, HostSpec],
     knobs: Mapping[str, Level],
     traces: Traces,
-    section: str = "workload",
+    section: Path = ("workload",),
 ) -> None:
     """Notes what cannot be at a point of the file, and what is at none of them. `section`: where the load stands."""
     varied = varied_at(factors)
@@ -101,6 +100,7 @@ def check(
 def check_beside(
     reading: Reading,
     bystander: WorkloadSpec,
+    section: Path,
     workload: WorkloadSpec | None,
     factors: Mapping[str, Factor],
     hosts: Mapping[str, HostSpec],
@@ -109,7 +109,7 @@ def check_beside(
 ) -> None:
     """The same of a bystander: its settings are the same at every point, but it goes by the path that the point has."""
     # First by itself: which knobs meet may be for the design to say.
-    check(reading, bystander, {}, {}, {}, traces, BYSTANDER)
+    check(reading, bystander, {}, {}, {}, traces, section)
     of_path = {}
     for factor in factors.values():
         told = {factor.name: factor.levels, **factor.together}
@@ -118,7 +118,7 @@ def check_beside(
             name, *more = kept
             of_path[name] = Factor(name, kept[name], {other: kept[other] for other in more})
     path = {"path": workload.settings["path"]} if workload and "path" in workload.settings else {}
-    check(reading, bystander, of_path, hosts, {**knobs, **path}, traces, BYSTANDER)
+    check(reading, bystander, of_path, hosts, {**knobs, **path}, traces, section)
 
 
 def place_of(
@@ -126,17 +126,17 @@ def place_of(
     varied: Mapping[str, Path],
     settings: Mapping[str, Level],
     knobs: Mapping[str, Level],
-    section: str = "workload",
+    section: Path = ("workload",),
 ) -> Path:
     """Where the file says the first of these parameters that it says."""
     for name in names:
         if name in varied:
             return varied[name]
         if name in settings:
-            return (section, name)
+            return (*section, name)
         if name in knobs:
             return ("knobs", *(named(name) or ()))
-    return (section, names[0])
+    return (*section, names[0])
 
 
 def wrong_at(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec], traces: Traces) -> Mistakes:

@@ -29,7 +29,7 @@ from iodyno.core import quantity
 from iodyno.core.access import ACCESSES, AccessKind, AccessOption
 from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import parse_rule
-from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
+from iodyno.core.outcome import BYSTANDER_NAME, OF_BYSTANDER, OUTCOMES
 from iodyno.core.search import parse_goal
 from iodyno.core.workload import DISK, FILES, SCRIPT, WORKLOADS, Parameter, Workload
 from iodyno.formats.mistakes import found, unknown
@@ -409,9 +409,7 @@ class TopSection(Section):
     question: Annotated[str, _PROSE] = Field("", description="The question that the experiment answers.")
     hosts: Any = Field(description="The hosts by name.")
     workload: Any = Field(description="What runs between which hosts.")
-    bystander: Any = Field(
-        None, description="A second workload that runs beside in every trial, with settings of its own."
-    )
+    bystander: Any = Field(None, description="A workload that runs beside in every trial, or a list of them.")
     knobs: Any = Field(None, description="Knobs of the hosts, by host or `all`, that are set in every trial.")
     factors: Any = Field(None, description="Parameters of the workload, and knobs of hosts, that are varied.")
     design: Any = Field(None, description="Which points are visited, how often and in which order.")
@@ -546,6 +544,8 @@ def experiment_schema() -> Json:
                 }
     outcomes = [kind.name for kind in OUTCOMES.values() if kind.of_trial or not kind.per_host]
     per_host = "|".join(kind.name for kind in OUTCOMES.values() if kind.per_host)
+    named = {n: s for n, s in workload_sections.items() if n != SCRIPT.name and not WORKLOADS[n].alone}
+    beside = any_of(named)
     sections: dict[str, Json] = {
         "hosts": {
             "type": "object",
@@ -553,9 +553,7 @@ def experiment_schema() -> Json:
             "additionalProperties": by_access(),
         },
         "workload": workloads,
-        "bystander": any_of(
-            {n: s for n, s in workload_sections.items() if n != SCRIPT.name and not WORKLOADS[n].alone}
-        ),
+        "bystander": {"anyOf": [beside, {"type": "array", "items": beside, "minItems": 1}]},
         "knobs": knob_sections.schema_of_knobs(),
         "factors": factors,
         "design": reference(DesignSection),
@@ -568,7 +566,8 @@ def experiment_schema() -> Json:
             "uniqueItems": True,
             "items": {
                 "anyOf": [
-                    {"enum": [*outcomes, *(f"{BYSTANDER}.{name}" for name in OF_BYSTANDER)]},
+                    {"enum": list(outcomes)},
+                    {"type": "string", "pattern": rf"^{BYSTANDER_NAME.pattern}\.({'|'.join(OF_BYSTANDER)})$"},
                     {"type": "string", "pattern": rf"^{HOST_NAME}\.({per_host})$"},
                 ]
             },

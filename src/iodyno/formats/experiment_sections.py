@@ -17,12 +17,13 @@ from iodyno.core.decision import UntilSpec, bind
 from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import VARIANT, Factor
 from iodyno.core.knob import ALL
-from iodyno.core.outcome import BYSTANDER
+from iodyno.core.outcome import BYSTANDER, BYSTANDER_NAME, bystander_names
 from iodyno.core.script.parameters import RESERVED, kinds_of, mixed, workload_of
 from iodyno.core.script.values import Script
 from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
 from iodyno.formats import (
     alone_section,
+    bystander_section,
     combinations,
     connection_points,
     design_section,
@@ -69,7 +70,7 @@ class Reading:
             return None
         hosts = self.hosts()
         workload = self.workload()
-        bystander = self.workload(BYSTANDER)
+        bystanders = bystander_section.read(self)
         described = workload.workload if workload else alone_section.named(self.plain)
         knobs = self.knobs()
         factors = self.factors(described, self.plain.get("factors"), ("factors",), workload)
@@ -77,15 +78,15 @@ class Reading:
         if workload is not None:
             self.check_variables(workload, factors)
             alone_section.check(self, workload, factors)
-        traces = named_traces.found(self, {"workload": workload, BYSTANDER: bystander}, factors)
+        traces = named_traces.found(self, {("workload",): workload, **bystanders}, factors)
         if workload is not None:
             combinations.check(self, workload, factors)
             if workload.sender and workload.script is None:
                 connection_points.check(self, workload, factors, hosts, knobs, traces)
-        if bystander is not None:
+        for section, beside in bystanders.items():
             # Its settings are the same at every point: factors are of the workload, or of the path that both go by.
-            combinations.check(self, bystander, {}, BYSTANDER)
-            connection_points.check_beside(self, bystander, workload, factors, hosts, knobs, traces)
+            combinations.check(self, beside, {}, section)
+            connection_points.check_beside(self, beside, section, workload, factors, hosts, knobs, traces)
         design = self.section(design_section.DesignSection, self.plain.get("design"), ("design",))
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))
@@ -121,7 +122,10 @@ class Reading:
             prove=top.prove,
             explain=explain,
             search=search,
-            bystander=named_traces.settled(bystander, traces) if bystander else None,
+            bystanders={
+                name: named_traces.settled(beside, traces)
+                for name, beside in zip(bystander_names(len(bystanders)), bystanders.values(), strict=True)
+            },
             traces=traces,
             until=until,
             profile_hz=Experiment.profile_hz if top.profile else 0,
@@ -148,8 +152,8 @@ class Reading:
                 self.note(
                     path, f"found {ALL!r}, which means every host where knobs are set; allowed: another name"
                 )
-            if name == BYSTANDER:
-                self.note(path, f"found {BYSTANDER!r}, which is the workload beside; allowed: another name")
+            if BYSTANDER_NAME.fullmatch(name):
+                self.note(path, f"found {name!r}, which is a workload beside; allowed: another name")
             if not self.mapping(entry, path, "keys such as `access: local`"):
                 continue
             access = entry.get("access")
@@ -183,9 +187,10 @@ class Reading:
             self.note(("hosts", joined[0], "access"), text)
         return hosts
 
-    def workload(self, key: str = "workload") -> WorkloadSpec | None:
-        """The workload under this key, when it can be read."""
-        written, path = self.plain.get(key), (key,)
+    def workload(self, path: Path = ("workload",)) -> WorkloadSpec | None:
+        """The workload at this place, when it can be read."""
+        key, *at = path
+        written = self.plain.get(key) if not at else self.plain[key][at[0]]
         if key not in self.plain or not self.mapping(written, path, "keys such as `kind: stream`"):
             return None
         kind = written.get("kind")
@@ -265,7 +270,7 @@ class Reading:
         if isinstance(sender, str) and sender == receiver:
             text = f"found {found(receiver)}, which is the sender; allowed: another host"
             self.note((*path, "receiver"), text)
-        if path == (BYSTANDER,):
+        if path[0] == BYSTANDER:
             return
         if sender != receiver and sender in self.host_names and receiver in self.host_names:
             for name in self.host_names:
@@ -346,7 +351,8 @@ class Reading:
         names = {index: name for index, name in enumerate(named) if isinstance(name, str)}
         listed: set[str] = set()
         for index, name in names.items():
-            on_disks, beside = workload is not None and bool(workload.hosts), BYSTANDER in self.plain
+            on_disks = workload is not None and bool(workload.hosts)
+            beside = bystander_section.names(self)
             if text := mistake_of(name, self.host_names, beside=beside, on_disks=on_disks):
                 what, _, allowed = text.partition(", allowed: ")
                 self.note(("outcomes", index), f"{what}, allowed: as above" if allowed in listed else text)

@@ -36,7 +36,7 @@ Traces = Mapping[tuple[str, Level], str]
 
 
 def found(
-    reading: Reading, places: Mapping[str, WorkloadSpec | None], factors: Mapping[str, Factor]
+    reading: Reading, places: Mapping[Path, WorkloadSpec | None], factors: Mapping[str, Factor]
 ) -> Traces:
     """All traces of the workloads, by the section that each is in, and of the factors; what cannot be read is noted."""
     traces: dict[tuple[str, Level], str] = {}
@@ -89,17 +89,17 @@ def _file(name: str, level: Level) -> str | None:
 
 
 def _named(
-    places: Mapping[str, WorkloadSpec | None], factors: Mapping[str, Factor]
+    places: Mapping[Path, WorkloadSpec | None], factors: Mapping[str, Factor]
 ) -> Iterator[tuple[Path, str, Level]]:
     """Every level of every parameter, with its place in the file."""
     for section, workload in places.items():
         if workload is None:
             continue
         for name, level in workload.settings.items():
-            yield (section, name), name, level
+            yield (*section, name), name, level
         for host, settings in workload.own.items():
             for name, level in settings.items():
-                yield (section, "each", host, name), name, level
+                yield (*section, "each", host, name), name, level
     for factor in factors.values():
         for at, level in enumerate(factor.levels):
             yield ("factors", factor.name, at), factor.name, level

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from iodyno.core.disk_outcomes import NAMES_OF_DISKS, ONLY_OF_DISKS
-from iodyno.core.outcome import BYSTANDER, OF_BYSTANDER, OUTCOMES
+from iodyno.core.outcome import OF_BYSTANDER, OUTCOMES, split_beside
 from iodyno.formats.mistakes import found, listed, nearest, unknown
 
 _OF_NETWORKS = frozenset(OUTCOMES) - ONLY_OF_DISKS
@@ -11,12 +13,14 @@ _LISTED_CHARACTERS = 1500  # chosen: half a screen
 _HOSTS_NAMED = 6  # chosen: more make a line that nobody reads
 
 
-def mistake_of(name: str, hosts: list[str], *, beside: bool, on_disks: bool = False) -> str:
-    """What is wrong with the name of an outcome; empty when nothing is. `beside`: whether there is a
-    bystander; `on_disks`: whether the load needs no other end.
+def mistake_of(name: str, hosts: list[str], *, beside: Collection[str], on_disks: bool = False) -> str:
+    """What is wrong with the name of an outcome; empty when nothing is. `beside`: names of the
+    bystanders; `on_disks`: whether the load needs no other end.
     """
-    of_bystander = name.removeprefix(f"{BYSTANDER}.")
-    if beside and of_bystander != name:
+    whose, of_bystander = split_beside(name)
+    if whose and beside and whose not in beside:
+        return f"found {found(name)}, which names no bystander; allowed: {', '.join(f'{b}.{of_bystander}' for b in beside)}"
+    if whose and beside:
         return "" if of_bystander in OF_BYSTANDER else f"of a bystander {unknown(of_bystander, OF_BYSTANDER)}"
     prefix, dot, rest = name.rpartition(".")
     known = [k for k in OUTCOMES.values() if k.name in (NAMES_OF_DISKS if on_disks else _OF_NETWORKS)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import log
 
 from iodyno.analysis.bystander import INSTEAD, WATCHED, Felt, Trade
 from iodyno.analysis.summary import CampaignSummary
-from iodyno.core.outcome import BYSTANDER
+from iodyno.core.outcome import BYSTANDER, split_beside
 from iodyno.report.numbers import between
 from iodyno.report.sentence import Sentence
 
@@ -53,16 +53,22 @@ def bystander_sentences(summary: CampaignSummary) -> Iterator[Sentence]:
 
 
 def bystander_columns(summary: CampaignSummary) -> dict[str, tuple[str, str]]:
-    """Outcomes that the bystander's users feel and some point knows: heading and what it is, by name."""
+    """Outcomes that the bystanders' users feel and some point knows: heading and what it is, by name."""
     known = {
-        name
+        name: split_beside(name)[0]
         for point in summary.points
         for name, found in point.outcomes.items()
         if found.estimate is not None
     }
+    bystanders = filter(None, dict.fromkeys(known.values()))
+    return {full: words for beside in bystanders for full, words in _columns(beside, known).items()}
+
+
+def _columns(beside: str, known: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Those of one bystander."""
     felt = dict.fromkeys(name for names in WATCHED.values() for name in names)
-    asked = {name if f"{BYSTANDER}.{name}" in known else INSTEAD.get(name, name): None for name in felt}
-    named = {name: f"{BYSTANDER}.{name}" for name in asked if f"{BYSTANDER}.{name}" in known}
+    asked = {name if f"{beside}.{name}" in known else INSTEAD.get(name, name): None for name in felt}
+    named = {name: f"{beside}.{name}" for name in asked if f"{beside}.{name}" in known}
     if any(name.startswith("response_time") for name in named):
         # It holds the service time.
         named = {name: full for name, full in named.items() if not name.startswith("write_service_time")}
@@ -81,7 +87,7 @@ def _extent(trade: Trade) -> float:
 
 def _both(trade: Trade) -> str:
     """What the contrast changed of both, in per cent too, with the bounds of the two intervals set against each other."""
-    sides = (("the workload's", trade.workload), ("the bystander's", trade.bystander))
+    sides = (("the workload's", trade.workload), (f"{_who(trade)}'s", trade.bystander))
     said = " and ".join(f"{whose} {_changed(felt)}" for whose, felt in sides)
     return f"{_opening(trade)}, {said}"
 
@@ -91,7 +97,7 @@ def _changed(felt: Sequence[Felt]) -> str:
     undecided = next((f for f in felt if "response_time" in f.outcome), felt[0])
     one = next((f for better in (False, True) for f in felt if f.better is better), undecided)
     change = one.change
-    name = _WORDS[one.outcome.removeprefix(f"{BYSTANDER}.")]
+    name = _WORDS[split_beside(one.outcome)[1]]
     by = ""
     if change.ratio is not None:
         bounds = [bound for bound in (change.low, change.high) if bound is not None]
@@ -126,15 +132,19 @@ def sentence(trade: Trade) -> str:
     """Who gains and who pays when the factor goes from one level to the other."""
     return (
         f"{_opening(trade)}, "
-        f"{_side('the workload', trade.workload)}, and {_side('the bystander', trade.bystander)}:"
+        f"{_side('the workload', trade.workload)}, and {_side(_who(trade), trade.bystander)}:"
         f" one is favoured at the other's cost."
     )
+
+
+def _who(trade: Trade) -> str:
+    return "the bystander" if trade.beside == BYSTANDER else trade.beside
 
 
 def _side(who: str, felt: Sequence[Felt]) -> str:
     told = [one for one in felt if one.better is not None]
     words = [
-        f"its {_WORDS[one.outcome.removeprefix(f'{BYSTANDER}.')]} goes from {between(one.change.first)} to "
+        f"its {_WORDS[split_beside(one.outcome)[1]]} goes from {between(one.change.first)} to "
         f"{between(one.change.second)}"
         for one in told
     ]

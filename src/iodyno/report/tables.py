@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from iodyno.analysis.summary import CampaignSummary, PointSummary, unit_of
 from iodyno.core.factor import VARIANT
-from iodyno.core.outcome import BYSTANDER, OUTCOMES, Estimate
+from iodyno.core.outcome import OUTCOMES, Estimate, split_beside
 from iodyno.core.workload import DISK
 from iodyno.report.bystander import bystander_columns
 from iodyno.report.cost_words import COSTS, cost_outcome, is_exchange
@@ -95,8 +95,8 @@ def source_tables(summary: CampaignSummary) -> list[Table]:
     more = _of_exchanges(summary) if is_exchange(summary) else _of_streams(summary)
     columns += more.values()
     beside = bystander_columns(summary)
-    for title, what in beside.values():
-        columns.append(Column(title, BYSTANDER, f"{what} of the workload beside"))
+    for name, (title, what) in beside.items():
+        columns.append(Column(title, split_beside(name)[0], f"{what} of the workload beside"))
     columns.append(Column("Limiter", hint="what stops the rate from rising"))
     found = []
     for level, points in sections(summary, layout):

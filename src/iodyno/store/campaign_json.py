@@ -117,6 +117,7 @@ class Experiment(TypedDict):
     explain: NotRequired[dict[str, list[Level]] | None]
     search: NotRequired[SearchFor | None]
     bystander: NotRequired[Workload | None]
+    bystanders: NotRequired[dict[str, Workload] | None]
     until: NotRequired[Table | None]
     noise: NotRequired[Table | None]
     knobs: NotRequired[dict[str, Level] | None]

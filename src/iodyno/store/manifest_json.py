@@ -301,7 +301,7 @@ class Loss(TypedDict):
 
 
 class Bystander(TypedDict):
-    """The second workload of a trial, whose hosts are `bystander.HOST` in the parts."""
+    """A workload beside, whose hosts are `NAME.HOST` in the parts: `bystander` alone, else `bystander-1`, ..."""
 
     settings: dict[str, Level]
     start: NotRequired[Start | None]
@@ -342,4 +342,5 @@ class Manifest(TypedDict):
     targets: NotRequired[dict[str, Table] | None]
     losses: NotRequired[list[Loss] | None]
     bystander: NotRequired[Bystander | None]
+    bystanders: NotRequired[dict[str, Bystander] | None]
     parts: dict[str, Part]

@@ -15,11 +15,10 @@ from typing import Any
 
 from iodyno.analysis.histogram import BUCKETS, Histogram, bounds_of
 from iodyno.campaign.feed import shortened
+from iodyno.core.outcome import split_beside
 
 BANDS_PER_DECADE = 32
 """Latency bands a decade of nanoseconds (chosen: 7.5 % wide, less than a pixel of the heat map)."""
-BYSTANDER_PREFIX = "bystander."
-"""What the hosts of the workload beside begin with, in a feed and in the store."""
 CLOCKS = ("response_time", "lateness", "waiting")
 """Histograms of an open loop besides service times."""
 
@@ -109,9 +108,10 @@ class Sample:
 
     @property
     def group(self) -> str:
-        """Whom the host works with: the bystander, the hosts that an experiment counts off from one name, or the workload."""
-        if self.host.startswith(BYSTANDER_PREFIX):
-            return "bystander"
+        """Whom the host works with: a bystander, the hosts that an experiment counts off from one name, or the workload."""
+        beside, _ = split_beside(self.host)
+        if beside:
+            return beside
         name, dash, number = self.host.rpartition("-")
         return name if dash and number.isdecimal() else "workload"
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from iodyno.campaign.feed import SENSORS
 from iodyno.core.errors import StoreError
+from iodyno.core.outcome import bystanders_of
 from iodyno.store.manifest import no_campaign, read_header, read_manifest, trial_folders
 from iodyno.store.schema import CAMPAIGN, TRIALS, part_file
-from iodyno.watch.facts import BYSTANDER_PREFIX, CLOCKS, Cutter, Sample
+from iodyno.watch.facts import CLOCKS, Cutter, Sample
 
 _OPERATION = {"send": "write", "receive": "read"}
 _CLASSES = "classes"
@@ -84,12 +85,15 @@ def read_samples(folder: Path, name: str, seconds: frozenset[str] = frozenset())
     parts = ["records", "histograms", *([_CLASSES] if (place / part_file(_CLASSES)).is_file() else [])]
     rows = read_rows(place, parts) | read_rows(place, ("series", "sensors"), sensors=sorted(SENSORS))
     records, series, sensors = rows["records"], rows["series"], rows["sensors"]
-    beside = (manifest.get("bystander") or {}).get("hosts", {})
     hosts = {
         name: {"role": facts["role"], "cpus": facts["cpus"]} for name, facts in manifest["hosts"].items()
     }
-    # Those of the bystander read no sensors.
-    hosts |= {BYSTANDER_PREFIX + name: {"role": facts["role"], "cpus": []} for name, facts in beside.items()}
+    # Those of the bystanders read no sensors.
+    hosts |= {
+        f"{beside}.{name}": {"role": facts["role"], "cpus": []}
+        for beside, told in bystanders_of(manifest).items()
+        for name, facts in told["hosts"].items()
+    }
     times, of_classes = _by_place(rows["histograms"]), _by_place(rows.get(_CLASSES, ()))
     readings = _readings(series, sensors)
     cutter, samples = Cutter(seconds), []

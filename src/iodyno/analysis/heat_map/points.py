@@ -37,7 +37,7 @@ class MapFindings:
     point: str
     operation: str
     clock: str
-    beside: bool
+    beside: str
     grid: Grid
     found: Findings
 

@@ -125,7 +125,7 @@ def worst_sentence(worst: Worst, place: str) -> str:
     }
     text = texts[worst.kind]()
     where = f", at {place}" if place else ""
-    whose = "the bystander's " if of.beside else ""
+    whose = f"the {of.beside}'s " if of.beside else ""
     return (
         f"Averages hide this of {whose}{of.operation} ({of.clock} time{where}): {text[0].lower()}{text[1:]}"
     )

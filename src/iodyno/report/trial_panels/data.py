@@ -36,12 +36,12 @@ class Family:
 
 def families_of(
     each: Sequence[OperationTimes], points: Sequence[OperationTimes] = ()
-) -> dict[tuple[bool, str], Family]:
+) -> dict[tuple[str, str], Family]:
     """Rows for every operation of a campaign, as fine as the number of counts allows; they hold the times of `points`, too."""
-    groups: dict[tuple[bool, str], list[OperationTimes]] = {}
+    groups: dict[tuple[str, str], list[OperationTimes]] = {}
     for times in each:
         groups.setdefault((times.beside, times.operation), []).append(times)
-    found: dict[tuple[bool, str], Family] = {}
+    found: dict[tuple[str, str], Family] = {}
     for key, mine in groups.items():
         drawn = rows_for([*mine, *(times for times in points if (times.beside, times.operation) == key)])
         if drawn is not None:
@@ -84,7 +84,7 @@ def shortened(view: TrialView, most: int) -> TrialView:
 
 def packed(
     views: Sequence[TrialView],
-    families: Mapping[tuple[bool, str], Family],
+    families: Mapping[tuple[str, str], Family],
     heads: Mapping[str, Sequence[Sequence[str | float]]],
     panels: Mapping[str, str] | None = None,
 ) -> str:
@@ -137,8 +137,8 @@ def _append(to: bytearray, number: int) -> None:
 
 def _trial(
     view: TrialView,
-    keys: Sequence[tuple[bool, str]],
-    shapes: Sequence[tuple[str, bool, str, str]],
+    keys: Sequence[tuple[str, str]],
+    shapes: Sequence[tuple[str, str, str, str]],
     heads: Sequence[Sequence[str | float]],
 ) -> dict[str, Any]:
     columns = axis_of(view)
@@ -161,11 +161,11 @@ def _trial(
 
 
 def _shapes(
-    views: Sequence[TrialView], families: Mapping[tuple[bool, str], Family]
-) -> dict[tuple[str, bool, str, str], list[tuple[int, int]]]:
+    views: Sequence[TrialView], families: Mapping[tuple[str, str], Family]
+) -> dict[tuple[str, str, str, str], list[tuple[int, int]]]:
     """Of each point and map: buckets in which its trials have times, as steps from the one before, and parts of the
     fullest in their row."""
-    members: dict[tuple[str, bool, str, str], list[OperationTimes]] = {}
+    members: dict[tuple[str, str, str, str], list[OperationTimes]] = {}
     for view in views:
         for times in view.times:
             members.setdefault((view.point, *times.key), []).append(times)

@@ -30,7 +30,7 @@ _EVEN = 0.02
 
 def name_of(times: OperationTimes) -> str:
     """`write of client, response time`."""
-    beside = "bystander's " if times.beside else ""
+    beside = f"{times.beside}'s " if times.beside else ""
     return f"{beside}{times.operation} of {' and '.join(times.hosts)}, {times.clock} time"
 
 

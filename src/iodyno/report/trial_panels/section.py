@@ -22,7 +22,7 @@ from iodyno.report.trial_panels.frame import Frame, Shared
 
 _SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 _WINDOWS = {"warm_up": "warm-up", "measured": "measured", "drain": "drain"}
-Families = Mapping[tuple[bool, str], Family]
+Families = Mapping[tuple[str, str], Family]
 
 
 @dataclass(frozen=True)
@@ -154,11 +154,11 @@ def drawings_of(
     return Drawings(summary, study, found) if study else None
 
 
-def _range(key: tuple[bool, str], family: Family) -> str:
+def _range(key: tuple[str, str], family: Family) -> str:
     beside, operation = key
     edges = family.drawn.edges
     low, high = quantity(edges[0], "ns"), quantity(edges[-1], "ns")
-    whose = "the bystander's " if beside else ""
+    whose = f"the {beside}'s " if beside else ""
     return f"{whose}{operation} from {low} at the bottom to {high} at the top, a row {_wide(family)} high"
 
 
@@ -189,7 +189,7 @@ def _panels(view: TrialView, families: Families, shared: Shared, *, bare: bool) 
 def _heads(view: TrialView) -> list[Head]:
     heads = []
     for number, times in enumerate(view.times):
-        name = f"{'bystander ' if times.beside else ''}{times.operation}, {times.clock}"
+        name = f"{f'{times.beside} ' if times.beside else ''}{times.operation}, {times.clock}"
         every = [column.times for column in times.columns if column.times.count]
         scale = scale_of(max(h.quantile(0.5) or 0.0 for h in every), "ns") if every else Scale(1.0, "ns")
         group = f"{name} time, {scale.unit}"
@@ -278,7 +278,7 @@ def _points(
 
 
 def _of_what(one: MapFindings) -> str:
-    whose = "bystander's " if one.beside else ""
+    whose = f"{one.beside}'s " if one.beside else ""
     return f"{whose}{one.operation}, {one.clock} time"
 
 

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.root
 
 SHORT = Windows(50 * MS, 200 * MS, 50 * MS, 100 * MS)
 LONG = Windows(0, 60_000 * MS, 50 * MS, 250 * MS)
-LEVELS = ("loopback", "zone", "relay", "relay_offload", "sandbox", "guest")
+LEVELS = ("loopback", "zone", "relay", "relay_offload", "sandbox", "guest", "sandboxes", "guests")
 SECOND = Windows(100 * MS, 1000 * MS, 100 * MS, 500 * MS)
 """For levels with a kernel of their own, which may take long to their first byte."""
 
@@ -102,7 +102,7 @@ def test_a_relay_counts_what_it_carries(program: AgentProgram) -> None:
     assert offload["bytes"][0] / offload["frames"][0] > 1514
 
 
-@pytest.mark.parametrize("level", ["sandbox", "guest"])
+@pytest.mark.parametrize("level", ["sandbox", "guest", "sandboxes", "guests"])
 def test_a_kernel_of_its_own_is_seen_from_outside(level: str, program: AgentProgram) -> None:
     """Its agent cannot see the CPUs; the machine's sensors and the load's own devices are in one record."""
     needs(level)
@@ -110,8 +110,11 @@ def test_a_kernel_of_its_own_is_seen_from_outside(level: str, program: AgentProg
 
     async def scenario() -> None:
         async with Rig(experiment("netns"), program, level) as rig:
-            assert rig.sessions["server"].hello["host"]["kernel"] != os.uname().release
-            assert rig.observers["server"].hello["host"]["kernel"] == os.uname().release
+            inside = ["client", "server"] if level.endswith("s") else ["server"]
+            assert sorted(rig.observers) == inside
+            for host in inside:
+                assert rig.sessions[host].hello["host"]["kernel"] != os.uname().release
+                assert rig.observers[host].hello["host"]["kernel"] == os.uname().release
             settings = rig.experiment.settings({"connections": 1, "path": level})
             keep = lambda host, record: found.append(record) if host == "server" else None  # noqa: E731
             await carried_out(rig, settings, SECOND, keep)
@@ -127,6 +130,17 @@ def test_a_kernel_of_its_own_is_seen_from_outside(level: str, program: AgentProg
         (times,) = [r for r in record["sensors"] if r["sensor"] == "cpu_times"]
         assert sum(value for _, _, value in times["values"]) > 0
     assert [record["index"] for record in found] == list(range(len(found)))
+
+
+def test_the_link_between_two_guests_can_be_shaped(program: AgentProgram) -> None:
+    needs("guests")
+
+    async def scenario() -> int:
+        async with Rig(experiment("netns"), program, "guests") as rig:
+            return await load(rig, SECOND, link_rate=8_000_000, link_queue=64 << 10)
+
+    # A second at 1 MB/s with headers and what the queue holds, and not what a guest does (tens of MB).
+    assert 0 < asyncio.run(scenario()) < 3_000_000
 
 
 def test_levels_that_cannot_be_had_are_skipped_and_said_so(

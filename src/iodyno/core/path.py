@@ -15,6 +15,8 @@ PATHS: Mapping[str, str] = {
     "relay_offload": "The same, with segmentation and checksum offload: segments of up to 64 KiB are copied whole.",
     "sandbox": "The receiver runs in a gVisor sandbox (runsc, systrap), on the sandbox's own network stack.",
     "guest": "The receiver runs in a virtual machine (QEMU), on a kernel of its own, over virtio-net.",
+    "sandboxes": "Each host runs in a gVisor sandbox of its own.",
+    "guests": "Each host runs in a virtual machine of its own, joined by a bridge.",
 }
 """Every level of `path`, from none in between to a kernel of its own."""
 
@@ -23,8 +25,10 @@ CARRIED_BY_OTHERS: Mapping[str, str] = {
     "relay_offload": "the relay",
     "sandbox": "the sandbox's kernel",
     "guest": "the virtual machine",
+    "sandboxes": "the sandboxes' kernels",
+    "guests": "the virtual machines",
 }
 """Levels whose cost is that of tasks that are not the agent's, and whose they are."""
 
-OWN_KERNEL = frozenset({"sandbox", "guest"})
+OWN_KERNEL = frozenset({"sandbox", "guest", "sandboxes", "guests"})
 """Levels at which the receiver has a kernel of its own, which takes the packets where it runs."""

@@ -92,13 +92,18 @@ class GuestAccess:
             *("setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", link.namespace),
             *machine(folder, link.cpus),
             *("-netdev", f"tap,id=data,ifname={link.device},script=no,downscript=no,vhost=off"),
-            *("-device", "virtio-net-pci,netdev=data"),
+            *("-device", f"virtio-net-pci,netdev=data,mac={_mac(link.address)}"),
         ]
 
     def _remove(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+
+def _mac(address: str) -> str:
+    """A hardware address of QEMU's own range, other than those of guests with other addresses on one bridge."""
+    return "52:54:00:" + ":".join(f"{int(part):02x}" for part in address.split(".")[1:])
 
 
 def machine(folder: Path, cpus: Sequence[int], memory_mib: int = _MEMORY_MIB) -> list[str | Path]:

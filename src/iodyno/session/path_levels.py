@@ -16,12 +16,12 @@ from iodyno.core.experiment import HostSpec
 from iodyno.core.path import PATHS
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.hosts import guest, sandbox
-from iodyno.hosts.access import LAB_CPUS
+from iodyno.hosts.access import LAB_CPUS, Access
 from iodyno.hosts.guest import GuestAccess, GuestLink
 from iodyno.hosts.netns import NamespaceAccess
 from iodyno.hosts.sandbox import SandboxAccess
 from iodyno.paths import tap, veth
-from iodyno.paths.guest import GuestPath
+from iodyno.paths.guest import GuestPath, GuestsPath
 from iodyno.paths.loopback import LoopbackPath
 from iodyno.paths.tap import TapPath
 from iodyno.paths.veth import NamespacePath, VethPath
@@ -100,30 +100,35 @@ async def _relay(hosts: OpenHosts, asked: Asked, *, offload: bool) -> None:
     _add_namespaces(hosts, asked, path)
 
 
-async def _sandbox(hosts: OpenHosts, asked: Asked) -> None:
+async def _sandbox(hosts: OpenHosts, asked: Asked, *, both: bool) -> None:
     runsc = sandbox.find_runsc()
     assert runsc is not None, "unavailable() has looked"
     path = await VethPath.make(asked.cpus, asked.mtu, tag=asked.tag)
     _add_namespaces(hosts, asked, path)
-    end = path.ends[asked.receiver]
-    give = partial(veth.bring_up, end, asked.mtu)
-    access = SandboxAccess(
-        asked.receiver, end.namespace, end.address, asked.cpus[asked.receiver], runsc, give
-    )
-    access.reached.path = end.facts() | {"kind": "sandbox", "runsc": str(runsc), "cpus": list(end.cpus)}
-    hosts.observers[asked.receiver] = hosts.accesses[asked.receiver]
-    hosts.accesses[asked.receiver] = access
+    for name in (asked.sender, asked.receiver) if both else (asked.receiver,):
+        end = path.ends[name]
+        give = partial(veth.bring_up, end, asked.mtu)
+        access = SandboxAccess(name, end.namespace, end.address, asked.cpus[name], runsc, give)
+        access.reached.path = end.facts() | {"kind": "sandbox", "runsc": str(runsc), "cpus": list(end.cpus)}
+        _put_inside(hosts, name, access)
 
 
-async def _guest(hosts: OpenHosts, asked: Asked) -> None:
-    path = await GuestPath.make(asked.cpus, asked.mtu, tag=asked.tag)
+async def _guest(hosts: OpenHosts, asked: Asked, *, both: bool) -> None:
+    make = GuestsPath.make if both else GuestPath.make
+    path = await make(asked.cpus, asked.mtu, tag=asked.tag)
     _add_namespaces(hosts, asked, path)
-    end, cpus = path.ends[asked.receiver], asked.cpus[asked.receiver]
-    link = GuestLink(end.namespace, end.device, path.guest_address, tuple(cpus), asked.mtu)
-    access = GuestAccess(asked.receiver, link)
-    access.reached.path = end.facts() | {"kind": "guest", "accelerator": "tcg", "cpus": list(cpus)}
-    hosts.observers[asked.receiver] = hosts.accesses[asked.receiver]
-    hosts.accesses[asked.receiver] = access
+    for name in (asked.sender, asked.receiver) if both else (asked.receiver,):
+        end, cpus = path.ends[name], asked.cpus[name]
+        link = GuestLink(end.namespace, path.taps[name], path.addresses[name], tuple(cpus), asked.mtu)
+        access = GuestAccess(name, link)
+        access.reached.path = end.facts() | {"kind": "guest", "accelerator": "tcg", "cpus": list(cpus)}
+        _put_inside(hosts, name, access)
+
+
+def _put_inside(hosts: OpenHosts, name: str, access: Access) -> None:
+    """Has a host reached by `access`, and seen from outside by what reached it."""
+    hosts.observers[name] = hosts.accesses[name]
+    hosts.accesses[name] = access
 
 
 def _add_namespaces(hosts: OpenHosts, asked: Asked, path: NamespacePath) -> None:
@@ -150,8 +155,10 @@ _OPENERS: Mapping[str, Callable[[OpenHosts, Asked], Awaitable[None]]] = {
     "zone": _zone,
     "relay": partial(_relay, offload=False),
     "relay_offload": partial(_relay, offload=True),
-    "sandbox": _sandbox,
-    "guest": _guest,
+    "sandbox": partial(_sandbox, both=False),
+    "guest": partial(_guest, both=False),
+    "sandboxes": partial(_sandbox, both=True),
+    "guests": partial(_guest, both=True),
 }
 """What opens the hosts of a level."""
 
@@ -160,5 +167,7 @@ _NEEDS: Mapping[str, Callable[[], str | None]] = {
     "relay_offload": tap.unavailable,
     "sandbox": sandbox.unavailable,
     "guest": guest.unavailable,
+    "sandboxes": sandbox.unavailable,
+    "guests": guest.unavailable,
 }
 """What a level needs beside namespaces: why it is not there, or None."""

@@ -81,7 +81,8 @@ def page() -> str:
             )
         ),
         "## Outcomes",
-        "`HOST.` stands for the name of a host. For those of a bystander `bystander.` stands before, of several `bystander-1.`, ...: "
+        "`HOST.` stands for the name of a host. For those of a bystander `bystander.` stands before, of several `bystander-1.`"
+        " and so on: "
         + ", ".join(f"`{name}`" for name in OF_BYSTANDER)
         + ".",
         table(("outcome", "unit", "better", "meaning"), outcome_rows()),

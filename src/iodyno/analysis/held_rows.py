@@ -22,8 +22,9 @@ from iodyno.store.engine import listed
 from iodyno.store.reader import Campaign, StoredTrial
 from iodyno.store.schema import BACKGROUND, MANIFEST, PARTS, TRIALS
 
-ROWS_HELD = 1_500_000
-"""Rows that are in memory at a time (chosen: some 750 MB, as a row of a sensor's values takes 500 bytes there)."""
+ROWS_HELD = 4_000_000
+"""Rows that are in memory at a time (chosen: some 2 GB, as a row of a sensor's values takes 500 bytes there; those of trials that
+are let go are read again by each part of a report that asks for them)."""
 # What the analysis uses of the series: a long campaign has many more rows than these.
 _METRICS = (
     "role.%",

@@ -22,14 +22,14 @@ RUST = RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-C force-frame-pointers=
 TARGET = $(shell rustc -vV | sed -n 's/host: //p')
 CARGO_TEST = cargo test --locked --quiet --target $(TARGET)
 # Beside Python tests runs what minds nobody; by itself what has to be in time, looks at the whole machine, or shares programs in the kernel.
-RUST_BESIDE := --bins $(patsubst %,--test %,allocation batch_calls block files golden many rings scripts traces trees)
+RUST_BESIDE := --bins $(patsubst %,--test %,allocation batch_calls block files golden many mutated rings scripts traces trees)
 RUST_ALONE := --lib $(patsubst %,--test %,agents block_times exact exact_faults exact_shared live pairs queues quota rights)
 # Modules are compiled when they are used: of a hundred MiB of bytecode most never is.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 TEST_AGENT := $(CURDIR)/$(VENV)/agent/iodyno-agent
 PYTEST := IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python -m pytest
 
-.PHONY: help study test truth lint fuzz bench docs schema build sandbox guest clean system system-test system-bench
+.PHONY: help study test truth lint fuzz faults bench docs schema build sandbox guest clean system system-test system-bench
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -69,9 +69,13 @@ endef
 $(TEST_AGENT): $(VENV)/.test $(AGENT_SOURCES)
 	$(test-build)
 
-fuzz: $(TEST_AGENT)                         ## the properties with examples drawn anew each time
-	PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 $(RUST) $(CARGO_TEST) --tests
+fuzz: $(TEST_AGENT)                         ## the properties with examples drawn anew each time; each parser with N changed inputs (10000)
+	PROPTEST_RNG_SEED=$$RANDOM PROPTEST_CASES=1000 IODYNO_FUZZ_INPUTS=$(or $(N),10000) $(RUST) $(CARGO_TEST) --tests
 	IODYNO_FUZZ=1 $(PYTEST) $$(grep -rl '^from hypothesis' tests --include='test_*.py')
+	$(BIN)/python tests/fuzz.py --inputs $(or $(N),10000)
+
+faults: $(TEST_AGENT)                       ## N kills (1000) of labs, agents, guards and ssh at random times, as root; prints what they leave
+	IODYNO_AGENT=$(TEST_AGENT) $(BIN)/python tests/kills.py --kills $(or $(N),1000) $(if $(SEED),--seed $(SEED))
 
 truth: $(TEST_AGENT)                        ## all draws of the tests that count how often an interval holds (a fifth in `test`)
 	IODYNO_FULL=1 $(PYTEST) -q $$(grep -rl '^from draws' tests --include='test_*.py') -n 2

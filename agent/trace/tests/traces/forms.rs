@@ -19,10 +19,10 @@ use proptest::prelude::*;
 
 /// An operation whose truth is known: begin and latency in microseconds.
 #[derive(Clone, Copy, Debug)]
-struct Truth {
-    begin_us: u64,
-    latency_us: u64,
-    write: bool,
+pub struct Truth {
+    pub begin_us: u64,
+    pub latency_us: u64,
+    pub write: bool,
 }
 
 fn truths() -> impl Strategy<Value = Vec<Truth>> {
@@ -31,7 +31,7 @@ fn truths() -> impl Strategy<Value = Vec<Truth>> {
     prop::collection::vec(one, 1..60)
 }
 
-fn file_of(bytes: &[u8]) -> File {
+pub fn file_of(bytes: &[u8]) -> File {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = format!("iodyno-trace-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let path: PathBuf = std::env::temp_dir().join(name);
@@ -63,7 +63,7 @@ fn run_piped(bytes: &[u8], request: &Request) -> Result<Reduced, Failure> {
     found
 }
 
-fn request() -> Request {
+pub fn request() -> Request {
     Request { threads: 2, spool: std::env::temp_dir(), ..Request::default() }
 }
 
@@ -125,7 +125,7 @@ fn seconds(us: u64) -> String {
 }
 
 /// The operations in one form, and its events (end, latency) in ns.
-fn written(form: &str, truths: &[Truth]) -> (Vec<u8>, Vec<(i64, f64)>) {
+pub fn written(form: &str, truths: &[Truth]) -> (Vec<u8>, Vec<(i64, f64)>) {
     let mut text = String::new();
     let end = |t: &Truth| t.begin_us + t.latency_us;
     let mut events: Vec<(i64, f64)> =
@@ -280,7 +280,7 @@ fn written(form: &str, truths: &[Truth]) -> (Vec<u8>, Vec<(i64, f64)>) {
     (text.into_bytes(), events)
 }
 
-const TEXT_FORMS: &[&str] = &[
+pub const TEXT_FORMS: &[&str] = &[
     "two-column",
     "iosnoop",
     "biosnoop",
@@ -296,7 +296,7 @@ const TEXT_FORMS: &[&str] = &[
     "json-lines",
 ];
 
-fn with_units(form: &str) -> Request {
+pub fn with_units(form: &str) -> Request {
     match form {
         "two-column" => Request { time_unit: Some(Unit::US), value_unit: Some(Unit::US), ..request() },
         _ => request(),

@@ -1,4 +1,5 @@
 //! Traces whose truth is known: one program for all forms.
 
 mod forms;
+mod mutated;
 mod packets_and_histograms;

@@ -22,6 +22,17 @@ fn run(bytes: &[u8], name: &str, request: Request) -> Reduced {
     reduce(vec![source], &request, &Progress::default()).unwrap()
 }
 
+/// A log of one interval.
+pub fn interval_log(values: &[u64]) -> Vec<u8> {
+    let (mut log, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+    let mut writer = IntervalLogWriterBuilder::new().begin_log_with(&mut log, &mut serializer).unwrap();
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, 1 << 41, 2).unwrap();
+    values.iter().for_each(|value| histogram.record(*value).unwrap());
+    writer.write_histogram(&histogram, Duration::from_secs(1), Duration::from_secs(1), None).unwrap();
+    drop(writer);
+    log
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -68,7 +79,7 @@ proptest! {
 }
 
 /// An Ethernet frame with IPv4 and TCP that carries `bytes` of data.
-fn frame(client: u16, from_client: bool, bytes: usize) -> Vec<u8> {
+pub fn frame(client: u16, from_client: bool, bytes: usize) -> Vec<u8> {
     let (mine, theirs) = ([10, 0, 0, 1], [10, 0, 0, 2]);
     let (from, to) = if from_client { (mine, theirs) } else { (theirs, mine) };
     let (from_port, to_port) = if from_client { (client, 80) } else { (80, client) };
@@ -86,7 +97,7 @@ fn frame(client: u16, from_client: bool, bytes: usize) -> Vec<u8> {
     frame
 }
 
-fn pcap(packets: &[(u64, Vec<u8>)], little: bool) -> Vec<u8> {
+pub fn pcap(packets: &[(u64, Vec<u8>)], little: bool) -> Vec<u8> {
     let put = |number: u32| if little { number.to_le_bytes() } else { number.to_be_bytes() };
     let mut out = put(0xa1b2_c3d4).to_vec();
     out.extend(if little { [2, 0, 4, 0] } else { [0, 2, 0, 4] });
@@ -100,7 +111,7 @@ fn pcap(packets: &[(u64, Vec<u8>)], little: bool) -> Vec<u8> {
     out
 }
 
-fn pcapng(packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
+pub fn pcapng(packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut block = |kind: u32, body: &[u8]| {
         let length = (12 + body.len().div_ceil(4) * 4) as u32;

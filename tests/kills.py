@@ -87,8 +87,9 @@ KINDS = {
     ),
     "search": Kind(
         "run",
-        f"{_BETWEEN}workload: {{{_EXCHANGE}}}\nknobs: {{all: {{mtu: 9000}}}}\ndesign: {{replicates: 1}}\n"
-        "search: {goal: p99 <= 2ms, parameter: connections, low: 1, high: 500, precision: 5%, time: 10s}\n",
+        f"{_BETWEEN}workload: {{{_EXCHANGE}, connections: 4, arrivals: poisson}}\n"
+        "knobs: {all: {mtu: 9000}}\ndesign: {replicates: 1}\n"
+        "search: {goal: p99 <= 5ms, parameter: rate, low: 100, high: 50000, precision: 10%, time: 10s}\n",
     ),
     "explore": Kind(
         "explore",

@@ -367,6 +367,7 @@ def tried(task: tuple[str, int, int]) -> tuple[Told, list[str]]:
             signal.setitimer(signal.ITIMER_PROF, 0)
             told.slowest_s = max(told.slowest_s, time.process_time() - started)
     shutil.rmtree(Path(tempfile.gettempdir()) / f"iodyno-fuzz-campaign-{os.getpid()}", ignore_errors=True)
+    (Path(tempfile.gettempdir()) / f"iodyno-fuzz-{os.getpid()}").unlink(missing_ok=True)
     told.seconds = time.monotonic() - began
     return told, list(places.values())[:KEPT_FAULTS]
 

@@ -86,13 +86,12 @@ class ProfileChange:
         """Those that move most first, whichever way; by themselves, or with all that they call (without the load's own functions
         that only call others, at either point).
         """
-        sides = (self.first, self.second)
-        folded = [{side.table.functions[number] for number in side.folded} for side in sides]
-        shown = [
-            one
-            for one in self.functions
-            if by == "exclusive" or not all(one.function in each for each in folded)
-        ]
+        shown = self.functions
+        if by == "inclusive":
+            folded = [
+                {side.table.functions[number] for number in side.folded} for side in (self.first, self.second)
+            ]
+            shown = tuple(one for one in shown if not all(one.function in each for each in folded))
 
         def moved(change: FunctionChange) -> tuple[float, float]:
             first, second = change.inclusive

@@ -82,9 +82,7 @@ def page() -> str:
         ),
         "## Outcomes",
         "`HOST.` stands for the name of a host. For those of a bystander `bystander.` stands before, of several `bystander-1.`"
-        " and so on: "
-        + ", ".join(f"`{name}`" for name in OF_BYSTANDER)
-        + ".",
+        " and so on: " + ", ".join(f"`{name}`" for name in OF_BYSTANDER) + ".",
         table(("outcome", "unit", "better", "meaning"), outcome_rows()),
         "## Doubts",
         "A doubt stands beside a number and never removes one; a trial that is void is kept and does not count.",

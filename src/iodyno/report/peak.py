@@ -71,7 +71,8 @@ def peak_sentences(summary: CampaignSummary, layout: Layout, outcome: str, what:
     found = list(_peaks(summary, layout, along.name, outcome))
     if not found:
         return
-    about: About = "peak" if any(peak.known for peak in found) else "more"
+    # Where a rate goes on rising, from what to what it rises says more.
+    about: About = "peak" if any(peak.known and peak.passed for peak in found) else "more"
     if len(found) == 1:
         where = f" ({found[0].line})" if found[0].line else ""
         yield Sentence(f"{what}{where} {_told(found[0])}.", about=about)

@@ -66,6 +66,14 @@ def _never_told(
             return {
                 "goal": f"with arrivals: closed nothing is due at a time that a response could count from, {allowed}"
             }
+    timed = parameter in ("rate", "replay") or any(
+        level is not None
+        for name in ("rate", "arrivals", "replay")
+        for level in _levels(name, workload, factors, None)
+    )
+    if goal.outcome.startswith("response_time") and workload.kind != SCRIPT.name and not timed:
+        text = "the loop is closed: nothing is due at a time that a response could count from"
+        return {"goal": f"{text}, needed: a rate, as a setting or as what is searched"}
     return {}
 
 

@@ -143,7 +143,7 @@ class _Once(_Foreign):
 
 def test_a_rate_that_somebody_else_has_set_is_proved_by_changing_it_and_is_as_before(tmp_path: Path) -> None:
     asked = replace(
-        experiment("netns", factors=(Factor("connections", (3,)),), windows=Windows(100 * MS, 600 * MS, 50 * MS, 100 * MS)),
+        experiment("netns", factors=(Factor("connections", (3,)),), windows=Windows(50 * MS, 300 * MS, 50 * MS, 50 * MS)),
         profile_hz=0, prove="foreign",
     )  # fmt: skip
     notes = _Once("client", HTB)

@@ -18,6 +18,7 @@ from typing import Any
 
 from iodyno.core.errors import AccessError
 from iodyno.hosts.access import Access, AgentProgram, AgentStreams, end_at_once, ended
+from iodyno.hosts.target import MOST_FOREIGN_BYTES
 
 Look = dict[str, Any]
 """Something to read: `{"file": path}` or `{"run": words}`."""
@@ -222,10 +223,12 @@ class Guard:
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 # A shell of the account may print something first.
-                while line := await self._streams.reader.readline():
+                foreign = 0
+                while (line := await self._streams.reader.readline()) and foreign <= MOST_FOREIGN_BYTES:
                     if line.startswith(b'{"said"'):
                         answer: dict[str, Any] = json.loads(line)
                         return answer
+                    foreign += len(line)
         except (TimeoutError, ConnectionError, ValueError) as error:
             self._lost = True
             raise GuardLostError(str(error) or "no answer", self.name) from None

@@ -162,7 +162,7 @@ RULES: tuple[Rule, ...] = (
         "run_queue",
         (
             # While a reader waits for a CPU its sender comes to sleep, and it sleeps itself when it has read all at once.
-            _above("waiting_for_cpu_ratio", signals.cpu_wait, 0.25, "chosen: a quarter of its time"),
+            _above("waiting_for_cpu_ratio", signals.cpu_wait, 0.15, _MEASURED),
             _above("others_cpu_ratio", signals.others_cpu, _OTHERS, _A_FIFTH),
             _above(
                 "asleep_ratio_of_sender",
@@ -346,8 +346,8 @@ RULES: tuple[Rule, ...] = (
             _above(
                 "free_ratio_of_fullest_cpu",
                 signals.cpu_free_least,
-                0.10,
-                "chosen: a tenth more could be served",
+                0.15,
+                _MEASURED,
             ),
         ),
         ends=("send",),

@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 AGENT_SOURCES := $(shell find agent -path agent/target -prune -o \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.[ch]' \) -print) $(wildcard agent/*.py)
 PACKAGES := build-essential python3-venv iproute2 ethtool clang libbpf-dev
-STORAGE_PACKAGES := nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs
+STORAGE_PACKAGES := netbase nfs-ganesha nfs-ganesha-vfs rpcbind nbdkit tgt qemu-system-common qemu-block-extra fuse3 e2fsprogs
 TEST_PACKAGES := curl openssh-client openssh-server chromium chromium-driver bpftrace fio strace $(STORAGE_PACKAGES)
 # Debian 12 has a new enough one beside its `cargo`.
 RUST_PACKAGES := $(if $(filter 12,$(shell . /etc/os-release 2>/dev/null && echo $$VERSION_ID)),cargo-web rustfmt-web rust-web-clippy,cargo rustfmt rust-clippy)

@@ -38,6 +38,8 @@ def unavailable() -> str | None:
         return why
     if not Path("/usr/lib/x86_64-linux-gnu/ganesha/libfsalvfs.so").exists():
         return "Ganesha has no VFS (Debian: apt-get install nfs-ganesha-vfs)"
+    if not Path("/etc/services").exists():
+        return "clients look the service nfs up in /etc/services (Debian: apt-get install netbase)"
     return (
         None
         if (daemon.BLOCKS / "block-nfs.so").exists()

@@ -31,7 +31,7 @@ class Parameter:
     def parse(self, written: object) -> Level:
         """The level in its base unit. Raises ValueError with what was found and what is allowed."""
         if self.kind == "switch":
-            return _switch(written)
+            return _switch(written, self.words)
         if (
             self.form is not None
             and isinstance(written, str)
@@ -83,8 +83,10 @@ def _is_call(parameter: Parameter, written: str) -> bool:
     return parameter.kind == "size" and "(" in written
 
 
-def _switch(written: object) -> bool:
+def _switch(written: object, more: tuple[str, ...]) -> Level:
     words = {True: True, False: False, "on": True, "off": False, "yes": True, "no": False}
     if isinstance(written, (bool, str)) and written in words:
         return words[written]
-    raise ValueError(f"found {written!r}, allowed: on, off")
+    if isinstance(written, str) and written in more:
+        return written
+    raise ValueError(f"found {written!r}, allowed: {', '.join(('on', 'off', *more))}")

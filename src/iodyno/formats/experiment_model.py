@@ -113,9 +113,8 @@ def _text(pattern: str, allowed: str) -> _Reads:
 
 
 def _switch(*more: str) -> _Reads:
-    switch = _bounded(Parameter("", "switch", "").parse)
     return _Reads(
-        lambda written: written if written in more else switch(written),
+        _bounded(Parameter("", "switch", "", words=more).parse),
         {"enum": [True, False, "on", "off", "yes", "no", *more]},
         ", ".join(("on", "off", *more)),
     )

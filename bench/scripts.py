@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -70,10 +71,10 @@ CASES = (
 
 @dataclass(frozen=True)
 class _Done:
-    """What one run moved: KiB or exchanges a second, and CPU seconds for each; none of a peer."""
+    """What one run moved: KiB or exchanges a second, and CPU seconds for each."""
 
     rate: float
-    cost: float = float("nan")
+    cost: float
 
 
 def _forms(case: Case) -> dict[str, Experiment]:
@@ -103,7 +104,7 @@ async def _once(rig: Rig, case: Case, form: Experiment) -> _Done:
 
 
 def _uperf(pair: Pair, case: Case) -> _Done:
-    """The same profile by uperf, as it counts itself."""
+    """The same profile by uperf: the rate as it counts itself, the CPU time of its processes at both ends."""
     inside = {
         host: ["ip", "netns", "exec", namespace, "taskset", "-c", str(cpu)]
         for host, namespace, cpu in (
@@ -114,6 +115,7 @@ def _uperf(pair: Pair, case: Case) -> _Done:
     with tempfile.TemporaryDirectory() as folder:
         profile = Path(folder) / "profile.xml"
         profile.write_text(case.profile(pair.address))
+        before = _children_cpu_s()
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with subprocess.Popen([*inside["server"], "uperf", "-s"], **quiet) as server:  # type: ignore[call-overload]
             try:
@@ -126,7 +128,14 @@ def _uperf(pair: Pair, case: Case) -> _Done:
     if not found:
         raise RuntimeError(f"uperf said: {said[-300:]}")
     operations = float(found[-1])
-    return _Done(operations * case.size / 1024 if len(case.flowops) == 1 else operations / len(case.flowops))
+    rate = operations * case.size / 1024 if len(case.flowops) == 1 else operations / len(case.flowops)
+    return _Done(rate, (_children_cpu_s() - before) / rate / SECONDS)
+
+
+def _children_cpu_s() -> float:
+    """CPU time of all processes that this one has waited for, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 async def run(pairs: int) -> list[dict[str, object]]:
@@ -155,4 +164,5 @@ def _row(case: Case, done: Mapping[str, list[_Done]]) -> dict[str, object]:
         "rate_ratio": ratio("rate", "plain"),
         "cpu_ratio": ratio("cost", "plain"),
         "uperf_rate_ratio": ratio("rate", "uperf"),
+        "uperf_cpu_ratio": ratio("cost", "uperf"),
     }

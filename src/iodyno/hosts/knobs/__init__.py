@@ -1,80 +1,73 @@
-"""The knobs of a host, one file each. To add one: its entry in `iodyno.core.knob`, a file here, a line in `TURNED`."""
+"""The knobs of a host: how each is read, set and brought back. To add one: an entry here and one in `iodyno.core.knob`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iodyno.hosts.knobs import (
-    blanking,
-    busy_poll,
-    busy_read,
-    coalesce_receive,
-    cpu_limit,
-    gro,
-    gso,
-    gso_max_segs,
-    gso_max_size,
-    mtu,
-    netdev_budget,
-    netdev_max_backlog,
-    qdisc,
-    queues,
-    ring_receive,
-    ring_transmit,
-    rps,
-    sg,
-    shaper_rate,
-    tcp_autocorking,
-    tcp_congestion_control,
-    tcp_limit_output,
-    tcp_notsent_lowat,
-    tcp_rmem_max,
-    tcp_sack,
-    tcp_timestamps,
-    tcp_wmem_max,
-    threaded,
-    transmit_queues,
-    tso,
-    tx_checksum,
-    xps,
-)
+from iodyno.hosts.knobs.blanking import Blanking
+from iodyno.hosts.knobs.coalesce_receive import CoalesceReceive
+from iodyno.hosts.knobs.cpu_limit import CpuLimit
 from iodyno.hosts.knobs.knob import Knob
+from iodyno.hosts.knobs.link import LinkAttribute
+from iodyno.hosts.knobs.offload import Offload
+from iodyno.hosts.knobs.qdisc import QueueingDiscipline
+from iodyno.hosts.knobs.queue_files import QueueMasks
+from iodyno.hosts.knobs.settings_table import TableNumber
+from iodyno.hosts.knobs.shaper_rate import ShaperRate
+from iodyno.hosts.knobs.sysctl import Sysctl
+from iodyno.hosts.knobs.threaded import Threaded
 
 TURNED: Mapping[str, Knob] = {
     knob.name: knob
     for knob in (
-        mtu.KNOB,
-        ring_receive.KNOB,
-        ring_transmit.KNOB,
-        coalesce_receive.KNOB,
-        queues.KNOB,
-        transmit_queues.KNOB,
-        sg.KNOB,
-        tx_checksum.KNOB,
-        tso.KNOB,
-        gso.KNOB,
-        gro.KNOB,
-        gso_max_size.KNOB,
-        gso_max_segs.KNOB,
-        rps.KNOB,
-        xps.KNOB,
-        threaded.KNOB,
-        blanking.KNOB,
-        qdisc.KNOB,
-        shaper_rate.KNOB,
-        cpu_limit.KNOB,
-        tcp_rmem_max.KNOB,
-        tcp_wmem_max.KNOB,
-        tcp_notsent_lowat.KNOB,
-        tcp_limit_output.KNOB,
-        tcp_autocorking.KNOB,
-        tcp_sack.KNOB,
-        tcp_timestamps.KNOB,
-        tcp_congestion_control.KNOB,
-        busy_poll.KNOB,
-        busy_read.KNOB,
-        netdev_max_backlog.KNOB,
-        netdev_budget.KNOB,
+        LinkAttribute("mtu", low="min_mtu", high="max_mtu"),
+        TableNumber("ring_receive", "-g", "-G", (("RX", "rx"),)),
+        TableNumber("ring_transmit", "-g", "-G", (("TX", "tx"),)),
+        CoalesceReceive(),
+        TableNumber("queues", "-l", "-L", (("Combined", "combined"), ("RX", "rx"), ("TX", "tx"))),
+        TableNumber("transmit_queues", "-l", "-L", (("TX", "tx"),)),
+        Offload("sg", ("tx-scatter-gather", "tx-scatter-gather-fraglist")),
+        # A device has the generic one, or one for each protocol (Documentation/networking/checksum-offloads.rst).
+        Offload(
+            "tx_checksum", ("tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"), any_of=True
+        ),
+        # What `ethtool -K DEVICE tso` stands for (ETHTOOL_FLAG_TSO: all features of NETIF_F_ALL_TSO).
+        Offload(
+            "tso",
+            (
+                "tx-tcp-segmentation",
+                "tx-tcp6-segmentation",
+                "tx-tcp-ecn-segmentation",
+                "tx-tcp-mangleid-segmentation",
+                "tx-tcp-accecn-segmentation",
+            ),
+        ),
+        Offload("gso", ("generic-segmentation-offload",)),
+        # On a veth it is off from the start; turning it on gives the device a receive queue of its own (NAPI).
+        Offload("gro", ("generic-receive-offload",)),
+        LinkAttribute("gso_max_size", high="tso_max_size"),
+        LinkAttribute("gso_max_segs", high="tso_max_segs"),
+        QueueMasks("rps", "rx", "rps_cpus"),
+        QueueMasks("xps", "tx", "xps_cpus"),
+        Threaded(),
+        Blanking(),
+        QueueingDiscipline(),
+        ShaperRate(),
+        CpuLimit(),
+        # The last of three numbers. A buffer that a program set itself is not bound by it.
+        Sysctl("tcp_rmem_max", "net/ipv4/tcp_rmem", field=2),
+        Sysctl("tcp_wmem_max", "net/ipv4/tcp_wmem", field=2),
+        Sysctl("tcp_notsent_lowat", "net/ipv4/tcp_notsent_lowat"),
+        Sysctl("tcp_limit_output", "net/ipv4/tcp_limit_output_bytes"),
+        Sysctl("tcp_autocorking", "net/ipv4/tcp_autocorking", kind=bool),
+        # Agreed on when a connection is made, as timestamps are.
+        Sysctl("tcp_sack", "net/ipv4/tcp_sack", kind=bool),
+        Sysctl("tcp_timestamps", "net/ipv4/tcp_timestamps", kind=bool),
+        Sysctl("tcp_congestion_control", "net/ipv4/tcp_congestion_control", kind=str),
+        Sysctl("busy_poll", "net/core/busy_poll", scope="machine", unit=1000),
+        Sysctl("busy_read", "net/core/busy_read", scope="machine", unit=1000),
+        Sysctl("netdev_max_backlog", "net/core/netdev_max_backlog", scope="machine"),
+        Sysctl("netdev_budget", "net/core/netdev_budget", scope="machine"),
     )
 }
 """Every knob, in the order in which they are set; they are restored in the opposite one.

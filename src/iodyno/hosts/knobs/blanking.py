@@ -54,6 +54,3 @@ class Blanking:
 
 def _files(place: Place) -> tuple[str, str]:
     return f"{place.sysfs}/gro_flush_timeout", f"{place.sysfs}/napi_defer_hard_irqs"
-
-
-KNOB = Blanking()

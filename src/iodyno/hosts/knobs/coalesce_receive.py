@@ -48,6 +48,3 @@ class CoalesceReceive:
     def undo(self, place: Place, state: State) -> list[Step]:
         """What was there."""
         return [run("ethtool", "-C", place.device, *(word for pair in state.before.items() for word in pair))]
-
-
-KNOB = CoalesceReceive()

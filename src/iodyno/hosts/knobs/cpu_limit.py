@@ -66,6 +66,3 @@ class CpuLimit:
 
 def _limit(file: str, quota: str, period: str) -> Step:
     return write(file, f"{quota} {period}" if file.endswith("/cpu.max") else quota)
-
-
-KNOB = CpuLimit()

@@ -62,6 +62,3 @@ class QueueingDiscipline:
         if not match:
             raise ValueError(f"found {level!r}, allowed: default, pfifo-PACKETS, bfifo-BYTES")
         return run("tc", "qdisc", "replace", "dev", place.device, "root", match[1], "limit", match[2])
-
-
-KNOB = QueueingDiscipline()

@@ -139,6 +139,3 @@ def _bits(text: str) -> int:
     if not match:
         raise ValueError(f"{text} is no rate")
     return round(float(match[1]) * _UNITS[match[2]])
-
-
-KNOB = ShaperRate()

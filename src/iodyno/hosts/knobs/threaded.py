@@ -66,6 +66,3 @@ class Threaded:
         """What the file held. A device without a receive queue refuses even what it has."""
         file, before = f"{place.sysfs}/threaded", state.before
         return [run("sh", "-c", f'[ "$(cat {file})" = {before} ] || echo {before} > {file}')]
-
-
-KNOB = Threaded()

@@ -61,7 +61,7 @@ class Kind:
 KINDS = {
     "run, namespaces": Kind(
         "run",
-        f"{_BETWEEN}workload: {{{_STREAM}, sender_quota: 50}}\nknobs: {{all: {{tso: off}}}}\n"
+        f"{_BETWEEN}workload: {{{_STREAM}, sender_quota: 50}}\ntunables: {{all: {{tso: off}}}}\n"
         "factors: {connections: [1, 2], all.mtu: [1500, 9000]}\ndesign: {replicates: 1}\n",
     ),
     "run, this machine": Kind(
@@ -88,12 +88,12 @@ KINDS = {
     "search": Kind(
         "run",
         f"{_BETWEEN}workload: {{{_EXCHANGE}, connections: 4, arrivals: poisson}}\n"
-        "knobs: {all: {mtu: 9000}}\ndesign: {replicates: 1}\n"
+        "tunables: {all: {mtu: 9000}}\ndesign: {replicates: 1}\n"
         "search: {goal: p99 <= 5ms, parameter: rate, low: 100, high: 50000, precision: 10%, time: 10s}\n",
     ),
     "explore": Kind(
         "explore",
-        f"{_BETWEEN}workload: {{{_EXCHANGE}, arrivals: constant, rate: 1000}}\nknobs: {{all: {{tso: off}}}}\n"
+        f"{_BETWEEN}workload: {{{_EXCHANGE}, arrivals: constant, rate: 1000}}\ntunables: {{all: {{tso: off}}}}\n"
         "factors: {connections: [1, 4], all.mtu: [1500, 9000]}\ndesign: {replicates: 1}\n",
         words=("--least", "1000%", "--yes"),
     ),
@@ -134,7 +134,7 @@ def machine(folder: Path, place: SshPlace | None) -> dict[str, set[str]]:
         "files": lines("find", *(f"{folder}/{name}" for name in ("tmp", "volumes")), "-mindepth", "1")
         | lines("find", str(folder), "-name", ".partial-*")
         # A journal of a guard that was killed stays until the next lab; whether settings do is looked at above.
-        | lines("find", "/run/iodyno", "!", "-type", "d", "!", "-path", "/run/iodyno/knobs/*"),
+        | lines("find", "/run/iodyno", "!", "-type", "d", "!", "-path", "/run/iodyno/tunables/*"),
     }
 
 

@@ -28,7 +28,8 @@ def experiment(factors: list[Factor], **options: Any) -> Experiment:
 
 def numbers(count: int, low: int = 1000, high: int = 9000) -> list[Factor]:
     return [
-        Factor(f"client.knob{index}" if index >= 3 else NUMBERS[index], (low, high)) for index in range(count)
+        Factor(f"client.tunable{index}" if index >= 3 else NUMBERS[index], (low, high))
+        for index in range(count)
     ]
 
 

@@ -59,7 +59,7 @@ def needs(experiment: Experiment) -> str:
         firm = any("." in name for name in levels) or set(_SHAPED) & set(asked) or "volume" in asked
         firm = (
             firm
-            or bool(experiment.knobs)
+            or bool(experiment.tunables)
             or "path" in asked
             or clang
             or any(name.endswith("_quota") for name in asked)

@@ -338,7 +338,11 @@ def test_without_the_right_to_make_namespaces_the_loopback_is_taken_and_told(
 @pytest.mark.parametrize(
     ("settings", "more", "said"),
     [
-        ("", "knobs: {all: {mtu: 4000}}\n", "knobs are set in namespaces of the hosts, and there are none"),
+        (
+            "",
+            "tunables: {all: {mtu: 4000}}\n",
+            "tunables are set in namespaces of the hosts, and there are none",
+        ),
         (
             ", transport: udp, server: packet_v2, size: 1000",
             "",

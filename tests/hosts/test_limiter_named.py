@@ -153,11 +153,11 @@ def test_a_rate_that_somebody_else_has_set_is_proved_by_changing_it_and_is_as_be
     assert (point.limiter.name, proof.verdict) == ("link_rate", "proved"), proof
     assert proof.elasticity is not None and proof.elasticity.estimate == pytest.approx(1.0, abs=0.2)
     changed = [m for m in notes.manifests if (m["perturbation"] or {}).get("setting") == "client.shaper_rate"]
-    assert {m["hosts"]["client"]["knobs"]["shaper_rate"]["obtained"] for m in changed} == {
+    assert {m["hosts"]["client"]["tunables"]["shaper_rate"]["obtained"] for m in changed} == {
         90_400_000,
         141_250_000,
     }
-    assert {m["hosts"]["client"]["knobs"]["shaper_rate"]["restored"] for m in changed} == {113_000_000}
+    assert {m["hosts"]["client"]["tunables"]["shaper_rate"]["restored"] for m in changed} == {113_000_000}
 
 
 THROTTLED = Path("/sys/fs/cgroup/blkio")

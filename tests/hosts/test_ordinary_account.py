@@ -1,4 +1,4 @@
-"""`iodyno knobs` and `iodyno restore` as an account that is not root: what it can do, and what it says that only root can."""
+"""`iodyno tunables` and `iodyno restore` as an account that is not root: what it can do, and what it says that only root can."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from places import HUNG_S, ssh_place
 
 import iodyno
-from iodyno.cli.knobs import command as knobs
+from iodyno.cli.tunables import command as tunables
 from iodyno.hosts.ssh import SshAccess
 
 pytestmark = pytest.mark.root
@@ -59,7 +59,11 @@ def as_nobody(folder: Path, run: str, *words: str) -> subprocess.CompletedProces
     ("run", "status", "said"),
     [
         ("true", 0, "nothing was left"),
-        ("mkdir -p -m 755 /run/iodyno; mkdir -m 700 /run/iodyno/knobs", 3, "only root can see and restore"),
+        (
+            "mkdir -p -m 755 /run/iodyno; mkdir -m 700 /run/iodyno/tunables",
+            3,
+            "only root can see and restore",
+        ),
         (f"mkdir /run/netns; : > /run/netns/{LEFT}", 3, f"cannot be removed: namespace {LEFT}"),
     ],
 )
@@ -71,14 +75,14 @@ def test_restore_fails_where_only_root_could_have_restored(
     assert said in shown.stdout + shown.stderr
     assert "removed:" not in shown.stdout
     assert ("try: sudo iodyno restore" in shown.stderr) == (status != 0)
-    assert not list(temporary.glob("iodyno-knobs-*")), "the folder of its journal is left"
+    assert not list(temporary.glob("iodyno-tunables-*")), "the folder of its journal is left"
 
 
-def test_knobs_say_that_only_root_can_set_them(temporary: Path) -> None:
-    shown = as_nobody(temporary, "true", "knobs", "--device", "lo")
+def test_tunables_say_that_only_root_can_set_them(temporary: Path) -> None:
+    shown = as_nobody(temporary, "true", "tunables", "--device", "lo")
     assert shown.returncode == 0, shown.stderr
-    assert "knobs of local, device lo; only root can set them" in shown.stdout
-    told = json.loads(as_nobody(temporary, "true", "knobs", "--device", "lo", "--json").stdout)
+    assert "tunables of local, device lo; only root can set them" in shown.stdout
+    told = json.loads(as_nobody(temporary, "true", "tunables", "--device", "lo", "--json").stdout)
     assert told["needs_root"] is True
 
 
@@ -90,7 +94,7 @@ def test_the_device_of_a_host_without_a_default_route_is_that_of_the_way_to_the_
         monkeypatch.setattr(
             "iodyno.cli.host_argument.access_of", lambda host: SshAccess("far", place.options)
         )
-        shown = CliRunner().invoke(knobs, ["--host", "ssh:far", "--json"])
+        shown = CliRunner().invoke(tunables, ["--host", "ssh:far", "--json"])
     told = json.loads(shown.stdout)
     assert told["device"] == "eth0" and told["needs_root"] is False
-    assert next(knob for knob in told["knobs"] if knob["name"] == "mtu")["level"] == 1500
+    assert next(tunable for tunable in told["tunables"] if tunable["name"] == "mtu")["level"] == 1500

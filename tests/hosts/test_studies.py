@@ -94,7 +94,7 @@ def test_storage_lso(tmp_path: Path) -> None:
         point["outcomes"]["device_segment_bytes"]["estimate"]
         for point in campaign_of("storage-lso.yaml", changes, tmp_path)
     )
-    # What is handed to the device is bounded by the knob, headers and all.
+    # What is handed to the device is bounded by the tunable, headers and all.
     assert small <= 4096 < large
 
 

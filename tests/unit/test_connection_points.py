@@ -29,9 +29,9 @@ workload: {{kind: request_response, sender: client, receiver: server, {settings}
         ("client: epoll, outstanding: 4", ""),
         ("transport: udp, outstanding: 4", ""),
         ("transport: udp, client: epoll, server: segments, answer: 1472", ""),
-        ("transport: udp, client: epoll, server: segments, answer: 3000", "knobs: {all: {mtu: 4000}}"),
+        ("transport: udp, client: epoll, server: segments, answer: 3000", "tunables: {all: {mtu: 4000}}"),
         ("transport: udp, client: epoll, server: segments, answer: 3000, path: loopback", ""),
-        ("", "knobs: {server: {blanking: 50us}, all: {gro: on}}"),
+        ("", "tunables: {server: {blanking: 50us}, all: {gro: on}}"),
         ("transport: udp, sizes: 'exponential(100, most=1400)'", ""),
         # Which levels meet is for the design to say.
         (
@@ -70,10 +70,10 @@ BESIDE = (
     ("more", "most"),
     [
         ("", "1472 bytes"),
-        ("knobs: {all: {mtu: 2000}}", "1972 bytes"),
+        ("tunables: {all: {mtu: 2000}}", "1972 bytes"),
         ("factors: {server.mtu: [9000, 2500]}", "2472 bytes"),
         ("factors: {server.mtu: [9000, 2500], client.mtu: [9000, 1500]}\ndesign: {kind: one_factor}", ""),
-        ("knobs: {all: {mtu: 4000}}", ""),
+        ("tunables: {all: {mtu: 4000}}", ""),
         ("factors: {path: [loopback]}", ""),
     ],
 )
@@ -87,8 +87,8 @@ def test_a_bystander_is_looked_at_on_the_path_of_the_points(more: str, most: str
     assert f"bystander.answer: found 3000B from a server by segments, allowed: {most}" in str(raised.value)
 
 
-def test_a_knob_that_is_wrong_for_workload_and_bystander_is_told_once() -> None:
-    more = "bystander: {kind: request_response, sender: client, receiver: server}\nknobs: {server: {blanking: 50us}}"
+def test_a_tunable_that_is_wrong_for_workload_and_bystander_is_told_once() -> None:
+    more = "bystander: {kind: request_response, sender: client, receiver: server}\ntunables: {server: {blanking: 50us}}"
     with pytest.raises(ExperimentError) as raised:
         parse_experiment(FILE.format(settings="", more=more), file="FILE")
     assert str(raised.value).count("needs server.gro: on") == 1 and "2 mistakes" not in str(raised.value)

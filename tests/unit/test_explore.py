@@ -101,7 +101,7 @@ factors:
   connections: {levels: [1, 100], together: {window: [256KiB, 32KiB]}}
   size: [1KiB, 64KiB]
   server.gro: [on, off]
-knobs: {server: {tso: off}}
+tunables: {server: {tso: off}}
 quick:
   factors: {size: [2KiB, 4KiB]}
   windows: {measured: 100ms}
@@ -115,7 +115,7 @@ quick:
         stage = parse_experiment(made, quick=quick, environment={})
         assert [(factor.name, factor.levels) for factor in stage.factors] == [("size", sizes)]
         assert stage.workload.settings["connections"] == 1 and stage.workload.settings["window"] == 256 << 10
-        assert dict(stage.knobs) == {"server.tso": False, "server.gro": True}
+        assert dict(stage.tunables) == {"server.tso": False, "server.gro": True}
         assert stage.windows.measured_ns == measured * 10**6
         assert stage.name == "many-s" and stage.design.replicates == 2
 

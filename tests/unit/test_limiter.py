@@ -273,11 +273,11 @@ def test_a_shaper_that_somebody_else_set_is_a_link_of_unknown_rate(
     assert verdict.of_trial(made).name == expected
 
 
-@pytest.mark.parametrize("knob", ["client.tcp_wmem_max", "all.tcp_wmem_max", "server.tcp_wmem_max"])
-def test_a_send_buffer_that_the_experiment_lets_grow_no_further_is_the_limit(knob: str) -> None:
+@pytest.mark.parametrize("tunable", ["client.tcp_wmem_max", "all.tcp_wmem_max", "server.tcp_wmem_max"])
+def test_a_send_buffer_that_the_experiment_lets_grow_no_further_is_the_limit(tunable: str) -> None:
     made = trial(sender={"run": 0.4}, flow={"cwnd": 60.0})
-    made.settings[knob] = 65_536  # type: ignore[index]
-    limits = knob.startswith(("client", "all"))
+    made.settings[tunable] = 65_536  # type: ignore[index]
+    limits = tunable.startswith(("client", "all"))
     assert verdict.of_trial(made).name == ("send_buffer" if limits else "congestion_window")
 
 

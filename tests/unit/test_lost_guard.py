@@ -1,4 +1,4 @@
-"""A guard of knobs that is lost: which host's, at which knob, and what became of what was set."""
+"""A guard of tunables that is lost: which host's, at which tunable, and what became of what was set."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 
-from iodyno.campaign.knobs import RigKnobs, _Shared
 from iodyno.campaign.trial import Account
+from iodyno.campaign.tunables import RigTunables, _Shared
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.warnings import WarningCode
 from iodyno.hosts.guard import Guard, GuardLostError
-from iodyno.hosts.knobs.host import Setting
+from iodyno.hosts.tunables.host import Setting
 
 
-class Knobs:
+class Tunables:
     """Those of a host whose guard is lost at one of its tasks."""
 
     def __init__(self, lost_at: str) -> None:
         self.guard = SimpleNamespace(alive=True, close=lambda: asyncio.sleep(0))
         self._lost_at = lost_at
 
-    def _do(self, task: str, knob: str = "") -> None:
+    def _do(self, task: str, tunable: str = "") -> None:
         if task == self._lost_at or not self.guard.alive:
             self.guard.alive = False
-            raise GuardLostError("Connection lost", "server", knob if task == self._lost_at else "")
+            raise GuardLostError("Connection lost", "server", tunable if task == self._lost_at else "")
 
     async def set(self, asked: Any) -> dict[str, Setting]:
         self._do("set", ", ".join(asked))
@@ -41,21 +41,21 @@ class Knobs:
         return {}, []
 
 
-def rig_knobs(lost_at: str) -> RigKnobs:
+def rig_tunables(lost_at: str) -> RigTunables:
     async def cut(*_: Any) -> None:
         raise AccessError("the host cannot be reached")
 
     host: Any = SimpleNamespace(reached=SimpleNamespace(path={}), name="server", start=cut)
-    knobs, of_host = RigKnobs({"server": host}, Any, {}, {}, "a test"), Knobs(lost_at)  # type: ignore[arg-type]
-    knobs._shared = [_Shared(["server"], of_host)]  # type: ignore[arg-type]
-    return knobs
+    tunables, of_host = RigTunables({"server": host}, Any, {}, {}, "a test"), Tunables(lost_at)  # type: ignore[arg-type]
+    tunables._shared = [_Shared(["server"], of_host)]  # type: ignore[arg-type]
+    return tunables
 
 
 def turned(lost_at: str) -> tuple[TrialError | None, Account]:
-    account = Account(hosts={"server": {"knobs": None}})
+    account = Account(hosts={"server": {"tunables": None}})
 
     async def trial() -> None:
-        async with rig_knobs(lost_at).turned({"server.mtu": 68}, account):
+        async with rig_tunables(lost_at).turned({"server.mtu": 68}, account):
             pass
 
     try:
@@ -67,15 +67,15 @@ def turned(lost_at: str) -> tuple[TrialError | None, Account]:
 
 def test_a_guard_that_is_lost_in_a_trial_is_that_of_a_host() -> None:
     error, _ = turned("check")
-    assert error is not None and error.code == "knobs_lost" and error.where == "host server"
+    assert error is not None and error.code == "tunables_lost" and error.where == "host server"
     assert "the guard of its settings was lost, and with it the settings: Connection lost" in error.what
 
 
-def test_a_knob_that_cuts_the_way_to_its_host_is_named() -> None:
+def test_a_tunable_that_cuts_the_way_to_its_host_is_named() -> None:
     error, _ = turned("set")
     assert error is not None and "when mtu was set" in error.what and "leave out mtu" in error.advice
     with pytest.raises(AccessError) as refused:
-        asyncio.run(rig_knobs("set").try_out([{"server.mtu": 68}]))
+        asyncio.run(rig_tunables("set").try_out([{"server.mtu": 68}]))
     assert refused.value.where == "host server" and "when mtu was set" in refused.value.what
     assert "leave out mtu" in refused.value.advice
 
@@ -83,7 +83,7 @@ def test_a_knob_that_cuts_the_way_to_its_host_is_named() -> None:
 def test_what_nobody_saw_restored_is_a_doubt() -> None:
     error, account = turned("restore")
     (doubt,) = account.doubts
-    assert error is None and doubt.code is WarningCode.KNOB_NOT_RESTORED and doubt.where == "host server"
+    assert error is None and doubt.code is WarningCode.TUNABLE_NOT_RESTORED and doubt.where == "host server"
     assert "left to the guard on the host" in doubt.text and "mtu" in doubt.text
 
 
@@ -98,4 +98,4 @@ def test_a_guard_tells_what_it_was_lost_at() -> None:
 
     with pytest.raises(GuardLostError) as raised:
         asyncio.run(lost())
-    assert (raised.value.host, raised.value.knob) == ("server", "mtu")
+    assert (raised.value.host, raised.value.tunable) == ("server", "mtu")

@@ -96,7 +96,9 @@ def test_an_agent_that_is_not_as_it_was_built_is_not_started(
             look()
         assert refused.value.where == str(program.path) and "make build" in refused.value.advice
     main = "from iodyno.cli.main import main; main()"
-    shown = subprocess.run([sys.executable, "-c", main, "knobs"], capture_output=True, text=True, check=False)
+    shown = subprocess.run(
+        [sys.executable, "-c", main, "tunables"], capture_output=True, text=True, check=False
+    )
     assert (shown.returncode, shown.stdout) == (3, "") and "is not as it was built" in shown.stderr
     assert "Traceback" not in shown.stderr
 

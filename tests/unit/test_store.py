@@ -380,6 +380,20 @@ def test_a_newer_campaign_is_refused(campaign: Path) -> None:
     assert "campaign.json" in caught.value.where
 
 
+def test_an_older_file_is_read_with_the_names_of_now(tmp_path: Path) -> None:
+    written = {
+        "hosts": {"server": {"knobs": {"mtu": 9000}, "version": "knobs and so on"}},
+        "doubts": ["knob_left"],
+    }
+    now = {
+        "hosts": {"server": {"tunables": {"mtu": 9000}, "version": "knobs and so on"}},
+        "doubts": ["tunable_left"],
+    }
+    for version, meant in ((4, now), (5, written)):
+        write_json_atomically(tmp_path / "manifest.json", {"schema_version": version} | written)
+        assert read_json(tmp_path / "manifest.json") == {"schema_version": version} | meant
+
+
 def test_a_damaged_part_is_named_and_its_trial_left_out(campaign: Path) -> None:
     part = campaign / "trials" / "00001-1" / "series.parquet"
     content = bytearray(part.read_bytes())

@@ -52,12 +52,12 @@ enum Command {
     /// Copy frames between tap devices in two network namespaces until stdin ends (not for people)
     #[command(hide = true)]
     Relay(relay::Ends),
-    /// Set this host's knobs for a lab, and take them back when the lab is gone (not for people)
+    /// Set this host's tunables for a lab, and take them back when the lab is gone (not for people)
     Guard {
         /// End when nothing has been heard of the lab for this many seconds
         #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
         lab_timeout: f64,
-        /// Where the journal is kept [default: /run/iodyno/knobs; without root a folder in TMPDIR]
+        /// Where the journal is kept [default: /run/iodyno/tunables; without root a folder in TMPDIR]
         #[arg(long, value_name = "FOLDER")]
         journal: Option<PathBuf>,
     },
@@ -65,7 +65,7 @@ enum Command {
     Target,
     /// Restore what the guard of a lab that is gone left set on this host
     Restore {
-        /// Where the journal is kept [default: /run/iodyno/knobs; without root a folder in TMPDIR]
+        /// Where the journal is kept [default: /run/iodyno/tunables; without root a folder in TMPDIR]
         #[arg(long, value_name = "FOLDER")]
         journal: Option<PathBuf>,
     },

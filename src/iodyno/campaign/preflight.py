@@ -39,7 +39,7 @@ _TEST_HERE_NS = 20_000_000
 """How long data is sent in a test, less between hosts of the lab's machine (chosen: thousands of messages)."""
 
 _NO_RIGHT = (strerror(EPERM), strerror(EACCES))
-"""What the kernel says to whoever may not set a knob."""
+"""What the kernel says to whoever may not set a tunable."""
 _NOT_MET = ("cannot connect", "cannot listen")
 """What an agent says that does not reach the other end, or has not the address at which it is to be reached."""
 _SLOW = ("think", "reader_think", "compute", "sender_quota", "receiver_quota", "quota", "device_limit")
@@ -57,13 +57,13 @@ async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> 
     own = [experiment.settings(point.levels) for point in design.points]
     own = [point for point in own if path_of(point) == rig.path]
     settings = [load_settings(experiment, point) for point in own]
-    knobs = await _knobs(rig, settings, note)
+    tunables = await _tunables(rig, settings, note)
     of_load = [_limits, _memory, _congestion, _shaping, _transports, _rings]
     if experiment.workload.hosts:
         of_load = [preflight_disk.limits, preflight_disk.memory, preflight_disk.calls]
     if experiment.workload.program is not None:
         of_load = [preflight_files.limits, preflight_files.memory]
-    checks = [*(each for check in of_load for each in check(rig, settings)), *_clocks(rig, note), *knobs]
+    checks = [*(each for check in of_load for each in check(rig, settings)), *_clocks(rig, note), *tunables]
     if experiment.workload.script is not None:
         checks += preflight_scripts.named(rig, own)
     failed = [(each, advice) for each, advice in checks if not each["ok"]]
@@ -194,26 +194,28 @@ def _rings(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, s
         )
 
 
-async def _knobs(
+async def _tunables(
     rig: Rig, settings: list[dict[str, Level]], note: Callable[[Doubt], None]
 ) -> list[tuple[Line, str]]:
-    """Every combination of knobs that a trial asks for is tried out: set, read back, restored."""
-    if not any(asked for point in settings for asked in rig.knobs.asked(point).values()):
+    """Every combination of tunables that a trial asks for is tried out: set, read back, restored."""
+    if not any(asked for point in settings for asked in rig.tunables.asked(point).values()):
         return []
     if rig.hosts.fallback:
         # They would be set for the whole machine, whose settings are not the experiment's to change.
-        text = f"knobs are set in namespaces of the hosts, and there are none, because {rig.hosts.fallback}"
-        return [line("knobs", False, text, "run as root, or leave the knobs out")]
-    before = len(rig.knobs.doubts)
-    wrong = await rig.knobs.try_out(settings)
-    for doubt in rig.knobs.doubts[before:]:
+        text = (
+            f"tunables are set in namespaces of the hosts, and there are none, because {rig.hosts.fallback}"
+        )
+        return [line("tunables", False, text, "run as root, or leave the tunables out")]
+    before = len(rig.tunables.doubts)
+    wrong = await rig.tunables.try_out(settings)
+    for doubt in rig.tunables.doubts[before:]:
         note(doubt)
-    advice = "leave that knob or level out; `iodyno knobs` shows what a host has"
+    advice = "leave that tunable or level out; `iodyno tunables` shows what a host has"
     if wrong:
         if any(words in text for text in wrong for words in _NO_RIGHT):
             advice = f"run as root, or {advice}"
-        return [line("knobs", False, text, advice) for text in wrong]
-    return [line("knobs", True, "every knob could be set as the trials ask, and was restored")]
+        return [line("tunables", False, text, advice) for text in wrong]
+    return [line("tunables", True, "every tunable could be set as the trials ask, and was restored")]
 
 
 def _clocks(rig: Rig, note: Callable[[Doubt], None]) -> Iterator[tuple[Line, str]]:

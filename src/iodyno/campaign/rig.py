@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from iodyno.campaign.knobs import RigKnobs
+from iodyno.campaign.tunables import RigTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.volume import VolumeKind
@@ -72,7 +72,7 @@ class Rig:
         self.targets: dict[str, dict[str, Any]] = {}
         self.patience = 1
         self.tell: Callable[[str], None] = lambda text: None
-        self.knobs = RigKnobs({}, program, {}, {}, "")
+        self.tunables = RigTunables({}, program, {}, {}, "")
 
     async def __aenter__(self) -> Self:
         """Opens every host and starts an agent on it. Raises AccessError, and PreflightError where CPUs are asked for that it has
@@ -91,7 +91,7 @@ class Rig:
             await self.__aexit__()
             raise
         self._share_cpus()
-        self.knobs = self._knobs()
+        self.tunables = self._tunables()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -100,7 +100,7 @@ class Rig:
             await self._end_agents()
         finally:
             try:
-                await self.knobs.close()
+                await self.tunables.close()
             finally:
                 await self._close_hosts()
 
@@ -139,11 +139,11 @@ class Rig:
         lost = self.volume is not None and self.volume.gone()
         if lost or any(path.gone() for path in self.hosts.paths):
             await self._end_agents()
-            await self.knobs.close()
+            await self.tunables.close()
             await self._close_hosts()
             self.hosts = OpenHosts()
             self.hosts = await self._open()
-            self.knobs = self._knobs()
+            self.tunables = self._tunables()
         await self._start_again()
 
     async def mend_agents(self) -> None:
@@ -240,7 +240,7 @@ class Rig:
             self.experiment,
             workload=self.experiment.bystanders[name],
             bystanders={},
-            knobs={},
+            tunables={},
             sensors=OF_LOAD,
             profile_hz=0,
         )
@@ -289,7 +289,7 @@ class Rig:
     @property
     def doubts(self) -> list[Doubt]:
         """Doubts about the hosts, their agents, and what those cannot do."""
-        doubts = [*self.hosts.doubts, *self.knobs.doubts]
+        doubts = [*self.hosts.doubts, *self.tunables.doubts]
         for name, session in self.sessions.items():
             doubts += session.doubts
             for capability in self.outside(name).hello["capabilities"]:
@@ -300,8 +300,8 @@ class Rig:
                     doubts.append(Doubt(code, text, f"host {name}"))
         return doubts
 
-    def _knobs(self) -> RigKnobs:
-        """The knobs of all hosts, each on the device by which it reaches the other end."""
+    def _tunables(self) -> RigTunables:
+        """The tunables of all hosts, each on the device by which it reaches the other end."""
         workload = self.experiment.workload
         other = {workload.sender: workload.receiver} | dict.fromkeys(workload.receivers, workload.sender)
         peers = {
@@ -310,7 +310,7 @@ class Rig:
         }
         # What is set of a host with a kernel of its own is set outside, on the device that carries its data.
         machines = {**self.hosts.accesses, **self.hosts.observers}
-        return RigKnobs(machines, self.program, self.cpus, peers, self.experiment.name)
+        return RigTunables(machines, self.program, self.cpus, peers, self.experiment.name)
 
     def _share_cpus(self) -> None:
         """Gives each host its CPUs. Hosts with one boot id are one machine, however they are reached."""

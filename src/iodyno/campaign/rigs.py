@@ -62,7 +62,7 @@ class Rigs:
 
     async def checked(self, check: Callable[[Rig], Awaitable[list[Line]]]) -> list[Line]:
         """What `check` says of every rig. A level that carries no data, or whose hosts cannot be had after all (no guard
-        of knobs starts in there), is skipped; raises PreflightError and AccessError when it is the last one, or something
+        of tunables starts in there), is skipped; raises PreflightError and AccessError when it is the last one, or something
         else is wrong.
         """
         lines: list[Line] = []

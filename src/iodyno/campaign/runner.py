@@ -15,7 +15,6 @@ from iodyno.campaign.background import Background, measure_background
 from iodyno.campaign.calibrate import calibrate
 from iodyno.campaign.feed import Feed, Told, fed, trial_name
 from iodyno.campaign.folder import CampaignFile, doubt_json, hosts_json
-from iodyno.campaign.knobs import RigKnobs
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.lock import held
 from iodyno.campaign.preflight import idle_line, preflight
@@ -25,6 +24,7 @@ from iodyno.campaign.scripted import load_settings
 from iodyno.campaign.sealed import sealed
 from iodyno.campaign.seek import Searched, Seeker
 from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out
+from iodyno.campaign.tunables import RigTunables
 from iodyno.core.decision import Standing, ended
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import CERTAIN, AccessError, StoreError, TrialError
@@ -159,7 +159,7 @@ async def run_campaign(
                     await campaign.seek(rigs, seeker, watcher)
                 if unproved:
                     watcher.on_stage("asking what limits")
-                    await campaign.plan_proof(unproved, rig.knobs)
+                    await campaign.plan_proof(unproved, rig.tunables)
                     await campaign.execute_all(rigs, campaign.to_do(proof=True), watcher)
                 if campaign.complete():
                     watcher.on_stage("measuring the background again")
@@ -311,9 +311,9 @@ class _Campaign:
         """Whether it is planned already what tests the limiters."""
         return self._proof is not None
 
-    async def plan_proof(self, strategy: prove.Strategy, knobs: RigKnobs) -> None:
+    async def plan_proof(self, strategy: prove.Strategy, tunables: RigTunables) -> None:
         """Asks for the trials of the proof, and writes them down before the first of them runs."""
-        there = await knobs.there(perturbation.FOREIGN) if self._experiment.prove == "foreign" else {}
+        there = await tunables.there(perturbation.FOREIGN) if self._experiment.prove == "foreign" else {}
         # It reads what was stored, which takes a while; the agents must hear of the lab meanwhile.
         self._proof = await asyncio.to_thread(
             strategy.plan, self._experiment, self._design, self._folder, there

@@ -10,14 +10,14 @@ from typing import Any
 from iodyno.campaign import file_job
 from iodyno.campaign.rig import Rig
 from iodyno.core.experiment import Experiment, WorkloadSpec
-from iodyno.core.knob import named
 from iodyno.core.script.wire import script_json, strands_of
+from iodyno.core.tunable import named
 from iodyno.core.workload import SCRIPT, STREAM, Level
 
 
 def load_settings(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str, Level]:
     """What the load is told beside its script: the strands are its connections, and the variables, whose names may
-    be those of anything, are in the script already; knobs stay. Without a script, the settings.
+    be those of anything, are in the script already; tunables stay. Without a script, the settings.
     """
     script = experiment.workload.script
     if experiment.workload.program is not None:

@@ -94,7 +94,7 @@ async def carry_out(
                 flow.account.hosts[flow.rig.experiment.workload.receiver]["job"]["address"] = listens_at
         places.enter_context(held_device.throttled(rig, account, settings))
         async with (
-            rig.knobs.turned(settings, account),
+            rig.tunables.turned(settings, account),
             rig.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,
             server_cache.prepared(rig, account, settings),
         ):
@@ -489,7 +489,7 @@ def _unknown(role: str, job: dict[str, Any], cpus: tuple[int, ...]) -> dict[str,
         "clock": {"before": None, "after": None},
         "cpus": list(cpus),
         "profile": None,
-        "knobs": None,
+        "tunables": None,
     }
 
 

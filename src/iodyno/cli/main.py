@@ -49,7 +49,9 @@ COMMANDS = (
     ),
     CommandEntry("model", "iodyno.cli.model:command", "Calculate queues, networks and scaling curves."),
     CommandEntry("paths", "iodyno.cli.paths:command", "Show what can lie between two hosts on this machine."),
-    CommandEntry("knobs", "iodyno.cli.knobs:command", "Show what of a host can be set, and where it is at."),
+    CommandEntry(
+        "tunables", "iodyno.cli.tunables:command", "Show what of a host can be set, and where it is at."
+    ),
     CommandEntry(
         "restore", "iodyno.cli.restore:command", "Restore what a lab that is gone left set on a host."
     ),

@@ -146,7 +146,7 @@ class Experiment:
     difference in cost a report sets apart by functions. `search`: the level of a parameter is looked for at each point, instead
     of the design's trials. `bystanders`: workloads by name that run beside in every trial, with agents of their own, to see what
     the first one takes from them. `until`: the rule that ends the campaign, block by block. `noise`: how often the levels of a
-    noise ladder are repeated. `knobs`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
+    noise ladder are repeated. `tunables`: settings of the hosts that hold in every trial, by names such as `server.mtu`.
 
     `traces`: for a parameter and a level that names a trace, the level with the whole path of its file.
     `notes` are sentences about what the reader decided by itself, to be shown to the user.
@@ -169,7 +169,7 @@ class Experiment:
     bystanders: Mapping[str, WorkloadSpec] = field(default_factory=dict)
     until: UntilSpec | None = None
     noise: NoiseSpec | None = None
-    knobs: Mapping[str, Level] = field(default_factory=dict)
+    tunables: Mapping[str, Level] = field(default_factory=dict)
     traces: Mapping[tuple[str, Level], str] = field(default_factory=dict)
     text: str = ""
     quick: bool = False
@@ -182,6 +182,6 @@ class Experiment:
         levels say what was written and hosts are told what was meant.
         """
         searched = {self.search.factor: self.search.low} if self.search else {}
-        fixed = {**self.workload.workload.defaults(), **self.workload.settings, **self.knobs}
+        fixed = {**self.workload.workload.defaults(), **self.workload.settings, **self.tunables}
         told = {**fixed, **searched, **levels}
         return {name: self.traces.get((name, level), level) for name, level in told.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from iodyno.core.knob import knob_of
+from iodyno.core.tunable import tunable_of
 from iodyno.core.workload import Level, Parameter, Workload
 
 
@@ -33,8 +33,8 @@ VARIANT = "variant"
 
 
 def parameter_of(workload: Workload | None, name: str) -> Parameter | None:
-    """What the name of a factor or of a setting stands for: a parameter of the workload, or a knob of a host."""
-    return (workload.parameter(name) if workload else None) or knob_of(name)
+    """What the name of a factor or of a setting stands for: a parameter of the workload, or a tunable of a host."""
+    return (workload.parameter(name) if workload else None) or tunable_of(name)
 
 
 def told_by_variant(factors: Iterable[Factor]) -> frozenset[str]:

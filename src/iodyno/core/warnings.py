@@ -22,10 +22,10 @@ class WarningCode(StrEnum):
     CLOCK_STEPPED = "clock_stepped"
     FOREIGN_OUTPUT = "foreign_output"
     HOST_CHANGED = "host_changed"
-    KNOB_LEFT = "knob_left"
-    KNOB_NOT_OBTAINED = "knob_not_obtained"
-    KNOB_CHANGED = "knob_changed"
-    KNOB_NOT_RESTORED = "knob_not_restored"
+    TUNABLE_LEFT = "tunable_left"
+    TUNABLE_NOT_OBTAINED = "tunable_not_obtained"
+    TUNABLE_CHANGED = "tunable_changed"
+    TUNABLE_NOT_RESTORED = "tunable_not_restored"
     # about a trial
     START_SKEW = "start_skew"
     NOT_REALTIME = "not_realtime"
@@ -107,11 +107,11 @@ MEANINGS: Mapping[WarningCode, tuple[str, str]] = {
         (WarningCode.FOREIGN_OUTPUT, "something wrote to the connection before the agent did",
          "silence the start-up files of the remote shell"),
         (WarningCode.HOST_CHANGED, "the host is not as it was when the campaign began", "begin a new campaign"),
-        (WarningCode.KNOB_LEFT, "settings that a lab left which is gone were restored", "nothing"),
-        (WarningCode.KNOB_NOT_OBTAINED, "the host has another value for a knob than was asked for",
+        (WarningCode.TUNABLE_LEFT, "settings that a lab left which is gone were restored", "nothing"),
+        (WarningCode.TUNABLE_NOT_OBTAINED, "the host has another value for a tunable than was asked for",
          "read the value obtained as the level"),
-        (WarningCode.KNOB_CHANGED, "somebody changed a knob during the trial", "look for a daemon that sets it"),
-        (WarningCode.KNOB_NOT_RESTORED, "a setting could not be put back", "`iodyno restore`, or set it by hand"),
+        (WarningCode.TUNABLE_CHANGED, "somebody changed a tunable during the trial", "look for a daemon that sets it"),
+        (WarningCode.TUNABLE_NOT_RESTORED, "a setting could not be put back", "`iodyno restore`, or set it by hand"),
         (WarningCode.START_SKEW, "hosts started further apart than `limits.start_skew`",
          "compare it with the measured window"),
         (WarningCode.NOT_REALTIME, "workers could not have real-time priority for their start",

@@ -38,7 +38,7 @@ _AUTOMATIC = (
     "the kernel sizes that buffer by itself: set {setting} to have it tested, or ask for `prove: foreign`"
 )
 FOREIGN = ("shaper_rate", "cpu_limit", "tcp_rmem_max", "tcp_wmem_max")
-"""Knobs of what others have set, which `prove: foreign` lets a trial change."""
+"""Tunables of what others have set, which `prove: foreign` lets a trial change."""
 _KBIT = 1000
 """What tc(8) tells a rate to."""
 
@@ -85,9 +85,9 @@ class _Case:
                 return names[0], level
         return None
 
-    def foreign(self, knob: str) -> tuple[str, int] | None:
-        """A knob that may be changed, as its name with the host and what it is at; of several hosts the least."""
-        found = [(level, name) for name, level in self.there.items() if name.endswith(f".{knob}")]
+    def foreign(self, tunable: str) -> tuple[str, int] | None:
+        """A tunable that may be changed, as its name with the host and what it is at; of several hosts the least."""
+        found = [(level, name) for name, level in self.there.items() if name.endswith(f".{tunable}")]
         level, name = min(found, default=(0, ""), key=lambda one: int(one[0]))
         return (name, int(level)) if name else None
 
@@ -105,9 +105,9 @@ class _Case:
 _Changes = Callable[[_Case], tuple[Perturbation, ...] | str]
 
 
-def _buffer(setting: str, knob: str, ratio: float) -> _Changes:
+def _buffer(setting: str, tunable: str, ratio: float) -> _Changes:
     def changes(case: _Case) -> tuple[Perturbation, ...] | str:
-        found = case.number(setting, "window") or case.foreign(knob)
+        found = case.number(setting, "window") or case.foreign(tunable)
         if found is None:
             return _AUTOMATIC.format(setting=setting)
         smaller = (case.scaled(found, 1 / ratio),) if found[1] / ratio >= _BUFFER_LEAST else ()
@@ -310,7 +310,7 @@ def changes(
     """What tests the limiter at these settings; a text: why nothing does.
 
     `sends`: whether it is one of the sending host; `alone`: whether the load needs no other end; `device_per_s`: operations
-    per second that the device under its target could do; `service_ns`: the mean time of an operation; `there`: knobs of others
+    per second that the device under its target could do; `service_ns`: the mean time of an operation; `there`: tunables of others
     that may be changed, with what they are at.
     """
     make = _CHANGES.get(limiter.rpartition(".")[2])
@@ -345,7 +345,7 @@ def plan(
 ) -> ProofPlan:
     """The trials that test the suspicions, after those of the design. The same suspicions give the same plan.
 
-    `there`: knobs of others that may be changed, by names such as `server.shaper_rate`, with what they are at.
+    `there`: tunables of others that may be changed, by names such as `server.shaper_rate`, with what they are at.
     """
     untestable: dict[str, dict[str, str]] = {}
     visits: list[tuple[Point, Perturbation]] = []
@@ -377,7 +377,7 @@ def plan(
 
 
 def _of_limiter(experiment: Experiment, host: str, there: Mapping[str, Level]) -> dict[str, Level]:
-    """The knobs that a limiter of the host (or of none) may be tested by: buffers of their ends, its own CPU time."""
+    """The tunables that a limiter of the host (or of none) may be tested by: buffers of their ends, its own CPU time."""
     ends = {
         "tcp_rmem_max": experiment.workload.receiver,
         "tcp_wmem_max": experiment.workload.sender,

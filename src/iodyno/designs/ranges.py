@@ -58,7 +58,7 @@ def shown(experiment: Experiment, factor: Factor) -> str:
 
 
 def shown_level(experiment: Experiment, name: str, level: Level) -> str:
-    """A level of a parameter or knob as people write it."""
+    """A level of a parameter or tunable as people write it."""
     parameter = parameter_of(experiment.workload.workload, name)
     return parameter.show(level) if parameter else str(level)
 

@@ -13,9 +13,9 @@ from iodyno.core.distribution import parse_sizes, trace_file
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import HostSpec, WorkloadSpec
 from iodyno.core.factor import Factor
-from iodyno.core.knob import ALL, named
 from iodyno.core.quantity import show
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
+from iodyno.core.tunable import ALL, named
 from iodyno.core.workload import REQUEST_RESPONSE, Level
 from iodyno.formats import value_traces
 from iodyno.formats.factor_points import points, varied_at
@@ -33,7 +33,7 @@ CONCERNED = (
     "transport", "driver", "interface", "client", "server", "rate", "arrivals", "on", "off", "burst", "sizes", "answer",
     "outstanding", "multiplexed", "nagle", "path", "link_rate", "direction",
 )  # fmt: skip
-"""The parameters that are looked at, beside knobs."""
+"""The parameters that are looked at, beside tunables."""
 _LAWS = ("constant", "poisson", "bursty")
 _OF_TCP = ("tcp", "tls")
 _IN_ORDER = ("tcp", "unix", "vsock")
@@ -65,7 +65,7 @@ def check(
     workload: WorkloadSpec,
     factors: Mapping[str, Factor],
     hosts: Mapping[str, HostSpec],
-    knobs: Mapping[str, Level],
+    tunables: Mapping[str, Level],
     traces: Traces,
     section: Path = ("workload",),
 ) -> None:
@@ -74,7 +74,7 @@ def check(
     given = {*workload.settings, *varied}
 
     def place(names: tuple[str, ...]) -> Path:
-        return place_of(names, varied, workload.settings, knobs, section)
+        return place_of(names, varied, workload.settings, tunables, section)
 
     if {"size", "sizes"} <= given:
         reading.note(
@@ -86,7 +86,7 @@ def check(
     concerned = (*CONCERNED, *(name for name in varied if named(name)))
     for levels in points(reading, factors, concerned):
         seen = True
-        point = {**workload.workload.defaults(), **workload.settings, **knobs, **levels}
+        point = {**workload.workload.defaults(), **workload.settings, **tunables, **levels}
         idle -= {name for name in idle if _EFFECTS[name][0](point)}
         for names, text in wrong_at(workload, point, hosts, traces):
             where = place(names)
@@ -104,11 +104,11 @@ def check_beside(
     workload: WorkloadSpec | None,
     factors: Mapping[str, Factor],
     hosts: Mapping[str, HostSpec],
-    knobs: Mapping[str, Level],
+    tunables: Mapping[str, Level],
     traces: Traces,
 ) -> None:
     """The same of a bystander: its settings are the same at every point, but it goes by the path that the point has."""
-    # First by itself: which knobs meet may be for the design to say.
+    # First by itself: which tunables meet may be for the design to say.
     check(reading, bystander, {}, {}, {}, traces, section)
     of_path = {}
     for factor in factors.values():
@@ -118,14 +118,14 @@ def check_beside(
             name, *more = kept
             of_path[name] = Factor(name, kept[name], {other: kept[other] for other in more})
     path = {"path": workload.settings["path"]} if workload and "path" in workload.settings else {}
-    check(reading, bystander, of_path, hosts, {**knobs, **path}, traces, section)
+    check(reading, bystander, of_path, hosts, {**tunables, **path}, traces, section)
 
 
 def place_of(
     names: tuple[str, ...],
     varied: Mapping[str, Path],
     settings: Mapping[str, Level],
-    knobs: Mapping[str, Level],
+    tunables: Mapping[str, Level],
     section: Path = ("workload",),
 ) -> Path:
     """Where the file says the first of these parameters that it says."""
@@ -134,8 +134,8 @@ def place_of(
             return varied[name]
         if name in settings:
             return (*section, name)
-        if name in knobs:
-            return ("knobs", *(named(name) or ()))
+        if name in tunables:
+            return ("tunables", *(named(name) or ()))
     return (*section, names[0])
 
 
@@ -259,7 +259,7 @@ def _of_path(workload: WorkloadSpec, point: Point, hosts: Mapping[str, HostSpec]
         whose = (end.name, ALL)
         if any(point.get(f"{one}.gro") for one in whose):
             continue
-        for name in (f"{one}.{knob}" for one in whose for knob in _NEED_A_QUEUE):
+        for name in (f"{one}.{tunable}" for one in whose for tunable in _NEED_A_QUEUE):
             if point.get(name):
                 text = (
                     f"needs {end.name}.gro: on, which gives the device between namespaces its receive queue"

@@ -409,8 +409,8 @@ class TopSection(Section):
     hosts: Any = Field(description="The hosts by name.")
     workload: Any = Field(description="What runs between which hosts.")
     bystander: Any = Field(None, description="A workload that runs beside in every trial, or a list of them.")
-    knobs: Any = Field(None, description="Knobs of the hosts, by host or `all`, that are set in every trial.")
-    factors: Any = Field(None, description="Parameters of the workload, and knobs of hosts, that are varied.")
+    tunables: Any = Field(None, description="Tunables of hosts, by host or `all`, set in every trial.")
+    factors: Any = Field(None, description="Parameters of the workload, and tunables, that are varied.")
     design: Any = Field(None, description="Which points are visited, how often and in which order.")
     windows: Any = Field(None, description="Lengths of the windows of a trial.")
     outcomes: list[Annotated[str, _LINE]] = Field(
@@ -526,10 +526,10 @@ def experiment_schema() -> Json:
     known = any_of({name: section for name, section in factor_sections.items() if name != SCRIPT.name})
     workloads = any_of(workload_sections)
     # Here, as that module is made of this one.
-    from iodyno.formats import alone_section, explain_section, knob_sections
+    from iodyno.formats import alone_section, explain_section, tunable_sections
     from iodyno.formats.design_section import DesignSection
 
-    knob_sections.add_to_schema(definitions)
+    tunable_sections.add_to_schema(definitions)
     # The names of a profile's variables are its own.
     definitions[f"{SCRIPT.name}_workload"]["additionalProperties"] = _VARIABLE_SCHEMA
     definitions[f"{SCRIPT.name}_factors"]["additionalProperties"] = _VARIABLE_FACTOR_SCHEMA
@@ -553,7 +553,7 @@ def experiment_schema() -> Json:
         },
         "workload": workloads,
         "bystander": {"anyOf": [beside, {"type": "array", "items": beside, "minItems": 1}]},
-        "knobs": knob_sections.schema_of_knobs(),
+        "tunables": tunable_sections.schema_of_tunables(),
         "factors": factors,
         "design": reference(DesignSection),
         "windows": reference(WindowsSection),

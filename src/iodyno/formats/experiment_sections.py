@@ -16,10 +16,10 @@ from iodyno.core.decision import MAX_TRIALS as UNTIL_TRIALS
 from iodyno.core.decision import UntilSpec, bind
 from iodyno.core.experiment import Experiment, HostSpec, Limits, Windows, WorkloadSpec
 from iodyno.core.factor import VARIANT, Factor
-from iodyno.core.knob import ALL
 from iodyno.core.outcome import BYSTANDER, BYSTANDER_NAME, bystander_names
 from iodyno.core.script.parameters import RESERVED, kinds_of, mixed, workload_of
 from iodyno.core.script.values import Script
+from iodyno.core.tunable import ALL
 from iodyno.core.workload import SCRIPT, WORKLOADS, Level, Workload
 from iodyno.formats import (
     alone_section,
@@ -28,9 +28,9 @@ from iodyno.formats import (
     connection_points,
     design_section,
     host_groups,
-    knob_sections,
     named_traces,
     ssh_hosts,
+    tunable_sections,
     yaml_document,
 )
 from iodyno.formats import experiment_model as model
@@ -72,9 +72,9 @@ class Reading:
         workload = self.workload()
         bystanders = bystander_section.read(self)
         described = workload.workload if workload else alone_section.named(self.plain)
-        knobs = self.knobs()
+        tunables = self.tunables()
         factors = self.factors(described, self.plain.get("factors"), ("factors",), workload)
-        knob_sections.check_knobs(knobs, factors, tuple(self.host_names), self.note, ("factors",))
+        tunable_sections.check_tunables(tunables, factors, tuple(self.host_names), self.note, ("factors",))
         if workload is not None:
             self.check_variables(workload, factors)
             alone_section.check(self, workload, factors)
@@ -82,11 +82,11 @@ class Reading:
         if workload is not None:
             combinations.check(self, workload, factors)
             if workload.sender and workload.script is None:
-                connection_points.check(self, workload, factors, hosts, knobs, traces)
+                connection_points.check(self, workload, factors, hosts, tunables, traces)
         for section, beside in bystanders.items():
             # Its settings are the same at every point: factors are of the workload, or of the path that both go by.
             combinations.check(self, beside, {}, section)
-            connection_points.check_beside(self, beside, section, workload, factors, hosts, knobs, traces)
+            connection_points.check_beside(self, beside, section, workload, factors, hosts, tunables, traces)
         design = self.section(design_section.DesignSection, self.plain.get("design"), ("design",))
         windows = self.section(model.WindowsSection, self.plain.get("windows"), ("windows",))
         limits = self.section(model.LimitsSection, self.plain.get("limits"), ("limits",))
@@ -104,7 +104,7 @@ class Reading:
             factors, design, windows = short
         if self.mistakes or workload is None:
             return None
-        parameters = knob_sections.parameters_of(described, tuple(self.host_names))
+        parameters = tunable_sections.parameters_of(described, tuple(self.host_names))
         spec = design_section.spec_of(design, factors, parameters, self.folder, self.note, ("design",))
         if self.mistakes:
             return None
@@ -113,7 +113,7 @@ class Reading:
             question=top.question,
             hosts=hosts,
             workload=named_traces.settled(workload, traces),
-            knobs=knobs,
+            tunables=tunables,
             factors=tuple(factors.values()),
             design=spec,
             windows=Windows(windows.warm_up, windows.measured, windows.drain, windows.interval),
@@ -150,7 +150,8 @@ class Reading:
                 self.note(path, str(problem))
             if name == ALL:
                 self.note(
-                    path, f"found {ALL!r}, which means every host where knobs are set; allowed: another name"
+                    path,
+                    f"found {ALL!r}, which means every host where tunables are set; allowed: another name",
                 )
             if BYSTANDER_NAME.fullmatch(name):
                 self.note(path, f"found {name!r}, which is a workload beside; allowed: another name")
@@ -255,11 +256,11 @@ class Reading:
                 text = f"the variable ${name} (line {lines[name]} of it) has no value"
                 self.note(("workload", "profile"), f"{text}, needed: `{name}:` in workload or in factors")
 
-    def knobs(self) -> dict[str, Level]:
-        """The knobs that are set in every trial."""
-        if "knobs" not in self.plain:
+    def tunables(self) -> dict[str, Level]:
+        """The tunables that are set in every trial."""
+        if "tunables" not in self.plain:
             return {}
-        return knob_sections.read_knobs(self.plain["knobs"], tuple(self.host_names), self.note)
+        return tunable_sections.read_tunables(self.plain["tunables"], tuple(self.host_names), self.note)
 
     def check_ends(self, sender: Any, receiver: Any, path: Path, further: Any = None) -> None:
         """That sender and receivers are different hosts of the file, and that no host stands idle."""
@@ -287,7 +288,7 @@ class Reading:
         if not self.mapping(written, path, "parameters of the workload with their levels"):
             return {}
         hosts = tuple(self.host_names)
-        parameters = knob_sections.parameters_of(described, hosts)
+        parameters = tunable_sections.parameters_of(described, hosts)
         factors: dict[str, Factor] = {}
         set_by: dict[str, str] = {}
         for name, told in written.items():
@@ -302,13 +303,13 @@ class Reading:
                     f"found {found(entry)}, allowed: a list of levels, a range such as 1..8, or levels and together",
                 )
                 continue
-            held_by = knob_sections.factor_section(described, name, entry, hosts)
+            held_by = tunable_sections.factor_section(described, name, entry, hosts)
             section: Any = self.section(held_by, entry, here)
             if section is None:
                 continue
             held = section.together.model_dump(exclude_unset=True) if section.together else {}
             if name == VARIANT:
-                knob_sections.check_variant(entry, held, here, self.note)
+                tunable_sections.check_variant(entry, held, here, self.note)
             levels_at = here if isinstance(entry, list) else (*here, "levels")
             self.no_duplicates(section.levels, levels_at, parameters[name].show)
             for other, levels in held.items():
@@ -571,11 +572,12 @@ def _section_at(section: Any, steps: list[str | int]) -> Any:
 
 def _no_factor(kind: str, name: str, parameters: Mapping[str, Any]) -> str:
     if "." in name:
-        host, _, knob = name.partition(".")
+        host, _, tunable = name.partition(".")
         hosts = tuple(dict.fromkeys(n.partition(".")[0] for n in parameters if "." in n))
         if host not in hosts:
             return f"names no host: {unknown(host, hosts)}"
-        return f"is no knob of a host: {unknown(knob, [n.partition('.')[2] for n in parameters if n.startswith(f'{host}.')])}"
+        of_host = [each.partition(".")[2] for each in parameters if each.startswith(f"{host}.")]
+        return f"is no tunable of a host: {unknown(tunable, of_host)}"
     return f"is no parameter of the workload {kind}: {unknown(name, [n for n in parameters if '.' not in n])}"
 
 

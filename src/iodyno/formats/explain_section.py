@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from iodyno.core.factor import Factor
 from iodyno.core.workload import Level, Workload
-from iodyno.formats.knob_sections import parameters_of
 from iodyno.formats.mistakes import found, unknown
+from iodyno.formats.tunable_sections import parameters_of
 
 if TYPE_CHECKING:
     from iodyno.formats.experiment_sections import Reading

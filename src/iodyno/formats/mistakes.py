@@ -115,13 +115,13 @@ def unknown(word: str, allowed: Iterable[str]) -> str:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """The sentence about a key that is none of the allowed ones; those with a dot are knobs of hosts."""
+    """The sentence about a key that is none of the allowed ones; those with a dot are tunables of hosts."""
     keys = list(allowed)
     plain = [name for name in keys if "." not in name]
     if option := _of_command(key, plain):
         return f"unknown key{option}"
-    knobs = ", and knobs of hosts (`iodyno knobs`)" if len(plain) < len(keys) else ""
-    return f"unknown key, allowed: {listed(key, plain)}{knobs}{nearest(key, keys)}"
+    tunables = ", and tunables of hosts (`iodyno tunables`)" if len(plain) < len(keys) else ""
+    return f"unknown key, allowed: {listed(key, plain)}{tunables}{nearest(key, keys)}"
 
 
 def listed(word: str, allowed: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ def refuse_connections(experiment: Experiment, design: Design, file: str) -> Non
         return
     varied = varied_at({factor.name: factor for factor in experiment.factors})
     found = {
-        (place_of(names, varied, workload.settings, experiment.knobs), text)
+        (place_of(names, varied, workload.settings, experiment.tunables), text)
         for point in design.points
         for names, text in wrong_at(
             workload, experiment.settings(point.levels), experiment.hosts, experiment.traces

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from iodyno.core.errors import ExperimentError
 from iodyno.core.experiment import WorkloadSpec
 from iodyno.core.factor import Factor
-from iodyno.core.knob import named
 from iodyno.core.personality.parameters import RESERVED
 from iodyno.core.personality.values import Personality
+from iodyno.core.tunable import named
 from iodyno.core.workload import Level
 from iodyno.formats.mistakes import Path
 

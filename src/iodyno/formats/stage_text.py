@@ -46,11 +46,11 @@ def stage_text(
 
 
 def _hold(plain: dict[str, Any], setting: str, level: Any) -> None:
-    """Sets a parameter of the workload, or a knob of a host, for good."""
-    host, dot, knob = setting.partition(".")
+    """Sets a parameter of the workload, or a tunable of a host, for good."""
+    host, dot, tunable = setting.partition(".")
     if not dot:
         plain["workload"] = {**plain["workload"], setting: level}
         return
-    knobs = dict(plain.get("knobs") or {})
-    knobs[host] = {**(knobs.get(host) or {}), knob: level}
-    plain["knobs"] = knobs
+    tunables = dict(plain.get("tunables") or {})
+    tunables[host] = {**(tunables.get(host) or {}), tunable: level}
+    plain["tunables"] = tunables

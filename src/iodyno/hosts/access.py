@@ -124,7 +124,7 @@ class Access(Protocol):
     async def start(self, program: AgentProgram, command: str = "serve") -> AgentStreams:
         """Starts an agent. May be called again after an agent has ended, and for several at a time.
 
-        `command`: what it is to do there; `guard`: set knobs (`iodyno.hosts.guard`). Raises AccessError.
+        `command`: what it is to do there; `guard`: set tunables (`iodyno.hosts.guard`). Raises AccessError.
         """
 
     def trouble(self, status: int, said: str) -> AccessError:

@@ -44,7 +44,7 @@ _NET_ADMIN = 12
 """The bit of CAP_NET_ADMIN (linux/capability.h)."""
 _RESTORING_S = 60.0
 """How long that may take (chosen: the link of a device may need 15 s to come up again)."""
-JOURNALS_OF_ROOT = "/run/iodyno/knobs"
+JOURNALS_OF_ROOT = "/run/iodyno/tunables"
 """Where guards of root keep their journals (`agent/cli/src/guard/journal.rs`); nobody else can look into it."""
 _JOURNALS_HERE = Path(JOURNALS_OF_ROOT)
 
@@ -83,12 +83,12 @@ class RefusedError(Exception):
 
 
 class GuardLostError(Exception):
-    """The guard does not answer any more. `host`: whose it is; `knob`: what it was setting then, if anything."""
+    """The guard does not answer any more. `host`: whose it is; `tunable`: what it was setting then, if anything."""
 
-    def __init__(self, why: str, host: str, knob: str = "") -> None:
+    def __init__(self, why: str, host: str, tunable: str = "") -> None:
         super().__init__(why)
         self.host = host
-        self.knob = knob
+        self.tunable = tunable
 
 
 class Guard:
@@ -139,9 +139,9 @@ class Guard:
             try:
                 answer = await self._ask({"do": "claim", "owner": owner})
             except RefusedError as why:
-                advice = "free the place named, or leave the knobs out"
+                advice = "free the place named, or leave the tunables out"
                 raise AccessError(
-                    f"no knob can be set: {why}", where=f"host {self.name}", advice=advice
+                    f"no tunable can be set: {why}", where=f"host {self.name}", advice=advice
                 ) from None
             if answer["said"] == "claimed":
                 restored: dict[str, list[str]] = answer["restored"]
@@ -150,7 +150,7 @@ class Guard:
                 raise AccessError(
                     f"its settings are held by {answer['owner']}",
                     where=f"host {self.name}",
-                    advice="wait until that one has ended: two labs that turn the same knobs would measure nothing",
+                    advice="wait until that one has ended: two labs that turn the same tunables would measure nothing",
                 )
             await asyncio.sleep(0.2)
 
@@ -160,18 +160,26 @@ class Guard:
         return [Seen(**seen) for seen in answer["seen"]]
 
     async def may_set(self) -> bool:
-        """Whether it has the right to set knobs, which is CAP_NET_ADMIN (capabilities(7)). Raises GuardLostError."""
+        """Whether it has the right to set tunables, which is CAP_NET_ADMIN (capabilities(7)). Raises GuardLostError."""
         (seen,) = await self.look([{"file": "/proc/self/status"}])
         held = re.search(r"^CapEff:\s*([0-9a-f]+)$", seen.text or "", re.MULTILINE)
         return held is None or bool(int(held[1], 16) >> _NET_ADMIN & 1)
 
-    async def set(self, knob: str, device: str | None, undo: Sequence[Step], steps: Sequence[Step]) -> None:
+    async def set(
+        self, tunable: str, device: str | None, undo: Sequence[Step], steps: Sequence[Step]
+    ) -> None:
         """Notes the way back on the host, then does the steps. Raises RefusedError, GuardLostError."""
-        question = {"do": "set", "knob": knob, "device": device, "undo": list(undo), "steps": list(steps)}
+        question = {
+            "do": "set",
+            "tunable": tunable,
+            "device": device,
+            "undo": list(undo),
+            "steps": list(steps),
+        }
         try:
             await self._ask(question)
         except GuardLostError as error:
-            error.knob = knob
+            error.tunable = tunable
             raise
 
     async def forget(self) -> None:

@@ -63,9 +63,9 @@ class SandboxAccess:
         """Starts an agent. Raises AccessError."""
         if command != "serve":
             raise AccessError(
-                "the knobs of a host in a sandbox cannot be set: it has a kernel of its own, without them",
+                "the tunables of a host in a sandbox cannot be set: it has a kernel of its own, without them",
                 where=f"host {self.name}",
-                advice="leave the knobs of this host out, or the level `sandbox`",
+                advice="leave the tunables of this host out, or the level `sandbox`",
             )
         if command != "serve":
             raise AccessError(f"an agent in a sandbox does not {command}", where=f"host {self.name}")

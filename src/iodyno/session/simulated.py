@@ -138,7 +138,7 @@ class SimulatedAccess:
         """Starts an agent. Raises AccessError for another command: there is no host to do it on."""
         if command != "serve":
             raise AccessError(
-                "a simulated host has no knobs", where=f"host {self.name}", advice="leave `knobs` out"
+                "a simulated host has no tunables", where=f"host {self.name}", advice="leave `tunables` out"
             )
         reader = asyncio.StreamReader(limit=1 << 24)
         agent = _Agent(reader, self, program)

@@ -120,7 +120,7 @@ class Experiment(TypedDict):
     bystanders: NotRequired[dict[str, Workload] | None]
     until: NotRequired[Table | None]
     noise: NotRequired[Table | None]
-    knobs: NotRequired[dict[str, Level] | None]
+    tunables: NotRequired[dict[str, Level] | None]
     hosts: NotRequired[dict[str, Table] | None]
     notes: NotRequired[list[str] | None]
 

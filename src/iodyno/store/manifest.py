@@ -21,6 +21,15 @@ from iodyno.store.schema import CAMPAIGN, MANIFEST, SCHEMA_VERSION, TRIALS
 
 _NUMBERS = ("size", "duration", "count", "rate", "bit_rate", "share")
 """Kinds of parameters whose levels are numbers, but where they are drawn from a law."""
+_RENAMED_IN = 5
+_RENAMED: Mapping[str, str] = {
+    "knobs": "tunables",
+    "knob_changed": "tunable_changed",
+    "knob_left": "tunable_left",
+    "knob_not_obtained": "tunable_not_obtained",
+    "knob_not_restored": "tunable_not_restored",
+}
+"""Names of versions before `_RENAMED_IN`, and what they are now."""
 _TRIAL_NAME = re.compile(r"[0-9]{5,}-[0-9]+")
 
 
@@ -134,7 +143,16 @@ def read_json(path: Path) -> dict[str, Any]:
             where=str(path),
             advice="upgrade: pip install --upgrade iodyno",
         )
-    return value
+    return value if value["schema_version"] >= _RENAMED_IN else _with_new_names(value)
+
+
+def _with_new_names(value: Any) -> Any:
+    """What an older version wrote, in the words of this one: keys, and texts that are a name as a whole."""
+    if isinstance(value, dict):
+        return {_RENAMED.get(key, key): _with_new_names(of) for key, of in value.items()}
+    if isinstance(value, list):
+        return [_with_new_names(of) for of in value]
+    return _RENAMED.get(value, value) if isinstance(value, str) else value
 
 
 def check_levels(folder: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:

@@ -241,7 +241,7 @@ class Profile(TypedDict):
     missing: NotRequired[str | None]
 
 
-class Knob(TypedDict, total=False):
+class Tunable(TypedDict, total=False):
     """A setting of a host: as asked for, as obtained, and why it is not as asked."""
 
     asked: Setting
@@ -259,7 +259,7 @@ class End(TypedDict, total=False):
     clock: dict[str, dict[str, int] | None] | None
     cpus: list[int] | None
     profile: Profile | None
-    knobs: dict[str, Knob] | None
+    tunables: dict[str, Tunable] | None
 
 
 class Start(TypedDict, total=False):

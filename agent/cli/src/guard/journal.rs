@@ -17,7 +17,7 @@ use super::step::Step;
 /// One thing that is set, and the way back.
 #[derive(Clone, Deserialize, Serialize)]
 pub struct Entry {
-    knob: String,
+    tunable: String,
     device: Option<String>,
     /// Tells a device from a later one of the same name.
     index: Option<u32>,
@@ -54,15 +54,15 @@ pub struct Journal {
 
 impl Entry {
     /// An entry about the device as it is now.
-    pub fn new(knob: String, device: Option<String>, undo: Vec<Step>) -> Self {
+    pub fn new(tunable: String, device: Option<String>, undo: Vec<Step>) -> Self {
         let index = device.as_deref().and_then(device_index);
-        Self { knob, device, index, undo }
+        Self { tunable, device, index, undo }
     }
 
     fn name(&self) -> String {
         match &self.device {
-            Some(device) => format!("{} of {device}", self.knob),
-            None => self.knob.clone(),
+            Some(device) => format!("{} of {device}", self.tunable),
+            None => self.tunable.clone(),
         }
     }
 
@@ -207,10 +207,10 @@ pub fn folder(given: Option<PathBuf>) -> Option<PathBuf> {
     }
     let user = process::effective_user();
     if user == 0 && Path::new("/run").is_dir() {
-        return Some(PathBuf::from("/run/iodyno/knobs"));
+        return Some(PathBuf::from("/run/iodyno/tunables"));
     }
     let temporary = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    temporary.is_dir().then(|| temporary.join(format!("iodyno-knobs-{user}")))
+    temporary.is_dir().then(|| temporary.join(format!("iodyno-tunables-{user}")))
 }
 
 /// The boot of this machine.
@@ -357,7 +357,8 @@ mod tests {
     }
 
     fn claim(place: &Place) -> Journal {
-        let mut journal = Journal::claim(&place.0.join("knobs")).unwrap().unwrap_or_else(|o| panic!("{o}"));
+        let mut journal =
+            Journal::claim(&place.0.join("tunables")).unwrap().unwrap_or_else(|o| panic!("{o}"));
         journal.restore();
         journal.begin("test").unwrap();
         journal
@@ -376,24 +377,24 @@ mod tests {
         let text = fs::read(&path).unwrap();
         journal.entries.clear();
         drop(journal);
-        make_private(&place.0.join("knobs")).unwrap();
+        make_private(&place.0.join("tunables")).unwrap();
         fs::write(&path, text).unwrap();
 
-        let mut next = Journal::claim(&place.0.join("knobs")).unwrap().unwrap_or_else(|o| panic!("{o}"));
+        let mut next = Journal::claim(&place.0.join("tunables")).unwrap().unwrap_or_else(|o| panic!("{o}"));
         assert_eq!(next.restore().done, ["to 2", "to 1"]);
         assert_eq!(fs::read_to_string(&file).unwrap(), "1");
         drop(next);
         assert!(!path.exists());
-        assert!(!place.0.join("knobs").exists(), "an empty folder is left");
+        assert!(!place.0.join("tunables").exists(), "an empty folder is left");
     }
 
     #[test]
     fn a_namespace_has_one_owner() {
         let place = Place::new("owner");
         let journal = claim(&place);
-        assert_eq!(Journal::claim(&place.0.join("knobs")).unwrap().err().as_deref(), Some("test"));
+        assert_eq!(Journal::claim(&place.0.join("tunables")).unwrap().err().as_deref(), Some("test"));
         drop(journal);
-        assert!(Journal::claim(&place.0.join("knobs")).unwrap().is_ok());
+        assert!(Journal::claim(&place.0.join("tunables")).unwrap().is_ok());
     }
 
     #[test]
@@ -412,7 +413,7 @@ mod tests {
         drop(journal);
         assert!(path.exists());
         fs::write(&absent, "9").unwrap();
-        let mut next = Journal::claim(&place.0.join("knobs")).unwrap().unwrap_or_else(|o| panic!("{o}"));
+        let mut next = Journal::claim(&place.0.join("tunables")).unwrap().unwrap_or_else(|o| panic!("{o}"));
         assert!(next.restore().done.contains(&"to 2".to_owned()));
         assert_eq!(fs::read_to_string(&absent).unwrap(), "2");
     }
@@ -474,7 +475,7 @@ mod tests {
         }
         // `/run` outlives the kernel in a container that is started again, for one.
         let before = Line::Owner { owner: "x".into(), boot: "other".into(), namespace_inode: 1 };
-        let folder = place.0.join("knobs");
+        let folder = place.0.join("tunables");
         make_private(&folder).unwrap();
         let path = folder.join(namespace().unwrap());
         let text: String = [&before, &Line::Entry(entry(&old, "1"))]

@@ -1,6 +1,6 @@
 //! The guard: sets what a lab asks for on this host, and takes it back when the lab is gone.
 //!
-//! It knows no knob. The lab says what to read, what to do, and how to undo it; before anything is done, the way
+//! It knows no tunable. The lab says what to read, what to do, and how to undo it; before anything is done, the way
 //! back is in the journal. The guard is a process of its own, so that neither the load nor its end touches it. It
 //! ends when its stdin ends, on a signal, or when the lab has been silent for too long, and takes back what is set.
 //! If it is killed itself, the journal stays: the next agent or guard on this host takes it back
@@ -37,7 +37,7 @@ enum Request {
     /// What is there.
     Look { at: Vec<Look> },
     /// To write the way back down, then to do the steps.
-    Set { knob: String, device: Option<String>, undo: Vec<Step>, steps: Vec<Step> },
+    Set { tunable: String, device: Option<String>, undo: Vec<Step>, steps: Vec<Step> },
     /// To cross out the last way back: its steps were refused, and the lab has read that nothing changed.
     Forget {},
     /// To take back everything that is set, the last one first.
@@ -158,7 +158,9 @@ impl Guard {
             Request::Beat {} => return None,
             Request::Claim { owner } => self.claim(&owner),
             Request::Look { at } => Answer::Seen { seen: at.iter().map(Look::see).collect() },
-            Request::Set { knob, device, undo, steps } => self.set(Entry::new(knob, device, undo), &steps),
+            Request::Set { tunable, device, undo, steps } => {
+                self.set(Entry::new(tunable, device, undo), &steps)
+            }
             Request::Forget {} => {
                 match &mut self.journal {
                     // Of a set that could not even be noted there is nothing to cross out.

@@ -75,10 +75,10 @@ class View:
         """Worker threads of the host that the view is of."""
         return int((self.host.manifest.get("ready") or {}).get("workers") or self.connections)
 
-    def setting_of_sender(self, knob: str) -> int | None:
-        """What the experiment sets of the sending host, by the knob's name."""
+    def setting_of_sender(self, tunable: str) -> int | None:
+        """What the experiment sets of the sending host, by the tunable's name."""
         of = self.trial.settings
-        found = of.get(f"{self.sender.name}.{knob}", of.get(f"all.{knob}"))
+        found = of.get(f"{self.sender.name}.{tunable}", of.get(f"all.{tunable}"))
         return found if isinstance(found, int) else None
 
 

@@ -524,7 +524,7 @@ class _Binding:
         place = command.place
         if command.name == "system":
             text = "".join(map(self.shown, command.values))
-            self.say(f"system {text[:60]!r} is not carried out: knobs of the lab set up hosts", place)
+            self.say(f"system {text[:60]!r} is not carried out: tunables of the lab set up hosts", place)
         elif command.name == "echo":
             for value in command.values:
                 self.shown(value)

@@ -118,7 +118,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         _named("exec_prerun exec_postrun"),
-        "commands of a job file are not carried out; knobs of the lab set up hosts",
+        "commands of a job file are not carried out; tunables of the lab set up hosts",
     ),
     **dict.fromkeys(
         _named("rate_min rate_iops_min rate_cycle rate_ignore_thinktime"),
@@ -180,7 +180,7 @@ REFUSED: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         _named("numa_cpu_nodes numa_mem_policy cgroup cgroup_weight cgroup_nodelete ioscheduler"),
-        "a host is set up by its knobs (iodyno knobs)",
+        "a host is set up by its tunables (iodyno tunables)",
     ),
     **dict.fromkeys(
         _named("hostname port protocol listen interface"),

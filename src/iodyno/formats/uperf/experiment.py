@@ -8,13 +8,13 @@ from typing import Any
 
 from iodyno.core import quantity
 from iodyno.core.errors import ExperimentError
-from iodyno.core.knob import ALL
 from iodyno.core.outcome import BYSTANDER
 from iodyno.core.script.flowops import FROM_FILES, OPENING, takes_messages
 from iodyno.core.script.parameters import workload_of
 from iodyno.core.script.remotes import named_hosts, remotes_of
 from iodyno.core.script.values import Flowop, Group, Script, Transaction, Uniform, Variable
 from iodyno.core.script.wire import script_json
+from iodyno.core.tunable import ALL
 from iodyno.core.workload import SCRIPT, Level
 from iodyno.formats import ssh_hosts
 from iodyno.formats.experiment_model import HOST_NAME

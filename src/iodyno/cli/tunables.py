@@ -1,4 +1,4 @@
-"""`iodyno knobs`: what of a host can be set, where it is at, and why something cannot be set there."""
+"""`iodyno tunables`: what of a host can be set, where it is at, and why something cannot be set there."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iodyno.core.errors import AccessError
-from iodyno.core.knob import KNOBS
+from iodyno.core.tunable import TUNABLES
 
 if TYPE_CHECKING:
-    from iodyno.hosts.knobs.knob import Place, State
+    from iodyno.hosts.tunables.tunable import Place, State
 
 _SOMEWHERE = "192.0.2.1"
 """An address of the block for documentation (RFC 5737): the way to it is the default route. Of a host that is reached over a
@@ -19,7 +19,7 @@ network, the way to the lab says more: it may have no default route.
 """
 
 
-@click.command(name="knobs")
+@click.command(name="tunables")
 @click.option("--host", default="local", show_default=True, help="local, or ssh:[USER@]HOST[:PORT].")
 @click.option(
     "--device",
@@ -28,16 +28,16 @@ network, the way to the lab says more: it may have no default route.
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(host: str, device: str | None, as_json: bool) -> None:
-    """Show the knobs of a host: value, range, and why one cannot be set there. Changes nothing. To set them needs root.
+    """Show the tunables of a host: value, range, and why one cannot be set there. Changes nothing. To set them needs root.
 
-    Knobs are set by an experiment: `knobs: {server: {mtu: 9000}}`, or as factors such as `server.mtu: [1500, 9000]`.
+    Tunables are set by an experiment: `tunables: {server: {mtu: 9000}}`, or as factors such as `server.mtu: [1500, 9000]`.
 
     \b
     Examples:
-      iodyno knobs
-      iodyno knobs --device lo
-      iodyno knobs --host ssh:root@server --device eth1
-      iodyno knobs --json | jq '.knobs[] | select(.unsupported)'
+      iodyno tunables
+      iodyno tunables --device lo
+      iodyno tunables --host ssh:root@server --device eth1
+      iodyno tunables --json | jq '.tunables[] | select(.unsupported)'
     """
     import asyncio
 
@@ -46,33 +46,33 @@ def command(host: str, device: str | None, as_json: bool) -> None:
 
     place, states, may_set = asyncio.run(_read(host, device))
     if as_json:
-        knobs = [_values(name, state) for name, state in states.items()]
-        content = {"host": host, "device": place.device, "needs_root": not may_set, "knobs": knobs}
+        tunables = [_values(name, state) for name, state in states.items()]
+        content = {"host": host, "device": place.device, "needs_root": not may_set, "tunables": tunables}
         click.echo(json.dumps(content, indent=2))
         return
-    columns = tuple(map(Column, ("knob", "of", "value", "range", "remark")))
+    columns = tuple(map(Column, ("tunable", "of", "value", "range", "remark")))
     rows = tuple(tuple(map(Cell, _cells(name, state))) for name, state in states.items())
-    title = f"knobs of {host}, device {place.device}"
+    title = f"tunables of {host}, device {place.device}"
     click.echo(
         plain(Table(title if may_set else f"{title}; only root can set them", columns, rows)), nl=False
     )
 
 
 async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State], bool]:
-    """The place, the knobs there, and whether the account there may set them."""
+    """The place, the tunables there, and whether the account there may set them."""
     from iodyno.cli.host_argument import access_of
     from iodyno.hosts.guard import Guard, GuardLostError
-    from iodyno.hosts.knobs import TURNED
-    from iodyno.hosts.knobs.host import HostKnobs
+    from iodyno.hosts.tunables import TURNED
+    from iodyno.hosts.tunables.host import HostTunables
     from iodyno.session.locate import find_agent
 
     access = access_of(host)
     try:
         guard = await Guard.start(access, find_agent())
         try:
-            knobs = HostKnobs(guard, peer=access.reached.lab_address or _SOMEWHERE, device=device)
-            place = await knobs.place()
-            return place, await knobs.read(TURNED, place), await guard.may_set()
+            tunables = HostTunables(guard, peer=access.reached.lab_address or _SOMEWHERE, device=device)
+            place = await tunables.place()
+            return place, await tunables.read(TURNED, place), await guard.may_set()
         except GuardLostError as error:
             raise AccessError(f"the guard ended: {error}", where=f"host {host}") from error
         finally:
@@ -82,19 +82,19 @@ async def _read(host: str, device: str | None) -> tuple[Place, dict[str, State],
 
 
 def _cells(name: str, state: State) -> tuple[str, str, str, str, str]:
-    from iodyno.hosts.knobs import TURNED
-    from iodyno.hosts.knobs.host import shown
+    from iodyno.hosts.tunables import TURNED
+    from iodyno.hosts.tunables.host import shown
 
     scope = TURNED[name].scope
     if state.unsupported:
         return name, scope, "-", "-", f"unsupported: {state.unsupported}"
-    return name, scope, shown(name, state.level), _range(name, state), state.needs or KNOBS[name].help
+    return name, scope, shown(name, state.level), _range(name, state), state.needs or TUNABLES[name].help
 
 
 def _range(name: str, state: State) -> str:
-    from iodyno.hosts.knobs.host import shown
+    from iodyno.hosts.tunables.host import shown
 
-    parameter = KNOBS[name]
+    parameter = TUNABLES[name]
     if parameter.kind == "switch":
         return "on, off"
     if parameter.kind == "word":
@@ -105,9 +105,9 @@ def _range(name: str, state: State) -> str:
 
 
 def _values(name: str, state: State) -> dict[str, Any]:
-    from iodyno.hosts.knobs import TURNED
+    from iodyno.hosts.tunables import TURNED
 
-    parameter = KNOBS[name]
+    parameter = TUNABLES[name]
     return {
         "name": name,
         "of": TURNED[name].scope,

@@ -1,4 +1,4 @@
-"""A family of knobs: values below `/proc/sys`.
+"""A family of tunables: values below `/proc/sys`.
 
 What they mean: Documentation/networking/ip-sysctl.rst, Documentation/admin-guide/sysctl/net.rst.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs.knob import Place, Scope, State, write
+from iodyno.hosts.tunables.tunable import Place, Scope, State, write
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Knobs of what others have set: a shaper that is there is scaled, a CPU quota changed, and both are as before afterwards."""
+"""Tunables of what others have set: a shaper that is there is scaled, a CPU quota changed, and both are as before afterwards."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from places import gone_within, own_agent
 
 from iodyno.hosts.guard import Guard, Seen, Step
-from iodyno.hosts.knobs import TURNED
-from iodyno.hosts.knobs.host import HostKnobs
-from iodyno.hosts.knobs.knob import Place, State
 from iodyno.hosts.netns import NamespaceAccess
+from iodyno.hosts.tunables import TURNED
+from iodyno.hosts.tunables.host import HostTunables
+from iodyno.hosts.tunables.tunable import Place, State
 from iodyno.paths import veth
 from iodyno.paths.veth import VethPath
 
@@ -51,14 +51,14 @@ def test_a_shaper_of_somebody_else_is_scaled_and_brought_back_to_the_tick(
         guard = await Guard.start(NamespaceAccess("server", end.namespace, end.address, end.cpus), program)
         try:
             await guard.claim("a test")
-            knobs = HostKnobs(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
+            tunables = HostTunables(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
             inside = ["ip", "netns", "exec", end.namespace, "sh", "-ec"]
             subprocess.run([*inside, commands], check=True)
             before = subprocess.check_output([*inside, show], text=True)
-            (setting,) = (await knobs.set({"shaper_rate": rate * 6 // 5 // 1000 * 1000})).values()
+            (setting,) = (await tunables.set({"shaper_rate": rate * 6 // 5 // 1000 * 1000})).values()
             assert (setting.before, setting.obtained, setting.why) == (rate, setting.asked, None)
             assert subprocess.check_output([*inside, show], text=True) != before
-            settings, wrong = await knobs.restore()
+            settings, wrong = await tunables.restore()
             assert settings["shaper_rate"].restored == rate and not wrong
             assert subprocess.check_output([*inside, show], text=True) == before
         finally:
@@ -73,14 +73,14 @@ def test_a_limit_of_cpu_time_is_that_of_the_nearest_control_group_which_has_one(
     above = Path("/sys/fs/cgroup/cpu") / f"iodyno-test-{os.getpid()}"
     if not above.parent.is_dir():
         pytest.skip("control groups of version 1 are not there: cpu")
-    group, knob, place = above / "inner", TURNED["cpu_limit"], Place("lo")
+    group, tunable, place = above / "inner", TURNED["cpu_limit"], Place("lo")
     group.mkdir(parents=True)
     file = above / "cpu.cfs_quota_us"
 
     def state() -> State:
-        (look,) = knob.looks(place)
+        (look,) = tunable.looks(place)
         words = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *look["run"]]
-        return knob.state(place, [Seen(subprocess.check_output(words, text=True), None)])
+        return tunable.state(place, [Seen(subprocess.check_output(words, text=True), None)])
 
     def take(steps: list[Step]) -> None:
         for step in steps:
@@ -91,9 +91,9 @@ def test_a_limit_of_cpu_time_is_that_of_the_nearest_control_group_which_has_one(
         file.write_text("40000", encoding="ascii")
         found = state()
         assert found.level == 40
-        take(knob.steps(place, found, 50))
+        take(tunable.steps(place, found, 50))
         assert (state().level, file.read_text(encoding="ascii").strip()) == (50, "50000")
-        take(knob.undo(place, found))
+        take(tunable.undo(place, found))
         assert file.read_text(encoding="ascii").strip() == "40000"
     finally:
         group.rmdir()

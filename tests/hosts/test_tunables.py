@@ -1,4 +1,4 @@
-"""Knobs on a real device: set, read back, restored, whatever happens to the lab, the guard or the link."""
+"""Tunables on a real device: set, read back, restored, whatever happens to the lab, the guard or the link."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from iodyno.campaign.ledger import manifests
 from iodyno.core.errors import AccessError, PreflightError
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.factor import Factor
-from iodyno.core.knob import KNOBS
+from iodyno.core.tunable import TUNABLES
 from iodyno.core.workload import Level
 from iodyno.hosts import guard as guards
 from iodyno.hosts.access import AgentProgram, AgentStreams, spawn
 from iodyno.hosts.guard import Guard, GuardLostError, RefusedError
-from iodyno.hosts.knobs import TURNED
-from iodyno.hosts.knobs.host import HostKnobs
 from iodyno.hosts.local import LocalAccess
 from iodyno.hosts.netns import NamespaceAccess
 from iodyno.hosts.ssh import SshAccess
+from iodyno.hosts.tunables import TURNED
+from iodyno.hosts.tunables.host import HostTunables
 from iodyno.paths import veth
 from iodyno.paths.veth import VethEnd, VethPath
 
@@ -63,7 +63,7 @@ OTHER: dict[str, Level] = {
     "tcp_timestamps": False,
     "tcp_congestion_control": "reno",
 }
-"""A level of each knob that a veth has, other than what it is at there from the start."""
+"""A level of each tunable that a veth has, other than what it is at there from the start."""
 
 _NEEDS: dict[str, dict[str, Level]] = {
     "threaded": {"gro": True},
@@ -89,11 +89,11 @@ async def veth_end() -> AsyncIterator[VethEnd]:
 
 
 @contextlib.asynccontextmanager
-async def turning(end: VethEnd, program: AgentProgram) -> AsyncIterator[HostKnobs]:
+async def turning(end: VethEnd, program: AgentProgram) -> AsyncIterator[HostTunables]:
     guard = await Guard.start(_access(end), program)
     try:
         await guard.claim("a test")
-        yield HostKnobs(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
+        yield HostTunables(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
     finally:
         await guard.close()
 
@@ -103,7 +103,7 @@ def _access(end: VethEnd) -> NamespaceAccess:
 
 
 def everything(namespace: str, device: str = "veth0") -> list[str]:
-    """All that is set there, as tools other than the knobs' own show it."""
+    """All that is set there, as tools other than the tunables' own show it."""
     script = f"""
       ip -d link show dev {device}; ethtool -k {device}; ethtool -l {device}; tc qdisc show dev {device}
       cd /sys/class/net/{device}; grep -H . mtu tx_queue_len gro_flush_timeout napi_defer_hard_irqs threaded
@@ -133,25 +133,25 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-# ---- each knob, and any sequence of them ----
+# ---- each tunable, and any sequence of them ----
 
 
-def test_every_knob_is_set_read_back_and_restored_or_says_why_not(program: AgentProgram) -> None:
+def test_every_tunable_is_set_read_back_and_restored_or_says_why_not(program: AgentProgram) -> None:
     async def scenario() -> None:
-        async with veth_end() as end, turning(end, program) as knobs:
+        async with veth_end() as end, turning(end, program) as tunables:
             before = everything(end.namespace)
-            states = await knobs.read(TURNED)
-            assert set(states) == set(KNOBS)
+            states = await tunables.read(TURNED)
+            assert set(states) == set(TUNABLES)
             for name, state in states.items():
                 if name not in OTHER:
                     assert state.level is None and state.unsupported, name
                     continue
                 asked = {**_NEEDS.get(name, {}), name: OTHER[name]}
                 assert state.level != OTHER[name], f"{name}: choose another level for the test"
-                settings = await knobs.set(asked)
+                settings = await tunables.set(asked)
                 assert {n: s.obtained for n, s in settings.items()} == asked, settings[name].why
                 assert everything(end.namespace) != before, name
-                restored, wrong = await knobs.restore()
+                restored, wrong = await tunables.restore()
                 assert not wrong and restored[name].restored == state.level
                 assert everything(end.namespace) == before, name
 
@@ -177,10 +177,10 @@ def test_after_any_sequence_with_failures_the_host_is_as_it_was(program: AgentPr
                 names = chance.sample(sorted(OTHER), chance.randint(1, 8))
                 asked = {name: OTHER[name] for name in names}
                 asked |= dict(chance.sample(sorted(wrong_levels.items()), chance.randint(0, 2)))
-                async with turning(end, program) as knobs:
+                async with turning(end, program) as tunables:
                     with contextlib.suppress(GuardLostError):
                         kill_after_s = chance.choice([None, None, 0.0, 0.01, 0.03, 0.1])
-                        task = asyncio.create_task(knobs.set(asked))
+                        task = asyncio.create_task(tunables.set(asked))
                         if kill_after_s is not None:
                             await asyncio.sleep(kill_after_s)
                             for pid in processes_of(program.path):
@@ -240,16 +240,16 @@ def test_without_a_journal_nothing_is_set(program: AgentProgram, tmp_path: Path)
             with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
                 while True:
                     filler.write(b"x" * 1024)
-            knobs = HostKnobs(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
+            tunables = HostTunables(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
             # The page that the journal's file has already is filled with ways back to nowhere.
             for words in (["true", "x" * 500], ["true"]):
                 with pytest.raises(RefusedError, match="No space left"):
                     for _ in range(1000):
                         await guard.set("nothing", None, [{"run": words}], [])
-            settings = await knobs.set({"mtu": 9000, "tcp_sack": False, "rps": "off"})
+            settings = await tunables.set({"mtu": 9000, "tcp_sack": False, "rps": "off"})
             assert all("No space left" in (setting.why or "") for setting in settings.values())
             assert everything(end.namespace) == before
-            await knobs.restore()
+            await tunables.restore()
             assert everything(end.namespace) == before
             await guard.close()
 
@@ -290,11 +290,11 @@ def test_a_read_only_sysfs_is_named_and_changes_nothing(program: AgentProgram) -
             )
             guard = await Guard.start(LocalAccess("server", end.cpus, prefix=shut), program)
             await guard.claim("a test")
-            knobs = HostKnobs(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
-            settings = await knobs.set({"rps": "off", "mtu": 9000})
+            tunables = HostTunables(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
+            settings = await tunables.set({"rps": "off", "mtu": 9000})
             assert "Read-only file system" in (settings["rps"].why or "")
             assert settings["rps"].obtained == "own" and settings["mtu"].obtained == 9000
-            _, wrong = await knobs.restore()
+            _, wrong = await tunables.restore()
             # Its mask is as it was, so that nothing is to be taken back, and nothing fails to be.
             assert wrong == []
             await guard.close()
@@ -314,8 +314,8 @@ def test_what_was_refused_leaves_nothing_to_restore(program: AgentProgram) -> No
             powerless = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
             guard = await Guard.start(LocalAccess("server", end.cpus, prefix=(*inside, *powerless)), program)
             await guard.claim("a test")
-            knobs = HostKnobs(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
-            settings = await knobs.set({"mtu": 9000})
+            tunables = HostTunables(guard, cpus=end.cpus, peer=veth.ADDRESSES[0])
+            settings = await tunables.set({"mtu": 9000})
             assert "not permitted" in (settings["mtu"].why or "")
             assert settings["mtu"].obtained == settings["mtu"].before
             await guard.close()
@@ -330,13 +330,13 @@ def test_what_was_refused_leaves_nothing_to_restore(program: AgentProgram) -> No
 # ---- in a campaign ----
 
 
-def _asked(*factors: Factor, retries: int = 0, **knobs: Level) -> Experiment:
+def _asked(*factors: Factor, retries: int = 0, **tunables: Level) -> Experiment:
     asked = experiment("netns", factors=factors, windows=Windows(100 * MS, 2000 * MS, 50 * MS, 250 * MS))
-    named = {f"all.{name}": level for name, level in knobs.items()}
-    return replace(asked, knobs=named, limits=replace(asked.limits, retries=retries))
+    named = {f"all.{name}": level for name, level in tunables.items()}
+    return replace(asked, tunables=named, limits=replace(asked.limits, retries=retries))
 
 
-def test_knobs_are_factors_of_a_campaign_and_stand_in_the_manifest(
+def test_tunables_are_factors_of_a_campaign_and_stand_in_the_manifest(
     program: AgentProgram, tmp_path: Path
 ) -> None:
     asked = _asked(Factor("all.mtu", (1500, 9000)), Factor("server.gro", (False, True)), tcp_sack=False)
@@ -345,13 +345,13 @@ def test_knobs_are_factors_of_a_campaign_and_stand_in_the_manifest(
     found = list(manifests(outcome.folder))
     assert outcome.finished == 4 and len(found) == 4
     for manifest in found:
-        client, server = (manifest["hosts"][name]["knobs"] for name in ("client", "server"))
+        client, server = (manifest["hosts"][name]["tunables"] for name in ("client", "server"))
         assert client["mtu"]["asked"] == client["mtu"]["obtained"] == manifest["levels"]["all.mtu"]
         assert server["gro"]["obtained"] == manifest["levels"]["server.gro"]
         assert "gro" not in client and server["tcp_sack"]["obtained"] is False
-        for knob in (*client.values(), *server.values()):
-            assert knob["restored"] == knob["before"]
-        assert not [d for d in manifest["doubts"] if d["code"].startswith("knob")]
+        for tunable in (*client.values(), *server.values()):
+            assert tunable["restored"] == tunable["before"]
+        assert not [d for d in manifest["doubts"] if d["code"].startswith("tunable")]
 
 
 def test_what_a_host_cannot_do_is_said_before_the_first_trial(program: AgentProgram, tmp_path: Path) -> None:
@@ -375,10 +375,10 @@ def test_a_killed_guard_costs_one_attempt(program: AgentProgram, tmp_path: Path)
     running = run(asked, tmp_path / "campaigns", notes=notes, program=program)
     folder = asyncio.run(running).folder
     first, second = sorted(manifests(folder), key=lambda m: m["attempt"])
-    assert first["status"] == "failed" and first["reason"]["code"] == "knobs_lost"
+    assert first["status"] == "failed" and first["reason"]["code"] == "tunables_lost"
     assert second["status"] == "finished"
     for host in second["hosts"].values():
-        assert host["knobs"]["mtu"] | {"why": None, "device": None} == {
+        assert host["tunables"]["mtu"] | {"why": None, "device": None} == {
             **{"asked": 9000, "obtained": 9000, "before": 1500, "restored": 1500},
             **{"why": None, "device": None},
         }
@@ -388,7 +388,7 @@ _EXPERIMENT = """
 name: killed
 hosts: {client: {access: netns}, server: {access: netns}}
 workload: {kind: stream, sender: client, receiver: server}
-knobs: {all: {mtu: 9000, tso: off}}
+tunables: {all: {mtu: 9000, tso: off}}
 windows: {warm_up: 100ms, measured: 60s}
 """
 
@@ -436,7 +436,7 @@ def test_a_guard_that_is_killed_alone_leaves_nothing_set_when_its_run_ends(
     file = tmp_path / "experiment.yaml"
     file.write_text(
         "name: lost\nhosts: {client: {access: local}, server: {access: local}}\n"
-        "workload: {kind: stream, sender: client, receiver: server}\nknobs: {all: {tcp_sack: off}}\n"
+        "workload: {kind: stream, sender: client, receiver: server}\ntunables: {all: {tcp_sack: off}}\n"
         "windows: {warm_up: 0s, measured: 2s, interval: 100ms}\nprofile: off\nlimits: {retries: 0}\n"
     )
     namespace = f"iodyno-test-{os.getpid()}"
@@ -496,11 +496,11 @@ def test_a_cut_link_leaves_nothing_set(program: AgentProgram, tmp_path: Path) ->
                 ["ip", "-n", place.namespace, "link", "add", "data", "type", "veth", "peer", "other"],
                 check=True,
             )
-            knobs = HostKnobs(guard, device="data")
-            assert (await knobs.set({"mtu": 1400}))["mtu"].obtained == 1400
+            tunables = HostTunables(guard, device="data")
+            assert (await tunables.set({"mtu": 1400}))["mtu"].obtained == 1400
             place.cut()
             # Nothing tells either end that the link is cut: each gives the other one up after some seconds of silence.
-            asked = asyncio.create_task(knobs.restore())
+            asked = asyncio.create_task(tunables.restore())
             assert await asyncio.to_thread(wait_for, lambda: mtu_of(place.namespace, "data") == 1500, HUNG_S)
             with pytest.raises(GuardLostError):
                 await asked
@@ -513,7 +513,7 @@ def test_a_journal_of_an_earlier_boot_hides_nothing_that_this_one_left(
     program: AgentProgram, tmp_path: Path
 ) -> None:
     """A folder for journals may outlive the kernel, as in a container that is started again."""
-    folder = tmp_path / "knobs"
+    folder = tmp_path / "tunables"
     folder.mkdir(mode=0o700)
 
     async def scenario() -> None:
@@ -524,11 +524,11 @@ def test_a_journal_of_an_earlier_boot_hides_nothing_that_this_one_left(
             inode = (Path("/run/netns") / end.namespace).stat().st_ino
             owner = {"owner": "an earlier lab", "boot": "an earlier boot", "namespace_inode": inode}
             undo = [{"write": {"file": str(tmp_path / "never"), "text": "1"}}]
-            entry = {"knob": "earlier", "device": None, "index": None, "undo": undo}
+            entry = {"tunable": "earlier", "device": None, "index": None, "undo": undo}
             lines = ({"owner": owner}, {"entry": entry})
             (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
             assert await first.claim("a test") == {"done": [], "failed": []}
-            await HostKnobs(first, peer=veth.ADDRESSES[0]).set({"mtu": 9000})
+            await HostTunables(first, peer=veth.ADDRESSES[0]).set({"mtu": 9000})
             for pid in processes_of(program.path):
                 os.kill(pid, signal.SIGKILL)
             await first.close()
@@ -546,7 +546,7 @@ def test_any_agent_that_starts_there_restores_what_a_crash_left(program: AgentPr
         async with veth_end() as end:
             guard = await Guard.start(_access(end), program)
             await guard.claim("a test")
-            await HostKnobs(guard, peer=veth.ADDRESSES[0]).set({"mtu": 9000})
+            await HostTunables(guard, peer=veth.ADDRESSES[0]).set({"mtu": 9000})
             for pid in processes_of(program.path):
                 os.kill(pid, signal.SIGKILL)
             await guard.close()

@@ -1,4 +1,4 @@
-"""What a knob is: how it is read, set and taken back on a host. A knob only says what to do; a guard does it."""
+"""What a tunable is: how it is read, set and taken back on a host. A tunable only says what to do; a guard does it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from iodyno.core.knob import KNOBS
+from iodyno.core.tunable import TUNABLES
 from iodyno.core.workload import Level, Parameter
 from iodyno.hosts.guard import Look, Seen, Step
 
 Scope = Literal["device", "host", "machine"]
-"""What a knob is of: the device of the data, the host's network namespace, or the machine with all its namespaces."""
+"""What a tunable is of: the device of the data, the host's network namespace, or the machine with all its namespaces."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where knobs are turned: the device that carries the data, its host's CPUs, and all CPUs of the machine."""
+    """Where tunables are turned: the device that carries the data, its host's CPUs, and all CPUs of the machine."""
 
     device: str
     cpus: tuple[int, ...] = ()
@@ -33,10 +33,10 @@ class Place:
 
 @dataclass(frozen=True)
 class State:
-    """What a knob is at. `level` None: it cannot be set here, and `unsupported` says why.
+    """What a tunable is at. `level` None: it cannot be set here, and `unsupported` says why.
 
     `low`, `high`: what the host takes, where it tells; `needs`: what else must be set before it can be turned on;
-    `before`: whatever the knob needs to find its way back.
+    `before`: whatever the tunable needs to find its way back.
     """
 
     level: Level | None = None
@@ -47,12 +47,12 @@ class State:
     before: Any = None
 
 
-class Knob(Protocol):
+class Tunable(Protocol):
     """One setting."""
 
     @property
     def name(self) -> str:
-        """One of `iodyno.core.knob.KNOBS`."""
+        """One of `iodyno.core.tunable.TUNABLES`."""
 
     @property
     def scope(self) -> Scope:
@@ -71,9 +71,9 @@ class Knob(Protocol):
         """How to bring it back to `state`."""
 
 
-def parameter(knob: Knob) -> Parameter:
-    """Unit and range of a knob."""
-    return KNOBS[knob.name]
+def parameter(tunable: Tunable) -> Parameter:
+    """Unit and range of a tunable."""
+    return TUNABLES[tunable.name]
 
 
 def write(file: str, text: str | int) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iodyno.hosts.guard import Look, Seen
-from iodyno.hosts.knobs.knob import Place, first_json
+from iodyno.hosts.tunables.tunable import Place, first_json
 
 
 def looks(place: Place) -> list[Look]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs.knob import Place, Scope, State, write
+from iodyno.hosts.tunables.tunable import Place, Scope, State, write
 
 _NEAREST = r"""
 look() {

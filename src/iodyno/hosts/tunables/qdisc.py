@@ -1,6 +1,6 @@
 """The queue before the device (tc(8)): the kernel's default, or a plain one of so many packets or bytes.
 
-A rate is not a knob but a property of the path: `link_rate` of the workload.
+A rate is not a tunable but a property of the path: `link_rate` of the workload.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs.knob import Place, Scope, State, run
+from iodyno.hosts.tunables.tunable import Place, Scope, State, run
 
 _PLAIN = re.compile(r"(pfifo|bfifo)-([1-9][0-9]{0,8})")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs.knob import Place, Scope, State, run
+from iodyno.hosts.tunables.tunable import Place, Scope, State, run
 
 _TICK_NS = 64
 """Of the kernel's packet scheduler (PSCHED_SHIFT 6)."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs import receive_queue
-from iodyno.hosts.knobs.knob import Place, Scope, State, write
+from iodyno.hosts.tunables import receive_queue
+from iodyno.hosts.tunables.tunable import Place, Scope, State, write
 
 _EMPTY_POLLS = 1_000_000
 """Empty polls until interrupts are on again (chosen: never during a trial; with few, the first pause of a load ends the

@@ -1,4 +1,4 @@
-"""The knobs of the hosts, turned before a trial and turned back after it."""
+"""The tunables of the hosts, turned before a trial and turned back after it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from iodyno.core.errors import AccessError, PreflightError, TrialError
-from iodyno.core.knob import asked_of
+from iodyno.core.tunable import asked_of
 from iodyno.core.warnings import Doubt, WarningCode
 from iodyno.core.workload import Level
 from iodyno.hosts.access import Access, AgentProgram
 from iodyno.hosts.guard import Guard, GuardLostError
 
 if TYPE_CHECKING:
-    from iodyno.hosts.knobs.host import HostKnobs, Setting
+    from iodyno.hosts.tunables.host import HostTunables, Setting
 
 _LOST = (
     "look whether something on the host ends processes; what was set is restored by the next start of a lab"
@@ -29,11 +29,9 @@ def _lost(error: GuardLostError, and_so: str = "") -> dict[str, str]:
     """What, where and what to try, of a guard that was lost."""
     what = f"the guard of its settings was lost{and_so}: {error}"
     where, advice = f"host {error.host}", _LOST
-    if error.knob:
-        what = f"the guard of its settings was lost{and_so} when {error.knob} was set: {error}"
-        advice = (
-            f"leave out {error.knob} or that level: it may have cut the way between lab and host; or {_LOST}"
-        )
+    if error.tunable:
+        what = f"the guard of its settings was lost{and_so} when {error.tunable} was set: {error}"
+        advice = f"leave out {error.tunable} or that level: it may have cut the way between lab and host; or {_LOST}"
     return {"what": what, "where": where, "advice": advice}
 
 
@@ -51,11 +49,11 @@ class _Shared:
     """Hosts with one network namespace: they have their settings in common."""
 
     hosts: list[str]
-    knobs: HostKnobs
+    tunables: HostTunables
 
 
-class RigKnobs:
-    """The knobs of all hosts of a campaign. Guards are started when the first knob is asked for, and stay.
+class RigTunables:
+    """The tunables of all hosts of a campaign. Guards are started when the first tunable is asked for, and stay.
 
     `peers`: by host, the address of the other end, which tells the device that carries the data.
     """
@@ -75,20 +73,20 @@ class RigKnobs:
 
     async def open(self) -> None:
         """Guards on all hosts, where there is none. Raises AccessError."""
-        from iodyno.hosts.knobs.host import HostKnobs
+        from iodyno.hosts.tunables.host import HostTunables
 
-        if self._shared and all(shared.knobs.guard.alive for shared in self._shared):
+        if self._shared and all(shared.tunables.guard.alive for shared in self._shared):
             return
         await self.close()
         for name, access in self._accesses.items():
             guard = await Guard.start(access, self._program)
-            same = next((s for s in self._shared if s.knobs.guard.namespace == guard.namespace), None)
+            same = next((s for s in self._shared if s.tunables.guard.namespace == guard.namespace), None)
             if same:
                 same.hosts.append(name)
                 await guard.close()
                 continue
-            knobs = HostKnobs(guard, cpus=self._cpus[name], peer=self._peers[name])
-            self._shared.append(_Shared([name], knobs))
+            tunables = HostTunables(guard, cpus=self._cpus[name], peer=self._peers[name])
+            self._shared.append(_Shared([name], tunables))
             try:
                 found = await guard.claim(self._owner)
             except GuardLostError as error:
@@ -96,10 +94,10 @@ class RigKnobs:
             self._note_leftovers(name, found)
 
     async def there(self, names: Iterable[str]) -> dict[str, Level]:
-        """What these knobs are at on the hosts that have them, by names such as `server.shaper_rate`. Raises AccessError."""
+        """What these tunables are at on the hosts that have them, by names such as `server.shaper_rate`. Raises AccessError."""
         await self.open()
         try:
-            found = [(shared.hosts, await shared.knobs.read(names)) for shared in self._shared]
+            found = [(shared.hosts, await shared.tunables.read(names)) for shared in self._shared]
         except GuardLostError as error:
             raise AccessError(**_lost(error)) from error
         return {
@@ -113,7 +111,7 @@ class RigKnobs:
     async def close(self) -> None:
         """Ends the guards; each takes back what is still set."""
         for shared in self._shared:
-            await shared.knobs.guard.close()
+            await shared.tunables.guard.close()
         self._shared = []
 
     async def try_out(self, points: Iterable[Mapping[str, Level]]) -> list[str]:
@@ -133,7 +131,7 @@ class RigKnobs:
                 for shared in self._shared:
                     host = shared.hosts[0]
                     try:
-                        settings = await shared.knobs.set(_merged(shared, asked))
+                        settings = await shared.tunables.set(_merged(shared, asked))
                     except BaseException:
                         # What it was lost at is to be told, not that it is.
                         with contextlib.suppress(GuardLostError):
@@ -147,12 +145,12 @@ class RigKnobs:
         return list(wrong)
 
     def asked(self, settings: Mapping[str, Level]) -> dict[str, dict[str, Level]]:
-        """By host, what a trial asks of its knobs."""
+        """By host, what a trial asks of its tunables."""
         return {name: asked_of(name, settings) for name in self._accesses}
 
     @contextlib.asynccontextmanager
     async def turned(self, settings: Mapping[str, Level], notes: Notes) -> AsyncIterator[None]:
-        """Sets the knobs while the body runs; notes what was asked and obtained. Raises TrialError, AccessError."""
+        """Sets the tunables while the body runs; notes what was asked and obtained. Raises TrialError, AccessError."""
         asked = self.asked(settings)
         if not any(asked.values()):
             yield
@@ -162,21 +160,23 @@ class RigKnobs:
             await _each(self._turn(shared, asked, notes) for shared in self._shared)
             yield
             for shared in self._shared:
-                for text in await shared.knobs.check():
+                for text in await shared.tunables.check():
                     notes.doubt(
-                        WarningCode.KNOB_CHANGED, f"during the trial {text}", f"host {shared.hosts[0]}"
+                        WarningCode.TUNABLE_CHANGED, f"during the trial {text}", f"host {shared.hosts[0]}"
                     )
         except GuardLostError as error:
-            raise TrialError(**_lost(error, ", and with it the settings"), code="knobs_lost") from error
+            raise TrialError(**_lost(error, ", and with it the settings"), code="tunables_lost") from error
         finally:
             await _each(self._restore(shared, notes) for shared in self._shared)
 
     async def _turn(self, shared: _Shared, asked: Mapping[str, dict[str, Level]], notes: Notes) -> None:
-        settings = await shared.knobs.set(_merged(shared, asked))
+        settings = await shared.tunables.set(_merged(shared, asked))
         for name in shared.hosts:
             if name in notes.hosts:
-                notes.hosts[name]["knobs"] = {
-                    knob: setting.as_json() for knob, setting in settings.items() if knob in asked[name]
+                notes.hosts[name]["tunables"] = {
+                    tunable: setting.as_json()
+                    for tunable, setting in settings.items()
+                    if tunable in asked[name]
                 }
         if (
             _receives_on_sender(settings)
@@ -184,12 +184,12 @@ class RigKnobs:
         ):
             notes.doubt(
                 WarningCode.RECEIVE_ON_SENDER,
-                "by its knobs the host's protocol work for what it receives runs on the sender's CPU, and is charged"
+                "by its tunables the host's protocol work for what it receives runs on the sender's CPU, and is charged"
                 " there: what each host costs alone cannot be told, only the sum of both",
                 f"host {shared.hosts[0]}",
             )
         for text in _refusals("", settings):
-            notes.doubt(WarningCode.KNOB_NOT_OBTAINED, text, f"host {shared.hosts[0]}")
+            notes.doubt(WarningCode.TUNABLE_NOT_OBTAINED, text, f"host {shared.hosts[0]}")
 
     async def _restore(self, shared: _Shared, notes: Notes) -> None:
         try:
@@ -197,44 +197,48 @@ class RigKnobs:
         except GuardLostError as error:
             # The guard may have restored, or the next one does it before anything else; but nobody has seen it.
             left = sorted(
-                {knob for name in shared.hosts for knob in notes.hosts.get(name, {}).get("knobs") or {}}
+                {
+                    tunable
+                    for name in shared.hosts
+                    for tunable in notes.hosts.get(name, {}).get("tunables") or {}
+                }
             )
             if left:
                 left_to = "left to the guard on the host, or the next that starts there"
                 text = f"not seen to be restored, {left_to}: {', '.join(left)} ({error})"
-                notes.doubt(WarningCode.KNOB_NOT_RESTORED, text, f"host {shared.hosts[0]}")
+                notes.doubt(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {shared.hosts[0]}")
             return
         for name in shared.hosts:
-            kept = notes.hosts.get(name, {}).get("knobs") or {}
-            for knob in kept:
-                kept[knob]["restored"] = settings[knob].restored
+            kept = notes.hosts.get(name, {}).get("tunables") or {}
+            for tunable in kept:
+                kept[tunable]["restored"] = settings[tunable].restored
         for text in wrong:
-            notes.doubt(WarningCode.KNOB_NOT_RESTORED, text, f"host {shared.hosts[0]}")
+            notes.doubt(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {shared.hosts[0]}")
 
     async def _restored(self, shared: _Shared) -> tuple[dict[str, Setting], list[str]]:
-        """What `HostKnobs.restore` gives; where the guard is lost, after another one that has read its journal. Raises
+        """What `HostTunables.restore` gives; where the guard is lost, after another one that has read its journal. Raises
         GuardLostError when there is none, as over a link that is cut.
         """
         with contextlib.suppress(GuardLostError):
-            return await shared.knobs.restore()
-        await shared.knobs.guard.close()
+            return await shared.tunables.restore()
+        await shared.tunables.guard.close()
         try:
             guard = await Guard.start(self._accesses[shared.hosts[0]], self._program)
-            shared.knobs.guard = guard
+            shared.tunables.guard = guard
             # Restores first of all.
             found = await guard.claim(self._owner)
         except AccessError as error:
             raise GuardLostError(error.what, shared.hosts[0]) from error
-        settings, wrong = await shared.knobs.restore()
+        settings, wrong = await shared.tunables.restore()
         return settings, [*wrong, *(f"cannot be restored: {text}" for text in found["failed"])]
 
     def _note_leftovers(self, name: str, found: Mapping[str, list[str]]) -> None:
         if found["done"]:
             text = f"a lab that is gone had left settings, which are restored now: {', '.join(found['done'])}"
-            self.doubts.append(Doubt(WarningCode.KNOB_LEFT, text, f"host {name}"))
+            self.doubts.append(Doubt(WarningCode.TUNABLE_LEFT, text, f"host {name}"))
         if found["failed"]:
             text = f"a lab that is gone had left settings, which cannot be restored: {', '.join(found['failed'])}"
-            self.doubts.append(Doubt(WarningCode.KNOB_NOT_RESTORED, text, f"host {name}"))
+            self.doubts.append(Doubt(WarningCode.TUNABLE_NOT_RESTORED, text, f"host {name}"))
 
 
 async def _each(work: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -246,15 +250,15 @@ async def _each(work: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 def _merged(shared: _Shared, asked: Mapping[str, dict[str, Level]]) -> dict[str, Level]:
     """What hosts with one namespace ask together. Raises PreflightError when they want different things."""
-    from iodyno.hosts.knobs.host import shown
+    from iodyno.hosts.tunables.host import shown
 
     merged: dict[str, Level] = {}
     for name in shared.hosts:
-        for knob, level in asked[name].items():
-            if merged.setdefault(knob, level) != level:
+        for tunable, level in asked[name].items():
+            if merged.setdefault(tunable, level) != level:
                 raise PreflightError(
-                    f"they are one network namespace, and {knob} is to be {shown(knob, merged[knob])} and"
-                    f" {shown(knob, level)} at a time",
+                    f"they are one network namespace, and {tunable} is to be {shown(tunable, merged[tunable])} and"
+                    f" {shown(tunable, level)} at a time",
                     where=f"hosts {', '.join(shared.hosts)}",
                     advice="use access: netns or two machines, or set it alike",
                 )
@@ -269,11 +273,11 @@ def _receives_on_sender(settings: Mapping[str, Setting]) -> bool:
 
 def _refusals(host: str, settings: Mapping[str, Setting]) -> list[str]:
     """What was not obtained, in words."""
-    from iodyno.hosts.knobs.host import shown
+    from iodyno.hosts.tunables.host import shown
 
     return [
-        f"{f'host {host}: ' if host else ''}{knob}: asked for {shown(knob, setting.asked)}, obtained"
-        f" {shown(knob, setting.obtained)}{f' ({setting.why})' if setting.why else ''}"
-        for knob, setting in settings.items()
+        f"{f'host {host}: ' if host else ''}{tunable}: asked for {shown(tunable, setting.asked)}, obtained"
+        f" {shown(tunable, setting.obtained)}{f' ({setting.why})' if setting.why else ''}"
+        for tunable, setting in settings.items()
         if setting.differs
     ]

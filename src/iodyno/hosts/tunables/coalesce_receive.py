@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs.knob import Place, Scope, State, run
+from iodyno.hosts.tunables.tunable import Place, Scope, State, run
 
 _US_NS = 1000
 

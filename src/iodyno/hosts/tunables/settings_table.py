@@ -1,4 +1,4 @@
-"""A family of knobs: the tables of numbers that ethtool(8) prints in two sections, maximums and current settings."""
+"""A family of tunables: the tables of numbers that ethtool(8) prints in two sections, maximums and current settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs.knob import Place, Scope, State, run
+from iodyno.hosts.tunables.tunable import Place, Scope, State, run
 
 
 @dataclass(frozen=True)

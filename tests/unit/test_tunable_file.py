@@ -1,4 +1,4 @@
-"""Knobs in an experiment file: what may be written, what it means, what is said about mistakes."""
+"""Tunables in an experiment file: what may be written, what it means, what is said about mistakes."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import pytest
 from iodyno import designs
 from iodyno.core.errors import ExperimentError
 from iodyno.core.factor import parameter_of
-from iodyno.core.knob import KNOBS, asked_of
+from iodyno.core.tunable import TUNABLES, asked_of
 from iodyno.formats.experiment_file import experiment_schema, parse_experiment
 from iodyno.formats.yaml_document import read as read_yaml
 from iodyno.hosts.guard import Seen
-from iodyno.hosts.knobs import TURNED
-from iodyno.hosts.knobs.host import refused
-from iodyno.hosts.knobs.knob import Place, State, cpus_of, mask_of
-from iodyno.hosts.knobs.settings_table import tables
+from iodyno.hosts.tunables import TURNED
+from iodyno.hosts.tunables.host import refused
+from iodyno.hosts.tunables.settings_table import tables
+from iodyno.hosts.tunables.tunable import Place, State, cpus_of, mask_of
 
 BASE = """
-name: knobs
+name: tunables
 hosts: {client: {access: local}, server: {access: local}}
 workload: {kind: stream, sender: client, receiver: server}
 """
 
 
-def test_every_knob_has_a_description_and_a_way_to_be_turned() -> None:
-    assert set(TURNED) == set(KNOBS)
-    for name, knob in TURNED.items():
-        assert knob.name == name
+def test_every_tunable_has_a_description_and_a_way_to_be_turned() -> None:
+    assert set(TURNED) == set(TUNABLES)
+    for name, tunable in TURNED.items():
+        assert tunable.name == name
 
 
-def test_knobs_are_settings_and_factors_of_each_host() -> None:
+def test_tunables_are_settings_and_factors_of_each_host() -> None:
     asked = parse_experiment(
         BASE
         + """
-knobs: {all: {gro: on}, server: {blanking: 50us, rps: off}}
+tunables: {all: {gro: on}, server: {blanking: 50us, rps: off}}
 factors:
   all.mtu: [1500, 9000]
   client.gso_max_size: {levels: [4KiB, 64KiB], together: {server.tso: [off, on]}}
@@ -59,21 +59,24 @@ factors:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("knobs: {sever: {mtu: 9000}}", "did you mean server?"),
-        ("knobs: {server: {mtuu: 9000}}", "did you mean mtu?"),
-        ("knobs: {server: {mtu: 9}}", "found 9, allowed: 68 to 65536"),
-        ("knobs: {server: {rps: upwards}}", "allowed: off, own, others, all"),
-        ("knobs: {server: {blanking: 50}}", "unit is missing"),
-        ("knobs: {server: 9000}", "allowed: knobs with one level each"),
-        ("knobs: on", "allowed: hosts, or all, with their knobs"),
+        ("tunables: {sever: {mtu: 9000}}", "did you mean server?"),
+        ("tunables: {server: {mtuu: 9000}}", "did you mean mtu?"),
+        ("tunables: {server: {mtu: 9}}", "found 9, allowed: 68 to 65536"),
+        ("tunables: {server: {rps: upwards}}", "allowed: off, own, others, all"),
+        ("tunables: {server: {blanking: 50}}", "unit is missing"),
+        ("tunables: {server: 9000}", "allowed: tunables with one level each"),
+        ("tunables: on", "allowed: hosts, or all, with their tunables"),
         ("factors: {srver.mtu: [1500]}", "did you mean server?"),
         ("factors: {server.mtuu: [1500]}", "did you mean mtu?"),
         ("factors: {variant: [one, two]}", "together with what each of them stands for"),
         (
-            "knobs: {all: {mtu: 9000}}\nfactors: {server.mtu: [1500]}",
-            "server.mtu is set by knobs: all.mtu already",
+            "tunables: {all: {mtu: 9000}}\nfactors: {server.mtu: [1500]}",
+            "server.mtu is set by tunables: all.mtu already",
         ),
-        ("knobs: {all: {mtu: 9000}, server: {mtu: 1500}}", "server.mtu is set by knobs: all.mtu already"),
+        (
+            "tunables: {all: {mtu: 9000}, server: {mtu: 1500}}",
+            "server.mtu is set by tunables: all.mtu already",
+        ),
         (
             "factors: {server.mtu: [1500], all.mtu: [9000]}",
             "server.mtu is set by the factor server.mtu already",
@@ -93,7 +96,7 @@ def test_a_host_may_not_be_called_all() -> None:
 
 def test_the_published_schema_takes_what_the_reader_takes() -> None:
     good = """
-knobs: {all: {gro: on}, server: {blanking: 50us}}
+tunables: {all: {gro: on}, server: {blanking: 50us}}
 factors: {all.mtu: [1500, 9000], variant: {levels: [a, b], together: {all.tso: [on, off]}}}
 """
     for text, fits in (
@@ -106,7 +109,7 @@ factors: {all.mtu: [1500, 9000], variant: {levels: [a, b], together: {all.tso: [
         assert validator.is_valid(plain) == fits, text
 
 
-# ---- how knobs read what a host says ----
+# ---- how tunables read what a host says ----
 
 PLACE = Place("eth0", cpus=(1,), machine_cpus=(0, 1), initial_namespace=True)
 
@@ -163,25 +166,25 @@ def test_values_of_the_machine_are_refused_in_a_namespace() -> None:
 
 
 def test_one_number_of_several_keeps_the_others() -> None:
-    knob = TURNED["tcp_rmem_max"]
-    state = knob.state(PLACE, [Seen("4096\t131072\t6291456\n")])
+    tunable = TURNED["tcp_rmem_max"]
+    state = tunable.state(PLACE, [Seen("4096\t131072\t6291456\n")])
     assert state.level == 6_291_456
-    (step,) = knob.steps(PLACE, state, 262_144)
+    (step,) = tunable.steps(PLACE, state, 262_144)
     assert step["write"]["text"] == "4096 131072 262144"
-    (undo,) = knob.undo(PLACE, state)
+    (undo,) = tunable.undo(PLACE, state)
     assert undo["write"]["text"].split() == ["4096", "131072", "6291456"]
 
 
 def test_a_qdisc_that_could_not_be_brought_back_is_left_alone() -> None:
-    knob = TURNED["qdisc"]
-    foreign = knob.state(PLACE, [Seen('[{"kind": "fq", "handle": "8001:", "root": true, "options": {}}]')])
+    tunable = TURNED["qdisc"]
+    foreign = tunable.state(PLACE, [Seen('[{"kind": "fq", "handle": "8001:", "root": true, "options": {}}]')])
     assert "could not be brought back" in (foreign.unsupported or "")
-    own = knob.state(
+    own = tunable.state(
         PLACE, [Seen('[{"kind": "pfifo", "handle": "8001:", "root": true, "options": {"limit": 20}}]')]
     )
     assert own.level == "pfifo-20"
     with pytest.raises(ValueError, match="allowed: default, pfifo-PACKETS, bfifo-BYTES"):
-        knob.steps(PLACE, State(before="default"), "fq")
+        tunable.steps(PLACE, State(before="default"), "fq")
 
 
 def test_masks_of_many_cpus_are_written_as_sysfs_has_them() -> None:

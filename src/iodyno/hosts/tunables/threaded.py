@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs import receive_queue
-from iodyno.hosts.knobs.knob import Place, Scope, State, run, write
+from iodyno.hosts.tunables import receive_queue
+from iodyno.hosts.tunables.tunable import Place, Scope, State, run, write
 
 _NAME_BYTES = 15
 """What `/proc/PID/comm` shows of a thread's name on older kernels (TASK_COMM_LEN)."""

@@ -1,4 +1,4 @@
-"""A family of knobs: one file for each queue of a device, read and written together."""
+"""A family of tunables: one file for each queue of a device, read and written together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs.knob import Place, Scope, State, cpus_of, mask_of, write
+from iodyno.hosts.tunables.tunable import Place, Scope, State, cpus_of, mask_of, write
 
 
 @dataclass(frozen=True)

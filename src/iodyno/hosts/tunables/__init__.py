@@ -1,25 +1,25 @@
-"""The knobs of a host: how each is read, set and brought back. To add one: an entry here and one in `iodyno.core.knob`."""
+"""The tunables of a host: how each is read, set and brought back. To add one: an entry here and one in `iodyno.core.tunable`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iodyno.hosts.knobs.blanking import Blanking
-from iodyno.hosts.knobs.coalesce_receive import CoalesceReceive
-from iodyno.hosts.knobs.cpu_limit import CpuLimit
-from iodyno.hosts.knobs.knob import Knob
-from iodyno.hosts.knobs.link import LinkAttribute
-from iodyno.hosts.knobs.offload import Offload
-from iodyno.hosts.knobs.qdisc import QueueingDiscipline
-from iodyno.hosts.knobs.queue_files import QueueMasks
-from iodyno.hosts.knobs.settings_table import TableNumber
-from iodyno.hosts.knobs.shaper_rate import ShaperRate
-from iodyno.hosts.knobs.sysctl import Sysctl
-from iodyno.hosts.knobs.threaded import Threaded
+from iodyno.hosts.tunables.blanking import Blanking
+from iodyno.hosts.tunables.coalesce_receive import CoalesceReceive
+from iodyno.hosts.tunables.cpu_limit import CpuLimit
+from iodyno.hosts.tunables.link import LinkAttribute
+from iodyno.hosts.tunables.offload import Offload
+from iodyno.hosts.tunables.qdisc import QueueingDiscipline
+from iodyno.hosts.tunables.queue_files import QueueMasks
+from iodyno.hosts.tunables.settings_table import TableNumber
+from iodyno.hosts.tunables.shaper_rate import ShaperRate
+from iodyno.hosts.tunables.sysctl import Sysctl
+from iodyno.hosts.tunables.threaded import Threaded
+from iodyno.hosts.tunables.tunable import Tunable
 
-TURNED: Mapping[str, Knob] = {
-    knob.name: knob
-    for knob in (
+TURNED: Mapping[str, Tunable] = {
+    tunable.name: tunable
+    for tunable in (
         LinkAttribute("mtu", low="min_mtu", high="max_mtu"),
         TableNumber("ring_receive", "-g", "-G", (("RX", "rx"),)),
         TableNumber("ring_transmit", "-g", "-G", (("TX", "tx"),)),
@@ -70,7 +70,7 @@ TURNED: Mapping[str, Knob] = {
         Sysctl("netdev_budget", "net/core/netdev_budget", scope="machine"),
     )
 }
-"""Every knob, in the order in which they are set; they are restored in the opposite one.
+"""Every tunable, in the order in which they are set; they are restored in the opposite one.
 
 What others build on comes first: queues before what steers to them, scatter-gather and checksums before segmentation,
 GRO before what needs a receive queue.

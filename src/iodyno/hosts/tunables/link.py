@@ -1,4 +1,4 @@
-"""A family of knobs: attributes of a device that ip-link(8) sets."""
+"""A family of tunables: attributes of a device that ip-link(8) sets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs.knob import Place, Scope, State, first_json, run
+from iodyno.hosts.tunables.tunable import Place, Scope, State, first_json, run
 
 
 @dataclass(frozen=True)

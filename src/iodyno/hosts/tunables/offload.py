@@ -1,4 +1,4 @@
-"""A family of knobs: the offloads of a device, by ethtool(8)."""
+"""A family of tunables: the offloads of a device, by ethtool(8)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Look, Seen, Step
-from iodyno.hosts.knobs.knob import Place, Scope, State, first_json, run
+from iodyno.hosts.tunables.tunable import Place, Scope, State, first_json, run
 
 _WORDS = {"generic-segmentation-offload": "gso", "generic-receive-offload": "gro"}
 """What ethtool wants to hear of a feature that it shows under a name of its own."""

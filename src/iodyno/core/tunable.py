@@ -1,7 +1,7 @@
-"""The knobs: settings of a host that a trial may change, with unit and range. Any of them can be a factor.
+"""The tunables: settings of a host that a trial may change, with unit and range. Any of them can be a factor.
 
-In an experiment a knob is written with its host before it (`server.mtu`), or with `all` for every host. How a knob is
-read, set and restored is in `iodyno.hosts.knobs`; what a host cannot do is asked of the host, before the first trial.
+In an experiment a tunable is written with its host before it (`server.mtu`), or with `all` for every host. How a tunable is
+read, set and restored is in `iodyno.hosts.tunables`; what a host cannot do is asked of the host, before the first trial.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ ALL = "all"
 
 _FILE_MOST = 2**31 - 1
 
-KNOBS: Mapping[str, Parameter] = {
-    knob.name: knob
-    for knob in (
+TUNABLES: Mapping[str, Parameter] = {
+    tunable.name: tunable
+    for tunable in (
         # of the device that carries the data
         Parameter("mtu", "count", "Largest packet of the device, in bytes.", low=68, high=65_536),
         Parameter("queues", "count", "Receive and transmit queues in use, each (ethtool -L).", high=4096),
@@ -70,22 +70,22 @@ KNOBS: Mapping[str, Parameter] = {
         Parameter("netdev_budget", "count", "Packets of one round of receive processing.", high=10**6),
     )
 }  # fmt: skip
-"""Every knob, by name."""
+"""Every tunable, by name."""
 
 
 def named(name: str) -> tuple[str, str] | None:
-    """Host (or `all`) and knob of a name with a dot; None: it is no name of a knob."""
-    host, dot, knob = name.rpartition(".")
-    return (host, knob) if dot and knob in KNOBS else None
+    """Host (or `all`) and tunable of a name with a dot; None: it is no name of a tunable."""
+    host, dot, tunable = name.rpartition(".")
+    return (host, tunable) if dot and tunable in TUNABLES else None
 
 
-def knob_of(name: str) -> Parameter | None:
-    """The knob that `server.mtu` or `all.mtu` names."""
+def tunable_of(name: str) -> Parameter | None:
+    """The tunable that `server.mtu` or `all.mtu` names."""
     found = named(name)
-    return KNOBS[found[1]] if found else None
+    return TUNABLES[found[1]] if found else None
 
 
 def asked_of(host: str, settings: Mapping[str, Level]) -> dict[str, Level]:
-    """What the settings of a trial ask of the knobs of one host."""
+    """What the settings of a trial ask of the tunables of one host."""
     found = {name: named(name) for name in settings}
     return {whose[1]: settings[name] for name, whose in found.items() if whose and whose[0] in (host, ALL)}

@@ -1,4 +1,4 @@
-"""The knobs of one host, turned for one trial after the other."""
+"""The tunables of one host, turned for one trial after the other."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dataclasses import asdict, dataclass
 from iodyno.core.errors import AccessError
 from iodyno.core.workload import Level
 from iodyno.hosts.guard import Guard, GuardLostError, Look, RefusedError, Seen
-from iodyno.hosts.knobs import TURNED
-from iodyno.hosts.knobs.knob import Place, State, first_json, parameter
+from iodyno.hosts.tunables import TURNED
+from iodyno.hosts.tunables.tunable import Place, State, first_json, parameter
 
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _CARRIER_TIMEOUT_S = 15.0
-"""How long a link may take to come up again after a knob (chosen: adapters negotiate for some seconds)."""
+"""How long a link may take to come up again after a tunable (chosen: adapters negotiate for some seconds)."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A knob of a trial: what was asked, what was there before and what was obtained; `why`: why it differs.
+    """A tunable of a trial: what was asked, what was there before and what was obtained; `why`: why it differs.
 
     `restored`: what is there after the trial; None: not read yet.
     """
@@ -43,8 +43,8 @@ class Setting:
         return asdict(self)
 
 
-class HostKnobs:
-    """Reads, sets and restores the knobs of one host through its guard.
+class HostTunables:
+    """Reads, sets and restores the tunables of one host through its guard.
 
     `peer`: address by which the device is found that carries the data; None: `device` says it.
     """
@@ -70,7 +70,7 @@ class HostKnobs:
             raise AccessError(
                 f"it is not known which device carries its data: {found.error or 'no route'}",
                 where=f"host {self.guard.name}",
-                advice="name it (`iodyno knobs --device`), or give the host an address that the other one has a way to",
+                advice="name it (`iodyno tunables --device`), or give the host an address that the other one has a way to",
             )
         (there,) = await self.guard.look([{"file": f"/sys/class/net/{device}/ifindex"}])
         if there.error:
@@ -79,7 +79,7 @@ class HostKnobs:
         return Place(device, self._cpus, _listed(online.text or ""), self.guard.initial_namespace)
 
     async def read(self, names: Iterable[str], place: Place | None = None) -> dict[str, State]:
-        """Where these knobs are at. Raises GuardLostError."""
+        """Where these tunables are at. Raises GuardLostError."""
         place = place or await self.place()
         looks: dict[str, Look] = {}
         wanted = {name: TURNED[name].looks(place) for name in names}
@@ -92,9 +92,9 @@ class HostKnobs:
         }
 
     async def set(self, asked: Mapping[str, Level]) -> dict[str, Setting]:
-        """Sets the knobs, reads them back; what has its level already is left alone. Raises GuardLostError.
+        """Sets the tunables, reads them back; what has its level already is left alone. Raises GuardLostError.
 
-        A knob that cannot be set, or not to this level, is in what is returned, with the reason.
+        A tunable that cannot be set, or not to this level, is in what is returned, with the reason.
         """
         place = await self.place()
         was_up = await self._has_carrier(place)
@@ -103,7 +103,7 @@ class HostKnobs:
         why: dict[str, str | None] = dict.fromkeys(names)
         turned = False
         for name in names:
-            # Read anew: a knob before this one may have changed what there is to be set, as `queues` does.
+            # Read anew: a tunable before this one may have changed what there is to be set, as `queues` does.
             now = (await self.read([name], place))[name] if turned else before[name]
             why[name] = refused(name, now, asked[name])
             if why[name] is None and now.level != asked[name]:
@@ -115,7 +115,7 @@ class HostKnobs:
             after = await self.read(names, place)
         except GuardLostError as error:
             # It answered until these were set.
-            error.knob = ", ".join(names) if turned else ""
+            error.tunable = ", ".join(names) if turned else ""
             raise
         settings = {
             name: Setting(
@@ -156,10 +156,10 @@ class HostKnobs:
 
     async def _turn(self, name: str, place: Place, before: State, level: Level) -> str | None:
         """Why it could not be set; None: it was taken."""
-        knob = TURNED[name]
+        tunable = TURNED[name]
         try:
-            steps = knob.steps(place, before, level)
-            undo = knob.undo(place, before)
+            steps = tunable.steps(place, before, level)
+            undo = tunable.undo(place, before)
         except ValueError as problem:
             return str(problem)
         try:

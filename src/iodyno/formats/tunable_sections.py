@@ -1,4 +1,4 @@
-"""Knobs in an experiment file: the section `knobs`, factors such as `server.mtu`, and the factor `variant`."""
+"""Tunables in an experiment file: the section `tunables`, factors such as `server.mtu`, and the factor `variant`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, create_model
 
 from iodyno.core.factor import VARIANT, Factor
-from iodyno.core.knob import ALL, KNOBS, named
+from iodyno.core.tunable import ALL, TUNABLES, named
 from iodyno.core.workload import WORKLOADS, Level, Parameter, Workload
 from iodyno.formats import experiment_model as model
 from iodyno.formats.mistakes import Path, found, unknown
@@ -21,13 +21,13 @@ Note = Callable[[Path, str], None]
 
 
 def parameters_of(workload: Workload, hosts: tuple[str, ...]) -> dict[str, Parameter]:
-    """Whatever can be a factor: parameters of the workload, knobs of each host and of all, and a name."""
-    knobs = {f"{host}.{name}": knob for host in (ALL, *hosts) for name, knob in KNOBS.items()}
-    return {**{p.name: p for p in workload.parameters}, **knobs, VARIANT: _VARIANT}
+    """Whatever can be a factor: parameters of the workload, tunables of each host and of all, and a name."""
+    tunables = {f"{host}.{name}": tunable for host in (ALL, *hosts) for name, tunable in TUNABLES.items()}
+    return {**{p.name: p for p in workload.parameters}, **tunables, VARIANT: _VARIANT}
 
 
 def factor_section(workload: Workload, name: str, entry: Any, hosts: tuple[str, ...]) -> Any:
-    """What a factor of that name may hold; with knobs of these hosts where the entry speaks of any."""
+    """What a factor of that name may hold; with tunables of these hosts where the entry speaks of any."""
     together_names = entry.get("together") if isinstance(entry, dict) else None
     dotted = isinstance(together_names, dict) and any("." in str(other) for other in together_names)
     known = model.sections_of(workload)[1].model_fields
@@ -58,31 +58,35 @@ def _together_section(workload: Workload, hosts: tuple[str, ...]) -> Any:
     return create_model("together", __base__=model.Section, **fields)
 
 
-def read_knobs(written: Any, hosts: tuple[str, ...], note: Note) -> dict[str, Level]:
-    """The section `knobs`: what holds in every trial, by names such as `server.mtu`. What cannot be read is noted."""
+def read_tunables(written: Any, hosts: tuple[str, ...], note: Note) -> dict[str, Level]:
+    """The section `tunables`: what holds in every trial, by names such as `server.mtu`. What cannot be read is noted."""
     settings: dict[str, Level] = {}
-    for host, entry in _mapping(written, ("knobs",), "hosts, or all, with their knobs", note):
+    for host, entry in _mapping(written, ("tunables",), "hosts, or all, with their tunables", note):
         if host not in (ALL, *hosts):
-            note(("knobs", host), unknown(host, (ALL, *hosts)))
+            note(("tunables", host), unknown(host, (ALL, *hosts)))
             continue
-        for name, level in _mapping(entry, ("knobs", host), "knobs with one level each", note):
-            here = ("knobs", host, name)
-            if name not in KNOBS:
-                note(here, f"is no knob: {unknown(name, KNOBS)}")
+        for name, level in _mapping(entry, ("tunables", host), "tunables with one level each", note):
+            here = ("tunables", host, name)
+            if name not in TUNABLES:
+                note(here, f"is no tunable: {unknown(name, TUNABLES)}")
                 continue
             try:
-                settings[f"{host}.{name}"] = model._parameter(KNOBS[name]).read(level)
+                settings[f"{host}.{name}"] = model._parameter(TUNABLES[name]).read(level)
             except ValueError as problem:
                 note(here, str(problem))
     return settings
 
 
-def check_knobs(
-    knobs: Mapping[str, Level], factors: Mapping[str, Factor], hosts: tuple[str, ...], note: Note, path: Path
+def check_tunables(
+    tunables: Mapping[str, Level],
+    factors: Mapping[str, Factor],
+    hosts: tuple[str, ...],
+    note: Note,
+    path: Path,
 ) -> None:
-    """That no knob of a host is set twice, by its own name and by `all`, or by a setting and a factor."""
+    """That no tunable of a host is set twice, by its own name and by `all`, or by a setting and a factor."""
     set_by: dict[str, str] = {}
-    names = [(name, f"knobs: {name}", ("knobs", *(named(name) or ()))) for name in knobs]
+    names = [(name, f"tunables: {name}", ("tunables", *(named(name) or ()))) for name in tunables]
     for factor in factors.values():
         names += [(factor.name, f"the factor {factor.name}", (*path, factor.name))]
         names += [
@@ -103,10 +107,11 @@ def check_variant(entry: Any, held: Mapping[str, Any], path: Path, note: Note) -
         note(path, f"found {found(entry)}, allowed: levels, and together with what each of them stands for")
 
 
-def schema_of_knobs() -> dict[str, Any]:
-    """The section `knobs`, for the JSON Schema."""
+def schema_of_tunables() -> dict[str, Any]:
+    """The section `tunables`, for the JSON Schema."""
     properties = {
-        name: model._parameter(knob).schema | {"description": knob.help} for name, knob in KNOBS.items()
+        name: model._parameter(tunable).schema | {"description": tunable.help}
+        for name, tunable in TUNABLES.items()
     }
     return {
         "type": "object",
@@ -120,10 +125,10 @@ def schema_of_knobs() -> dict[str, Any]:
 
 
 def add_to_schema(definitions: dict[str, Any]) -> None:
-    """Adds knobs and `variant` to what may be a factor, and to what may be set together with one."""
+    """Adds tunables and `variant` to what may be a factor, and to what may be set together with one."""
     for kind in WORKLOADS:
         together = {"$ref": f"#/$defs/{kind}_together"}
-        levels = {_pattern(name): _list_schema(knob) for name, knob in KNOBS.items()}
+        levels = {_pattern(name): _list_schema(tunable) for name, tunable in TUNABLES.items()}
         definitions[f"{kind}_together"]["patternProperties"] = levels
         factors = definitions[f"{kind}_factors"]
         factors["patternProperties"] = {
@@ -133,8 +138,8 @@ def add_to_schema(definitions: dict[str, Any]) -> None:
         factors["properties"][VARIANT] = _object_schema(_list_schema(_VARIANT), together, "together")
 
 
-def _pattern(knob: str) -> str:
-    return rf"^{model.HOST_NAME}\.{re.escape(knob)}$"
+def _pattern(tunable: str) -> str:
+    return rf"^{model.HOST_NAME}\.{re.escape(tunable)}$"
 
 
 def _list_schema(parameter: Parameter) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from statistics import median
 
-from bench.rig import Trial, open_rig, trial
+from bench.testbed import Trial, open_testbed, trial
 from iodyno.analysis.arrivals import LATE_GAPS, LATE_LEAST_NS
 from iodyno.analysis.histogram import Histogram, merge
 from iodyno.core.errors import TrialError
@@ -40,9 +40,11 @@ HELD, LATE_US = 0.001, 20.0
 async def run(pairs: int) -> list[dict[str, object]]:
     """Rates held on one core (begun over due: within 0.1 %), and the median lateness (at most 20 us on an idle core)."""
     rows: list[dict[str, object]] = []
-    async with open_rig() as (rig, pair):
+    async with open_testbed() as (testbed, pair):
         for rate, way, workload, settings in CASES:
-            rig.experiment = replace(rig.experiment, workload=replace(rig.experiment.workload, kind=workload))
+            testbed.experiment = replace(
+                testbed.experiment, workload=replace(testbed.experiment.workload, kind=workload)
+            )
             for law in LAWS:
                 told: dict[str, Level] = {"size": 64, "answer": 64, **settings, "rate": rate, "arrivals": law}
                 if "transport" not in told:
@@ -54,9 +56,9 @@ async def run(pairs: int) -> list[dict[str, object]]:
                     "asked_per_s": rate,
                 }
                 try:
-                    found = [_figures(await trial(rig, pair, told, 3.0)) for _ in range(pairs)]
+                    found = [_figures(await trial(testbed, pair, told, 3.0)) for _ in range(pairs)]
                 except TrialError as problem:
-                    await rig.recover(problem)
+                    await testbed.recover(problem)
                     rows.append(
                         {**row, **dict.fromkeys(_COLUMNS, "-"), "verdict": f"cannot be had: {problem}"[:120]}
                     )

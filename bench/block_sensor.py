@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.ratio import paired
-from bench.rig import Quiet
+from bench.testbed import Quiet
 from iodyno import designs
 from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.storage import block_times, classes

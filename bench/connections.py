@@ -11,8 +11,8 @@ import contextlib
 import resource
 from typing import Any
 
-from bench.rig import open_rig, trial
-from iodyno.campaign.rig import Rig, together
+from bench.testbed import open_testbed, trial
+from iodyno.campaign.testbed import Testbed, together
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.errors import IodynoError
 from iodyno.core.experiment import Experiment, HostSpec, Windows, WorkloadSpec
@@ -36,10 +36,10 @@ async def run(pairs: int) -> list[dict[str, object]]:
     for driver, allowed in ALLOWED_KIB.items():
         for connections in CONNECTIONS:
             # Agents of their own, so that the base is that of an agent that has had no job.
-            async with open_rig() as (rig, pair):
+            async with open_testbed() as (testbed, pair):
                 settings = {"size": 8192, "driver": driver, "window": 32768}
-                base = await trial(rig, pair, {**settings, "connections": 1}, 0.5, 0.25)
-                full = await trial(rig, pair, {**settings, "connections": connections}, 2.0)
+                base = await trial(testbed, pair, {**settings, "connections": 1}, 0.5, 0.25)
+                full = await trial(testbed, pair, {**settings, "connections": connections}, 2.0)
                 for host, facts in full.account.hosts.items():
                     before = base.account.hosts[host]["result"]["agent_rss_peak_bytes"]
                     result = facts["result"]
@@ -100,21 +100,21 @@ async def _most(driver: str, wanted: int, each: int) -> dict[str, object]:
 async def _at_once(driver: str, shares: list[int]) -> list[dict[str, Any]]:
     """What all agents say of one trial each at the same time: of every share the client, then the server."""
     async with contextlib.AsyncExitStack() as stack:
-        rigs, accounts = [], [Account() for _ in shares]
+        testbeds, accounts = [], [Account() for _ in shares]
         for number in range(len(shares)):
             # Names of their own, which those of the namespaces are made of.
             ends = (f"client{number}", f"server{number}")
             hosts = {name: HostSpec(name, "netns") for name in ends}
             # None of them reads the machine: each would read the same, with tens of thousands of sockets.
             asked = Experiment("bench", "", hosts, WorkloadSpec("request_response", *ends), (), sensors=())
-            rigs.append(await stack.enter_async_context(Rig(asked, find_agent())))
+            testbeds.append(await stack.enter_async_context(Testbed(asked, find_agent())))
 
         async def one(number: int) -> None:
-            settings = rigs[number].experiment.settings(
+            settings = testbeds[number].experiment.settings(
                 {"connections": shares[number], "size": 64, "answer": 64, "driver": driver, "nagle": False}
             )
             name = f"bench-most-{driver}-{number}"
-            await carry_out(rigs[number], name, settings, _WINDOWS, accounts[number], lambda *_: None)
+            await carry_out(testbeds[number], name, settings, _WINDOWS, accounts[number], lambda *_: None)
 
         await together(one(number) for number in range(len(shares)))
         await asyncio.sleep(0)

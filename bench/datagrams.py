@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.iperf3 import Pair
 from bench.ratio import paired
-from bench.rig import Trial, open_rig, trial
+from bench.testbed import Trial, open_testbed, trial
 
 SECONDS = 1.5
 PORT = 11_111
@@ -152,7 +152,7 @@ def _ratio(ours: list[float], theirs: list[float]) -> str:
 async def exchange(pairs: int) -> list[dict[str, object]]:
     """UDP requests and answers of 64 bytes beside sockperf and qperf: transactions per second."""
     rows: list[dict[str, object]] = []
-    async with open_rig("request_response") as (rig, pair):
+    async with open_testbed("request_response") as (testbed, pair):
         for flows in FLOWS:
             peers = _installed(
                 {"sockperf": sockperf, "qperf": qperf} if flows == 1 else {"sockperf": sockperf}
@@ -161,7 +161,7 @@ async def exchange(pairs: int) -> list[dict[str, object]]:
             theirs: dict[str, list[float]] = {name: [] for name in peers}
             for _ in range(pairs):
                 for name, settings in OURS_RR.items():
-                    made = await trial(rig, pair, RR | {"connections": flows} | settings, SECONDS)
+                    made = await trial(testbed, pair, RR | {"connections": flows} | settings, SECONDS)
                     ours[name].append(_rate(made, "client"))
                 for name, peer in peers.items():
                     theirs[name].append(peer(pair, flows))
@@ -183,7 +183,7 @@ async def sending(pairs: int) -> list[dict[str, object]]:
     """Datagrams of 64 bytes sent per second from one core: of the best peer's, and of our own plain calls'."""
     rows: list[dict[str, object]] = []
     peers = _installed({"iperf3": iperf3, "nuttcp": nuttcp})
-    async with open_rig("stream") as (rig, pair):
+    async with open_testbed("stream") as (testbed, pair):
         ways: dict[str, dict[str, Any]] = {
             "read_write": {},
             "batch": {"interface": "batch", "batch": 64},
@@ -194,7 +194,7 @@ async def sending(pairs: int) -> list[dict[str, object]]:
         theirs: dict[str, list[float]] = {name: [] for name in peers}
         for _ in range(pairs):
             for name, settings in ways.items():
-                made = await trial(rig, pair, STREAM | {"size": 64} | settings, SECONDS)
+                made = await trial(testbed, pair, STREAM | {"size": 64} | settings, SECONDS)
                 ours[name].append(_rate(made, "client"))
             for name, peer in peers.items():
                 theirs[name].append(peer(pair, 64))
@@ -211,12 +211,12 @@ async def sending(pairs: int) -> list[dict[str, object]]:
 
 async def segments(pairs: int) -> list[dict[str, object]]:
     """Datagrams of 1400 bytes received per second: segmentation and joining beside plain calls (8 times asked)."""
-    async with open_rig("stream") as (rig, pair):
+    async with open_testbed("stream") as (testbed, pair):
         found: dict[str, list[float]] = {"read_write": [], "segments": []}
         for _ in range(pairs):
             for interface, rates in found.items():
                 settings = STREAM | {"size": 1400, "interface": interface, "batch": 64}
-                rates.append(_rate(await trial(rig, pair, settings, SECONDS), "server"))
+                rates.append(_rate(await trial(testbed, pair, settings, SECONDS), "server"))
     plain, joined = found["read_write"], found["segments"]
     return [
         {

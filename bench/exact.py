@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.ratio import paired
-from bench.rig import Trial, open_rig, trial
+from bench.testbed import Trial, open_testbed, trial
 from bench.tracer import bpftrace
 from iodyno.session.locate import find_agent
 
@@ -118,11 +118,11 @@ def _loopback_sender() -> Iterator[Callable[[], float]]:
 async def observer(pairs: int) -> list[dict[str, object]]:
     """Share of a CPU that the accounting takes in trials with few and many events (at most 2 %)."""
     rows: list[dict[str, object]] = []
-    async with open_rig() as (rig, pair):
+    async with open_testbed() as (testbed, pair):
         for size, connections in ((65536, 32), (8192, 32), (1024, 32), (128, 1)):
             settings = {"connections": connections, "size": size}
             found = [
-                _observed(await trial(rig, pair, settings, 2.0), host)
+                _observed(await trial(testbed, pair, settings, 2.0), host)
                 for _ in range(pairs)
                 for host in ("client", "server")
             ]

@@ -8,7 +8,7 @@ import statistics
 from bench import iperf3
 from bench.meter import Metered, measure
 from bench.ratio import paired
-from bench.rig import open_rig, trial
+from bench.testbed import open_testbed, trial
 
 CASES = ((65536, 1), (65536, 4), (65536, 32), (1024, 32))
 """Message size and connections."""
@@ -24,14 +24,14 @@ async def _theirs(pair: iperf3.Pair, connections: int, size: int) -> Metered:
 async def run(pairs: int) -> list[dict[str, object]]:
     """One row a case and driver: the ratio of goodput and of CPU seconds per GB, median and range over `pairs`."""
     rows: list[dict[str, object]] = []
-    async with open_rig() as (rig, pair):
+    async with open_testbed() as (testbed, pair):
         for size, connections in CASES:
             ours: dict[str, list[Metered]] = {"threads": [], "epoll": []}
             theirs: list[Metered] = []
             for _ in range(pairs):
                 for driver, found in ours.items():
                     settings = {"connections": connections, "size": size, "driver": driver}
-                    found.append((await trial(rig, pair, settings, SECONDS)).metered)
+                    found.append((await trial(testbed, pair, settings, SECONDS)).metered)
                 theirs.append(await _theirs(pair, connections, size))
             for driver, found in ours.items():
                 rate = paired([m.gbit_per_s for m in found], [m.gbit_per_s for m in theirs])

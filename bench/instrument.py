@@ -14,7 +14,7 @@ from dataclasses import replace
 from bench.iperf3 import Pair
 from bench.meter import Metered
 from bench.ratio import middle
-from bench.rig import open_rig, trial
+from bench.testbed import open_testbed, trial
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.workload import Level
@@ -41,7 +41,7 @@ async def run(pairs: int) -> list[dict[str, object]]:
     nothing, twice. Goodput is to be at least 0.98.
     """
     rows: list[dict[str, object]] = []
-    async with open_rig() as (looking, _):
+    async with open_testbed() as (looking, _):
         plain = looking.experiment
         forms = {
             "all": replace(plain, profile_hz=Experiment.profile_hz),
@@ -105,11 +105,11 @@ async def _hold(settings: Mapping[str, Level], most_s: float) -> None:
         warm_up_ns=second, measured_ns=int(most_s * second), drain_ns=second // 10, interval_ns=second
     )
     complete: dict[str, Level] = {"transport": "tcp", "driver": "threads", "nagle": True, **settings}
-    async with open_rig() as (rig, pair):
-        rig.experiment = replace(rig.experiment, profile_hz=0, sensors=())
+    async with open_testbed() as (testbed, pair):
+        testbed.experiment = replace(testbed.experiment, profile_hz=0, sensors=())
         begun = asyncio.Event()
         going = asyncio.create_task(
-            carry_out(rig, "load", complete, windows, Account(), lambda _host, _record: begun.set())
+            carry_out(testbed, "load", complete, windows, Account(), lambda _host, _record: begun.set())
         )
         waiting = asyncio.create_task(begun.wait())
         await asyncio.wait({going, waiting}, return_when=asyncio.FIRST_COMPLETED)

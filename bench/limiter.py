@@ -17,7 +17,7 @@ from typing import Any
 
 from bench import corpus, foreign
 from bench.plants import PLANTS, Half, Plant
-from bench.rig import Quiet
+from bench.testbed import Quiet
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.limiter.signals import Signal
 from iodyno.analysis.limiter.verdict import of_signals, of_trial, signals_of

@@ -24,8 +24,8 @@ from bench import peers
 from bench.iperf3 import Pair
 from bench.meter import measure
 from bench.network_figures import CONNECTIONS, FLOWS, SIZES, Cell, figures
-from bench.rig import open_rig, trial
-from iodyno.campaign.rig import Rig
+from bench.testbed import open_testbed, trial
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import IodynoError
 from iodyno.core.workload import Level
 
@@ -108,9 +108,9 @@ class _Side:
     once: Callable[[], Awaitable[dict[str, float]]]
 
 
-def _bulk(rig: Rig, pair: Pair, size: int, connections: int) -> tuple[list[_Side], list[_Side]]:
+def _bulk(testbed: Testbed, pair: Pair, size: int, connections: int) -> tuple[list[_Side], list[_Side]]:
     async def ours(how: Settings) -> dict[str, float]:
-        done = await trial(rig, pair, {"connections": connections, "size": size, **how}, SECONDS)
+        done = await trial(testbed, pair, {"connections": connections, "size": size, **how}, SECONDS)
         return {"rate": done.metered.gbit_per_s, "cost": done.metered.cpu_s_per_gb}
 
     async def theirs(load: peers.Bulk) -> dict[str, float]:
@@ -133,10 +133,10 @@ def _bulk(rig: Rig, pair: Pair, size: int, connections: int) -> tuple[list[_Side
 
 
 def _counted(
-    rig: Rig, pair: Pair, ways: Mapping[str, Settings], common: Settings
+    testbed: Testbed, pair: Pair, ways: Mapping[str, Settings], common: Settings
 ) -> tuple[list[_Side], Callable[[Settings], Awaitable[dict[str, float]]]]:
     async def ours(how: Settings) -> dict[str, float]:
-        done = await trial(rig, pair, {**common, **how}, SECONDS)
+        done = await trial(testbed, pair, {**common, **how}, SECONDS)
         measured = [r for r in done.records["client"] if r["window"] == "measured"]
         span_ns = measured[-1]["end_ns"] - measured[0]["begin_ns"]
         return {"rate": sum(r["load"]["operations"] for r in measured) / span_ns * 1e9}
@@ -144,14 +144,14 @@ def _counted(
     return [_Side(name, lambda how=how: ours(how)) for name, how in ways.items()], ours  # type: ignore[misc]
 
 
-def _exchanges(rig: Rig, pair: Pair, transport: str, flows: int) -> tuple[list[_Side], list[_Side]]:
+def _exchanges(testbed: Testbed, pair: Pair, transport: str, flows: int) -> tuple[list[_Side], list[_Side]]:
     common: Settings = {
         "transport": transport,
         "connections": flows,
         "size": EXCHANGE_BYTES,
         "answer": EXCHANGE_BYTES,
     }
-    mine, _ = _counted(rig, pair, TCP_RR if transport == "tcp" else UDP_RR, common)
+    mine, _ = _counted(testbed, pair, TCP_RR if transport == "tcp" else UDP_RR, common)
 
     async def theirs(rate: Callable[[Pair, str, int, int, float], float]) -> dict[str, float]:
         return {"rate": await asyncio.to_thread(rate, pair, transport, flows, EXCHANGE_BYTES, SECONDS)}
@@ -160,8 +160,8 @@ def _exchanges(rig: Rig, pair: Pair, transport: str, flows: int) -> tuple[list[_
     return mine, [_Side(name, lambda rate=peer.rate: theirs(rate)) for name, peer in there.items()]  # type: ignore[misc]
 
 
-def _sending(rig: Rig, pair: Pair) -> tuple[list[_Side], list[_Side]]:
-    mine, _ = _counted(rig, pair, UDP_SEND, {"transport": "udp", "connections": 1, "size": 64})
+def _sending(testbed: Testbed, pair: Pair) -> tuple[list[_Side], list[_Side]]:
+    mine, _ = _counted(testbed, pair, UDP_SEND, {"transport": "udp", "connections": 1, "size": 64})
 
     async def theirs(rate: Callable[[Pair, int, float], float]) -> dict[str, float]:
         return {"rate": await asyncio.to_thread(rate, pair, 64, SECONDS)}
@@ -195,15 +195,15 @@ async def _alternate(ours: Sequence[_Side], theirs: Sequence[_Side], pairs: int)
 async def _cell(name: str, pairs: int) -> dict[str, Any]:
     kind, _, rest = name.partition("-")
     workload = "stream" if kind == "bulk" or name.startswith("udp-send") else "request_response"
-    async with open_rig(workload) as (rig, pair):
-        rig.experiment = replace(rig.experiment, profile_hz=0, sensors=())
+    async with open_testbed(workload) as (testbed, pair):
+        testbed.experiment = replace(testbed.experiment, profile_hz=0, sensors=())
         if kind == "bulk":
             size, connections = (int(part) for part in rest.split("x"))
-            sides = _bulk(rig, pair, size, connections)
+            sides = _bulk(testbed, pair, size, connections)
         elif workload == "stream":
-            sides = _sending(rig, pair)
+            sides = _sending(testbed, pair)
         else:
-            sides = _exchanges(rig, pair, kind, int(rest.removeprefix("rr-")))
+            sides = _exchanges(testbed, pair, kind, int(rest.removeprefix("rr-")))
         return await _alternate(*sides, pairs)
 
 

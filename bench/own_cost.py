@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from bench.ratio import paired
-from bench.rig import open_rig, trial
+from bench.testbed import open_testbed, trial
 from iodyno.core.experiment import HostSpec
 from iodyno.session import accesses
 from iodyno.session.locate import find_agent
@@ -39,12 +39,12 @@ async def loop(pairs: int) -> list[dict[str, object]]:
 async def records(pairs: int) -> list[dict[str, object]]:
     """Goodput with a record every second against one record in all, alternating."""
     rows: list[dict[str, object]] = []
-    async with open_rig() as (rig, pair):
+    async with open_testbed() as (testbed, pair):
         settings = {"connections": 32, "size": 65536}
         often, once = [], []
         for _ in range(pairs):
-            often.append((await trial(rig, pair, settings, 3.0, 1.0)).metered.gbit_per_s)
-            once.append((await trial(rig, pair, settings, 3.0, 10.0)).metered.gbit_per_s)
+            often.append((await trial(testbed, pair, settings, 3.0, 1.0)).metered.gbit_per_s)
+            once.append((await trial(testbed, pair, settings, 3.0, 10.0)).metered.gbit_per_s)
         again = paired(once[1:], once[:-1])
         rows.append(
             {
@@ -64,12 +64,12 @@ async def records(pairs: int) -> list[dict[str, object]]:
 async def each_sensor(pairs: int) -> list[dict[str, object]]:
     """CPU time of a reading of each default sensor under a load, dearest first; of a CPU, read once a second."""
     rows: list[dict[str, object]] = []
-    async with open_rig() as (rig, pair):
+    async with open_testbed() as (testbed, pair):
         for connections in (32, 1000):
             settings = {"connections": connections, "size": 65536, "driver": "epoll"}
             costs: dict[str, list[int]] = {}
             for _ in range(pairs):
-                found = await trial(rig, pair, settings, 2.0, 0.25)
+                found = await trial(testbed, pair, settings, 2.0, 0.25)
                 for record in (record for records in found.records.values() for record in records):
                     for reading in record["sensors"]:
                         costs.setdefault(reading["sensor"], []).append(reading["cost_ns"])
@@ -141,9 +141,10 @@ def _idle_job() -> dict[str, object]:
 
 async def overhead(pairs: int) -> list[dict[str, object]]:
     """Time of a trial outside its windows at 100 connections (at most 1.5 s)."""
-    async with open_rig() as (rig, pair):
+    async with open_testbed() as (testbed, pair):
         spent = [
-            (await trial(rig, pair, {"connections": 100, "size": 65536}, 0.5, 0.25)).account.overhead_ns or 0
+            (await trial(testbed, pair, {"connections": 100, "size": 65536}, 0.5, 0.25)).account.overhead_ns
+            or 0
             for _ in range(pairs)
         ]
     return [

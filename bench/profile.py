@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.rig import open_rig, trial
+from bench.testbed import open_testbed, trial
 from iodyno.core.experiment import Experiment
 
 SAMPLES = 7000
@@ -14,12 +14,12 @@ SETTINGS = {"connections": 8, "size": 65536}
 async def naming(pairs: int) -> list[dict[str, object]]:
     """CPU time to read 7000 samples under load and to name them after it (at most 1 % of a CPU, and 1 s)."""
     rows: list[dict[str, object]] = []
-    async with open_rig() as (rig, pair):
-        rig.experiment = replace(rig.experiment, profile_hz=Experiment.profile_hz)
+    async with open_testbed() as (testbed, pair):
+        testbed.experiment = replace(testbed.experiment, profile_hz=Experiment.profile_hz)
         # One CPU a host.
         seconds = SAMPLES / Experiment.profile_hz + 0.2
         for _ in range(max(1, pairs // 2)):
-            done = await trial(rig, pair, SETTINGS, seconds)
+            done = await trial(testbed, pair, SETTINGS, seconds)
             for host, facts in done.account.hosts.items():
                 profile = facts["profile"]
                 window_ns = profile["end_ns"] - profile["begin_ns"]

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from bench.iperf3 import Pair
 from bench.ratio import middle
-from bench.rig import open_rig
-from iodyno.campaign.rig import Rig
+from bench.testbed import open_testbed
+from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.formats.experiment_file import parse_experiment
@@ -84,16 +84,16 @@ def _forms(case: Case) -> dict[str, Experiment]:
     return {name: replace(form, sensors=(), profile_hz=0) for name, form in parsed.items()}
 
 
-async def _once(rig: Rig, case: Case, form: Experiment) -> _Done:
+async def _once(testbed: Testbed, case: Case, form: Experiment) -> _Done:
     is_script = form.workload.script is not None
     # A script ends by itself.
     windows = Windows(
         warm_up_ns=0, measured_ns=(20 if is_script else 1) * SECONDS * 10**9, drain_ns=0, interval_ns=10**9
     )
-    rig.experiment, account = form, Account()
+    testbed.experiment, account = form, Account()
     levels = {factor.name: factor.levels[0] for factor in form.factors}
     name = f"bench-{id(account)}"
-    await carry_out(rig, name, form.settings(levels), windows, account, lambda host, record: None)
+    await carry_out(testbed, name, form.settings(levels), windows, account, lambda host, record: None)
     results: dict[str, Mapping[str, int]] = {host: end["result"] for host, end in account.hosts.items()}
     if len(case.flowops) == 1:
         units = results["server"]["bytes"] / 1024
@@ -141,13 +141,13 @@ def _children_cpu_s() -> float:
 async def run(pairs: int) -> list[dict[str, object]]:
     """Five profiles as scripts and as the plain load that they mean: ratio of rate and of CPU time, with its interval."""
     rows: list[dict[str, object]] = []
-    async with open_rig() as (rig, pair):
+    async with open_testbed() as (testbed, pair):
         for case in CASES:
             forms = _forms(case)
             done: dict[str, list[_Done]] = {"script": [], "plain": [], "uperf": []}
             for number in range(pairs):
                 for name in forms if number % 2 else reversed(forms):
-                    done[name].append(await _once(rig, case, forms[name]))
+                    done[name].append(await _once(testbed, case, forms[name]))
                 if shutil.which("uperf"):
                     done["uperf"].append(await asyncio.to_thread(_uperf, pair, case))
             rows.append(_row(case, done))

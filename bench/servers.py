@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 
 from bench.ratio import paired
-from bench.rig import open_rig
+from bench.testbed import open_testbed
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.experiment import Windows
 from iodyno.core.workload import Level
@@ -54,14 +54,14 @@ async def run(pairs: int) -> list[dict[str, object]]:
     windows = Windows(300_000_000, int(SECONDS * 1e9), 100_000_000, 500_000_000)
     fixed: dict[str, Level] = {"transport": "udp", "client": "reflector", "connections": 64, "size": 512}
     found: dict[str, list[Served]] = {server: [] for server in LEAST}
-    async with open_rig("request_response") as (rig, _):
+    async with open_testbed("request_response") as (testbed, _):
         for number in range(pairs):
             for server, trials in found.items():
                 own: dict[str, Level] = {"answer": 1024, "server": server, "block_packets": BLOCK_PACKETS}
                 trials.append(Served())
                 name = f"bench-{server}-{number}"
-                settings = rig.experiment.settings(fixed | own)
-                await carry_out(rig, name, settings, windows, Account(), trials[-1].take)
+                settings = testbed.experiment.settings(fixed | own)
+                await carry_out(testbed, name, settings, windows, Account(), trials[-1].take)
     rates = {server: [one.answered * 1e9 / one.span_ns for one in trials] for server, trials in found.items()}
     per_cpu = {
         server: [one.answered * 1e9 / (one.busy_ns or math.nan) for one in trials]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.ratio import middle
-from bench.rig import Quiet
+from bench.testbed import Quiet
 from iodyno import designs
 from iodyno.analysis.dataset import read_dataset
 from iodyno.analysis.summary import analyse

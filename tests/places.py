@@ -22,8 +22,8 @@ import command_server
 
 from iodyno import designs
 from iodyno.campaign.folder import new_folder
-from iodyno.campaign.rig import Rig
 from iodyno.campaign.runner import CampaignOutcome, run_campaign
+from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.decision import Standing
 from iodyno.core.errors import TrialError
@@ -164,7 +164,7 @@ async def run(
 
 
 async def carried_out(
-    rig: Rig,
+    testbed: Testbed,
     settings: Mapping[str, Any],
     windows: Windows,
     on_record: Callable[[str, Any], None],
@@ -180,12 +180,12 @@ async def carried_out(
 
     for _ in range(3):
         try:
-            return await carry_out(rig, "t", settings, windows, account or Account(), take)
+            return await carry_out(testbed, "t", settings, windows, account or Account(), take)
         except TrialError as error:
             if error.code != "late":
                 raise
-            await rig.recover(error)
-    return await carry_out(rig, "t", settings, windows, account or Account(), take)
+            await testbed.recover(error)
+    return await carry_out(testbed, "t", settings, windows, account or Account(), take)
 
 
 def iodyno(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -26,7 +26,7 @@ from places import (
     ssh_place,
 )
 
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import Account
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec, Windows
@@ -43,7 +43,7 @@ class Way:
     experiment: Experiment
     program: AgentProgram
     agents: list[Path]
-    cut: Callable[[Rig], Awaitable[None]]
+    cut: Callable[[Testbed], Awaitable[None]]
     cut_says: str
     pins: bool = True
     programs: list[AgentProgram] = field(default_factory=list)
@@ -60,7 +60,7 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     program = own_agent(tmp_path)
     if request.param == "local":
 
-        async def stop(rig: Rig) -> None:
+        async def stop(testbed: Testbed) -> None:
             # There is no link to cut: an agent that is stopped is as silent.
             monkeypatch.setattr("iodyno.session.session.LOST_AFTER_S", 3.0)
             for pid in processes_of(program.path):
@@ -69,8 +69,8 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         yield Way(experiment("local"), program, [program.path], stop, "nothing was heard of the agent")
     elif request.param == "netns":
 
-        async def down(rig: Rig) -> None:
-            await rig.hosts.paths[0].set_link("server", up=False)
+        async def down(testbed: Testbed) -> None:
+            await testbed.hosts.paths[0].set_link("server", up=False)
 
         yield Way(experiment("netns"), program, [program.path], down, "no byte moved")
     else:
@@ -83,7 +83,7 @@ def way(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
             }
             agents = [place.home / f".cache/iodyno/agent-{program.sha256[:16]}" for place in places]
 
-            async def cut(rig: Rig) -> None:
+            async def cut(testbed: Testbed) -> None:
                 places[1].cut()
 
             asked = experiment(hosts=hosts)
@@ -96,7 +96,7 @@ def settings(way: Way, **levels: Any) -> dict[str, Any]:
     return way.experiment.settings({"connections": 2, **levels})
 
 
-async def load(rig: Rig, way: Way, windows: Windows, account: Account | None = None) -> int:
+async def load(testbed: Testbed, way: Way, windows: Windows, account: Account | None = None) -> int:
     """Bytes that the server got in a trial."""
     moved = 0
 
@@ -104,16 +104,16 @@ async def load(rig: Rig, way: Way, windows: Windows, account: Account | None = N
         nonlocal moved
         moved += record["load"]["bytes"] if host == "server" else 0
 
-    await carried_out(rig, settings(way), windows, count, account)
+    await carried_out(testbed, settings(way), windows, count, account)
     return moved
 
 
-async def fails(rig: Rig, way: Way, do: Callable[[], Awaitable[None]]) -> TrialError:
+async def fails(testbed: Testbed, way: Way, do: Callable[[], Awaitable[None]]) -> TrialError:
     """The error of a long trial to which something is done once it runs."""
     moving = asyncio.Event()
 
     async def trial() -> None:
-        await carried_out(rig, settings(way), LONG, lambda host, record: moving.set())
+        await carried_out(testbed, settings(way), LONG, lambda host, record: moving.set())
 
     task = asyncio.create_task(trial())
     await asyncio.wait([task, asyncio.create_task(moving.wait())], return_when=asyncio.FIRST_COMPLETED)
@@ -126,17 +126,17 @@ async def fails(rig: Rig, way: Way, do: Callable[[], Awaitable[None]]) -> TrialE
 
 def test_agents_start_and_exchange_and_leave_nothing(way: Way) -> None:
     async def scenario() -> None:
-        async with Rig(way.experiment, way.program) as rig:
-            for name, session in rig.sessions.items():
+        async with Testbed(way.experiment, way.program) as testbed:
+            for name, session in testbed.sessions.items():
                 assert session.hello["build_hash"] == way.program.build_hash
                 if way.pins:
                     allowed = session.hello["host"]["cpus_allowed"]
-                    assert tuple(allowed) == rig.hosts.accesses[name].reached.cpus
+                    assert tuple(allowed) == testbed.hosts.accesses[name].reached.cpus
             assert len(processes_of(*way.agents)) == 2
             account = Account()
-            assert await load(rig, way, SHORT, account) > 1_000_000
+            assert await load(testbed, way, SHORT, account) > 1_000_000
             assert account.start is not None and account.start["skew_ns"] is not None
-            assert await load(rig, way, SHORT) > 1_000_000, "a session carries one trial after the other"
+            assert await load(testbed, way, SHORT) > 1_000_000, "a session carries one trial after the other"
         assert gone_within(SOON_S, *way.agents)
 
     asyncio.run(scenario())
@@ -145,22 +145,22 @@ def test_agents_start_and_exchange_and_leave_nothing(way: Way) -> None:
 
 def test_an_aborted_trial_leaves_agents_that_take_another(way: Way) -> None:
     async def scenario() -> None:
-        async with Rig(way.experiment, way.program) as rig:
+        async with Testbed(way.experiment, way.program) as testbed:
             before = set(processes_of(*way.agents))
 
             async def abort_one() -> None:
-                raise_after = rig.sessions["client"].failure("test", "enough", "nothing")
+                raise_after = testbed.sessions["client"].failure("test", "enough", "nothing")
                 with contextlib.suppress(TrialError):
-                    await rig.recover(raise_after)
+                    await testbed.recover(raise_after)
 
-            task = asyncio.create_task(load(rig, way, LONG))
+            task = asyncio.create_task(load(testbed, way, LONG))
             await asyncio.sleep(1.0)
             task.cancel()
             await asyncio.wait([task])
             began = time.monotonic()
             await abort_one()
             assert time.monotonic() - began < 30, "long before the end of the load"
-            assert await load(rig, way, SHORT) > 0
+            assert await load(testbed, way, SHORT) > 0
             assert set(processes_of(*way.agents)) == before, "nothing was started anew"
 
     asyncio.run(scenario())
@@ -168,7 +168,7 @@ def test_an_aborted_trial_leaves_agents_that_take_another(way: Way) -> None:
 
 def test_a_killed_agent_is_named_and_started_anew(way: Way) -> None:
     async def scenario() -> None:
-        async with Rig(way.experiment, way.program) as rig:
+        async with Testbed(way.experiment, way.program) as testbed:
             agents = {agent: processes_of(agent) for agent in way.agents}
             victim = agents[way.agents[-1]][0]
 
@@ -176,12 +176,12 @@ def test_a_killed_agent_is_named_and_started_anew(way: Way) -> None:
                 os.kill(victim, signal.SIGKILL)
 
             began = time.monotonic()
-            failure = await fails(rig, way, kill)
+            failure = await fails(testbed, way, kill)
             assert time.monotonic() - began < 50, "long before the end of the load"
             assert failure.code == "agent_lost"
             assert failure.where.startswith(("host client", "host server"))
-            await rig.recover(failure)
-            assert await load(rig, way, SHORT) > 0
+            await testbed.recover(failure)
+            assert await load(testbed, way, SHORT) > 0
         assert gone_within(SOON_S, *way.agents)
 
     asyncio.run(scenario())
@@ -189,9 +189,9 @@ def test_a_killed_agent_is_named_and_started_anew(way: Way) -> None:
 
 def test_a_cut_ends_the_trial_and_the_agents(way: Way) -> None:
     async def scenario() -> None:
-        async with Rig(way.experiment, way.program) as rig:
+        async with Testbed(way.experiment, way.program) as testbed:
             began = time.monotonic()
-            failure = await fails(rig, way, lambda: way.cut(rig))
+            failure = await fails(testbed, way, lambda: way.cut(testbed))
             assert way.cut_says in failure.what, failure
             assert time.monotonic() - began < 50, "long before the end of the load"
         # An agent behind a cut link hears nothing any more, and ends by its own timer.
@@ -214,7 +214,7 @@ def test_a_program_that_says_nothing_is_given_up(
 
         program = replace(way.program, path=mute, sha256=hashlib.sha256(mute.read_bytes()).hexdigest())
         with pytest.raises(AccessError, match=r"waited 1\.0 s for hello"):
-            async with Rig(way.experiment, program):
+            async with Testbed(way.experiment, program):
                 pass
 
     asyncio.run(scenario())
@@ -225,7 +225,7 @@ def test_an_agent_of_another_build_is_refused(way: Way) -> None:
     other = replace(way.program, build_hash="0000111122223333")
 
     async def scenario() -> None:
-        async with Rig(way.experiment, other):
+        async with Testbed(way.experiment, other):
             pass
 
     with pytest.raises(AccessError) as refused:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from places import MS, Notes, experiment, own_agent, run
 
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.factor import Factor
 from iodyno.core.warnings import WarningCode
 from iodyno.hosts.local import LocalAccess
@@ -41,8 +41,8 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_offset_is_found_within_its_stated_error(apart: None, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with Rig(experiment("local"), own_agent(tmp_path)) as rig:
-            for name, session in rig.sessions.items():
+        async with Testbed(experiment("local"), own_agent(tmp_path)) as testbed:
+            for name, session in testbed.sessions.items():
                 for _ in range(5):
                     begin = time.monotonic_ns()
                     fit = await session.probe_clock()

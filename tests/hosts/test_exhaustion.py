@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from places import MS, carried_out, experiment
 
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.formats.uperf import script_of
@@ -24,13 +24,15 @@ CONNECT = """<profile name="p"><group nthreads="40"><transaction iterations="1">
 <flowop type="connect" options="remotehost=server protocol=tcp"/></transaction></group></profile>"""
 
 
-def few_ports(rig: Rig, ports: int = PORTS) -> None:
-    namespace = rig.hosts.accesses["client"].reached.path["namespace"]
+def few_ports(testbed: Testbed, ports: int = PORTS) -> None:
+    namespace = testbed.hosts.accesses["client"].reached.path["namespace"]
     key = f"net.ipv4.ip_local_port_range=40000 {40000 + ports - 1}"
     subprocess.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", key], check=True)
 
 
-async def trial(rig: Rig, during: Callable[[], None] = lambda: None, **settings: Any) -> dict[str, int]:
+async def trial(
+    testbed: Testbed, during: Callable[[], None] = lambda: None, **settings: Any
+) -> dict[str, int]:
     """A short trial, and what is done in its midst: what was counted, over both hosts."""
     counted: dict[str, int] = {}
 
@@ -42,27 +44,27 @@ async def trial(rig: Rig, during: Callable[[], None] = lambda: None, **settings:
                 counted[metric] = counted.get(metric, 0) + value
         counted["operations"] = counted.get("operations", 0) + record["load"]["operations"]
 
-    await carried_out(rig, rig.experiment.settings(settings), SHORT, take)
+    await carried_out(testbed, testbed.experiment.settings(settings), SHORT, take)
     return counted
 
 
 def between(program: AgentProgram, workload: WorkloadSpec, scenario: Any) -> None:
     async def whole() -> None:
         asked = replace(experiment("netns"), workload=workload)
-        async with Rig(asked, program) as rig:
-            await scenario(rig)
+        async with Testbed(asked, program) as testbed:
+            await scenario(testbed)
 
     asyncio.run(whole())
 
 
 def test_local_ports_that_run_out_are_named_and_the_next_trial_goes_well(program: AgentProgram) -> None:
-    async def scenario(rig: Rig) -> None:
-        few_ports(rig)
+    async def scenario(testbed: Testbed) -> None:
+        few_ports(testbed)
         with pytest.raises(TrialError, match="of 40") as raised:
-            await trial(rig, connections=40)
+            await trial(testbed, connections=40)
         assert "ip_local_port_range" in raised.value.advice
-        await rig.recover(raised.value)
-        assert (await trial(rig, connections=4))["operations"] > 0
+        await testbed.recover(raised.value)
+        assert (await trial(testbed, connections=4))["operations"] > 0
 
     between(program, WorkloadSpec("stream", "client", "server", {"driver": "epoll", "size": 1000}), scenario)
 
@@ -70,8 +72,8 @@ def test_local_ports_that_run_out_are_named_and_the_next_trial_goes_well(program
 def test_flows_without_a_port_are_counted_and_try_again(program: AgentProgram) -> None:
     """All have one when the load begins; then there are fewer."""
 
-    async def scenario(rig: Rig) -> None:
-        counted = await trial(rig, lambda: few_ports(rig, 2), connections=20)
+    async def scenario(testbed: Testbed) -> None:
+        counted = await trial(testbed, lambda: few_ports(testbed, 2), connections=20)
         assert counted["operations"] > 0
         assert counted["connect.without_port"] > 0
 
@@ -83,10 +85,10 @@ def test_a_script_says_where_its_ports_ran_out(program: AgentProgram) -> None:
     script, mistakes = script_of(CONNECT)
     assert not mistakes
 
-    async def scenario(rig: Rig) -> None:
-        few_ports(rig)
+    async def scenario(testbed: Testbed) -> None:
+        few_ports(testbed)
         with pytest.raises(TrialError, match=r"group 1, strand \d+, transaction 1, .*connect") as raised:
-            await trial(rig)
+            await trial(testbed)
         assert "ip_local_port_range" in raised.value.advice
 
     between(program, WorkloadSpec("script", "client", "server", {}, script), scenario)

@@ -22,8 +22,8 @@ from iodyno.analysis.dataset import Trial, read_dataset
 from iodyno.analysis.functions import read_profiles
 from iodyno.analysis.summary import CampaignSummary, analyse
 from iodyno.campaign.ledger import manifests
-from iodyno.campaign.rig import Rig
 from iodyno.campaign.runner import CampaignOutcome
+from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import Account
 from iodyno.core.experiment import Experiment, Windows
 from iodyno.core.factor import Factor
@@ -181,11 +181,11 @@ def test_a_quota_by_control_groups_of_version_2(tmp_path: Path) -> None:
     found: list[dict[str, Any]] = []
 
     async def scenario() -> dict[str, Any]:
-        async with Rig(experiment("netns"), find_agent(), "guest") as rig:
+        async with Testbed(experiment("netns"), find_agent(), "guest") as testbed:
             account = Account()
-            settings = rig.experiment.settings({"connections": 1, "path": "guest", "receiver_quota": 50})
+            settings = testbed.experiment.settings({"connections": 1, "path": "guest", "receiver_quota": 50})
             keep = lambda host, record: found.append(record) if host == "server" else None  # noqa: E731
-            await carried_out(rig, settings, replace(WINDOWS, measured_ns=1_200 * MS), keep, account)
+            await carried_out(testbed, settings, replace(WINDOWS, measured_ns=1_200 * MS), keep, account)
             return account.hosts["server"]["ready"]["cpu_quota"]  # type: ignore[no-any-return]
 
     quota = asyncio.run(scenario())

@@ -26,7 +26,7 @@ from places import (
 )
 
 from iodyno.campaign.ledger import manifests
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import Account
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Windows
@@ -54,7 +54,9 @@ def needs(level: str) -> None:
         pytest.skip(f"no path {level} here: {why}")
 
 
-async def load(rig: Rig, windows: Windows = SHORT, account: Account | None = None, **levels: Any) -> int:
+async def load(
+    testbed: Testbed, windows: Windows = SHORT, account: Account | None = None, **levels: Any
+) -> int:
     """Bytes that the server got in a trial."""
     moved = 0
 
@@ -62,8 +64,8 @@ async def load(rig: Rig, windows: Windows = SHORT, account: Account | None = Non
         nonlocal moved
         moved += record["load"]["bytes"] if host == "server" else 0
 
-    settings = rig.experiment.settings({"connections": 2, "path": rig.path, **levels})
-    await carried_out(rig, settings, windows, count, account)
+    settings = testbed.experiment.settings({"connections": 2, "path": testbed.path, **levels})
+    await carried_out(testbed, settings, windows, count, account)
     return moved
 
 
@@ -72,9 +74,9 @@ def test_a_level_carries_data_again_and_again_and_leaves_nothing(level: str, pro
     needs(level)
 
     async def scenario() -> None:
-        async with Rig(experiment("netns"), program, level) as rig:
+        async with Testbed(experiment("netns"), program, level) as testbed:
             for _ in range(2):
-                assert await load(rig, SECOND if rig.observers else SHORT) > 0
+                assert await load(testbed, SECOND if testbed.observers else SHORT) > 0
 
     asyncio.run(scenario())
     assert not namespaces_of(os.getpid())
@@ -87,9 +89,9 @@ def test_a_relay_counts_what_it_carries(program: AgentProgram) -> None:
     needs("relay")
 
     async def scenario(level: str) -> dict[str, Any]:
-        async with Rig(experiment("netns"), program, level) as rig:
+        async with Testbed(experiment("netns"), program, level) as testbed:
             account = Account()
-            moved = await load(rig, account=account)
+            moved = await load(testbed, account=account)
             assert account.path is not None
             counted: dict[str, Any] = account.path["relay"]
             assert counted["missing"] is None
@@ -109,15 +111,15 @@ def test_a_kernel_of_its_own_is_seen_from_outside(level: str, program: AgentProg
     found: list[dict[str, Any]] = []
 
     async def scenario() -> None:
-        async with Rig(experiment("netns"), program, level) as rig:
+        async with Testbed(experiment("netns"), program, level) as testbed:
             inside = ["client", "server"] if level.endswith("s") else ["server"]
-            assert sorted(rig.observers) == inside
+            assert sorted(testbed.observers) == inside
             for host in inside:
-                assert rig.sessions[host].hello["host"]["kernel"] != os.uname().release
-                assert rig.observers[host].hello["host"]["kernel"] == os.uname().release
-            settings = rig.experiment.settings({"connections": 1, "path": level})
+                assert testbed.sessions[host].hello["host"]["kernel"] != os.uname().release
+                assert testbed.observers[host].hello["host"]["kernel"] == os.uname().release
+            settings = testbed.experiment.settings({"connections": 1, "path": level})
             keep = lambda host, record: found.append(record) if host == "server" else None  # noqa: E731
-            await carried_out(rig, settings, SECOND, keep)
+            await carried_out(testbed, settings, SECOND, keep)
 
     asyncio.run(scenario())
     measured = [record for record in found if record["window"] == "measured"]
@@ -136,8 +138,8 @@ def test_the_link_between_two_guests_can_be_shaped(program: AgentProgram) -> Non
     needs("guests")
 
     async def scenario() -> int:
-        async with Rig(experiment("netns"), program, "guests") as rig:
-            return await load(rig, SECOND, link_rate=8_000_000, link_queue=64 << 10)
+        async with Testbed(experiment("netns"), program, "guests") as testbed:
+            return await load(testbed, SECOND, link_rate=8_000_000, link_queue=64 << 10)
 
     # A second at 1 MB/s with headers and what the queue holds, and not what a guest does (tens of MB).
     assert 0 < asyncio.run(scenario()) < 3_000_000
@@ -175,19 +177,19 @@ def test_a_path_that_is_taken_away_fails_one_trial(level: str, program: AgentPro
     needs(level)
 
     async def scenario() -> None:
-        async with Rig(experiment("netns"), program, level) as rig:
+        async with Testbed(experiment("netns"), program, level) as testbed:
             moving = asyncio.Event()
 
             async def trial() -> None:
-                settings = rig.experiment.settings({"connections": 2, "path": level})
-                await carried_out(rig, settings, LONG, lambda host, record: moving.set())
+                settings = testbed.experiment.settings({"connections": 2, "path": level})
+                await carried_out(testbed, settings, LONG, lambda host, record: moving.set())
 
             task = asyncio.create_task(trial())
             await asyncio.wait(
                 [task, asyncio.create_task(moving.wait())], return_when=asyncio.FIRST_COMPLETED
             )
             assert not task.done(), task.exception()
-            end = rig.hosts.paths[0].ends["server"]
+            end = testbed.hosts.paths[0].ends["server"]
             if level == "relay":
                 relays = [pid for pid in processes_of(program.path) if b"relay" in command_of(pid)]
                 os.kill(relays[0], signal.SIGKILL)
@@ -202,8 +204,8 @@ def test_a_path_that_is_taken_away_fails_one_trial(level: str, program: AgentPro
             assert failed.value.what
             if level == "loopback":
                 subprocess.run(["ip", "-n", end.namespace, "link", "set", "lo", "up"], check=True)
-            await rig.recover(failed.value)
-            assert await load(rig) > 0, "the path is made anew"
+            await testbed.recover(failed.value)
+            assert await load(testbed) > 0, "the path is made anew"
 
     asyncio.run(scenario())
     assert not namespaces_of(os.getpid())
@@ -255,7 +257,7 @@ def test_a_path_between_machines_cannot_be_made(program: AgentProgram) -> None:
     asked = experiment("simulated")
 
     async def scenario() -> None:
-        async with Rig(replace(asked), program, "zone"):
+        async with Testbed(replace(asked), program, "zone"):
             pass
 
     with pytest.raises(Exception, match="reached by simulated"):

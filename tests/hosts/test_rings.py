@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from places import HUNG_S, MS, carried_out, experiment
 
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Experiment, Windows, WorkloadSpec
 from iodyno.hosts.access import AgentProgram
@@ -74,54 +74,54 @@ class Counted:
 
 
 async def trial(
-    rig: Rig, windows: Windows = SHORT, counted: Counted | None = None, **settings: Any
+    testbed: Testbed, windows: Windows = SHORT, counted: Counted | None = None, **settings: Any
 ) -> Counted:
     counted = counted or Counted()
-    levels = rig.experiment.settings({"answer_timeout": PATIENT, **settings})
-    await carried_out(rig, levels, windows, counted.take)
+    levels = testbed.experiment.settings({"answer_timeout": PATIENT, **settings})
+    await carried_out(testbed, levels, windows, counted.take)
     return counted
 
 
-async def brief(rig: Rig, **settings: Any) -> Counted:
+async def brief(testbed: Testbed, **settings: Any) -> Counted:
     """A brief trial; one of eight times its length where a stall of the machine left no operation in it."""
 
     async def of(longer: int) -> Counted:
         windows = replace(BRIEF, measured_ns=longer * BRIEF.measured_ns)
         try:
-            return await trial(rig, windows, **settings)
+            return await trial(testbed, windows, **settings)
         except TrialError as error:
             if error.code == "nothing_arrived":
                 error.code = "nothing_done"
             raise
 
-    return await rig.in_time(of)
+    return await testbed.in_time(of)
 
 
 async def without_loss(
-    rig: Rig, carried: Callable[..., Awaitable[Counted]] = brief, **settings: Any
+    testbed: Testbed, carried: Callable[..., Awaitable[Counted]] = brief, **settings: Any
 ) -> Counted:
     """A trial in which every request had its answer. What has none half a second after the end counts as lost, too: on a busy
     machine that is so now and then, where a path has no room it is so each time.
     """
     for _ in range(3):
-        counted = await carried(rig, **settings)
+        counted = await carried(testbed, **settings)
         if counted.of("client", "datagram.lost") == 0:
             return counted
     pytest.fail(f"{settings}: requests were lost in each of three trials: {counted.metrics}")
 
 
-def between(program: AgentProgram, scenario: Callable[[Rig], Awaitable[None]], **settings: Any) -> None:
+def between(program: AgentProgram, scenario: Callable[[Testbed], Awaitable[None]], **settings: Any) -> None:
     async def whole() -> None:
-        async with Rig(asked(**settings), program) as rig:
-            await scenario(rig)
+        async with Testbed(asked(**settings), program) as testbed:
+            await scenario(testbed)
 
     asyncio.run(whole())
 
 
-async def under_way(rig: Rig, **settings: Any) -> tuple[asyncio.Task[Counted], Counted]:
+async def under_way(testbed: Testbed, **settings: Any) -> tuple[asyncio.Task[Counted], Counted]:
     """A long trial, once operations have been counted."""
     counted = Counted()
-    running = asyncio.create_task(trial(rig, LONG, counted, **settings))
+    running = asyncio.create_task(trial(testbed, LONG, counted, **settings))
     begun = asyncio.create_task(counted.begun.wait())
     await asyncio.wait([running, begun], return_when=asyncio.FIRST_COMPLETED)
     assert not running.done(), running.exception()
@@ -134,19 +134,19 @@ async def ended(running: asyncio.Task[Counted]) -> None:
     await asyncio.wait([running])
 
 
-def inside(rig: Rig, host: str, script: str) -> subprocess.Popen[str]:
+def inside(testbed: Testbed, host: str, script: str) -> subprocess.Popen[str]:
     """Python in the namespace of a host."""
-    namespace = rig.hosts.accesses[host].reached.path["namespace"]
+    namespace = testbed.hosts.accesses[host].reached.path["namespace"]
     command = ["ip", "netns", "exec", namespace, "python3", "-c", script]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_request_is_answered(client: str, program: AgentProgram) -> None:
-    async def scenario(rig: Rig) -> None:
+    async def scenario(testbed: Testbed) -> None:
         for server in SERVERS:
             for answer in (1024, 8192):
-                counted = await without_loss(rig, client=client, server=server, answer=answer)
+                counted = await without_loss(testbed, client=client, server=server, answer=answer)
                 assert counted.operations["client"] > 0, (server, answer)
                 # What the last answers were to when the client stopped, the server has counted and nobody else.
                 assert 0 <= counted.operations["server"] - counted.operations["client"] <= 32
@@ -165,14 +165,14 @@ def test_every_request_is_answered(client: str, program: AgentProgram) -> None:
 def test_a_client_on_a_ring_asks_any_server(client: str, program: AgentProgram) -> None:
     """Every request has its answer, the ends of the flows are said, and nobody counts a stranger."""
 
-    async def scenario(rig: Rig) -> None:
+    async def scenario(testbed: Testbed) -> None:
         # Each server by one at a time of some clients, and by eight of the others.
         for number, server in enumerate(("recvfrom", "recvmmsg", "io_uring", "packet_v2", "xdp")):
             outstanding = 8 if (number + RING_CLIENTS.index(client)) % 2 else 1
             settings = {"server": server, "outstanding": outstanding, "block_packets": 4}
             # One under way a flow always finds room; 128 at once may find a server's socket full.
             carried = without_loss if outstanding == 1 else brief
-            counted = await carried(rig, client=client, **settings)
+            counted = await carried(testbed, client=client, **settings)
             case = (server, outstanding, counted.metrics)
             assert counted.operations["client"] > 0, case
             sent, lost = counted.of("client", "datagram.sent"), counted.of("client", "datagram.lost")
@@ -186,9 +186,9 @@ def test_a_client_on_a_ring_asks_any_server(client: str, program: AgentProgram) 
 
 @pytest.mark.parametrize("client", [*RING_CLIENTS, "io_uring", "io_uring_zero_copy"])
 def test_a_stream_from_a_ring_came_or_is_counted_as_lost(client: str, program: AgentProgram) -> None:
-    async def scenario(rig: Rig) -> None:
+    async def scenario(testbed: Testbed) -> None:
         for sizes in ({"size": 64}, {"size": 1400}, {"sizes": "uniform(64, 1400)"}):
-            counted = await brief(rig, client=client, server="recvmmsg", connections=3, **sizes)
+            counted = await brief(testbed, client=client, server="recvmmsg", connections=3, **sizes)
             sent, came = counted.of("client", "datagram.sent"), counted.of("server", "datagram.received")
             case = (sizes, counted.metrics)
             assert came > 0, case
@@ -206,12 +206,12 @@ def test_a_stream_into_a_server_came_or_is_counted_as_lost(server: str, program:
     """Input at a rate that the server's own work can bear, and at one that it cannot."""
     fitted = {"server": "packet_v3", "adaptive": True} if server == "adaptive" else {"server": server}
 
-    async def scenario(rig: Rig) -> None:
+    async def scenario(testbed: Testbed) -> None:
         for compute in (0, 200_000):
             # Twice what the server's CPU bears: what a ring has let in, a busy machine gets done in time, too.
             rate = 10_000 if compute else 20_000
             settings = {"connections": 3, "rate": rate, "arrivals": "poisson", "server_compute": compute}
-            counted = await brief(rig, client="epoll", size=1400, **fitted, **settings)
+            counted = await brief(testbed, client="epoll", size=1400, **fitted, **settings)
             sent, came = counted.of("client", "datagram.sent"), counted.of("server", "datagram.received")
             case = (compute, counted.metrics)
             assert came > 0 and came == counted.operations["server"], case
@@ -234,7 +234,7 @@ def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
     flows, timeout_ms = 16, 20
     rounds = SHORT.measured_ns / (timeout_ms * MS)
 
-    async def scenario(rig: Rig) -> None:
+    async def scenario(testbed: Testbed) -> None:
         ratios, shares = [], []
         for block_packets in (16, 64, 16, 64, 16, 64):
             settings = {
@@ -242,7 +242,7 @@ def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
                 "block_packets": block_packets,
                 "block_timeout": timeout_ms * MS,
             }
-            counted = await trial(rig, client="reflector", connections=flows, **settings)
+            counted = await trial(testbed, client="reflector", connections=flows, **settings)
             law = flows * counted.span_ns / (timeout_ms * MS)
             ratios.append(counted.measured["client"] / law)
             # A round that the window cuts counts whole or not at all.
@@ -260,11 +260,11 @@ def test_blocks_that_never_get_full_keep_the_law(program: AgentProgram) -> None:
 def test_blocks_that_follow_the_load_leave_the_cliff(program: AgentProgram) -> None:
     """At first no block gets full, and 64 requests wait for 200 ms: 320/s by law."""
 
-    async def scenario(rig: Rig) -> None:
+    async def scenario(testbed: Testbed) -> None:
         settings = {"server": "packet_v3", "block_packets": 64, "block_timeout": 200 * MS}
         for adaptive in (False, True):
             counted = await without_loss(
-                rig, trial, client="reflector", connections=64, adaptive=adaptive, **settings
+                testbed, trial, client="reflector", connections=64, adaptive=adaptive, **settings
             )
             law = 64 * counted.span_ns / (200 * MS)
             if adaptive:
@@ -280,12 +280,12 @@ def test_blocks_stay_large_where_the_server_is_what_comes_late(program: AgentPro
     time: those say nothing of the load. A client that stands still says less is under way, which a busy machine may make it do.
     """
 
-    async def scenario(rig: Rig) -> None:
+    async def scenario(testbed: Testbed) -> None:
         settings = {"block_packets": 32, "block_timeout": 5 * MS, "server_compute": 400_000}
         means = []
         for _ in range(3):
             counted = await trial(
-                rig, client="reflector", server="packet_v3", adaptive=True, connections=64, **settings
+                testbed, client="reflector", server="packet_v3", adaptive=True, connections=64, **settings
             )
             means.append(counted.of("server", "server.requests") / counted.looks)
             if means[-1] > 8:
@@ -322,15 +322,15 @@ print(n)
 def test_other_traffic_of_the_device_goes_on(server: str, program: AgentProgram) -> None:
     """Other ports, and whoever looks at packets."""
 
-    async def scenario(rig: Rig) -> None:
-        echo = inside(rig, "server", ECHO)
+    async def scenario(testbed: Testbed) -> None:
+        echo = inside(testbed, "server", ECHO)
         try:
             assert echo.stdout is not None and echo.stdout.readline() == "up\n"
-            running, counted = await under_way(rig, client="epoll", server=server)
-            others = [inside(rig, "client", ASK)]
+            running, counted = await under_way(testbed, client="epoll", server=server)
+            others = [inside(testbed, "client", ASK)]
             if server != "xdp":
                 # What XDP takes, it takes in front of everything.
-                others.append(inside(rig, "server", LISTEN))
+                others.append(inside(testbed, "server", LISTEN))
             for other in others:
                 assert (await asyncio.to_thread(other.communicate, timeout=HUNG_S))[0] == "50\n"
             while counted.operations["client"] <= 100 and not running.done():
@@ -346,9 +346,9 @@ def test_other_traffic_of_the_device_goes_on(server: str, program: AgentProgram)
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_what_does_not_show_the_token_is_counted_and_ignored(server: str, program: AgentProgram) -> None:
-    async def scenario(rig: Rig) -> None:
-        running, counted = await under_way(rig, client="epoll", server=server)
-        namespace = rig.hosts.accesses["server"].reached.path["namespace"]
+    async def scenario(testbed: Testbed) -> None:
+        running, counted = await under_way(testbed, client="epoll", server=server)
+        namespace = testbed.hosts.accesses["server"].reached.path["namespace"]
         shown = subprocess.run(
             ["ip", "netns", "exec", namespace, "cat", "/proc/net/udp"],
             capture_output=True,
@@ -357,7 +357,7 @@ def test_what_does_not_show_the_token_is_counted_and_ignored(server: str, progra
         ).stdout
         (port,) = {int(line.split()[1].partition(":")[2], 16) for line in shown.splitlines()[1:]}
         script = f"import socket; s = socket.socket(2, 2); [s.sendto(b'x' * 512, ('198.18.0.2', {port})) for i in range(20)]"
-        spoof = inside(rig, "client", script)
+        spoof = inside(testbed, "client", script)
         spoof.communicate(timeout=HUNG_S)
         assert spoof.returncode == 0
         while counted.metrics.get(("server", "datagram.foreign"), 0) < 20 and not running.done():
@@ -375,9 +375,9 @@ def test_what_does_not_show_the_token_is_counted_and_ignored(server: str, progra
 def test_a_device_that_goes_ends_the_trial_with_one_error(
     client: str, server: str, program: AgentProgram
 ) -> None:
-    async def scenario(rig: Rig) -> None:
-        running, _ = await under_way(rig, client=client, server=server, answer_timeout=100 * MS)
-        namespace = rig.hosts.accesses["server"].reached.path["namespace"]
+    async def scenario(testbed: Testbed) -> None:
+        running, _ = await under_way(testbed, client=client, server=server, answer_timeout=100 * MS)
+        namespace = testbed.hosts.accesses["server"].reached.path["namespace"]
         subprocess.run(["ip", "-n", namespace, "link", "delete", "veth0"], check=True)
         with pytest.raises(TrialError):
             await asyncio.wait_for(running, 100)
@@ -388,15 +388,15 @@ def test_a_device_that_goes_ends_the_trial_with_one_error(
 def test_a_program_leaves_with_its_agent_however_that_ends(program: AgentProgram) -> None:
     """SIGKILL: the links of the programs belong to the process."""
 
-    async def scenario(rig: Rig) -> None:
+    async def scenario(testbed: Testbed) -> None:
         def attached(host: str) -> bool:
-            namespace = rig.hosts.accesses[host].reached.path["namespace"]
+            namespace = testbed.hosts.accesses[host].reached.path["namespace"]
             shown = ["ip", "-n", namespace, "-details", "link", "show", "veth0"]
             return "xdp" in subprocess.run(shown, capture_output=True, text=True, check=True).stdout
 
-        running, _ = await under_way(rig, client="reflector", server="xdp")
+        running, _ = await under_way(testbed, client="reflector", server="xdp")
         assert attached("client") and attached("server")
-        for session in rig.sessions.values():
+        for session in testbed.sessions.values():
             await session.kill()
         with pytest.raises(TrialError):
             await asyncio.wait_for(running, 100)
@@ -422,12 +422,12 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 def test_what_cannot_be_says_why_and_the_agents_take_the_next_trial(program: AgentProgram) -> None:
-    async def scenario(rig: Rig) -> None:
+    async def scenario(testbed: Testbed) -> None:
         for settings, reason in REFUSED:
             with pytest.raises(TrialError, match=reason) as refused:
-                await trial(rig, **{"client": "epoll", **settings})
-            await rig.recover(refused.value)
-        assert (await brief(rig, client="epoll", server="recvmmsg")).operations["client"] > 0
+                await trial(testbed, **{"client": "epoll", **settings})
+            await testbed.recover(refused.value)
+        assert (await brief(testbed, client="epoll", server="recvmmsg")).operations["client"] > 0
 
     between(program, scenario)
 

@@ -136,7 +136,7 @@ def test_vsock_is_carried_by_a_kernel_that_has_it(
     async def open_hosts(*_: object, **__: object) -> OpenHosts:
         return one_guest.two_hosts(("client", "server"), one_guest.VSOCK, tmp_path)
 
-    monkeypatch.setattr("iodyno.campaign.rig.accesses.open_hosts", open_hosts)
+    monkeypatch.setattr("iodyno.campaign.testbed.accesses.open_hosts", open_hosts)
     trial = carried(asked("local", ("vsock",), kind, size=1_000), tmp_path)["vsock"]
     jobs = {name: host.manifest["job"] for name, host in trial.hosts.items()}
     assert {job["transport"] for job in jobs.values()} == {"vsock"}
@@ -146,7 +146,7 @@ def test_vsock_is_carried_by_a_kernel_that_has_it(
 def test_two_kernels_share_no_unix_socket() -> None:
     # As the lab sees a host elsewhere: one that is no namespace of this machine.
     reached = {"client": Reached(namespace=""), "server": Reached()}
-    rig: Any = SimpleNamespace(
+    testbed: Any = SimpleNamespace(
         experiment=asked("local", ("unix",)),
         hosts=SimpleNamespace(
             accesses={name: SimpleNamespace(reached=found) for name, found in reached.items()}
@@ -155,8 +155,8 @@ def test_two_kernels_share_no_unix_socket() -> None:
             name: SimpleNamespace(hello={"host": {"boot_id": name}, "capabilities": []}) for name in reached
         },
     )
-    assert "cannot share a Unix socket" in (meeting.refused(rig, "unix") or "")
-    assert "two kernels" in (meeting.refused(rig, "vsock") or "")
-    assert meeting.refused(rig, "tls") is None
-    with pytest.raises(PreflightError), meeting.place(rig, {"transport": "unix"}):
+    assert "cannot share a Unix socket" in (meeting.refused(testbed, "unix") or "")
+    assert "two kernels" in (meeting.refused(testbed, "vsock") or "")
+    assert meeting.refused(testbed, "tls") is None
+    with pytest.raises(PreflightError), meeting.place(testbed, {"transport": "unix"}):
         pass

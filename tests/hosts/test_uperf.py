@@ -155,7 +155,7 @@ def test_protocols_of_a_guest_carry_what_was_asked(
     async def open_hosts(*_: object, **__: object) -> OpenHosts:
         return one_guest.two_hosts(("client", "server"), modules, tmp_path)
 
-    monkeypatch.setattr("iodyno.campaign.rig.accesses.open_hosts", open_hosts)
+    monkeypatch.setattr("iodyno.campaign.testbed.accesses.open_hosts", open_hosts)
     text = loop(flowops.replace("DIR", "/bin"), 'iterations="20"', protocol)
     text = text.replace(f"protocol={protocol}", f"protocol={protocol} {opens}")
     found, manifest = carried_out(text, tmp_path)

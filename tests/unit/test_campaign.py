@@ -20,7 +20,7 @@ from places import PROGRAM, Meanwhile, Notes, Stopped, experiment, run
 
 from iodyno.campaign import preflight
 from iodyno.campaign.ledger import FILE, Ledger, manifests
-from iodyno.campaign.rig import together
+from iodyno.campaign.testbed import together
 from iodyno.core.errors import AccessError, StoreError, TrialError
 from iodyno.core.experiment import DesignSpec, HostSpec
 from iodyno.core.factor import Factor
@@ -314,7 +314,7 @@ def test_the_failure_nearest_to_the_cause_is_told() -> None:
 
 
 def test_memory_counts_hosts_of_one_machine_together() -> None:
-    class Rig:
+    class Testbed:
         def __init__(self, boot_ids: dict[str, str]) -> None:
             self.experiment = experiment()
             facts = {"memory_available_bytes": 600 << 20}
@@ -324,8 +324,8 @@ def test_memory_counts_hosts_of_one_machine_together() -> None:
             }
 
     settings: Any = [{"connections": 1000, "window": 64 << 10}]
-    apart = list(preflight._memory(Rig({"client": "a", "server": "b"}), settings))  # type: ignore[arg-type]
+    apart = list(preflight._memory(Testbed({"client": "a", "server": "b"}), settings))  # type: ignore[arg-type]
     assert [line["ok"] for line, _ in apart] == [True, True]
-    ((line, _),) = preflight._memory(Rig({"client": "a", "server": "a"}), settings)  # type: ignore[arg-type]
+    ((line, _),) = preflight._memory(Testbed({"client": "a", "server": "a"}), settings)  # type: ignore[arg-type]
     assert not line["ok"], "2 x (1000 x (128 KiB + 128 KiB) + 64 MiB) = 628 MiB"
     assert "may take 628 MiB, 600 MiB are available" in line["text"]

@@ -36,7 +36,7 @@ def test_cpus_that_a_host_has_not_got_are_refused(cpus: tuple[int, ...], tmp_pat
 def test_cpus_of_a_host_elsewhere_are_held_against_what_its_agent_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iodyno.campaign.rig._ON_THIS_MACHINE", ())
+    monkeypatch.setattr("iodyno.campaign.testbed._ON_THIS_MACHINE", ())
     monkeypatch.setattr("iodyno.session.simulated._hello", _with_two_cpus)
     hosts = {
         "client": HostSpec("client", "simulated", cpus=(0, 7)),
@@ -78,24 +78,24 @@ def test_ends_that_do_not_meet_over_ssh_are_advised_of_the_address(
 ) -> None:
     hosts = {name: HostSpec(name, "ssh", address=address) for name in ("client", "server")}
     opened = SimpleNamespace(data_address=lambda of, seen_from: "192.0.2.1")
-    rig: Any = SimpleNamespace(experiment=experiment(hosts=hosts), hosts=opened)
-    found = _way_of_data(rig, TrialError(what, advice="the agent's own", code="address"))
+    testbed: Any = SimpleNamespace(experiment=experiment(hosts=hosts), hosts=opened)
+    found = _way_of_data(testbed, TrialError(what, advice="the agent's own", code="address"))
     assert advice in found
 
 
 def test_protocols_that_a_kernel_lacks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     lacks = {"name": "transport.vsock", "available": False, "reason": "no vsock here"}
     session = SimpleNamespace(hello={"capabilities": [lacks]})
-    rig: Any = SimpleNamespace(sessions={"server": session}, on_this_machine=lambda host: True)
-    assert _without(rig, "server", "vsock") == "no vsock here"
-    assert _without(rig, "server", "tcp") is None
+    testbed: Any = SimpleNamespace(sessions={"server": session}, on_this_machine=lambda host: True)
+    assert _without(testbed, "server", "vsock") == "no vsock here"
+    assert _without(testbed, "server", "tcp") is None
     lacks["available"] = True
-    assert _without(rig, "server", "vsock") is None
+    assert _without(testbed, "server", "vsock") is None
 
     def refuse(*_: object) -> socket.socket:
         raise OSError(93, "Protocol not supported")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    assert _without(rig, "server", "sctp") == "the kernel has no SCTP: Protocol not supported"
-    rig.on_this_machine = lambda host: False
-    assert _without(rig, "server", "sctp") is None, "its agent tells when it opens one"
+    assert _without(testbed, "server", "sctp") == "the kernel has no SCTP: Protocol not supported"
+    testbed.on_this_machine = lambda host: False
+    assert _without(testbed, "server", "sctp") is None, "its agent tells when it opens one"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iodyno.campaign.trial import Account
-from iodyno.campaign.tunables import RigTunables, _Shared
+from iodyno.campaign.tunables import TestbedTunables, _Shared
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.warnings import WarningCode
 from iodyno.hosts.guard import Guard, GuardLostError
@@ -41,12 +41,12 @@ class Tunables:
         return {}, []
 
 
-def rig_tunables(lost_at: str) -> RigTunables:
+def testbed_tunables(lost_at: str) -> TestbedTunables:
     async def cut(*_: Any) -> None:
         raise AccessError("the host cannot be reached")
 
     host: Any = SimpleNamespace(reached=SimpleNamespace(path={}), name="server", start=cut)
-    tunables, of_host = RigTunables({"server": host}, Any, {}, {}, "a test"), Tunables(lost_at)  # type: ignore[arg-type]
+    tunables, of_host = TestbedTunables({"server": host}, Any, {}, {}, "a test"), Tunables(lost_at)  # type: ignore[arg-type]
     tunables._shared = [_Shared(["server"], of_host)]  # type: ignore[arg-type]
     return tunables
 
@@ -55,7 +55,7 @@ def turned(lost_at: str) -> tuple[TrialError | None, Account]:
     account = Account(hosts={"server": {"tunables": None}})
 
     async def trial() -> None:
-        async with rig_tunables(lost_at).turned({"server.mtu": 68}, account):
+        async with testbed_tunables(lost_at).turned({"server.mtu": 68}, account):
             pass
 
     try:
@@ -75,7 +75,7 @@ def test_a_tunable_that_cuts_the_way_to_its_host_is_named() -> None:
     error, _ = turned("set")
     assert error is not None and "when mtu was set" in error.what and "leave out mtu" in error.advice
     with pytest.raises(AccessError) as refused:
-        asyncio.run(rig_tunables("set").try_out([{"server.mtu": 68}]))
+        asyncio.run(testbed_tunables("set").try_out([{"server.mtu": 68}]))
     assert refused.value.where == "host server" and "when mtu was set" in refused.value.what
     assert "leave out mtu" in refused.value.advice
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iodyno.campaign import rig
+from iodyno.campaign import testbed
 from iodyno.cli import main as front
 from iodyno.cli import right_now
 from iodyno.core.errors import AccessError, TrialError
@@ -54,7 +54,7 @@ class Far:
 
         monkeypatch.setattr(simulated._Agent, "_prepare", maybe)
         monkeypatch.setattr(simulated.SimulatedAccess, "start", refusing)
-        monkeypatch.setattr(rig, "_TRY_EVERY_S", 0.01)
+        monkeypatch.setattr(testbed, "_TRY_EVERY_S", 0.01)
 
 
 def started(tmp_path: Path, *words: str) -> tuple[int, Path, list[Path]]:
@@ -78,7 +78,7 @@ def test_a_host_that_comes_back_costs_an_attempt(
 def test_a_host_that_stays_away_ends_the_campaign_with_the_way_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rig, "REACH_AGAIN_S", 0.05)
+    monkeypatch.setattr(testbed, "REACH_AGAIN_S", 0.05)
     Far(monkeypatch, "00001", refusals=float("inf"))
     code, file, (folder,) = started(tmp_path)
     assert code == 3
@@ -91,7 +91,7 @@ def test_a_host_that_stays_away_ends_the_campaign_with_the_way_to_go_on(
 def test_when_all_trials_are_done_the_report_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rig, "REACH_AGAIN_S", 0.05)
+    monkeypatch.setattr(testbed, "REACH_AGAIN_S", 0.05)
     far = Far(monkeypatch, "background-after", refusals=float("inf"))
     code, file, (folder,) = started(tmp_path)
     out, err = capsys.readouterr()
@@ -174,7 +174,7 @@ def test_one_void_trial_of_several_is_a_failure_of_commands_without_a_file_too(t
 
 
 def test_a_host_of_this_machine_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rig, "_ON_THIS_MACHINE", ("simulated",))
+    monkeypatch.setattr(testbed, "_ON_THIS_MACHINE", ("simulated",))
     far = Far(monkeypatch, "00001", refusals=float("inf"))
     assert started(tmp_path)[0] == 3
     assert far.refused == 1

@@ -13,8 +13,8 @@ from places import experiment
 from iodyno import designs
 from iodyno.campaign.observed import OUTSIDE, Pairing, joined
 from iodyno.campaign.preflight import NoDataError
-from iodyno.campaign.rig import Rig
-from iodyno.campaign.rigs import Rigs
+from iodyno.campaign.testbed import Testbed
+from iodyno.campaign.testbeds import Testbeds
 from iodyno.core.errors import AccessError
 from iodyno.core.factor import Factor
 from iodyno.core.path import CARRIED_BY_OTHERS, OWN_KERNEL, PATHS
@@ -64,27 +64,27 @@ def test_records_are_paired_by_their_index_in_whatever_order_they_come() -> None
 def test_points_of_a_level_that_cannot_be_had_are_skipped_and_no_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def enter(rig: Rig) -> Rig:
-        if rig.path == "sandbox":
+    async def enter(testbed: Testbed) -> Testbed:
+        if testbed.path == "sandbox":
             raise AccessError("there is no runsc", where="path sandbox")
-        return rig
+        return testbed
 
-    async def leave(rig: Rig, *_: object) -> None:
+    async def leave(testbed: Testbed, *_: object) -> None:
         pass
 
-    monkeypatch.setattr(Rig, "__aenter__", enter)
-    monkeypatch.setattr(Rig, "__aexit__", leave)
+    monkeypatch.setattr(Testbed, "__aenter__", enter)
+    monkeypatch.setattr(Testbed, "__aexit__", leave)
     factors = (Factor("path", ("sandbox", "zone")), Factor("connections", (1, 2)))
     asked = experiment("netns", factors=factors)
     design = designs.plan(asked)
 
     async def scenario() -> None:
-        async with Rigs(asked, design, None) as rigs:  # type: ignore[arg-type]
-            assert dict(rigs.skipped.levels) == {"sandbox": "there is no runsc"}
+        async with Testbeds(asked, design, None) as testbeds:  # type: ignore[arg-type]
+            assert dict(testbeds.skipped.levels) == {"sandbox": "there is no runsc"}
             skipped = {p.id for p in design.points if p.levels["path"] == "sandbox"}
-            assert set(rigs.skipped.points) == skipped
-            assert rigs.first.path == "zone"
-            assert rigs.of({"path": "zone"}) is rigs.first
+            assert set(testbeds.skipped.points) == skipped
+            assert testbeds.first.path == "zone"
+            assert testbeds.of({"path": "zone"}) is testbeds.first
 
     asyncio.run(scenario())
 
@@ -92,31 +92,31 @@ def test_points_of_a_level_that_cannot_be_had_are_skipped_and_no_others(
 def test_a_level_that_cannot_be_used_is_skipped_unless_it_is_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def enter(rig: Rig) -> Rig:
-        return rig
+    async def enter(testbed: Testbed) -> Testbed:
+        return testbed
 
-    async def leave(rig: Rig, *_: object) -> None:
+    async def leave(testbed: Testbed, *_: object) -> None:
         pass
 
-    async def check(rig: Rig) -> list[dict[str, Any]]:
-        if rig.path == "guest":
+    async def check(testbed: Testbed) -> list[dict[str, Any]]:
+        if testbed.path == "guest":
             raise NoDataError("no byte moved")
-        if rig.path == "sandbox":
+        if testbed.path == "sandbox":
             raise AccessError("its guard cannot be started")
-        return [{"check": "data", "ok": True, "text": str(rig.path)}]
+        return [{"check": "data", "ok": True, "text": str(testbed.path)}]
 
-    monkeypatch.setattr(Rig, "__aenter__", enter)
-    monkeypatch.setattr(Rig, "__aexit__", leave)
+    monkeypatch.setattr(Testbed, "__aenter__", enter)
+    monkeypatch.setattr(Testbed, "__aexit__", leave)
 
-    async def scenario(*levels: str) -> Rigs:
+    async def scenario(*levels: str) -> Testbeds:
         asked = experiment("netns", factors=(Factor("path", levels),))
-        async with Rigs(asked, designs.plan(asked), None) as rigs:  # type: ignore[arg-type]
-            await rigs.checked(check)
-            return rigs
+        async with Testbeds(asked, designs.plan(asked), None) as testbeds:  # type: ignore[arg-type]
+            await testbeds.checked(check)
+            return testbeds
 
-    rigs = asyncio.run(scenario("guest", "sandbox", "zone"))
+    testbeds = asyncio.run(scenario("guest", "sandbox", "zone"))
     reasons = {"guest": "no byte moved", "sandbox": "its guard cannot be started"}
-    assert dict(rigs.skipped.levels) == reasons and len(rigs.skipped.points) == 2
+    assert dict(testbeds.skipped.levels) == reasons and len(testbeds.skipped.points) == 2
     with pytest.raises(NoDataError):
         asyncio.run(scenario("guest"))
 

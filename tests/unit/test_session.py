@@ -104,7 +104,7 @@ class _Scripted(Session):
 
 def test_an_observer_is_ready_for_the_next_trial_when_a_load_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def failed_load() -> bool:
-        monkeypatch.setattr("iodyno.campaign.rig._GRACE_S", 0.05)
+        monkeypatch.setattr("iodyno.campaign.testbed._GRACE_S", 0.05)
         inside, outside = _Scripted("client"), _Scripted("client")
         inside._messages.put_nowait(
             {"type": "error", "code": "transport", "what": "reset", "try": "", "where": ""}

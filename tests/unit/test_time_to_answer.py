@@ -35,7 +35,9 @@ def test_no_numbers_are_reckoned_with_before_the_load_is_over() -> None:
     assert not imported(before) & {"duckdb", "numpy", "scipy"}
 
 
-def rig(build: str = "b1", cpus: tuple[int, ...] = (0,), access: str = "netns", exact: bool = True) -> Any:
+def testbed(
+    build: str = "b1", cpus: tuple[int, ...] = (0,), access: str = "netns", exact: bool = True
+) -> Any:
     hello = {
         "host": {"boot_id": "boot", "kernel": "6.1"},
         "build_hash": build,
@@ -62,11 +64,12 @@ def test_a_calibration_holds_for_a_boot_a_build_and_a_set_of_cpus(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cache = tmp_path / "iodyno" / "calibration.json"
     costs: dict[str, float | None] = {"threads": 18.3, "epoll": 19.3}
-    calibrate._keep(cache, {}, {calibrate._key(rig(), "client"): costs})
+    calibrate._keep(cache, {}, {calibrate._key(testbed(), "client"): costs})
     kept = calibrate._read(calibrate._cache_file())
-    assert kept[calibrate._key(rig(), "client")] == costs
+    assert kept[calibrate._key(testbed(), "client")] == costs
     assert not {
-        calibrate._key(one, "client") for one in (rig("b2"), rig(cpus=(1,)), rig(access="simulated"))
+        calibrate._key(one, "client")
+        for one in (testbed("b2"), testbed(cpus=(1,)), testbed(access="simulated"))
     } & set(kept)
 
 
@@ -93,8 +96,8 @@ def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 
 
 def test_idle_time_that_comes_in_ticks_is_looked_at_for_longer() -> None:
-    assert background._length_ns(rig()) == 100_000_000
-    assert background._length_ns(rig(exact=False)) == 600_000_000
+    assert background._length_ns(testbed()) == 100_000_000
+    assert background._length_ns(testbed(exact=False)) == 600_000_000
 
 
 def test_the_busy_share_is_of_exact_times_where_there_are_any() -> None:

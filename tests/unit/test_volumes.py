@@ -48,7 +48,7 @@ def test_a_server_that_does_not_start_again_is_missed(
         assert made.gone() is None
         with pytest.raises(AccessError, match="no such filter"):
             await made.delay(5_000_000)
-        # The rig makes anew what is gone; and if it did not, a trial without a delay would start the server.
+        # The testbed makes anew what is gone; and if it did not, a trial without a delay would start the server.
         assert "server of nbd" in str(made.gone())
         await made.delay(0)
         assert starts == [0, 5_000_000, 0] and len(made.processes[SERVER]) == 1

@@ -338,7 +338,7 @@ def _lacking(name: str, header: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _machine(name: str, cpus: tuple[int, ...], header: Mapping[str, Any]) -> str:
-    """As a rig tells them apart: by the boot of the kernel, and the CPUs on it."""
+    """As a testbed tells them apart: by the boot of the kernel, and the CPUs on it."""
     facts = ((header.get("hosts", {}).get(name, {}).get("hello") or {}).get("host")) or {}
     return f"{facts.get('boot_id') or name}/{','.join(map(str, cpus))}"
 

@@ -21,7 +21,7 @@ from iodyno.session.clock import ClockFit
 from iodyno.session.session import Message
 
 if TYPE_CHECKING:
-    from iodyno.campaign.rig import Rig
+    from iodyno.campaign.testbed import Testbed
     from iodyno.campaign.trial import Account
 
 SLACK_PER_HOST_NS = 25_000_000
@@ -46,16 +46,16 @@ def roles_of(experiment: Experiment, settings: Mapping[str, Level]) -> dict[str,
     return dict.fromkeys(clients, "alone") | dict.fromkeys(others, "idle")
 
 
-def targets_of(rig: Rig, settings: Mapping[str, Level]) -> dict[str, Any]:
+def targets_of(testbed: Testbed, settings: Mapping[str, Level]) -> dict[str, Any]:
     """What is known of the target of each client: the device under it, and what it is."""
     found = {}
-    for host in rig.experiment.workload.hosts:
-        own = rig.experiment.workload.settings_of(host, settings)
-        made = None if rig.volume is None else str(rig.volume.target_of(host))
+    for host in testbed.experiment.workload.hosts:
+        own = testbed.experiment.workload.settings_of(host, settings)
+        made = None if testbed.volume is None else str(testbed.volume.target_of(host))
         paths = [made] if made else paths_of(str(own.get("target", "")), host)
         # Of several targets the first one stands for the device under them.
-        places = [rig.place_of(host, path) for path in paths]
-        if known := next((rig.targets[place] for place in places if place in rig.targets), None):
+        places = [testbed.place_of(host, path) for path in paths]
+        if known := next((testbed.targets[place] for place in places if place in testbed.targets), None):
             found[host] = {key: known[key] for key in ("path", "kind", "device", "file_system", "in_memory")}
     return found
 
@@ -89,24 +89,24 @@ def told(error: TrialError) -> TrialError:
     return error
 
 
-async def get_ready(rig: Rig, account: Account) -> None:
+async def get_ready(testbed: Testbed, account: Account) -> None:
     """Has every host open its target. Raises TrialError."""
     # Imported here: that module is made of this one.
-    from iodyno.campaign.rig import together
+    from iodyno.campaign.testbed import together
 
     # A file program makes its files first.
-    timeout_s = READY_TIMEOUT_S if rig.experiment.workload.program is not None else _READY_TIMEOUT_S
+    timeout_s = READY_TIMEOUT_S if testbed.experiment.workload.program is not None else _READY_TIMEOUT_S
     hosts = list(account.hosts)
     for host in hosts:
-        await rig.sessions[host].prepare(account.hosts[host]["job"])
-    ready = await together(rig.sessions[host].ready(timeout_s) for host in hosts)
+        await testbed.sessions[host].prepare(account.hosts[host]["job"])
+    ready = await together(testbed.sessions[host].ready(timeout_s) for host in hosts)
     for host, said in zip(hosts, ready, strict=True):
         account.hosts[host]["ready"] = {key: value for key, value in said.items() if key != "type"}
 
 
-def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
+def check(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) -> None:
     """Notes how far apart the clients began, and what went wrong with their targets. Raises TrialError."""
-    _check_start(rig, account, clocks)
+    _check_start(testbed, account, clocks)
     done = 0
     for host, facts in account.hosts.items():
         result = facts["result"]
@@ -115,7 +115,7 @@ def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
         done += result["operations"]
         disk = result.get("disk") or {}
         if disk.get("verify_failures"):
-            raise _wrong_data(rig, host, disk)
+            raise _wrong_data(testbed, host, disk)
         for part in disk.get("degraded") or ():
             text = f"asked for {part['name']}, which is not in force: {part['reason']}"
             account.doubt(WarningCode.OPTION_NOT_OBTAINED, text, f"host {host}")
@@ -129,7 +129,7 @@ def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
             account.doubt(WarningCode.DISK_ERRORS, text, f"host {host}")
         files = result.get("files") or {}
         if wrong := flowop_care.failed(files):
-            raise rig.sessions[host].failure("flowop_failed", *wrong)
+            raise testbed.sessions[host].failure("flowop_failed", *wrong)
         for text in flowop_care.short_reads(facts["job"].get("files") or {}, files):
             account.doubt(WarningCode.SHORT_READS, text, f"host {host}")
         if failed := [flowop for flowop in files.get("flowops", ()) if flowop["errors"]]:
@@ -139,7 +139,7 @@ def check(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
     if not done:
         clients = [host for host, facts in account.hosts.items() if facts["role"] == "alone"]
         programs = ((facts["result"] or {}).get("files") or {} for facts in account.hosts.values())
-        raise rig.sessions[clients[0]].failure(
+        raise testbed.sessions[clients[0]].failure(
             "nothing_done",
             f"not one operation was completed in the trial{_why_nothing(account)}",
             "give its fileset files to take (prealloc), or have a flowop make them (createfile)"
@@ -162,9 +162,9 @@ def _why_nothing(account: Account) -> str:
     return ""
 
 
-def _wrong_data(rig: Rig, host: str, disk: Mapping[str, Any]) -> TrialError:
+def _wrong_data(testbed: Testbed, host: str, disk: Mapping[str, Any]) -> TrialError:
     first = disk.get("first_verify_failure") or {}
-    return rig.sessions[host].failure(
+    return testbed.sessions[host].failure(
         WRONG_DATA,
         f"{disk['verify_failures']} of {disk['verified_units']} checked blocks hold wrong data, the first at offset"
         f" {first.get('offset_bytes')}: expected {first.get('expected')}, found {first.get('found')}",
@@ -172,7 +172,7 @@ def _wrong_data(rig: Rig, host: str, disk: Mapping[str, Any]) -> TrialError:
     )
 
 
-def _check_start(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
+def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) -> None:
     """How far apart the clients began. A worker notes that before its first operation: in an open loop, which waits for its
     first arrival then, too.
     """
@@ -193,7 +193,7 @@ def _check_start(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> 
     skew_ns = round(began[last] - began[first])
     error_ns = clocks[first].error_ns + clocks[last].error_ns
     account.start |= {"skew_ns": skew_ns, "skew_error_ns": error_ns}
-    limit_ns = rig.experiment.limits.start_skew_ns
+    limit_ns = testbed.experiment.limits.start_skew_ns
     if skew_ns + error_ns > limit_ns:
         text = (
             f"{last} started {skew_ns / 1e3:.0f} us after {first}, give or take {error_ns / 1e3:.0f} us;"

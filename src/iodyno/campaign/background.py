@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.campaign.folder import doubt_json
-from iodyno.campaign.rig import Rig
 from iodyno.campaign.sealed import sealed
+from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import OPERATIONS, Account, measure_idle
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.core.experiment import Windows
@@ -53,50 +53,50 @@ class Background:
         self._writer.discard()
 
 
-async def measure_background(rig: Rig, folder: Path, when: str) -> Background:
+async def measure_background(testbed: Testbed, folder: Path, when: str) -> Background:
     """Measure `background/<when>` of the campaign in `folder`.
 
     An agent that is lost meanwhile is started anew, once. Raises AccessError when that fails, or it is lost again.
     """
     try:
-        return await _measure(rig, folder, when)
+        return await _measure(testbed, folder, when)
     except TrialError as failure:
-        await rig.recover(failure)
+        await testbed.recover(failure)
     try:
-        return await _measure(rig, folder, when)
+        return await _measure(testbed, folder, when)
     except TrialError as failure:
         # It is none of a trial's failures: what is wrong is the host or its agent.
         raise AccessError(failure.what, where=failure.where, advice=failure.advice) from failure
 
 
-def _length_ns(rig: Rig) -> int:
+def _length_ns(testbed: Testbed) -> int:
     """Return the length: where CPU time is counted in ticks, that of a measured window, up to `_TICKED_NS`."""
-    asked = rig.experiment.limits.background_ns
+    asked = testbed.experiment.limits.background_ns
     exact = all(
         any(
             c["name"] == "sensor.cpu_exact" and c["available"]
-            for c in rig.outside(host).hello["capabilities"]
+            for c in testbed.outside(host).hello["capabilities"]
         )
-        for host in rig.sessions
+        for host in testbed.sessions
     )
-    return asked if exact else max(asked, min(_TICKED_NS, rig.experiment.windows.measured_ns))
+    return asked if exact else max(asked, min(_TICKED_NS, testbed.experiment.windows.measured_ns))
 
 
-async def _measure(rig: Rig, folder: Path, when: str) -> Background:
-    length_ns = _length_ns(rig)
+async def _measure(testbed: Testbed, folder: Path, when: str) -> Background:
+    length_ns = _length_ns(testbed)
     windows = Windows(warm_up_ns=0, measured_ns=length_ns, drain_ns=0, interval_ns=length_ns)
     account = Account()
-    busy: dict[str, float | None] = dict.fromkeys(rig.sessions)
+    busy: dict[str, float | None] = dict.fromkeys(testbed.sessions)
     shutil.rmtree(folder / BACKGROUND / when, ignore_errors=True)
     writer = TrialWriter(folder / BACKGROUND, when)
 
     def keep(host: str, sent: SentRecord) -> None:
         writer.add_record(host, OPERATIONS["idle"], sent.payload)
-        busy[host] = _busy_ratio(sent.taken_apart(), rig.cpus[host])
+        busy[host] = _busy_ratio(sent.taken_apart(), testbed.cpus[host])
 
     started = datetime.now(UTC)
     try:
-        await measure_idle(rig, f"background-{when}", windows, account, keep)
+        await measure_idle(testbed, f"background-{when}", windows, account, keep)
     except BaseException:
         writer.discard()
         raise

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from iodyno.campaign.rig import Rig, together
+from iodyno.campaign.testbed import Testbed, together
 from iodyno.core.errors import AccessError, TrialError
 from iodyno.session.clock import ClockFit
 from iodyno.session.sent import SentRecord
@@ -30,22 +30,22 @@ _KEPT = 200
 """Calibrations in the cache, of which the oldest go first (chosen: 20 KiB)."""
 
 
-async def calibrate(rig: Rig) -> dict[str, Any]:
+async def calibrate(testbed: Testbed) -> dict[str, Any]:
     """Return facts by host: its clocks as it measured them, offset and round trip of the control stream in ns, and the
     agent's own time for one write by driver, in ns. An agent that is lost meanwhile is started anew. Raises AccessError.
     """
     cache = _cache_file()
     kept = _read(cache)
-    keys = {host: _key(rig, host) for host in rig.sessions}
+    keys = {host: _key(testbed, host) for host in testbed.sessions}
     loops: dict[str, dict[str, float | None]] = {host: kept.get(key, {}) for host, key in keys.items()}
     try:
         if all(loops.values()):
-            fits = await _probed(rig)
+            fits = await _probed(testbed)
         else:
             fits = {}
-            loops = {host: {} for host in rig.sessions}
+            loops = {host: {} for host in testbed.sessions}
             for driver in DRIVERS:
-                fits, costs = await rig.in_time(partial(_loop_costs, rig, driver))
+                fits, costs = await testbed.in_time(partial(_loop_costs, testbed, driver))
                 for host, cost in costs.items():
                     loops[host][driver] = cost
             _keep(cache, kept, {keys[host]: costs for host, costs in loops.items()})
@@ -54,11 +54,11 @@ async def calibrate(rig: Rig) -> dict[str, Any]:
         raise AccessError(error.what, where=error.where, advice=error.advice) from error
     return {
         host: {
-            "clock": rig.sessions[host].hello["clock"],
+            "clock": testbed.sessions[host].hello["clock"],
             "control": fits[host].as_json(),
             "write_overhead_ns": loops[host],
         }
-        for host in rig.sessions
+        for host in testbed.sessions
     }
 
 
@@ -66,11 +66,11 @@ def _cache_file() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "iodyno" / "calibration.json"
 
 
-def _key(rig: Rig, host: str) -> str:
+def _key(testbed: Testbed, host: str) -> str:
     """Name what a calibration holds for; empty where the host does not tell its boot, or is simulated."""
-    told = rig.sessions[host].hello
-    boot = told["host"]["boot_id"] if rig.experiment.hosts[host].access != "simulated" else None
-    cpus = ",".join(map(str, rig.cpus[host]))
+    told = testbed.sessions[host].hello
+    boot = told["host"]["boot_id"] if testbed.experiment.hosts[host].access != "simulated" else None
+    cpus = ",".join(map(str, testbed.cpus[host]))
     return f"{boot} {told['host']['kernel']} {told['build_hash']} {cpus}" if boot else ""
 
 
@@ -98,23 +98,25 @@ def _keep(
         fresh.replace(cache)
 
 
-async def _probed(rig: Rig) -> dict[str, ClockFit]:
-    hosts = list(rig.sessions)
-    return dict(zip(hosts, await together(rig.sessions[host].probe_clock() for host in hosts), strict=True))
+async def _probed(testbed: Testbed) -> dict[str, ClockFit]:
+    hosts = list(testbed.sessions)
+    return dict(
+        zip(hosts, await together(testbed.sessions[host].probe_clock() for host in hosts), strict=True)
+    )
 
 
 async def _loop_costs(
-    rig: Rig, driver: str, longer: int
+    testbed: Testbed, driver: str, longer: int
 ) -> tuple[dict[str, ClockFit], dict[str, float | None]]:
     """Clocks and costs by host. The clocks are looked at each time: an agent may be one of a host that was started anew."""
-    fits = await _probed(rig)
+    fits = await _probed(testbed)
 
     async def of(host: str, session: Session) -> float | None:
-        cpus = () if host in rig.observers else rig.cpus[host]
+        cpus = () if host in testbed.observers else testbed.cpus[host]
         return await _loop_cost(session, fits[host], driver, cpus, longer * _SLACK_NS)
 
-    costs = await together(of(host, session) for host, session in rig.sessions.items())
-    return fits, dict(zip(rig.sessions, costs, strict=True))
+    costs = await together(of(host, session) for host, session in testbed.sessions.items())
+    return fits, dict(zip(testbed.sessions, costs, strict=True))
 
 
 async def _loop_cost(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from iodyno.campaign.disk_job import CHECK_SEED, block_of, writes
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.disk_parameters import kind_of, paths_of
 from iodyno.core.errors import PreflightError, TrialError
 from iodyno.core.experiment import Windows
@@ -105,7 +105,7 @@ def _refuse(checked: Settings, units: set[int], plain: bool) -> None:
         )
 
 
-async def write_checks(rig: Rig, settings: Settings, say: Callable[[str], None]) -> None:
+async def write_checks(testbed: Testbed, settings: Settings, say: Callable[[str], None]) -> None:
     """Writes every block of the working sets with its check, where loads with checks use them and they have none yet. Raises
     PreflightError and AccessError.
     """
@@ -116,7 +116,7 @@ async def write_checks(rig: Rig, settings: Settings, say: Callable[[str], None])
             if (each.get("target"), each.get("volume")) == (target, volume)
             and each.get("verify", "off") != "off"
         )
-        bare, kept = _without(rig, None if volume is not None else str(target))
+        bare, kept = _without(testbed, None if volume is not None else str(target))
         for place in kept:
             say(f"{place} holds blocks with checks of an earlier run, which are kept and not written again")
         if bare:
@@ -124,16 +124,16 @@ async def write_checks(rig: Rig, settings: Settings, say: Callable[[str], None])
                 f"writing {part.length_bytes >> 20} MiB of blocks with checks, as there are none of"
                 f" {part.unit_bytes} bytes yet"
             )
-            await _write(_of_hosts(rig, bare), point, part)
-            await _mark(rig, bare, str(target), part)
+            await _write(_of_hosts(testbed, bare), point, part)
+            await _mark(testbed, bare, str(target), part)
 
 
-def _without(rig: Rig, target: str | None) -> tuple[list[str], list[str]]:
+def _without(testbed: Testbed, target: str | None) -> tuple[list[str], list[str]]:
     """The hosts whose target has no checks yet, and the places of the others. Several files of a host are one working set."""
     bare, kept = [], []
-    for host in rig.experiment.workload.hosts:
-        places = [] if target is None else [rig.place_of(host, path) for path in paths_of(target, host)]
-        if places and all(rig.targets.get(place, {}).get("checked") for place in places):
+    for host in testbed.experiment.workload.hosts:
+        places = [] if target is None else [testbed.place_of(host, path) for path in paths_of(target, host)]
+        if places and all(testbed.targets.get(place, {}).get("checked") for place in places):
             kept += places
         else:
             bare.append(host)
@@ -141,15 +141,15 @@ def _without(rig: Rig, target: str | None) -> tuple[list[str], list[str]]:
     return bare, list(dict.fromkeys(kept))
 
 
-def _of_hosts(rig: Rig, hosts: list[str]) -> Rig:
-    """The rig with a load on these hosts alone: what the others have stays as it is."""
-    found = copy.copy(rig)
-    workload = replace(rig.experiment.workload, hosts=tuple(hosts))
-    found.experiment = replace(rig.experiment, workload=workload)
+def _of_hosts(testbed: Testbed, hosts: list[str]) -> Testbed:
+    """The testbed with a load on these hosts alone: what the others have stays as it is."""
+    found = copy.copy(testbed)
+    workload = replace(testbed.experiment.workload, hosts=tuple(hosts))
+    found.experiment = replace(testbed.experiment, workload=workload)
     return found
 
 
-async def _write(rig: Rig, point: Mapping[str, Level], part: Checks) -> None:
+async def _write(testbed: Testbed, point: Mapping[str, Level], part: Checks) -> None:
     # Imported here: a trial is made of what stands beside this.
     from iodyno.campaign.trial import Account, carry_out
 
@@ -179,25 +179,27 @@ async def _write(rig: Rig, point: Mapping[str, Level], part: Checks) -> None:
             continue
         own = {"offset": start, "working_set": size * count, "block": size, "operations": count * len(paths)}
         try:
-            await carry_out(rig, "checks", {**plain, **own}, _WINDOWS, Account(), lambda host, record: None)
+            await carry_out(
+                testbed, "checks", {**plain, **own}, _WINDOWS, Account(), lambda host, record: None
+            )
         except TrialError as error:
             raise PreflightError(error.what, where=error.where, advice=error.advice) from error
 
 
-async def _mark(rig: Rig, hosts: list[str], target: str, part: Checks) -> None:
+async def _mark(testbed: Testbed, hosts: list[str], target: str, part: Checks) -> None:
     """Notes in the stamps of the files that their blocks carry checks now."""
     done: set[str] = set()
     for host in hosts:
         paths = paths_of(target, host)
-        places = [rig.place_of(host, path) for path in paths]
+        places = [testbed.place_of(host, path) for path in paths]
         files = [
             (number, path)
             for number, (path, place) in enumerate(zip(paths, places, strict=True))
-            if kind_of(path) == "file" and place in rig.targets and place not in done
+            if kind_of(path) == "file" and place in testbed.targets and place not in done
         ]
         done |= set(places)
         if not files:
             continue
-        async with await TargetKeeper.start(rig.hosts.accesses[host], rig.program) as keeper:
+        async with await TargetKeeper.start(testbed.hosts.accesses[host], testbed.program) as keeper:
             for number, path in files:
                 await keeper.mark(path, replace(part, target=number))

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.design import Design
 from iodyno.core.errors import StoreError
 from iodyno.core.experiment import Experiment
@@ -147,32 +147,32 @@ class CampaignFile:
             if doubt not in self.content["doubts"]:
                 self.content["doubts"].append(doubt)
 
-    def add_hosts(self, rig: Rig) -> list[Doubt]:
+    def add_hosts(self, testbed: Testbed) -> list[Doubt]:
         """Notes what the hosts are; gives a doubt for each that is not what it was before."""
         before, doubts = self.content["hosts"], []
-        for name, session in rig.sessions.items():
+        for name, session in testbed.sessions.items():
             was, now = before.get(name, {}).get("hello", {}).get("host", {}), session.hello["host"]
             changed = [key for key in _KEPT_FACTS if was and was[key] != now[key]]
             if changed:
                 changes = "; ".join(f"{key}: {was[key]}, now {now[key]}" for key in changed)
                 text = f"the host is not what it was when the campaign began: {changes}"
                 doubts.append(Doubt(WarningCode.HOST_CHANGED, text, f"host {name}"))
-        self.content["hosts"] = hosts_json(rig)
+        self.content["hosts"] = hosts_json(testbed)
         return doubts
 
 
-def hosts_json(rig: Rig) -> dict[str, Any]:
-    """What the hosts of a rig are, as stored."""
+def hosts_json(testbed: Testbed) -> dict[str, Any]:
+    """What the hosts of a testbed are, as stored."""
     return {
         name: {
-            "access": rig.experiment.hosts[name].access,
-            "cpus": list(rig.cpus[name]),
-            "address": rig.hosts.accesses[name].reached.address,
+            "access": testbed.experiment.hosts[name].access,
+            "cpus": list(testbed.cpus[name]),
+            "address": testbed.hosts.accesses[name].reached.address,
             "hello": session.hello,
-            "path": dict(rig.hosts.accesses[name].reached.path),
-            "notes": rig.hosts.accesses[name].reached.notes,
+            "path": dict(testbed.hosts.accesses[name].reached.path),
+            "notes": testbed.hosts.accesses[name].reached.notes,
         }
-        for name, session in rig.sessions.items()
+        for name, session in testbed.sessions.items()
     }
 
 

@@ -11,29 +11,29 @@ from iodyno.core.workload import Level
 from iodyno.targets import throttle
 
 if TYPE_CHECKING:
-    from iodyno.campaign.rig import Rig
+    from iodyno.campaign.testbed import Testbed
     from iodyno.campaign.trial import Account
 
 
 @contextlib.contextmanager
-def throttled(rig: Rig, account: Account, settings: Mapping[str, Level]) -> Iterator[None]:
+def throttled(testbed: Testbed, account: Account, settings: Mapping[str, Level]) -> Iterator[None]:
     """Holds the agents of the clients to `device_limit`, if it is set; notes what is in force. Raises TrialError."""
     limit = settings.get("device_limit")
-    if not rig.experiment.workload.hosts or limit is None:
+    if not testbed.experiment.workload.hosts or limit is None:
         yield
         return
     clients = [host for host, facts in account.hosts.items() if facts["role"] == "alone"]
     by_device: dict[str, list[str]] = {}
     for host in clients:
         device = (account.targets.get(host) or {}).get("device")
-        if device is None or not rig.on_this_machine(host):
+        if device is None or not testbed.on_this_machine(host):
             raise _refused(f"the device under the target of {host} is not one of the lab's machine")
         by_device.setdefault(str(device), []).append(host)
     if why := throttle.unavailable():
         raise _refused(why)
     with contextlib.ExitStack() as held:
         for device, hosts in by_device.items():
-            ids = [rig.sessions[host].process_id for host in hosts]
+            ids = [testbed.sessions[host].process_id for host in hosts]
             processes = [process for process in ids if process is not None]
             try:
                 facts = held.enter_context(throttle.throttled(device, int(limit), processes))

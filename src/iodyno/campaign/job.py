@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from iodyno.campaign import disk_job, drawn, file_job
-from iodyno.campaign.rig import Rig
 from iodyno.campaign.scripted import load_settings, script_of
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import PreflightError
 from iodyno.core.experiment import Windows, WorkloadSpec
 from iodyno.core.submission import CLIENTS, SERVERS, Submission
@@ -25,7 +25,7 @@ _ASKED = {"message": "size", "message_sizes": "sizes", "discards": "receive"}
 
 
 def job_of(
-    rig: Rig,
+    testbed: Testbed,
     name: str,
     token: str,
     host: str,
@@ -34,13 +34,13 @@ def job_of(
     windows: Windows,
 ) -> dict[str, Any]:
     """The job of one host in the trial `name`; the address of the sender comes later."""
-    spec, workload = rig.experiment.hosts[host], rig.experiment.workload
+    spec, workload = testbed.experiment.hosts[host], testbed.experiment.workload
     told: dict[str, Any] = {}
     if workload.hosts and role == "idle":
         settings = IDLE_SETTINGS
     elif workload.hosts:
-        if rig.volume is not None:
-            settings = {**settings, "target": str(rig.volume.target_of(host))}
+        if testbed.volume is not None:
+            settings = {**settings, "target": str(testbed.volume.target_of(host))}
         told, settings = _alone(
             workload, host, workload.settings_of(host, settings), zlib.crc32(name.encode())
         )
@@ -48,9 +48,9 @@ def job_of(
     end = _OTHER.get(role, role) if settings.get("direction") == "reverse" else role
     address, seed = None, zlib.crc32(name.encode())
     if role == "receive":
-        address = with_port(rig.hosts.data_address(host, workload.sender), spec.data_port, host)
-    script = script_of(rig.experiment, role, settings, host)
-    settings = load_settings(rig.experiment, settings) if script else settings
+        address = with_port(testbed.hosts.data_address(host, workload.sender), spec.data_port, host)
+    script = script_of(testbed.experiment, role, settings, host)
+    settings = load_settings(testbed.experiment, settings) if script else settings
     greatest, message_sizes = drawn.sizes({"size": 1, **settings})
     return {
         "trial": name,
@@ -60,7 +60,7 @@ def job_of(
         "workload": STREAM.name if role == "idle" else FILES.name if "files" in told else workload.kind,
         **told,
         **({"script": script} if script else {}),
-        **_watched(rig, host, role),
+        **_watched(testbed, host, role),
         **_calls(role, settings if role != "alone" else {"transport": settings["transport"]}),
         "connections": settings["connections"],
         "message_bytes": greatest,
@@ -80,8 +80,8 @@ def job_of(
         "socket": _socket(end, settings),
         "windows": asdict(windows),
         # An agent in a sandbox or a guest numbers its CPUs by itself, and has all that it sees.
-        "cpus": [] if host in rig.observers and role != "idle" else list(rig.cpus[host]),
-        "sensors": rig.sensors_of(host),
+        "cpus": [] if host in testbed.observers and role != "idle" else list(testbed.cpus[host]),
+        "sensors": testbed.sensors_of(host),
         # A host that is only looked at may be the one that serves the files.
         **({"storage": True} if workload.hosts else {}),
         "compute_ns": settings.get({"send": "compute", "receive": "server_compute"}.get(end, ""), 0),
@@ -90,8 +90,8 @@ def job_of(
         "cpu_quota_percent": settings.get(
             {"send": "sender_quota", "receive": "receiver_quota", "alone": "quota"}.get(role, "")
         ),
-        "profile_hz": rig.experiment.profile_hz
-        if role != "idle" and (role != "alone" or rig.leads(host))
+        "profile_hz": testbed.experiment.profile_hz
+        if role != "idle" and (role != "alone" or testbed.leads(host))
         else 0,
     }
 
@@ -121,14 +121,16 @@ def _alone(
     return disk_job.disk_of(host, settings, seed), disk_job.load_settings(settings)
 
 
-def _watched(rig: Rig, host: str, role: str) -> dict[str, Any]:
+def _watched(testbed: Testbed, host: str, role: str) -> dict[str, Any]:
     """The processes of the volume, whose CPU time is part of what an operation costs; and the agents of other clients on the
     machine, which the one that reads it would take for other tasks.
     """
-    if rig.volume is None or role != "alone":
+    if testbed.volume is None or role != "alone":
         return {}
-    watched = [{"role": name, "process_ids": list(ids)} for name, ids in rig.volume.roles.items()]
-    agents = [rig.sessions[client].process_id for client in rig.experiment.workload.hosts if client != host]
+    watched = [{"role": name, "process_ids": list(ids)} for name, ids in testbed.volume.roles.items()]
+    agents = [
+        testbed.sessions[client].process_id for client in testbed.experiment.workload.hosts if client != host
+    ]
     if others := [process_id for process_id in agents if process_id is not None]:
         watched.append({"role": GENERATOR, "process_ids": others})
     return {"watched": watched}

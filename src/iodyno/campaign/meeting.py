@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.errors import PreflightError
 from iodyno.core.workload import Level
 
@@ -26,41 +26,41 @@ THIS_MACHINE = "1:0"
 
 
 @contextlib.contextmanager
-def place(rig: Rig, settings: Mapping[str, Level]) -> Iterator[str | None]:
+def place(testbed: Testbed, settings: Mapping[str, Level]) -> Iterator[str | None]:
     """Where the receiver is to listen, while the body runs; None: at an address of its own with a port.
 
     Raises PreflightError where the two hosts have nothing in common to meet at.
     """
     transport = str(settings.get("transport", "tcp"))
-    if why := refused(rig, transport):
+    if why := refused(testbed, transport):
         raise PreflightError(why, where="transport", advice=ADVICE)
-    if transport == "unix" and len(set(_namespaces(rig))) > 1:
+    if transport == "unix" and len(set(_namespaces(testbed))) > 1:
         with tempfile.TemporaryDirectory(prefix="iodyno-unix-") as folder:
             yield str(Path(folder) / "socket")
     else:
         yield {"unix": BY_NAME, "vsock": THIS_MACHINE}.get(transport)
 
 
-def refused(rig: Rig, transport: str) -> str | None:
+def refused(testbed: Testbed, transport: str) -> str | None:
     """Why the two hosts cannot meet over the transport; None: they may."""
-    workload = rig.experiment.workload
-    ends, names = _namespaces(rig), f"{workload.sender} and {workload.receiver}"
-    if transport == "unix" and None in ends and not (ends == [None, None] and _one_machine(rig)):
+    workload = testbed.experiment.workload
+    ends, names = _namespaces(testbed), f"{workload.sender} and {workload.receiver}"
+    if transport == "unix" and None in ends and not (ends == [None, None] and _one_machine(testbed)):
         return f"the hosts {names} are not seen to share a kernel and its files, and so cannot share a Unix socket"
     if transport != "vsock":
         return None
-    if not _one_machine(rig):
+    if not _one_machine(testbed):
         return f"the hosts {names} run on two kernels, and vsock is made within one machine only"
     for host in (workload.sender, workload.receiver):
-        for capability in rig.sessions[host].hello["capabilities"]:
+        for capability in testbed.sessions[host].hello["capabilities"]:
             if capability["name"] == "transport.vsock" and not capability["available"]:
                 return f"host {host}: {capability['reason'] or 'the kernel has no vsock'}"
     return None
 
 
-def _namespaces(rig: Rig) -> list[str | None]:
-    workload = rig.experiment.workload
-    return [rig.hosts.accesses[host].reached.namespace for host in (workload.sender, workload.receiver)]
+def _namespaces(testbed: Testbed) -> list[str | None]:
+    workload = testbed.experiment.workload
+    return [testbed.hosts.accesses[host].reached.namespace for host in (workload.sender, workload.receiver)]
 
 
 def of_sender(listens_at: str, port: int) -> str:
@@ -69,8 +69,8 @@ def of_sender(listens_at: str, port: int) -> str:
     return f"{context}:{port}" if colon and not listens_at.startswith("/") else listens_at
 
 
-def _one_machine(rig: Rig) -> bool:
+def _one_machine(testbed: Testbed) -> bool:
     """Whether one kernel runs both ends: hosts with one boot id are one machine."""
-    workload = rig.experiment.workload
-    boots = {rig.sessions[host].hello["host"]["boot_id"] for host in (workload.sender, workload.receiver)}
+    workload = testbed.experiment.workload
+    boots = {testbed.sessions[host].hello["host"]["boot_id"] for host in (workload.sender, workload.receiver)}
     return len(boots) == 1 and None not in boots

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iodyno.campaign.job import job_of
-from iodyno.campaign.rig import Rig, together
+from iodyno.campaign.testbed import Testbed, together
 from iodyno.core.experiment import Windows
 from iodyno.session.clock import ClockFit
 from iodyno.session.sent import SentRecord
@@ -70,20 +70,22 @@ def joined(inside: Mapping[str, Any], outside: Mapping[str, Any]) -> Message:
     return {**inside, "sensors": [*machine, *own]}
 
 
-async def prepare(rig: Rig, trial: str, windows: Windows) -> dict[str, ClockFit]:
-    """Gets every observer of the rig ready to read the sensors in these windows; gives their clocks."""
+async def prepare(testbed: Testbed, trial: str, windows: Windows) -> dict[str, ClockFit]:
+    """Gets every observer of the testbed ready to read the sensors in these windows; gives their clocks."""
     clocks = {}
-    for host, session in rig.observers.items():
+    for host, session in testbed.observers.items():
         clocks[host] = await session.probe_clock()
-        job = job_of(rig, trial, secrets.token_hex(16), host, "idle", {"connections": 1, "size": 1}, windows)
-        await session.prepare(job | {"cpus": list(rig.cpus[host])})
+        job = job_of(
+            testbed, trial, secrets.token_hex(16), host, "idle", {"connections": 1, "size": 1}, windows
+        )
+        await session.prepare(job | {"cpus": list(testbed.cpus[host])})
         await session.ready(_READY_TIMEOUT_S)
     return clocks
 
 
-async def arm(rig: Rig, clocks: Mapping[str, ClockFit], start_ns: int) -> None:
+async def arm(testbed: Testbed, clocks: Mapping[str, ClockFit], start_ns: int) -> None:
     """Schedules the same start for the observers, given on the lab's clock."""
-    for host, session in rig.observers.items():
+    for host, session in testbed.observers.items():
         await session.arm(clocks[host].to_host(start_ns))
 
 

@@ -16,8 +16,8 @@ from os import strerror
 from iodyno.campaign import meeting, preflight_disk, preflight_files, preflight_scripts
 from iodyno.campaign.job import submission
 from iodyno.campaign.preflight_lines import Line, congestion_line, line, mib, or_unknown
-from iodyno.campaign.rig import OF_LOAD, Rig, path_of
 from iodyno.campaign.scripted import load_settings, with_stream
+from iodyno.campaign.testbed import OF_LOAD, Testbed, path_of
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.design import Design
 from iodyno.core.errors import PreflightError, TrialError
@@ -51,49 +51,55 @@ class NoDataError(PreflightError):
     """The hosts do not reach each other with data."""
 
 
-async def preflight(rig: Rig, design: Design, note: Callable[[Doubt], None]) -> list[Line]:
-    """Every check of the points that the rig is for, in order. Raises PreflightError when one of them fails."""
-    experiment = rig.experiment
+async def preflight(testbed: Testbed, design: Design, note: Callable[[Doubt], None]) -> list[Line]:
+    """Every check of the points that the testbed is for, in order. Raises PreflightError when one of them fails."""
+    experiment = testbed.experiment
     own = [experiment.settings(point.levels) for point in design.points]
-    own = [point for point in own if path_of(point) == rig.path]
+    own = [point for point in own if path_of(point) == testbed.path]
     settings = [load_settings(experiment, point) for point in own]
-    tunables = await _tunables(rig, settings, note)
+    tunables = await _tunables(testbed, settings, note)
     of_load = [_limits, _memory, _congestion, _shaping, _transports, _rings]
     if experiment.workload.hosts:
         of_load = [preflight_disk.limits, preflight_disk.memory, preflight_disk.calls]
     if experiment.workload.program is not None:
         of_load = [preflight_files.limits, preflight_files.memory]
-    checks = [*(each for check in of_load for each in check(rig, settings)), *_clocks(rig, note), *tunables]
+    checks = [
+        *(each for check in of_load for each in check(testbed, settings)),
+        *_clocks(testbed, note),
+        *tunables,
+    ]
     if experiment.workload.script is not None:
-        checks += preflight_scripts.named(rig, own)
+        checks += preflight_scripts.named(testbed, own)
     failed = [(each, advice) for each, advice in checks if not each["ok"]]
     if failed:
         raise PreflightError(
             "; ".join(each["text"] for each, _ in failed),
-            where=f"preflight of {_level(rig)}" if rig.path else "preflight",
+            where=f"preflight of {_level(testbed)}" if testbed.path else "preflight",
             advice="; ".join(dict.fromkeys(advice for _, advice in failed)),
         )
     if experiment.workload.program is not None:
         # A test of it would make all its files: the first trial is the test.
-        return [*(each for each, _ in checks), await preflight_files.filesets(rig, own)]
+        return [*(each for each, _ in checks), await preflight_files.filesets(testbed, own)]
     if experiment.workload.hosts:
-        preflight_disk.left_out(rig, settings, note)
-        return [*(each for each, _ in checks), await preflight_disk.data(rig, settings)]
+        preflight_disk.left_out(testbed, settings, note)
+        return [*(each for each, _ in checks), await preflight_disk.data(testbed, settings)]
     lines = [each for each, _ in checks]
     for receiver in experiment.workload.receivers:
-        tested = with_stream(rig, receiver)
+        tested = with_stream(testbed, receiver)
         lines.append(await _data(tested, tested.experiment.settings(settings[0])))
-    return [each | {"text": f"{_level(rig)}: {each['text']}"} for each in lines] if rig.path else lines
+    return (
+        [each | {"text": f"{_level(testbed)}: {each['text']}"} for each in lines] if testbed.path else lines
+    )
 
 
-def _level(rig: Rig) -> str:
-    """The level that the rig is for, in words."""
-    return f"{'volume' if rig.volume else 'path'} {rig.path}"
+def _level(testbed: Testbed) -> str:
+    """The level that the testbed is for, in words."""
+    return f"{'volume' if testbed.volume else 'path'} {testbed.path}"
 
 
-def idle_line(rig: Rig, busy: Mapping[str, float | None], note: Callable[[Doubt], None]) -> Line:
+def idle_line(testbed: Testbed, busy: Mapping[str, float | None], note: Callable[[Doubt], None]) -> Line:
     """The idle check, from the busy share of each host's CPUs in the background measurement before the trials."""
-    limit = rig.experiment.limits.background_ratio
+    limit = testbed.experiment.limits.background_ratio
     over = {host: ratio for host, ratio in busy.items() if ratio is not None and ratio > limit}
     for host, ratio in over.items():
         text = (
@@ -105,12 +111,12 @@ def idle_line(rig: Rig, busy: Mapping[str, float | None], note: Callable[[Doubt]
     return line("idle", not over, f"busy with no load on: {shown}; allowed {limit:.0%}")[0]
 
 
-def _limits(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _limits(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
     most = max(int(point["connections"]) for point in settings)
     threads = max(
         (int(p["connections"]) for p in settings if p.get("driver", "threads") == "threads"), default=0
     )
-    for host, session in rig.sessions.items():
+    for host, session in testbed.sessions.items():
         facts = session.hello["host"]
         have, need = facts["descriptors_limit"], most + _SPARE_DESCRIPTORS
         yield line(
@@ -131,22 +137,22 @@ def _limits(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, 
             )
 
 
-def _memory(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _memory(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
     """Hosts with one boot id share one memory."""
     machines: dict[str, list[str]] = {}
-    for host in _loaded(rig):
-        machines.setdefault(rig.sessions[host].hello["host"]["boot_id"] or host, []).append(host)
+    for host in _loaded(testbed):
+        machines.setdefault(testbed.sessions[host].hello["host"]["boot_id"] or host, []).append(host)
     for hosts in machines.values():
         have = min(
             (
                 m
                 for host in hosts
-                if (m := rig.sessions[host].hello["host"]["memory_available_bytes"]) is not None
+                if (m := testbed.sessions[host].hello["host"]["memory_available_bytes"]) is not None
             ),
             default=None,
         )
         need = max(
-            sum(_needed_bytes(point, host == rig.experiment.workload.sender) for host in hosts)
+            sum(_needed_bytes(point, host == testbed.experiment.workload.sender) for host in hosts)
             for point in settings
         )
         yield line(
@@ -164,51 +170,51 @@ def _needed_bytes(point: Mapping[str, Level], sends: bool) -> int:
     return int(point["connections"]) * (2 * int(buffer) + _PER_CONNECTION_BYTES) + _SPARE_BYTES
 
 
-def _congestion(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _congestion(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
     asked = {str(point["congestion_control"]) for point in settings if "congestion_control" in point}
-    for host in _loaded(rig) if asked else []:
-        yield congestion_line(host, asked, rig.sessions[host].hello["host"]["congestion_controls"])
+    for host in _loaded(testbed) if asked else []:
+        yield congestion_line(host, asked, testbed.sessions[host].hello["host"]["congestion_controls"])
 
 
-def _shaping(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
-    asked = {text: None for point in settings if (text := shaping.refused(point, rig.hosts.may_be_shaped))}
+def _shaping(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+    asked = {
+        text: None for point in settings if (text := shaping.refused(point, testbed.hosts.may_be_shaped))
+    }
     for text in asked:
         yield line("path", False, text, shaping.ADVICE)
 
 
-def _transports(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _transports(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
     for transport in sorted({str(point.get("transport", "tcp")) for point in settings}):
-        if why := meeting.refused(rig, transport):
+        if why := meeting.refused(testbed, transport):
             yield line("transport", False, why, meeting.ADVICE)
 
 
-def _rings(rig: Rig, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
+def _rings(testbed: Testbed, settings: list[dict[str, Level]]) -> Iterator[tuple[Line, str]]:
     """Rings take frames of a device; without the right to make one, hosts have the loopback device, which has none."""
-    if not rig.hosts.fallback:
+    if not testbed.hosts.fallback:
         return
     ways = {submission(role, point) for point in settings for role in ("send", "receive")}
     if any(way.transport is not None or way.driver == "reflector" for way in ways):
-        text = f"rings take frames of a device between hosts, and there is none, because {rig.hosts.fallback}"
+        text = f"rings take frames of a device between hosts, and there is none, because {testbed.hosts.fallback}"
         yield line(
             "rings", False, text, "run as root, or take a client and a server that make calls of sockets"
         )
 
 
 async def _tunables(
-    rig: Rig, settings: list[dict[str, Level]], note: Callable[[Doubt], None]
+    testbed: Testbed, settings: list[dict[str, Level]], note: Callable[[Doubt], None]
 ) -> list[tuple[Line, str]]:
     """Every combination of tunables that a trial asks for is tried out: set, read back, restored."""
-    if not any(asked for point in settings for asked in rig.tunables.asked(point).values()):
+    if not any(asked for point in settings for asked in testbed.tunables.asked(point).values()):
         return []
-    if rig.hosts.fallback:
+    if testbed.hosts.fallback:
         # They would be set for the whole machine, whose settings are not the experiment's to change.
-        text = (
-            f"tunables are set in namespaces of the hosts, and there are none, because {rig.hosts.fallback}"
-        )
+        text = f"tunables are set in namespaces of the hosts, and there are none, because {testbed.hosts.fallback}"
         return [line("tunables", False, text, "run as root, or leave the tunables out")]
-    before = len(rig.tunables.doubts)
-    wrong = await rig.tunables.try_out(settings)
-    for doubt in rig.tunables.doubts[before:]:
+    before = len(testbed.tunables.doubts)
+    wrong = await testbed.tunables.try_out(settings)
+    for doubt in testbed.tunables.doubts[before:]:
         note(doubt)
     advice = "leave that tunable or level out; `iodyno tunables` shows what a host has"
     if wrong:
@@ -218,8 +224,8 @@ async def _tunables(
     return [line("tunables", True, "every tunable could be set as the trials ask, and was restored")]
 
 
-def _clocks(rig: Rig, note: Callable[[Doubt], None]) -> Iterator[tuple[Line, str]]:
-    for host, session in rig.sessions.items():
+def _clocks(testbed: Testbed, note: Callable[[Doubt], None]) -> Iterator[tuple[Line, str]]:
+    for host, session in testbed.sessions.items():
         clock = session.hello["clock"]
         coarse = clock["step_ns"] > _COARSE_STEP_NS
         text = (
@@ -231,16 +237,16 @@ def _clocks(rig: Rig, note: Callable[[Doubt], None]) -> Iterator[tuple[Line, str
         yield line("clock", True, text)
 
 
-async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
+async def _data(testbed: Testbed, settings: Mapping[str, Level]) -> Line:
     """Whether both ends reach each other with data: a very short trial of one connection."""
     began_ns = time.monotonic_ns()
     moved = 0
 
     def count(host: str, record: SentRecord) -> None:
         nonlocal moved
-        moved += record.progress["bytes"] if host == rig.experiment.workload.receiver else 0
+        moved += record.progress["bytes"] if host == testbed.experiment.workload.receiver else 0
 
-    sender, receiver = _loaded(rig)[:2]
+    sender, receiver = _loaded(testbed)[:2]
     # What makes the application slow on purpose would only make the test slow, and of few arrivals it may see none; the
     # path is part of it.
     tested = {name: level for name, level in settings.items() if name not in (*_SLOW, *_ARRIVALS)}
@@ -248,35 +254,35 @@ async def _data(rig: Rig, settings: Mapping[str, Level]) -> Line:
     tested |= {name: min(int(tested[name]), most) for name, most in _TEST_MOST.items() if name in tested}
     delay_ns = int(settings.get("link_delay", 0))
     # A kernel in a sandbox or a guest takes longer to its first byte (chosen: ten times).
-    least_ns = 10 * _TEST_NS if rig.observers else _TEST_NS
-    if not rig.observers and rig.on_this_machine(sender) and rig.on_this_machine(receiver):
+    least_ns = 10 * _TEST_NS if testbed.observers else _TEST_NS
+    if not testbed.observers and testbed.on_this_machine(sender) and testbed.on_this_machine(receiver):
         least_ns = _TEST_HERE_NS
     measured_ns = least_ns + 4 * delay_ns
 
     async def test(times: int) -> None:
         windows = Windows(0, times * measured_ns, measured_ns // 10, times * measured_ns)
         # Whether bytes move is seen without sensors.
-        bare = copy.copy(rig)
-        bare.experiment = replace(rig.experiment, sensors=OF_LOAD, profile_hz=0)
+        bare = copy.copy(testbed)
+        bare.experiment = replace(testbed.experiment, sensors=OF_LOAD, profile_hz=0)
         await carry_out(bare, "preflight", {**tested, "connections": 1}, windows, Account(), count)
 
     try:
-        await rig.in_time(test)
+        await testbed.in_time(test)
     except TrialError as error:
         what = f"{sender} cannot send data to {receiver}: {error.what}"
-        raise NoDataError(what, where=error.where, advice=_way_of_data(rig, error)) from error
+        raise NoDataError(what, where=error.where, advice=_way_of_data(testbed, error)) from error
     took_ms = (time.monotonic_ns() - began_ns) / 1e6
     text = f"{sender} sent {mib(moved)} to {receiver} in a test of {took_ms:.0f} ms"
     return line("data", True, text)[0]
 
 
-def _way_of_data(rig: Rig, error: TrialError) -> str:
+def _way_of_data(testbed: Testbed, error: TrialError) -> str:
     """What to try where the ends do not meet: the lab starts both, so that mostly it is the address of a host elsewhere."""
-    sender, receiver = _loaded(rig)[:2]
-    spec, taken = rig.experiment.hosts[receiver], strerror(EADDRINUSE) in error.what
+    sender, receiver = _loaded(testbed)[:2]
+    spec, taken = testbed.experiment.hosts[receiver], strerror(EADDRINUSE) in error.what
     if spec.access != "ssh" or taken or not any(words in error.what for words in _NOT_MET):
         return error.advice
-    address = rig.hosts.data_address(receiver, sender)
+    address = testbed.hosts.data_address(receiver, sender)
     if spec.address:
         return f"data goes to {address}, the `address` of host {receiver}: see whether it has that one, and {sender} a way to it"
     return (
@@ -285,5 +291,5 @@ def _way_of_data(rig: Rig, error: TrialError) -> str:
     )
 
 
-def _loaded(rig: Rig) -> tuple[str, ...]:
-    return rig.experiment.workload.ends
+def _loaded(testbed: Testbed) -> tuple[str, ...]:
+    return testbed.experiment.workload.ends

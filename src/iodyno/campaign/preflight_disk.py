@@ -10,7 +10,7 @@ from pathlib import Path
 
 from iodyno.campaign.disk_job import block_of, trace_of
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.core import disk_parameters
 from iodyno.core.disk_parameters import kind_of
 from iodyno.core.errors import PreflightError, TrialError
@@ -28,11 +28,11 @@ _SECTOR_BYTES = 512
 Settings = list[dict[str, Level]]
 
 
-def limits(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+def limits(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
     """Threads of the workers. Hosts with one boot id share a machine."""
-    for hosts in machines(rig):
-        facts = rig.sessions[hosts[0]].hello["host"]
-        workers = [max(int(point["workers"]) for point in told(rig, host, settings)) for host in hosts]
+    for hosts in machines(testbed):
+        facts = testbed.sessions[hosts[0]].hello["host"]
+        workers = [max(int(point["workers"]) for point in told(testbed, host, settings)) for host in hosts]
         have, need = facts["threads_limit"], sum(workers) + _SPARE_THREADS
         most = f"{sum(workers)} worker{'s' if sum(workers) > 1 else ''}"
         yield line(
@@ -43,12 +43,12 @@ def limits(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
         )
 
 
-def memory(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+def memory(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
     """Blocks that are under way."""
-    for hosts in machines(rig):
-        known = [rig.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
+    for hosts in machines(testbed):
+        known = [testbed.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
         have = min((each for each in known if each is not None), default=None)
-        need = sum(max(_needed_bytes(point) for point in told(rig, host, settings)) for host in hosts)
+        need = sum(max(_needed_bytes(point) for point in told(testbed, host, settings)) for host in hosts)
         yield line(
             "memory",
             have is None or need <= have,
@@ -57,19 +57,19 @@ def memory(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
         )
 
 
-def calls(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+def calls(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
     """What the settings of a point cannot mean together, where factors bring them together."""
     wrong: dict[str, str] = {}
-    for host in rig.experiment.workload.hosts:
-        for point in told(rig, host, settings):
+    for host in testbed.experiment.workload.hosts:
+        for point in told(testbed, host, settings):
             wrong |= {text: f"set {name} otherwise there" for name, text in wrong_together(point)}
     for text, advice in wrong.items():
         yield line("calls", False, text, advice)
 
 
-def left_out(rig: Rig, settings: Settings, note: Callable[[Doubt], None]) -> None:
+def left_out(testbed: Testbed, settings: Settings, note: Callable[[Doubt], None]) -> None:
     """A doubt for each trace that is not replayed in full. Raises ExperimentError where a trace cannot be replayed at all."""
-    points = (point for host in rig.experiment.workload.hosts for point in told(rig, host, settings))
+    points = (point for host in testbed.experiment.workload.hosts for point in told(testbed, host, settings))
     traces = {(str(p["replay"]), p.get("replay_device")): p for p in points if "replay" in p}
     for (name, _), point in traces.items():
         if without := trace_of(point).without:
@@ -77,9 +77,9 @@ def left_out(rig: Rig, settings: Settings, note: Callable[[Doubt], None]) -> Non
             note(Doubt(WarningCode.REPLAY_IN_PART, text, Path(name).name))
 
 
-def told(rig: Rig, host: str, settings: Settings) -> Settings:
+def told(testbed: Testbed, host: str, settings: Settings) -> Settings:
     """The points as one host has them."""
-    return [rig.experiment.workload.settings_of(host, point) for point in settings]
+    return [testbed.experiment.workload.settings_of(host, point) for point in settings]
 
 
 def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
@@ -99,7 +99,7 @@ def wrong_together(point: Mapping[str, Level]) -> Iterator[tuple[str, str]]:
         yield "working_set", f"the file {target} without a working_set"
 
 
-async def data(rig: Rig, settings: Settings) -> Line:
+async def data(testbed: Testbed, settings: Settings) -> Line:
     """Whether every host reaches its target as each point needs it: very short trials. Raises PreflightError."""
     # Imported here: a trial is made of what is checked here.
     from iodyno.campaign.trial import Account, carry_out
@@ -122,37 +122,42 @@ async def data(rig: Rig, settings: Settings) -> Line:
         async def test(times: int, point: Mapping[str, Level] = quick) -> None:
             longer = dict.fromkeys(("measured_ns", "interval_ns"), times * _TEST_NS)
             await carry_out(
-                _without_rates(rig), "preflight", point, replace(_TEST_WINDOWS, **longer), Account(), count
+                _without_rates(testbed),
+                "preflight",
+                point,
+                replace(_TEST_WINDOWS, **longer),
+                Account(),
+                count,
             )
 
         try:
-            await rig.in_time(test)
+            await testbed.in_time(test)
         except TrialError as error:
             raise PreflightError(error.what, where=error.where, advice=error.advice) from error
     took_ms = (time.monotonic_ns() - began_ns) / 1e6
-    clients = ", ".join(rig.experiment.workload.hosts[:3]) + (
-        " ..." if rig.experiment.workload.hosts[3:] else ""
+    clients = ", ".join(testbed.experiment.workload.hosts[:3]) + (
+        " ..." if testbed.experiment.workload.hosts[3:] else ""
     )
     return line("data", True, f"{clients} moved {mib(moved)} in {len(tested)} tests of {took_ms:.0f} ms")[0]
 
 
-def _without_rates(rig: Rig) -> Rig:
-    """The rig whose hosts do not wait for arrivals."""
-    workload = rig.experiment.workload
+def _without_rates(testbed: Testbed) -> Testbed:
+    """The testbed whose hosts do not wait for arrivals."""
+    workload = testbed.experiment.workload
     own = {
         host: {name: level for name, level in settings.items() if name not in ("rate", "arrivals")}
         for host, settings in workload.own.items()
     }
-    prompt = copy.copy(rig)
-    prompt.experiment = replace(rig.experiment, workload=replace(workload, own=own))
+    prompt = copy.copy(testbed)
+    prompt.experiment = replace(testbed.experiment, workload=replace(workload, own=own))
     return prompt
 
 
-def machines(rig: Rig) -> list[list[str]]:
+def machines(testbed: Testbed) -> list[list[str]]:
     """The clients, those on one machine together."""
     found: dict[str, list[str]] = {}
-    for host in rig.experiment.workload.hosts:
-        found.setdefault(rig.sessions[host].hello["host"]["boot_id"] or host, []).append(host)
+    for host in testbed.experiment.workload.hosts:
+        found.setdefault(testbed.sessions[host].hello["host"]["boot_id"] or host, []).append(host)
     return list(found.values())
 
 

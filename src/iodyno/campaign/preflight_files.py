@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from iodyno.campaign import file_job
 from iodyno.campaign.preflight_disk import Settings, machines
 from iodyno.campaign.preflight_lines import Line, line, mib, or_unknown
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.workload import Level
 from iodyno.hosts.target import TargetKeeper
 
@@ -18,11 +18,14 @@ _STACK_BYTES = 256 << 10
 """What a thread takes beside the memory that the personality gives it (chosen: stack and histograms)."""
 
 
-def limits(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+def limits(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
     """Threads of all processes. Hosts with one boot id share a machine."""
     most = max(int(point["connections"]) for point in settings)
-    for hosts in machines(rig):
-        have, need = rig.sessions[hosts[0]].hello["host"]["threads_limit"], most * len(hosts) + _SPARE_THREADS
+    for hosts in machines(testbed):
+        have, need = (
+            testbed.sessions[hosts[0]].hello["host"]["threads_limit"],
+            most * len(hosts) + _SPARE_THREADS,
+        )
         yield line(
             "threads",
             have is None or need <= have,
@@ -31,11 +34,11 @@ def limits(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
         )
 
 
-def memory(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+def memory(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
     """What the threads ask for (memsize)."""
     most = max(_needed_bytes(point) for point in settings)
-    for hosts in machines(rig):
-        known = [rig.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
+    for hosts in machines(testbed):
+        known = [testbed.sessions[host].hello["host"]["memory_available_bytes"] for host in hosts]
         have = min((each for each in known if each is not None), default=None)
         need = most * len(hosts) + _SPARE_BYTES
         yield line(
@@ -46,18 +49,18 @@ def memory(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
         )
 
 
-async def filesets(rig: Rig, settings: Settings) -> Line:
+async def filesets(testbed: Testbed, settings: Settings) -> Line:
     """Whether every host has room for the filesets of every point, and may write there. Raises PreflightError, AccessError."""
-    workload = rig.experiment.workload
+    workload = testbed.experiment.workload
     looked = 0
     for host in workload.hosts:
-        if rig.experiment.hosts[host].access == "simulated":
+        if testbed.experiment.hosts[host].access == "simulated":
             continue
         programs = {
             json.dumps(file_job.files_of(workload, host, point, 0)["files"], sort_keys=True)
             for point in settings
         }
-        async with await TargetKeeper.start(rig.hosts.accesses[host], rig.program) as keeper:
+        async with await TargetKeeper.start(testbed.hosts.accesses[host], testbed.program) as keeper:
             for program in sorted(programs):
                 await keeper.look_at_filesets(json.loads(program))
         looked += len(programs)

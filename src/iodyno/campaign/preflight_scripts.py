@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from iodyno.campaign.preflight_lines import Line, congestion_line, line
-from iodyno.campaign.rig import Rig
 from iodyno.campaign.scripted import script_of
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.script.flowops import OPENING
 from iodyno.core.workload import Level
 
@@ -20,10 +20,10 @@ _OTHER_PROTOCOL = "take a kernel that has it (its module may have to be installe
 Settings = Sequence[Mapping[str, Level]]
 
 
-def named(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
+def named(testbed: Testbed, settings: Settings) -> Iterator[tuple[Line, str]]:
     """What the flowops of every point name, at the host that needs it."""
-    for host in rig.experiment.workload.ends:
-        flowops = list(_flowops(rig, host, settings))
+    for host in testbed.experiment.workload.ends:
+        flowops = list(_flowops(testbed, host, settings))
         asked = {
             str(control)
             for flowop in flowops
@@ -33,18 +33,20 @@ def named(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
             and not flowop.get("can_fail")
         }
         if asked:
-            yield congestion_line(host, asked, rig.sessions[host].hello["host"]["congestion_controls"], "cc")
+            yield congestion_line(
+                host, asked, testbed.sessions[host].hello["host"]["congestion_controls"], "cc"
+            )
         protocols = {
             str(flowop.get("protocol"))
             for flowop in flowops
             if flowop["call"] in OPENING and not flowop.get("can_fail")
         }
         for protocol in sorted(protocols):
-            if why := _without(rig, host, protocol):
+            if why := _without(testbed, host, protocol):
                 yield line("transport", False, f"host {host}: `protocol={protocol}`: {why}", _OTHER_PROTOCOL)
         # Of another machine's files its agent tells, when it opens them.
         folders = {str(flowop["directory"]): flowop["call"] for flowop in flowops if "directory" in flowop}
-        for folder, call in sorted(folders.items()) if rig.on_this_machine(host) else ():
+        for folder, call in sorted(folders.items()) if testbed.on_this_machine(host) else ():
             why = without_files(folder)
             yield line(
                 "files",
@@ -54,15 +56,15 @@ def named(rig: Rig, settings: Settings) -> Iterator[tuple[Line, str]]:
             )
 
 
-def _without(rig: Rig, host: str, protocol: str) -> str | None:
+def _without(testbed: Testbed, host: str, protocol: str) -> str | None:
     """Why the host cannot have the protocol; None: it has it, or only a trial can tell."""
     if protocol == "vsock":
-        capabilities = rig.sessions[host].hello["capabilities"]
+        capabilities = testbed.sessions[host].hello["capabilities"]
         (found,) = [each for each in capabilities if each["name"] == "transport.vsock"] or [
             {"available": True}
         ]
         return None if found["available"] else found["reason"] or "the kernel has no vsock"
-    if protocol == "sctp" and rig.on_this_machine(host):
+    if protocol == "sctp" and testbed.on_this_machine(host):
         # As the agent does, which has the kernel load its module, where there is one.
         try:
             socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
@@ -93,15 +95,15 @@ def _holds_something(file: Path) -> bool:
         return False
 
 
-def _flowops(rig: Rig, host: str, settings: Settings) -> Iterator[dict[str, Any]]:
+def _flowops(testbed: Testbed, host: str, settings: Settings) -> Iterator[dict[str, Any]]:
     """Every flowop that the host is told at some point."""
-    workload = rig.experiment.workload
+    workload = testbed.experiment.workload
     assert workload.script is not None
     names = {variable.name for variable in workload.script.variables()}
     told = {tuple(point.get(name) for name in sorted(names)): point for point in settings}
     role = "send" if host == workload.sender else "receive"
     for point in told.values():
-        script = script_of(rig.experiment, role, point, host)
+        script = script_of(testbed.experiment, role, point, host)
         for group in script["groups"] if script else ():
             for transaction in group["transactions"]:
                 yield from transaction["operations"]

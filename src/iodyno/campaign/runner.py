@@ -18,13 +18,13 @@ from iodyno.campaign.folder import CampaignFile, doubt_json, hosts_json
 from iodyno.campaign.ledger import Entry, Ledger
 from iodyno.campaign.lock import held
 from iodyno.campaign.preflight import idle_line, preflight
-from iodyno.campaign.rig import Rig, path_of
-from iodyno.campaign.rigs import Rigs, Skipped
 from iodyno.campaign.scripted import load_settings
 from iodyno.campaign.sealed import sealed
 from iodyno.campaign.seek import Searched, Seeker
+from iodyno.campaign.testbed import Testbed, path_of
+from iodyno.campaign.testbeds import Skipped, Testbeds
 from iodyno.campaign.trial import OPERATIONS, Account, beside, carry_out
-from iodyno.campaign.tunables import RigTunables
+from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.decision import Standing, ended
 from iodyno.core.design import Design, PlannedTrial
 from iodyno.core.errors import CERTAIN, AccessError, StoreError, TrialError
@@ -132,46 +132,48 @@ async def run_campaign(
         unproved = strategy if not campaign.has_proof() else None
         if to_do or unproved or seeker or campaign.lacks("after"):
             watcher.on_stage("opening the hosts")
-            async with Rigs(experiment, design, program) as rigs:
-                for rig in rigs:
-                    rig.tell = watcher.on_stage
-                campaign.meet(rigs, watcher)
+            async with Testbeds(experiment, design, program) as testbeds:
+                for testbed in testbeds:
+                    testbed.tell = watcher.on_stage
+                campaign.meet(testbeds, watcher)
                 watcher.on_stage("calibrating the instrument")
-                campaign.note(calibration=await calibrate(rigs.first))
+                campaign.note(calibration=await calibrate(testbeds.first))
                 if experiment.workload.hosts and experiment.workload.program is None:
                     watcher.on_stage("making the targets ready")
-                    await campaign.make_ready(rigs, destroy, watcher)
+                    await campaign.make_ready(testbeds, destroy, watcher)
                 watcher.on_stage("checking what the hosts can carry")
-                checks = await rigs.checked(lambda rig: preflight(rig, design, campaign.doubter(watcher)))
-                campaign.skip(rigs.skipped, watcher)
+                checks = await testbeds.checked(
+                    lambda testbed: preflight(testbed, design, campaign.doubter(watcher))
+                )
+                campaign.skip(testbeds.skipped, watcher)
                 watcher.on_stage("measuring the background")
-                rig = rigs.first
+                testbed = testbeds.first
                 if campaign.lacks("before"):
-                    campaign.idle = await measure_background(rig, folder, "before")
-                    checks.append(idle_line(rig, campaign.idle.busy, campaign.doubter(watcher)))
+                    campaign.idle = await measure_background(testbed, folder, "before")
+                    checks.append(idle_line(testbed, campaign.idle.busy, campaign.doubter(watcher)))
                     campaign.note(preflight=checks)
                 if decider:
-                    await campaign.execute_until(rigs, decider, watcher)
+                    await campaign.execute_until(testbeds, decider, watcher)
                 else:
-                    await campaign.execute_all(rigs, campaign.to_do(), watcher)
+                    await campaign.execute_all(testbeds, campaign.to_do(), watcher)
                 if seeker:
                     watcher.on_stage("searching")
-                    await campaign.seek(rigs, seeker, watcher)
+                    await campaign.seek(testbeds, seeker, watcher)
                 if unproved:
                     watcher.on_stage("asking what limits")
-                    await campaign.plan_proof(unproved, rig.tunables)
-                    await campaign.execute_all(rigs, campaign.to_do(proof=True), watcher)
+                    await campaign.plan_proof(unproved, testbed.tunables)
+                    await campaign.execute_all(testbeds, campaign.to_do(proof=True), watcher)
                 if campaign.complete():
                     watcher.on_stage("measuring the background again")
                     try:
-                        after = await measure_background(rig, folder, "after")
+                        after = await measure_background(testbed, folder, "after")
                     except AccessError as error:
                         # All trials are done; what they tell does not go with a host.
                         campaign.cut = error
                     else:
                         await after.store()
                     if remove_targets and not campaign.cut:
-                        await campaign.remove_targets(rigs, watcher)
+                        await campaign.remove_targets(testbeds, watcher)
                 stored()
         return campaign.finish()
 
@@ -282,24 +284,24 @@ class _Campaign:
             if reason and entries[planned.order].status != "finished":
                 self._ledger.mark(planned.order, "skipped", 0, reason=reason)
 
-    async def make_ready(self, rigs: Rigs, destroy: Collection[str], watcher: Watcher) -> None:
+    async def make_ready(self, testbeds: Testbeds, destroy: Collection[str], watcher: Watcher) -> None:
         """Makes the targets of a load on disks ready, and writes down what became of each. Raises PreflightError."""
-        for rig in rigs:
-            settings = self._settings(rig)
-            rig.targets = await target_care.make_ready(rig, settings, destroy, watcher.on_stage)
-            self.note(targets=rig.targets)
-            await checked_layout.write_checks(rig, settings, watcher.on_stage)
+        for testbed in testbeds:
+            settings = self._settings(testbed)
+            testbed.targets = await target_care.make_ready(testbed, settings, destroy, watcher.on_stage)
+            self.note(targets=testbed.targets)
+            await checked_layout.write_checks(testbed, settings, watcher.on_stage)
 
-    async def remove_targets(self, rigs: Rigs, watcher: Watcher) -> None:
+    async def remove_targets(self, testbeds: Testbeds, watcher: Watcher) -> None:
         """Removes the files that were laid out for the load."""
-        for rig in rigs:
-            for place in await target_care.remove(rig, self._settings(rig)):
+        for testbed in testbeds:
+            for place in await target_care.remove(testbed, self._settings(testbed)):
                 watcher.on_stage(f"removed {place}")
 
-    def _settings(self, rig: Rig) -> list[dict[str, Any]]:
-        """The settings of the points that the rig is for."""
+    def _settings(self, testbed: Testbed) -> list[dict[str, Any]]:
+        """The settings of the points that the testbed is for."""
         every = (self._experiment.settings(point.levels) for point in self._design.points)
-        return [settings for settings in every if path_of(settings) == rig.path]
+        return [settings for settings in every if path_of(settings) == testbed.path]
 
     def complete(self) -> bool:
         """Whether no block of the design is left for another start of the agents."""
@@ -311,7 +313,7 @@ class _Campaign:
         """Whether it is planned already what tests the limiters."""
         return self._proof is not None
 
-    async def plan_proof(self, strategy: prove.Strategy, tunables: RigTunables) -> None:
+    async def plan_proof(self, strategy: prove.Strategy, tunables: TestbedTunables) -> None:
         """Asks for the trials of the proof, and writes them down before the first of them runs."""
         there = await tunables.there(perturbation.FOREIGN) if self._experiment.prove == "foreign" else {}
         # It reads what was stored, which takes a while; the agents must hear of the lab meanwhile.
@@ -321,7 +323,7 @@ class _Campaign:
         self._ledger.add(self._proof.trials)
         self.note(proof=prove.as_json(self._proof))
 
-    async def seek(self, rigs: Rigs, seeker: Seeker, watcher: Watcher) -> None:
+    async def seek(self, testbeds: Testbeds, seeker: Seeker, watcher: Watcher) -> None:
         """Executes what the seeker asks for, one trial after the other."""
         spec = self._experiment.search
         begun_ns: dict[str, int] = {}
@@ -346,9 +348,9 @@ class _Campaign:
             planned = self._searched.add(step, max(entries, default=-1) + 1)
             self._ledger.add([planned])
             self.note(search=self._searched.as_json())
-            await self.execute(rigs.of(self._experiment.settings(planned.point.levels)), planned, watcher)
+            await self.execute(testbeds.of(self._experiment.settings(planned.point.levels)), planned, watcher)
 
-    async def execute_until(self, rigs: Rigs, decider: decide.Decider, watcher: Watcher) -> None:
+    async def execute_until(self, testbeds: Testbeds, decider: decide.Decider, watcher: Watcher) -> None:
         """Blocks of the design, one after the other, until the decider has an answer or there are no more."""
         if self._standing and self._standing.ended:
             return
@@ -360,7 +362,7 @@ class _Campaign:
             ]
             if not to_do and self._standing and self._standing.blocks >= number:
                 continue
-            await self.execute_all(rigs, to_do, watcher)
+            await self.execute_all(testbeds, to_do, watcher)
             found = await asyncio.to_thread(
                 decider.look, self._experiment, self._design, self._folder, number, self._standing
             )
@@ -379,12 +381,12 @@ class _Campaign:
         """Whether that background is not measured yet."""
         return not (self._folder / BACKGROUND / when).exists()
 
-    def meet(self, rigs: Rigs, watcher: Watcher) -> None:
-        """Writes down what the hosts are: those of the first rig for all, and what the others have of their own."""
-        doubts = [doubt for rig in rigs for doubt in rig.doubts]
-        for doubt in [*dict.fromkeys(doubts), *self._file.add_hosts(rigs.first)]:
+    def meet(self, testbeds: Testbeds, watcher: Watcher) -> None:
+        """Writes down what the hosts are: those of the first testbed for all, and what the others have of their own."""
+        doubts = [doubt for testbed in testbeds for doubt in testbed.doubts]
+        for doubt in [*dict.fromkeys(doubts), *self._file.add_hosts(testbeds.first)]:
             self.doubter(watcher)(doubt)
-        self.note(paths={str(rig.path): hosts_json(rig) for rig in rigs if rig.path})
+        self.note(paths={str(testbed.path): hosts_json(testbed) for testbed in testbeds if testbed.path})
 
     def doubter(self, watcher: Watcher) -> Any:
         """Who takes doubts about the campaign."""
@@ -422,35 +424,35 @@ class _Campaign:
         windows = self._experiment.windows
         return perturbation.windows(windows) if planned.perturbation else windows
 
-    async def execute_all(self, rigs: Rigs, to_do: list[PlannedTrial], watcher: Watcher) -> None:
+    async def execute_all(self, testbeds: Testbeds, to_do: list[PlannedTrial], watcher: Watcher) -> None:
         """The trials, one after the other."""
         for number, planned in enumerate(to_do):
             self._to_do = to_do[number:]
             watcher.on_time_left(self.time_left_ns(self._to_do))
-            rig = rigs.of(self._experiment.settings(planned.point.levels))
-            await self.execute(rig, planned, watcher)
+            testbed = testbeds.of(self._experiment.settings(planned.point.levels))
+            await self.execute(testbed, planned, watcher)
         self._to_do = []
 
-    async def execute(self, rig: Rig, planned: PlannedTrial, watcher: Watcher) -> None:
+    async def execute(self, testbed: Testbed, planned: PlannedTrial, watcher: Watcher) -> None:
         """One trial with its retries; a failure that stays is in the ledger."""
         before = self._ledger.entries()[planned.order].attempt
         for attempt in range(before + 1, before + 2 + self._experiment.limits.retries):
             self._ledger.mark(planned.order, "running", attempt)
             watcher.on_trial_start(planned, attempt)
             try:
-                failure = await self._attempt(rig, planned, attempt, before + 1, watcher)
+                failure = await self._attempt(testbed, planned, attempt, before + 1, watcher)
             except BaseException:
                 self._ledger.mark(planned.order, "planned", attempt - 1)
                 raise
             if failure is None:
                 return
-            await rig.recover(failure)
+            await testbed.recover(failure)
             if failure.code in CERTAIN:
                 # A second later it fails in the same way.
                 return
 
     async def _attempt(
-        self, rig: Rig, planned: PlannedTrial, attempt: int, first: int, watcher: Watcher
+        self, testbed: Testbed, planned: PlannedTrial, attempt: int, first: int, watcher: Watcher
     ) -> TrialError | None:
         """Executes and stores one attempt; gives the reason when it failed."""
         name = trial_name(planned, attempt)
@@ -476,7 +478,7 @@ class _Campaign:
 
         try:
             try:
-                await carry_out(rig, name, settings, windows, account, keep, writer.add_profile)
+                await carry_out(testbed, name, settings, windows, account, keep, writer.add_profile)
             except TrialError as error:
                 failure = alone.told(error)
             self._look_at_wall_clock(account)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from iodyno.campaign import file_job
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.core.experiment import Experiment, WorkloadSpec
 from iodyno.core.script.wire import script_json, strands_of
 from iodyno.core.tunable import named
@@ -39,13 +39,13 @@ def script_of(
     return script_json(script.bound(settings), role, receivers, host)
 
 
-def with_stream(rig: Rig, receiver: str | None = None) -> Rig:
-    """The rig with a stream for its load, to test the way between the sender and a receiving host with."""
-    spec = rig.experiment.workload
+def with_stream(testbed: Testbed, receiver: str | None = None) -> Testbed:
+    """The testbed with a stream for its load, to test the way between the sender and a receiving host with."""
+    spec = testbed.experiment.workload
     if spec.script is None:
-        return rig
-    tested = copy.copy(rig)
+        return testbed
+    tested = copy.copy(testbed)
     tested.experiment = replace(
-        rig.experiment, workload=WorkloadSpec(STREAM.name, spec.sender, receiver or spec.receiver)
+        testbed.experiment, workload=WorkloadSpec(STREAM.name, spec.sender, receiver or spec.receiver)
     )
     return tested

@@ -21,7 +21,7 @@ from iodyno.core.workload import Level
 from iodyno.paths.volumes.volume import said_by
 
 if TYPE_CHECKING:
-    from iodyno.campaign.rig import Rig
+    from iodyno.campaign.testbed import Testbed
     from iodyno.campaign.trial import Account
 
 _CHUNK = 4 << 20
@@ -32,10 +32,10 @@ had been read ahead for them, megabytes for each, is lost twice a round and not 
 
 
 @contextlib.asynccontextmanager
-async def prepared(rig: Rig, account: Account, settings: Mapping[str, Level]) -> AsyncIterator[None]:
+async def prepared(testbed: Testbed, account: Account, settings: Mapping[str, Level]) -> AsyncIterator[None]:
     """Brings the server's image into its page cache, or out of it, and notes in the account what is there. Raises TrialError."""
     asked = str(settings.get("server_cached", "any"))
-    image = None if rig.volume is None else rig.volume.image
+    image = None if testbed.volume is None else testbed.volume.image
     if asked == "any" or image is None:
         yield
         return

@@ -11,7 +11,7 @@ from typing import Any
 
 from iodyno.campaign import checked_layout
 from iodyno.campaign.disk_job import writes
-from iodyno.campaign.rig import Rig, together
+from iodyno.campaign.testbed import Testbed, together
 from iodyno.core.design import Design
 from iodyno.core.disk_parameters import kind_of, paths_of
 from iodyno.core.errors import PreflightError
@@ -56,14 +56,14 @@ def _no_target(path: Path, kind: str) -> tuple[str, str] | None:
 
 
 async def make_ready(
-    rig: Rig, settings: list[dict[str, Level]], destroy: Collection[str], say: Say
+    testbed: Testbed, settings: list[dict[str, Level]], destroy: Collection[str], say: Say
 ) -> dict[str, dict[str, Any]]:
     """Makes every target of these points ready; what is known of each, by its place. Raises PreflightError, AccessError."""
-    if rig.volume is not None:
+    if testbed.volume is not None:
         # Made by the lab for this campaign: nothing on it is anybody's.
-        hosts = rig.experiment.workload.hosts
-        paths = dict.fromkeys(str(rig.volume.target_of(host)) for host in hosts)
-        async with await TargetKeeper.start(rig.hosts.accesses[hosts[0]], rig.program) as keeper:
+        hosts = testbed.experiment.workload.hosts
+        paths = dict.fromkeys(str(testbed.volume.target_of(host)) for host in hosts)
+        async with await TargetKeeper.start(testbed.hosts.accesses[hosts[0]], testbed.program) as keeper:
             return {path: asdict(await keeper.see(path)) for path in paths}
     uncached = any(point.get("cached") == "no" for point in settings)
     found: dict[str, dict[str, Any]] = {}
@@ -71,56 +71,58 @@ async def make_ready(
     async def on_machine(asked: dict[str, list[Wanted]]) -> None:
         # One host after the other: they may use the same files.
         for host, targets in asked.items():
-            async with await TargetKeeper.start(rig.hosts.accesses[host], rig.program) as keeper:
+            async with await TargetKeeper.start(testbed.hosts.accesses[host], testbed.program) as keeper:
                 for wanted in targets:
                     _check_cached(wanted, settings)
-                    place = rig.place_of(host, wanted.path)
+                    place = testbed.place_of(host, wanted.path)
                     given = replace(wanted, destroy=wanted.path in destroy)
                     ready = await keeper.make_ready(given, _progress(place, say))
                     found[place] = asdict(ready)
                     if ready.in_memory and uncached:
                         raise _in_memory(place, ready)
 
-    if machines := _by_machine(rig, settings):
+    if machines := _by_machine(testbed, settings):
         await together(map(on_machine, machines))
     return found
 
 
-async def remove(rig: Rig, settings: list[dict[str, Level]]) -> list[str]:
+async def remove(testbed: Testbed, settings: list[dict[str, Level]]) -> list[str]:
     """Removes the files that were laid out; their places. Raises PreflightError, AccessError."""
     # What was there before and belongs to somebody else stays.
-    ours = {place for place, known in rig.targets.items() if known["action"] in ("made", "reused", "rebuilt")}
+    ours = {
+        place for place, known in testbed.targets.items() if known["action"] in ("made", "reused", "rebuilt")
+    }
     removed = []
-    for asked in _by_machine(rig, settings):
+    for asked in _by_machine(testbed, settings):
         for host, targets in asked.items():
-            async with await TargetKeeper.start(rig.hosts.accesses[host], rig.program) as keeper:
+            async with await TargetKeeper.start(testbed.hosts.accesses[host], testbed.program) as keeper:
                 for wanted in targets:
-                    place = rig.place_of(host, wanted.path)
+                    place = testbed.place_of(host, wanted.path)
                     if kind_of(wanted.path) == "file" and place in ours and await keeper.remove(wanted.path):
                         removed.append(place)
     return removed
 
 
-def _by_machine(rig: Rig, settings: list[dict[str, Level]]) -> list[dict[str, list[Wanted]]]:
+def _by_machine(testbed: Testbed, settings: list[dict[str, Level]]) -> list[dict[str, list[Wanted]]]:
     """For each machine the hosts that have targets there, and which; of hosts on the lab's machine, each path once."""
     machines: dict[str, dict[str, list[Wanted]]] = {}
     merged: dict[str, tuple[str, Wanted]] = {}
     parts = checked_layout.parts_of(settings)
-    for host in rig.experiment.workload.hosts:
-        if rig.experiment.hosts[host].access == "simulated":
+    for host in testbed.experiment.workload.hosts:
+        if testbed.experiment.hosts[host].access == "simulated":
             continue
-        told = (rig.experiment.workload.settings_of(host, point) for point in settings)
+        told = (testbed.experiment.workload.settings_of(host, point) for point in settings)
         for point in told:
             for number, path in enumerate(paths_of(str(point["target"]), host) if "target" in point else ()):
                 if kind_of(path) != "null":
-                    place = rig.place_of(host, path)
+                    place = testbed.place_of(host, path)
                     first, before = merged.get(place, (host, None))
                     part = parts.get((point["target"], point.get("volume")))
                     checks = part and replace(part, target=number)
                     merged[place] = (first, _wanted(path, point, before, checks))
     for host, wanted in merged.values():
-        boot = rig.sessions[host].hello["host"]["boot_id"] or host
-        machine = "" if rig.on_this_machine(host) else boot
+        boot = testbed.sessions[host].hello["host"]["boot_id"] or host
+        machine = "" if testbed.on_this_machine(host) else boot
         machines.setdefault(machine, {}).setdefault(host, []).append(wanted)
     return list(machines.values())
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from iodyno.campaign import alone, drawn, held_device, meeting, observed, server_cache, volume
 from iodyno.campaign.job import as_asked, job_of, with_port
-from iodyno.campaign.rig import Rig, together
 from iodyno.campaign.scripted import load_settings
+from iodyno.campaign.testbed import Testbed, together
 from iodyno.core import quantity
 from iodyno.core.errors import TrialError
 from iodyno.core.experiment import Windows
@@ -30,7 +30,7 @@ OPERATIONS = {"send": "write", "receive": "read", "alone": "io", "idle": "none"}
 _SLACK_NS = 100_000_000
 _SLACK_HERE_NS = 30_000_000
 """From arming to the start, less for hosts on the lab's machine (chosen: an agent is armed in a millisecond; a start that came
-too late makes the next ones wait longer, `Rig.patience`)."""
+too late makes the next ones wait longer, `Testbed.patience`)."""
 _SLACK_PER_CONNECTION_NS = 20_000
 _READY_TIMEOUT_S = 20.0
 _READY_PER_CONNECTION_S = 0.01
@@ -71,7 +71,7 @@ class Account:
 
 
 async def carry_out(
-    rig: Rig,
+    testbed: Testbed,
     name: str,
     settings: Mapping[str, Level],
     windows: Windows,
@@ -81,28 +81,28 @@ async def carry_out(
 ) -> None:
     """Executes the trial `name` on the sender and the receiver of the experiment. Raises TrialError."""
     began_ns = time.monotonic_ns()
-    workload = rig.experiment.workload
+    workload = testbed.experiment.workload
     # First, as the server's processes are others afterwards.
-    await volume.delayed(rig, settings)
-    flows = [_flow(rig, name, settings, windows, account, on_record, on_profile)]
-    for beside in rig.experiment.bystanders:
-        flows.append(_beside(rig, beside, name, windows, account, on_record))
+    await volume.delayed(testbed, settings)
+    flows = [_flow(testbed, name, settings, windows, account, on_record, on_profile)]
+    for beside in testbed.experiment.bystanders:
+        flows.append(_beside(testbed, beside, name, windows, account, on_record))
     with contextlib.ExitStack() as places:
         for flow in flows if not workload.hosts else ():
-            listens_at = places.enter_context(meeting.place(flow.rig, flow.settings))
+            listens_at = places.enter_context(meeting.place(flow.testbed, flow.settings))
             if listens_at is not None:
-                flow.account.hosts[flow.rig.experiment.workload.receiver]["job"]["address"] = listens_at
-        places.enter_context(held_device.throttled(rig, account, settings))
+                flow.account.hosts[flow.testbed.experiment.workload.receiver]["job"]["address"] = listens_at
+        places.enter_context(held_device.throttled(testbed, account, settings))
         async with (
-            rig.tunables.turned(settings, account),
-            rig.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,
-            server_cache.prepared(rig, account, settings),
+            testbed.tunables.turned(settings, account),
+            testbed.hosts.shaped(settings, workload.sender, workload.receiver) as account.path,
+            server_cache.prepared(testbed, account, settings),
         ):
             try:
                 await _load(flows, windows)
             except TrialError as error:
                 error.where = as_asked(error.where)
-                if gone := await rig.hosts.missing_device():
+                if gone := await testbed.hosts.missing_device():
                     error.what = f"{gone}: {error.what}"
                     error.advice = "look what removes network devices on this machine"
                 raise
@@ -112,9 +112,9 @@ async def carry_out(
 
 @dataclass(frozen=True)
 class _Flow:
-    """One workload of a trial: the rig as it is for this workload, what it is told, and who hears of it."""
+    """One workload of a trial: the testbed as it is for this workload, what it is told, and who hears of it."""
 
-    rig: Rig
+    testbed: Testbed
     account: Account
     settings: Mapping[str, Level]
     on_record: Callable[[str, SentRecord], None]
@@ -126,7 +126,7 @@ class _Flow:
 
 
 def _flow(
-    rig: Rig,
+    testbed: Testbed,
     name: str,
     settings: Mapping[str, Level],
     windows: Windows,
@@ -134,18 +134,18 @@ def _flow(
     on_record: Callable[[str, SentRecord], None],
     on_profile: Callable[[str, Message], None],
 ) -> _Flow:
-    """The flow of the rig's workload, with a job for each of its hosts in the account."""
+    """The flow of the testbed's workload, with a job for each of its hosts in the account."""
     token = secrets.token_hex(16)
-    for host, role in alone.roles_of(rig.experiment, settings).items():
-        job = job_of(rig, name, token, host, role, settings, windows)
-        account.hosts[host] = _unknown(role, job, rig.cpus[host])
-    account.settings = load_settings(rig.experiment, settings)
-    account.targets = alone.targets_of(rig, settings)
-    return _Flow(rig, account, account.settings, on_record, on_profile)
+    for host, role in alone.roles_of(testbed.experiment, settings).items():
+        job = job_of(testbed, name, token, host, role, settings, windows)
+        account.hosts[host] = _unknown(role, job, testbed.cpus[host])
+    account.settings = load_settings(testbed.experiment, settings)
+    account.targets = alone.targets_of(testbed, settings)
+    return _Flow(testbed, account, account.settings, on_record, on_profile)
 
 
 def _beside(
-    rig: Rig,
+    testbed: Testbed,
     beside: str,
     name: str,
     windows: Windows,
@@ -153,14 +153,14 @@ def _beside(
     on_record: Callable[[str, SentRecord], None],
 ) -> _Flow:
     """The flow of the bystander `beside`; its records come under the names of its hosts after its own."""
-    if rig.observers:
+    if testbed.observers:
         raise TrialError(
             "a host in a sandbox or a guest has no room for a bystander",
-            where=f"path {rig.path}",
+            where=f"path {testbed.path}",
             advice="leave the bystander out, or that level of path",
             code="unsupported",
         )
-    view = rig.beside(beside)
+    view = testbed.beside(beside)
     account.bystanders[beside] = Account()
     settings = view.experiment.settings({})
     return _flow(
@@ -177,20 +177,20 @@ def _beside(
 async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
     """Connections, start, load, results; and what the clocks, the start and the sockets make doubtful."""
     main = flows[0]
-    await main.rig.mend_agents()
-    before = [await _probe_clocks(flow.rig, flow.account, "before") for flow in flows]
+    await main.testbed.mend_agents()
+    before = [await _probe_clocks(flow.testbed, flow.account, "before") for flow in flows]
     for flow in flows:
-        await _get_ready(flow.rig, flow.account, flow.connections)
+        await _get_ready(flow.testbed, flow.account, flow.connections)
     connections = sum(flow.connections for flow in flows)
-    slack_ns = _slack_ns(main.rig) * (len(flows) + len(main.rig.observers))
+    slack_ns = _slack_ns(main.testbed) * (len(flows) + len(main.testbed.observers))
     slack_ns += _SLACK_PER_CONNECTION_NS * connections
     slack_ns += alone.SLACK_PER_HOST_NS * len(main.account.hosts)
-    slack_ns *= main.rig.patience
-    outside = await observed.prepare(main.rig, "observed", windows)
+    slack_ns *= main.testbed.patience
+    outside = await observed.prepare(main.testbed, "observed", windows)
     start_ns = time.monotonic_ns() + slack_ns
     for flow, clocks in zip(flows, before, strict=True):
-        await _arm(flow.rig, flow.account, clocks, start_ns)
-    await observed.arm(main.rig, outside, start_ns)
+        await _arm(flow.testbed, flow.account, clocks, start_ns)
+    await observed.arm(main.testbed, outside, start_ns)
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     every = [(flow, host) for flow in flows for host in flow.account.hosts]
     try:
@@ -198,29 +198,29 @@ async def _load(flows: Sequence[_Flow], windows: Windows) -> None:
     except TrialError as error:
         if error.code == "stalled":
             for flow in flows:
-                _check_room(flow.rig, flow.account)
+                _check_room(flow.testbed, flow.account)
         raise
     for (flow, host), result in zip(every, results, strict=True):
         flow.account.hosts[host]["result"] = result and _content(result)
     for flow, clocks in zip(flows, before, strict=True):
-        after = await _probe_clocks(flow.rig, flow.account, "after")
-        if flow.rig.experiment.workload.hosts:
-            alone.check(flow.rig, flow.account, clocks)
+        after = await _probe_clocks(flow.testbed, flow.account, "after")
+        if flow.testbed.experiment.workload.hosts:
+            alone.check(flow.testbed, flow.account, clocks)
             _check_clocks(flow.account, {host: clocks[host] for host in after}, after)
             continue
         _check_clocks(flow.account, clocks, after)
-        _check_start(flow.rig, flow.account, clocks)
+        _check_start(flow.testbed, flow.account, clocks)
         _check_sockets(flow.account)
-        _check_connections(flow.rig, flow.account)
-        _check_script(flow.rig, flow.account, windows)
+        _check_connections(flow.testbed, flow.account)
+        _check_script(flow.testbed, flow.account, windows)
     for name, flow in zip(main.account.bystanders, flows[1:], strict=True):
         places = [", ".join(filter(None, (name, doubt.where))) for doubt in flow.account.doubts]
         about = [replace(d, where=where) for d, where in zip(flow.account.doubts, places, strict=True)]
         main.account.doubts += about
 
 
-def _slack_ns(rig: Rig) -> int:
-    here = not rig.observers and all(map(rig.on_this_machine, rig.sessions))
+def _slack_ns(testbed: Testbed) -> int:
+    here = not testbed.observers and all(map(testbed.on_this_machine, testbed.sessions))
     return _SLACK_HERE_NS if here else _SLACK_NS
 
 
@@ -231,10 +231,10 @@ def _result(flow: _Flow, host: str, left_ns: int) -> Coroutine[Any, Any, Message
         flow.account.hosts[host]["profile"] = kept
         flow.on_profile(host, profile)
 
-    workload = flow.rig.experiment.workload
+    workload = flow.testbed.experiment.workload
     found = observed.result(
-        flow.rig.sessions[host],
-        flow.rig.observers.get(host),
+        flow.testbed.sessions[host],
+        flow.testbed.observers.get(host),
         left_ns,
         lambda record: flow.on_record(host, record),
         keep_profile,
@@ -255,33 +255,39 @@ def beside(account: Account) -> dict[str, Any]:
 
 
 async def measure_idle(
-    rig: Rig, name: str, windows: Windows, account: Account, on_record: Callable[[str, SentRecord], None]
+    testbed: Testbed,
+    name: str,
+    windows: Windows,
+    account: Account,
+    on_record: Callable[[str, SentRecord], None],
 ) -> None:
     """Reads the sensors of every host for the measured window, with no load on. Raises TrialError."""
-    for host in rig.sessions:
-        job = job_of(rig, name, secrets.token_hex(16), host, "idle", {"connections": 1, "size": 1}, windows)
-        account.hosts[host] = _unknown("idle", job, rig.cpus[host])
-    sessions = {host: rig.outside(host) for host in rig.sessions}
-    before = await _probe_clocks(rig, account, "before", sessions)
+    for host in testbed.sessions:
+        job = job_of(
+            testbed, name, secrets.token_hex(16), host, "idle", {"connections": 1, "size": 1}, windows
+        )
+        account.hosts[host] = _unknown("idle", job, testbed.cpus[host])
+    sessions = {host: testbed.outside(host) for host in testbed.sessions}
+    before = await _probe_clocks(testbed, account, "before", sessions)
     for host, session in sessions.items():
         await session.prepare(account.hosts[host]["job"])
     for host, session in sessions.items():
         account.hosts[host]["ready"] = _content(await session.ready(_READY_TIMEOUT_S))
-    start_ns = time.monotonic_ns() + _slack_ns(rig) * rig.patience
-    await _arm(rig, account, before, start_ns, sessions)
+    start_ns = time.monotonic_ns() + _slack_ns(testbed) * testbed.patience
+    await _arm(testbed, account, before, start_ns, sessions)
     left_ns = start_ns - time.monotonic_ns() + windows.load_ns
     results = await together(
         session.result(left_ns, lambda record, host=host: on_record(host, record), stalls=False)  # type: ignore[misc]
         for host, session in sessions.items()
     )
-    for host, result in zip(rig.sessions, results, strict=True):
+    for host, result in zip(testbed.sessions, results, strict=True):
         account.hosts[host]["result"] = _content(result)
 
 
 async def _probe_clocks(
-    rig: Rig, account: Account, when: str, sessions: Mapping[str, Session] | None = None
+    testbed: Testbed, account: Account, when: str, sessions: Mapping[str, Session] | None = None
 ) -> dict[str, ClockFit]:
-    agents = sessions or rig.sessions
+    agents = sessions or testbed.sessions
     lost = {loss["host"] for loss in account.losses}
     hosts = [host for host in account.hosts if host not in lost]
     fits = await together(agents[host].probe_clock() for host in hosts)
@@ -290,25 +296,27 @@ async def _probe_clocks(
     return dict(zip(hosts, fits, strict=True))
 
 
-async def _get_ready(rig: Rig, account: Account, connections: int) -> None:
+async def _get_ready(testbed: Testbed, account: Account, connections: int) -> None:
     """Brings the connections up: the receiver listens before the sender is told where."""
-    workload = rig.experiment.workload
+    workload = testbed.experiment.workload
     if workload.hosts:
-        await alone.get_ready(rig, account)
+        await alone.get_ready(testbed, account)
         return
-    sender = rig.sessions[workload.sender]
-    receiver, *others = (rig.sessions[name] for name in workload.receivers)
+    sender = testbed.sessions[workload.sender]
+    receiver, *others = (testbed.sessions[name] for name in workload.receivers)
     await receiver.prepare(account.hosts[receiver.name]["job"])
     port = await receiver.listening()
     job = account.hosts[sender.name]["job"]
     if others:
-        job["remote_addresses"] = [await _meeting_place(rig, account, other) for other in others]
+        job["remote_addresses"] = [await _meeting_place(testbed, account, other) for other in others]
     if job["transport"] in ("unix", "vsock"):
         job["address"] = meeting.of_sender(account.hosts[receiver.name]["job"]["address"], port)
     else:
-        job["address"] = with_port(rig.hosts.data_address(receiver.name, sender.name), port, receiver.name)
+        job["address"] = with_port(
+            testbed.hosts.data_address(receiver.name, sender.name), port, receiver.name
+        )
     # Several addresses of a path that the lab made: one pair of addresses has no more than 64 512 ports.
-    several = rig.hosts.accesses[sender.name].reached.path.get("addresses") or []
+    several = testbed.hosts.accesses[sender.name].reached.path.get("addresses") or []
     if len(several) > 1 and job["transport"] in ("tcp", "tls"):
         job["local_addresses"] = list(several)
     await sender.prepare(job)
@@ -325,22 +333,22 @@ async def _get_ready(rig: Rig, account: Account, connections: int) -> None:
             )
 
 
-async def _meeting_place(rig: Rig, account: Account, receiver: Session) -> str:
+async def _meeting_place(testbed: Testbed, account: Account, receiver: Session) -> str:
     """Where a further receiving host listens."""
     await receiver.prepare(account.hosts[receiver.name]["job"])
-    port, sender = await receiver.listening(), rig.experiment.workload.sender
-    return with_port(rig.hosts.data_address(receiver.name, sender), port, receiver.name)
+    port, sender = await receiver.listening(), testbed.experiment.workload.sender
+    return with_port(testbed.hosts.data_address(receiver.name, sender), port, receiver.name)
 
 
 async def _arm(
-    rig: Rig,
+    testbed: Testbed,
     account: Account,
     clocks: Mapping[str, ClockFit],
     start_ns: int,
     sessions: Mapping[str, Session] | None = None,
 ) -> None:
     """Schedules one start for all, given on the lab's clock."""
-    agents = sessions or rig.sessions
+    agents = sessions or testbed.sessions
     armed = await together(agents[host].arm(fit.to_host(start_ns)) for host, fit in clocks.items())
     account.start = {
         "skew_ns": None,
@@ -364,9 +372,9 @@ def _check_clocks(account: Account, before: Mapping[str, ClockFit], after: Mappi
             )
 
 
-def _check_start(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> None:
+def _check_start(testbed: Testbed, account: Account, clocks: Mapping[str, ClockFit]) -> None:
     """How far apart the hosts started: the sender's first operation against the receiver's start."""
-    sender, receiver = rig.experiment.workload.sender, rig.experiment.workload.receiver
+    sender, receiver = testbed.experiment.workload.sender, testbed.experiment.workload.receiver
     first_ns = account.hosts[sender]["result"]["first_operation_ns"]
     # The first operation of an open loop begins when its first arrival is due, whenever that is.
     if account.start is None or first_ns is None or account.hosts[sender]["job"]["arrivals"] is not None:
@@ -376,7 +384,7 @@ def _check_start(rig: Rig, account: Account, clocks: Mapping[str, ClockFit]) -> 
     skew_ns = abs(sent_ns - received_ns)
     error_ns = clocks[sender].error_ns + clocks[receiver].error_ns
     account.start |= {"skew_ns": skew_ns, "skew_error_ns": error_ns}
-    limit_ns = rig.experiment.limits.start_skew_ns
+    limit_ns = testbed.experiment.limits.start_skew_ns
     if skew_ns + error_ns > limit_ns:
         account.doubt(
             WarningCode.START_SKEW,
@@ -407,19 +415,19 @@ def _check_sockets(account: Account) -> None:
             )
 
 
-def _check_connections(rig: Rig, account: Account) -> None:
+def _check_connections(testbed: Testbed, account: Account) -> None:
     for host, facts in account.hosts.items():
         result, connections = facts["result"], facts["job"]["connections"]
         if lost := result["connections_lost"]:
-            raise rig.sessions[host].failure(
+            raise testbed.sessions[host].failure(
                 "connections_lost",
                 f"{lost} of {connections} connections were lost: {result['lost_reason'] or 'no reason known'}",
                 "look at the other host, and at the path between them",
             )
-        scripted = rig.experiment.workload.script is not None
+        scripted = testbed.experiment.workload.script is not None
         if facts["job"]["transport"] == "udp" and not result["operations"] and facts["role"] != "idle":
-            _check_room(rig, account)
-            raise rig.sessions[host].failure(
+            _check_room(testbed, account)
+            raise testbed.sessions[host].failure(
                 "nothing_arrived",
                 "nothing came over any of the connections: all of it was lost",
                 "look at the path between the hosts, and for a firewall on it",
@@ -440,19 +448,19 @@ def _check_connections(rig: Rig, account: Account) -> None:
             )
 
 
-def _check_room(rig: Rig, account: Account) -> None:
+def _check_room(testbed: Testbed, account: Account) -> None:
     """That the send buffers of datagrams that did not arrive have room for one of them.
 
     The kernel counts the fragments of a datagram against the buffer before it sends the first, and refuses one that is
     too long for it each time (`ENOBUFS`, `__ip_append_data` in Linux's net/ipv4/ip_output.c).
     """
     for host, facts in account.hosts.items():
-        answers = rig.experiment.workload.kind != "stream" and facts["role"] == "receive"
+        answers = testbed.experiment.workload.kind != "stream" and facts["role"] == "receive"
         length = facts["job"]["answer_bytes" if answers else "message_bytes"]
         room = facts["ready"]["socket"].get("send_buffer_bytes")
         sends = answers or facts["role"] == "send"
         if sends and facts["job"]["transport"] == "udp" and room is not None and length > room:
-            raise rig.sessions[host].failure(
+            raise testbed.sessions[host].failure(
                 "job",
                 f"no datagram of {length} bytes was sent: the send buffer has {room} bytes, and the kernel refuses what"
                 " is too long for it",
@@ -460,14 +468,14 @@ def _check_room(rig: Rig, account: Account) -> None:
             )
 
 
-def _check_script(rig: Rig, account: Account, windows: Windows) -> None:
+def _check_script(testbed: Testbed, account: Account, windows: Windows) -> None:
     """That a script came to its end."""
     for host, facts in account.hosts.items():
         script = facts["result"].get("script")
         if script is None:
             continue
         if not script["complete"]:
-            raise rig.sessions[host].failure(
+            raise testbed.sessions[host].failure(
                 "script_cut",
                 f"the script was not over after {quantity.show('duration', windows.load_ns)}, when the windows of the trial were",
                 "give it more time: a longer `measured` in `windows` of the experiment file, or --limit of `iodyno run PROFILE`",

@@ -52,7 +52,7 @@ class _Shared:
     tunables: HostTunables
 
 
-class RigTunables:
+class TestbedTunables:
     """The tunables of all hosts of a campaign. Guards are started when the first tunable is asked for, and stay.
 
     `peers`: by host, the address of the other end, which tells the device that carries the data.

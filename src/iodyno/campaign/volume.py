@@ -1,4 +1,4 @@
-"""The volume of a load on storage: made for a level of `volume`, filled, and taken away with the rig."""
+"""The volume of a load on storage: made for a level of `volume`, filled, and taken away with the testbed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from iodyno.core.workload import Level
 from iodyno.session.accesses import OpenHosts
 
 if TYPE_CHECKING:
-    from iodyno.campaign.rig import Rig
+    from iodyno.campaign.testbed import Testbed
     from iodyno.paths.volumes.volume import Volume
 
 _HERE = ("local", "netns")
@@ -74,12 +74,12 @@ async def open_volume(kind: VolumeKind, experiment: Experiment, hosts: OpenHosts
     return volume
 
 
-async def delayed(rig: Rig, settings: Mapping[str, Level]) -> None:
-    """Has the volume of a rig be as slow as the settings of a trial say (`device_delay`). Raises TrialError."""
-    if rig.volume is None:
+async def delayed(testbed: Testbed, settings: Mapping[str, Level]) -> None:
+    """Has the volume of a testbed be as slow as the settings of a trial say (`device_delay`). Raises TrialError."""
+    if testbed.volume is None:
         return
     try:
-        await rig.volume.delay(int(settings.get("device_delay") or 0))
+        await testbed.volume.delay(int(settings.get("device_delay") or 0))
     except AccessError as error:
         raise TrialError(
             error.what, where=error.where, advice="leave device_delay out", code="target"

@@ -18,7 +18,7 @@ class UnlinkedPath(NamespacePath):
     @classmethod
     async def make(cls, hosts: Iterable[str]) -> UnlinkedPath:
         """Makes them. Raises AccessError."""
-        # A lab may have several such paths at a time, as a rig for each level of a volume.
+        # A lab may have several such paths at a time, as a testbed for each level of a volume.
         prefix = f"{namespace_prefix()}-{next(_NUMBERS)}"
         path = cls(
             {h: VethEnd(f"{prefix}-{plain(h)}", ADDRESS, (), device="lo", kind="unlinked") for h in hosts}

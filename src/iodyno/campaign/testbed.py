@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from iodyno.campaign.tunables import RigTunables
+from iodyno.campaign.tunables import TestbedTunables
 from iodyno.core.errors import AccessError, IodynoError, PreflightError, TrialError
 from iodyno.core.experiment import Experiment, HostSpec
 from iodyno.core.volume import VolumeKind
@@ -49,7 +49,7 @@ _LONGER = 8
 _MOST_PATIENCE = 64
 
 
-class Rig:
+class Testbed:
     """Hosts and sessions. Agents stay from trial to trial; one that is gone is started anew when it is needed.
 
     `path`: the level of `path` that lies between the hosts, or what is made of `volume` for a load on storage; None: what
@@ -72,7 +72,7 @@ class Rig:
         self.targets: dict[str, dict[str, Any]] = {}
         self.patience = 1
         self.tell: Callable[[str], None] = lambda text: None
-        self.tunables = RigTunables({}, program, {}, {}, "")
+        self.tunables = TestbedTunables({}, program, {}, {}, "")
 
     async def __aenter__(self) -> Self:
         """Opens every host and starts an agent on it. Raises AccessError, and PreflightError where CPUs are asked for that it has
@@ -133,7 +133,7 @@ class Rig:
         )
 
     async def mend(self) -> None:
-        """Brings the rig back to where a trial can run: the path between the hosts, and their agents. Raises
+        """Brings the testbed back to where a trial can run: the path between the hosts, and their agents. Raises
         AccessError.
         """
         lost = self.volume is not None and self.volume.gone()
@@ -152,7 +152,7 @@ class Rig:
             await self._start_again()
 
     async def recover(self, failure: TrialError) -> None:
-        """Brings the rig back to where another trial can run, one that is given more time where this one's start came
+        """Brings the testbed back to where another trial can run, one that is given more time where this one's start came
         too late. Raises AccessError.
         """
         if failure.code == "late":
@@ -300,7 +300,7 @@ class Rig:
                     doubts.append(Doubt(code, text, f"host {name}"))
         return doubts
 
-    def _tunables(self) -> RigTunables:
+    def _tunables(self) -> TestbedTunables:
         """The tunables of all hosts, each on the device by which it reaches the other end."""
         workload = self.experiment.workload
         other = {workload.sender: workload.receiver} | dict.fromkeys(workload.receivers, workload.sender)
@@ -310,7 +310,7 @@ class Rig:
         }
         # What is set of a host with a kernel of its own is set outside, on the device that carries its data.
         machines = {**self.hosts.accesses, **self.hosts.observers}
-        return RigTunables(machines, self.program, self.cpus, peers, self.experiment.name)
+        return TestbedTunables(machines, self.program, self.cpus, peers, self.experiment.name)
 
     def _share_cpus(self) -> None:
         """Gives each host its CPUs. Hosts with one boot id are one machine, however they are reached."""

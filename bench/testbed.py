@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.iperf3 import Pair
 from bench.meter import Metered, measure
-from iodyno.campaign.rig import Rig
+from iodyno.campaign.testbed import Testbed
 from iodyno.campaign.trial import Account, carry_out
 from iodyno.core.experiment import Experiment, HostSpec, Windows, WorkloadSpec
 from iodyno.core.workload import Level
@@ -31,21 +31,21 @@ class Trial:
 
 
 @contextlib.asynccontextmanager
-async def open_rig(workload: str = "stream") -> AsyncIterator[tuple[Rig, Pair]]:
+async def open_testbed(workload: str = "stream") -> AsyncIterator[tuple[Testbed, Pair]]:
     """Opens the namespaces and agents for a kind of workload; everything is gone afterwards."""
     if os.geteuid() != 0:
         raise SystemExit("bench: needs root, to make network namespaces")
     hosts = {name: HostSpec(name, "netns") for name in ("client", "server")}
     experiment = Experiment("bench", "", hosts, WorkloadSpec(workload, "client", "server"), ())
-    async with Rig(experiment, find_agent()) as rig:
-        reached = {name: access.reached for name, access in rig.hosts.accesses.items()}
+    async with Testbed(experiment, find_agent()) as testbed:
+        reached = {name: access.reached for name, access in testbed.hosts.accesses.items()}
         yield (
-            rig,
+            testbed,
             Pair(
                 client=reached["client"].path["namespace"],
                 server=reached["server"].path["namespace"],
-                client_cpu=rig.cpus["client"][0],
-                server_cpu=rig.cpus["server"][0],
+                client_cpu=testbed.cpus["client"][0],
+                server_cpu=testbed.cpus["server"][0],
                 address=reached["server"].address or "",
                 device=DEVICE,
             ),
@@ -53,7 +53,7 @@ async def open_rig(workload: str = "stream") -> AsyncIterator[tuple[Rig, Pair]]:
 
 
 async def trial(
-    rig: Rig, pair: Pair, settings: Mapping[str, Level], measured_s: float, interval_s: float = 1.0
+    testbed: Testbed, pair: Pair, settings: Mapping[str, Level], measured_s: float, interval_s: float = 1.0
 ) -> Trial:
     """Runs one trial; the meter watches the middle of its measured window."""
     windows = Windows(
@@ -72,7 +72,7 @@ async def trial(
 
     complete: dict[str, Level] = {"transport": "tcp", "driver": "threads", "nagle": True, **settings}
     name = f"bench-{id(account)}"
-    running = asyncio.create_task(carry_out(rig, name, complete, windows, account, on_record))
+    running = asyncio.create_task(carry_out(testbed, name, complete, windows, account, on_record))
     waiting = asyncio.create_task(begun.wait())
     await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

@@ -1,4 +1,4 @@
-"""The rigs of a campaign: one for each level of `path` or kind of volume, opened before the first trial and kept.
+"""The testbeds of a campaign: one for each level of `path` or kind of volume, opened before the first trial and kept.
 
 Levels that this machine cannot have are skipped with their reason, and so are their points: skipped is neither failed
 nor zero.
@@ -13,7 +13,7 @@ from typing import Self
 
 from iodyno.campaign.preflight import NoDataError
 from iodyno.campaign.preflight_lines import Line
-from iodyno.campaign.rig import Rig, path_of
+from iodyno.campaign.testbed import Testbed, path_of
 from iodyno.core.design import Design
 from iodyno.core.errors import AccessError
 from iodyno.core.experiment import Experiment
@@ -30,14 +30,14 @@ class Skipped:
     points: Mapping[str, str]
 
 
-class Rigs:
-    """A rig for each level of `path` in the design; without that factor it is one."""
+class Testbeds:
+    """A testbed for each level of `path` in the design; without that factor it is one."""
 
     def __init__(self, experiment: Experiment, design: Design, program: AgentProgram) -> None:
         self._experiment = experiment
         self._program = program
         self._level_of = {point.id: path_of(experiment.settings(point.levels)) for point in design.points}
-        self._rigs: dict[str | VolumeKind | None, Rig] = {}
+        self._testbeds: dict[str | VolumeKind | None, Testbed] = {}
         self.skipped = Skipped({}, {})
 
     async def __aenter__(self) -> Self:
@@ -45,35 +45,35 @@ class Rigs:
         refused: AccessError | None = None
         try:
             for level in dict.fromkeys(self._level_of.values()):
-                rig = Rig(self._experiment, self._program, level)
+                testbed = Testbed(self._experiment, self._program, level)
                 try:
-                    self._rigs[level] = await rig.__aenter__()
+                    self._testbeds[level] = await testbed.__aenter__()
                 except AccessError as error:
                     if level is None:
                         raise
                     refused = error
                     self._skip(level, error.what)
-            if refused is not None and not self._rigs:
+            if refused is not None and not self._testbeds:
                 raise refused
         except BaseException:
             await self.__aexit__()
             raise
         return self
 
-    async def checked(self, check: Callable[[Rig], Awaitable[list[Line]]]) -> list[Line]:
-        """What `check` says of every rig. A level that carries no data, or whose hosts cannot be had after all (no guard
+    async def checked(self, check: Callable[[Testbed], Awaitable[list[Line]]]) -> list[Line]:
+        """What `check` says of every testbed. A level that carries no data, or whose hosts cannot be had after all (no guard
         of tunables starts in there), is skipped; raises PreflightError and AccessError when it is the last one, or something
         else is wrong.
         """
         lines: list[Line] = []
-        for level, rig in list(self._rigs.items()):
+        for level, testbed in list(self._testbeds.items()):
             try:
-                lines += await check(rig)
+                lines += await check(testbed)
             except (NoDataError, AccessError) as error:
-                if level is None or len(self._rigs) == 1:
+                if level is None or len(self._testbeds) == 1:
                     raise
-                del self._rigs[level]
-                await rig.__aexit__()
+                del self._testbeds[level]
+                await testbed.__aexit__()
                 self._skip(level, error.what)
         return lines
 
@@ -84,23 +84,23 @@ class Rigs:
     async def __aexit__(self, *_: object) -> None:
         """Closes all, also when one of them cannot be closed."""
         closed = await asyncio.gather(
-            *(rig.__aexit__() for rig in self._rigs.values()), return_exceptions=True
+            *(testbed.__aexit__() for testbed in self._testbeds.values()), return_exceptions=True
         )
         for outcome in closed:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    def __iter__(self) -> Iterator[Rig]:
-        return iter(self._rigs.values())
+    def __iter__(self) -> Iterator[Testbed]:
+        return iter(self._testbeds.values())
 
     @property
-    def first(self) -> Rig:
-        """The rig where that is measured which is measured once: of the first level that can be had, best of one whose
+    def first(self) -> Testbed:
+        """The testbed where that is measured which is measured once: of the first level that can be had, best of one whose
         agents see their own CPUs.
         """
-        rigs = list(self._rigs.values())
-        return next((rig for rig in rigs if not rig.observers), rigs[0])
+        testbeds = list(self._testbeds.values())
+        return next((testbed for testbed in testbeds if not testbed.observers), testbeds[0])
 
-    def of(self, settings: Mapping[str, Level]) -> Rig:
-        """The rig of a trial with these settings."""
-        return self._rigs[path_of(settings)]
+    def of(self, settings: Mapping[str, Level]) -> Testbed:
+        """The testbed of a trial with these settings."""
+        return self._testbeds[path_of(settings)]
